@@ -47,15 +47,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
 def operators() -> str:
     """The operator table with its laws, by the types that they are asked for."""
-    from finchlang.algebra import OPERATORS
-    from finchlang.manual import entries
+    from finchlang.operators.operator_table import OPERATORS
+    from finchlang.repl.manual import entries
 
     words = {name: entry for entry in entries() for name in entry.names}
     lines = [
         "# Operators and their laws",
         "",
         "What Simplify goes by (SparseArray'21 section 4, Finch'25 section 5.6), as the operator table",
-        "(`finchlang/algebra.py`) has it. Where an argument is an annihilator nothing else is computed,",
+        "(`operator_table.py`) has it. Where an argument is an annihilator nothing else is computed,",
         "where it is an identity the other one is the result; a law may hold for one argument only. What",
         "follows for unions and intersections is in [Spaces](grammar/REFERENCE.md#spaces).",
         "",
@@ -92,7 +92,7 @@ def _laws(row: Any) -> str:
 
 def _told(laws: Any, of_pairs: bool) -> Iterator[str]:
     """Each law with the argument that it is about; of floats if there is one, else of integers or Bools."""
-    from finchlang.types import Bool, Float64, Int64, pair_of
+    from finchlang.syntax.types import Bool, Float64, Int64, pair_of
 
     for law in laws:
         kinds = [pair_of(Float64, Int64)] if of_pairs else [Float64, Int64, Bool]
@@ -244,7 +244,7 @@ def drawn(value: Any) -> bytes:
     """A PNG file: of a dense array its values, from least to greatest; else where something is stored."""
     import numpy as np
 
-    from finchlang.script.spy import grey_png, write_spy
+    from finchlang.script.picture import grey_png, write_spy
 
     out = io.BytesIO()
     if isinstance(value, np.ndarray) or value.dense_view() is not None:

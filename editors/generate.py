@@ -10,7 +10,7 @@ from typing import Any
 from pygments.lexer import words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String
 
-from finchlang.repl.look import OPENERS, FinchLexer
+from finchlang.repl.highlight import OPENERS, FinchLexer
 from finchlang.text.terminals import terminals
 
 HERE = Path(__file__).parent

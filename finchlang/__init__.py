@@ -7,10 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from finchlang.kernels import Kernel, kernel
-    from finchlang.script.python_laws import operator
-    from finchlang.session import Session
-    from finchlang.source import FinchError
+    from finchlang.base.errors import FinchError
+    from finchlang.python.kernel_decorator import Kernel, kernel
+    from finchlang.python.operator_decorator import operator
+    from finchlang.python.session import Session
     from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 __version__ = "0.1.0"
@@ -27,12 +27,12 @@ __all__ = [
 ]
 
 _MODULES = {
-    "FinchError": "source",
-    "Kernel": "kernels",
-    "Session": "session",
-    "kernel": "kernels",
+    "FinchError": "base.errors",
+    "Kernel": "python.kernel_decorator",
+    "Session": "python.session",
+    "kernel": "python.kernel_decorator",
     "load_ipython_extension": "repl.notebook",
-    "operator": "script.python_laws",
+    "operator": "python.operator_decorator",
     **dict.fromkeys(("Scalar", "SwizzledTensor", "Tensor"), "tensors.tensor"),
 }
 

@@ -32,7 +32,7 @@ OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
 COMMANDS = (*OF_FILES, "fuzz", "fmt", "lsp", "rules", "completion")
 #: those that run no script
 _OF_TEXT = ("fmt", "lsp", "rules", "completion")
-SESSION = "finchlang.session"
+SESSION = "finchlang.python.session"
 #: those that may be told which rules to use
 _WITH_RULES = ("run", "explain", "trace", "residual", "llvm", "asm", "show")
 
@@ -218,7 +218,7 @@ def _listed(of: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
 
 def said_of(command: str) -> str:
     """What a command is for."""
-    from finchlang.manual import words
+    from .manual import words
 
     return words()[f"finch {command}"].text
 
@@ -262,7 +262,7 @@ def _add_rules(parser: ArgumentParser) -> None:
 def _engine(text: str) -> str:
     if text == ENGINE:
         return text
-    from finchlang.testing.compare import SEMANTICS
+    from finchlang.testing.compare_engines import SEMANTICS
 
     if text not in SEMANTICS:
         raise ArgumentTypeError(f"`{text}` is none of {', '.join(SEMANTICS[::-1])}")
@@ -272,8 +272,8 @@ def _engine(text: str) -> str:
 def _rules(text: str) -> str:
     if text == RULES:
         return text
+    from finchlang.base.errors import FinchError
     from finchlang.rules import table
-    from finchlang.source import FinchError
 
     try:
         table.rules(text)

@@ -15,12 +15,12 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from finchlang.source import FinchError
+from finchlang.base.errors import FinchError
 
 from .__main__ import BANNER, COMMANDS
-from .conversation import Conversation, read_all
 from .progress import watched
 from .prompt import converse
+from .prompt_session import Conversation, read_all
 from .report import (
     BROKEN_PIPE,
     SUCCESS,
@@ -35,9 +35,9 @@ from .report import (
 )
 
 if TYPE_CHECKING:
-    from finchlang.session import Observer, Session
+    from finchlang.python.session import Observer, Session
     from finchlang.testing.apart import Comparer
-    from finchlang.testing.compare import Comparison, Way
+    from finchlang.testing.compare_engines import Comparison, Way
 
 #: those that print by `write` alone, which takes the line that tells of progress away
 QUIET = ("run", "show", "diff", "replay")
@@ -107,7 +107,7 @@ def directly(options: Namespace) -> int:
 
 
 def _session_of(options: Namespace, conversation: Conversation) -> Session:
-    from finchlang.session import Session
+    from finchlang.python.session import Session
 
     from .notes import Watching
 
@@ -120,7 +120,7 @@ def _session_of(options: Namespace, conversation: Conversation) -> Session:
 
 def run(options: Namespace) -> int:
     """`finch run FILE`."""
-    from finchlang.session import Session
+    from finchlang.python.session import Session
 
     from .notes import Notes
 
@@ -207,8 +207,8 @@ def show(options: Namespace) -> int:
 def diff(options: Namespace) -> int:
     """`finch diff FILE`: which semantics and sets of rules agree on the file's data. What differs is
     reduced, and blamed."""
-    from finchlang.script.paths import read_script
-    from finchlang.testing import compare
+    from finchlang.files.paths import read_script
+    from finchlang.testing import compare_engines
     from finchlang.testing.apart import Comparer
 
     chosen: dict[str, Any] = {} if options.tolerance is None else {"tolerance": options.tolerance}
@@ -225,8 +225,8 @@ def diff(options: Namespace) -> int:
                 _reduced(options, shown.text, shown.ways, apart, {})
         return USER_ERROR if wrong else SUCCESS
     choices = {name: getattr(options, name) for name in ("workspaces", "checked", "threads")}
-    engines, rules = options.engines or compare.SEMANTICS, options.rules
-    every = (w for r in rules for w in compare.ways_of(engines, rules=r, **choices))
+    engines, rules = options.engines or compare_engines.SEMANTICS, options.rules
+    every = (w for r in rules for w in compare_engines.ways_of(engines, rules=r, **choices))
     ways = tuple(w for w in every if w.engine != "denote" or w.rules == rules[0])  # no rules there
     chosen |= {"file": options.file, "args": options.args, "against": options.against}
     with Comparer(options.limit) as apart:
@@ -284,7 +284,7 @@ def _cases(
 
 def replay(options: Namespace) -> int:
     """`finch replay FILE`: whether what the file shows still differs, in the ways its comments name."""
-    from finchlang.script.paths import read_script
+    from finchlang.files.paths import read_script
     from finchlang.testing.apart import Comparer
     from finchlang.testing.replay import against_in, ways_in
 
@@ -317,7 +317,7 @@ def _reduced(
     chosen: dict[str, Any],
 ) -> None:
     """Reduce what differs, and say what is to blame; a file to replay it with is printed or saved."""
-    from finchlang.script.paths import replace_file
+    from finchlang.files.paths import replace_file
     from finchlang.testing.fuzz import small_text
     from finchlang.testing.replay import replay_text
 
@@ -356,7 +356,7 @@ def fuzz(options: Namespace) -> int:
 
 def _look(options: Namespace, engine: str, observer: Observer | None = None) -> Session:
     """Run the file with an observer; what the script itself prints is left out."""
-    from finchlang.session import Session
+    from finchlang.python.session import Session
 
     rules = getattr(options, "rules", "all")
     choices = engine, rules, lambda text: None, options.args, observer, options.workspaces
@@ -366,7 +366,7 @@ def _look(options: Namespace, engine: str, observer: Observer | None = None) -> 
 
 
 def fmt(options: Namespace) -> int:
-    """`finch fmt FILE...`: each is written as `text/format.py` has it, or named with `--check`."""
+    """`finch fmt FILE...`: each is written as `text/formatter.py` has it, or named with `--check`."""
     status = SUCCESS
     for path in options.files:
         try:
@@ -382,8 +382,8 @@ def fmt(options: Namespace) -> int:
 
 def _format(path: str, is_check: bool) -> bool:
     """Format a file unless it is only to be checked; whether it was in order. Raises FinchError."""
-    from finchlang.script.paths import read_script, replace_file
-    from finchlang.text.format import formatted
+    from finchlang.files.paths import read_script, replace_file
+    from finchlang.text.formatter import formatted
 
     text = sys.stdin.read() if path == "-" else read_script(path)
     done = formatted(text, path)

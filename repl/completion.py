@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
-from finchlang.manual import entries, signature_of, words
-
-from .conversation import Conversation
+from .manual import entries, signature_of, words
+from .prompt_session import Conversation
 
 #: commands of the prompt that take a path, a word of the manual, a variable
 OF_PATHS, OF_WORDS, OF_NAMES = (":load", ":save", ":cd"), (":help", "?"), (":show",)
@@ -34,7 +33,7 @@ class Completions(Completer):
         if command in OF_PATHS and space:
             yield from paths(argument, event)
         elif command == ":engine" and space:
-            from finchlang.testing.compare import SEMANTICS
+            from finchlang.testing.compare_engines import SEMANTICS
 
             yield from starting(argument, dict.fromkeys(SEMANTICS, ""))
         elif command in OF_WORDS and space:
@@ -68,7 +67,7 @@ class Completions(Completer):
 
     def variables(self) -> dict[str, str]:
         """The names that are bound, with what they are bound to."""
-        from .fit import described
+        from .fit_to_screen import described
 
         session = self.conversation.session
         return {name: described(session[name]) for name in session.names()}

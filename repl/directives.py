@@ -13,19 +13,19 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from finchlang.manual import Entry, entries, near, words
+from finchlang.base.errors import FinchError
+from finchlang.files.paths import read_script, replace_file
+from finchlang.python.session import Session
 from finchlang.script.display import display_text
-from finchlang.script.paths import read_script, replace_file
-from finchlang.script.tensors import copy_of, tensor_of
-from finchlang.session import Session
-from finchlang.source import FinchError
-from finchlang.tensors.adopted import as_tensor
-from finchlang.tensors.measure import bytes_stored
-from finchlang.testing.compare import SEMANTICS
+from finchlang.script.make_tensors import copy_of, tensor_of
+from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.storage_report import bytes_stored
+from finchlang.testing.compare_engines import SEMANTICS
 
 from . import views
-from .conversation import PROMPT, Conversation
-from .fit import described, screen
+from .fit_to_screen import described, screen
+from .manual import Entry, entries, near, words
+from .prompt_session import PROMPT, Conversation
 from .report import has_colours, page, write
 from .trace import Chosen, Enough, StagedTrace, Trace, add_options
 

@@ -9,9 +9,9 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from finchlang.files.paths import replace_file
+from finchlang.python.session import KernelEvent
 from finchlang.rules.table import ALL
-from finchlang.script.paths import replace_file
-from finchlang.session import KernelEvent
 
 from .notes import Notes
 from .recording import Recording

@@ -16,11 +16,11 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import TextDocument
 
 from finchlang import __version__
-from finchlang.manual import Entry, entries, words
-from finchlang.source import FinchError
-from finchlang.text.format import formatted
+from finchlang.base.errors import FinchError
+from finchlang.text.formatter import formatted
 
-from .look import KEYWORDS
+from .highlight import KEYWORDS
+from .manual import Entry, entries, words
 from .outline import Binding, Outline
 
 #: how long no key is pressed before a text is looked at, and how long that may take, in seconds
@@ -59,7 +59,7 @@ class Glances:
                 return None
             if self.process is None:
                 pipe = asyncio.subprocess.PIPE
-                command = sys.executable, "-m", "finchlang.repl.glance"
+                command = sys.executable, "-m", "finchlang.repl.short_values"
                 self.process = await asyncio.create_subprocess_exec(
                     *command,
                     stdin=pipe,

@@ -10,18 +10,18 @@ from typing import Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from prompt_toolkit.lexers import PygmentsLexer
 
-from finchlang.kernels import Kernel, kernel_of, own_names
-from finchlang.script.callables import PREDEFINED, FinchFunction
-from finchlang.session import Session
-from finchlang.source import FinchError
-from finchlang.syntax import NOTHING, Node, Variable
-from finchlang.text.recovery import parse_whole
-from finchlang.walk import walk
+from finchlang.base.errors import FinchError
+from finchlang.python.kernel_decorator import Kernel, kernel_of, own_names
+from finchlang.python.session import Session
+from finchlang.script.functions import PREDEFINED, FinchFunction
+from finchlang.syntax.nodes import NOTHING, Node, Variable
+from finchlang.syntax.traversal import walk
+from finchlang.text.parse import parse_whole
 
-from .conversation import Conversation, is_quiet
 from .directives import obey
-from .look import FinchLexer
+from .highlight import FinchLexer
 from .notes import Watching
+from .prompt_session import Conversation, is_quiet
 
 #: names of the session that are not the notebook's
 OWN = ("ARGS", "ans")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.session import KernelEvent, Observer
-from finchlang.source import Note
+from finchlang.base.errors import Note
+from finchlang.python.session import KernelEvent, Observer
 
 from .report import tell
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pygments.token import Comment, Keyword, Name, Punctuation, String, Text, _TokenType
 
-from .look import OPENERS, FinchLexer
+from .highlight import OPENERS, FinchLexer
 
 #: what an assignment or a parameter may follow, apart from a line end
 _BEGINNINGS = ("begin", "else", "let", "for", ";", ",")

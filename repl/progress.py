@@ -15,8 +15,8 @@ from types import FrameType
 PATIENCE = 0.5
 #: what the innermost of these modules does that is being run
 _DOINGS = (
-    ("finchlang.script.files", "reading or writing"),
-    ("finchlang.native.kernel", "running"),
+    ("finchlang.files", "reading or writing"),
+    ("finchlang.native.compiled_kernel", "running"),
     ("finchlang.native.jit", "compiling"),
     ("finchlang.rules", "compiling"),
     ("finchlang.normalize", "compiling"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from threading import Thread
 
-from .conversation import Conversation
 from .progress import watched
+from .prompt_session import Conversation
 from .report import report
 
 LEAVE = ("exit", "quit")

@@ -8,18 +8,19 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from finchlang.host.growth import GrowingHost
+from finchlang.base.errors import FinchError, Source, Span
 from finchlang.host.ir import Const
-from finchlang.host.watch import Enough, WatchingHost
-from finchlang.looplets import Looplet
-from finchlang.rules.engine import Applied, Kind, Machine, Rule, State, Step
-from finchlang.rules.shown import Part, changed, part_of, shown, spans_of
-from finchlang.rules.shown import index_of as coordinate_of
-from finchlang.session import KernelEvent
-from finchlang.source import FinchError, Source, Span
-from finchlang.syntax import Access, Define, Extent, Index, Literal, Loop, Node, Value
+from finchlang.levels.looplets import Looplet
+from finchlang.python.session import KernelEvent
+from finchlang.rules.base.engine import Applied, EventKind, Machine, Rule, State, Step
+from finchlang.rules.base.trace_printer import Part, changed, part_of, shown, spans_of
+from finchlang.rules.base.trace_printer import index_of as coordinate_of
+from finchlang.syntax.nodes import Access, Define, Extent, Index, Literal, Loop, Node, Value
+from finchlang.syntax.traversal import children
 from finchlang.text.print import pretty
-from finchlang.walk import children
+
+from .live_listing import GrowingHost
+from .watching_host import Enough, WatchingHost
 
 #: how many steps of a kernel are shown, and of its passes
 STEPS = 1500
@@ -104,11 +105,11 @@ class Recording:
             before = program
 
     def _step(self, applied: Applied) -> None:
-        if applied.kind == Kind.EXPRESSION:
+        if applied.kind == EventKind.EXPRESSION:
             return
         # what a rule does not tell of itself the engine tells when it is done
         by, self._applied = self._applied or self._applying[-1], None
-        is_premise = applied.kind == Kind.PREMISE
+        is_premise = applied.kind == EventKind.PREMISE
         mark = "" if applied.at is None else str(applied.at)
         kind, law = "premise" if is_premise else "step", applied.law and f"The law: {applied.law}."
         terms = applied.before, applied.after

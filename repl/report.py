@@ -13,7 +13,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from typing import TextIO
 
-from finchlang.source import FinchError, Note
+from finchlang.base.errors import FinchError, Note
 
 from . import progress
 

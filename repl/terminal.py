@@ -20,8 +20,8 @@ from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.utils import is_dumb_terminal
 
 from .completion import Completions
-from .conversation import CONTINUED, PROMPT, Conversation
-from .look import STYLE, FinchLexer, depth
+from .highlight import STYLE, FinchLexer, depth
+from .prompt_session import CONTINUED, PROMPT, Conversation
 
 INDENT = "    "
 _CLOSES = re.compile(r"\s*(end|else|elseif)\b")

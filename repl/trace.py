@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
-from finchlang.host.execute import ExecutingHost
-from finchlang.host.growth import GrowingHost
+from finchlang.base.errors import FinchError
+from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Expr
-from finchlang.rules.engine import Applied, Kind
-from finchlang.rules.shown import shown
+from finchlang.python.session import KernelEvent, Observer
+from finchlang.rules.base.engine import Applied, EventKind
+from finchlang.rules.base.trace_printer import shown
 from finchlang.rules.table import ALL
-from finchlang.session import KernelEvent, Observer
-from finchlang.source import FinchError
-from finchlang.syntax import Loop, Node
+from finchlang.syntax.nodes import Loop, Node
 
+from .live_listing import GrowingHost
 from .report import BOLD, PLAIN, RED, TEAL
 from .views import title
 
@@ -150,9 +150,9 @@ class Trace(Observer):
     def step(self, applied: Applied) -> bool:
         """Print a step, if it is to be; whether it is."""
         chosen = self.chosen
-        if applied.kind == Kind.EXPRESSION and not chosen.expressions:
+        if applied.kind == EventKind.EXPRESSION and not chosen.expressions:
             return False
-        is_premise = applied.kind == Kind.PREMISE
+        is_premise = applied.kind == EventKind.PREMISE
         self.number += not is_premise
         number = self.number + is_premise
         if not self.is_this or not chosen.has(applied, number):
@@ -228,7 +228,7 @@ class StagedTrace(Trace):
         self.stop(True)
 
     def rule(self, applied: Applied) -> None:
-        is_step = applied.kind == Kind.STEP
+        is_step = applied.kind == EventKind.STEP
         is_shown = self.step(applied)
         if is_shown or is_step:
             self.flush("  " * (applied.depth - 1), is_shown)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from finchlang.host.print import text as listing
-from finchlang.host.residual import ResidualHost
-from finchlang.host.walk import everything
-from finchlang.rules.engine import Applied, Kind
+from finchlang.calls.workspace_exchange import choice, sum_text
+from finchlang.host.listing import text as listing
+from finchlang.host.recording import ResidualHost
+from finchlang.host.rewrite import everything
+from finchlang.python.session import KernelEvent, Observer
+from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.table import RULES
-from finchlang.run.exchange import choice, sum_text
-from finchlang.session import KernelEvent, Observer
-from finchlang.syntax import KernelNode, Variable
+from finchlang.syntax.nodes import KernelNode, Variable
+from finchlang.syntax.traversal import walk
 from finchlang.text.print import pretty
-from finchlang.walk import walk
 
 
 class Passes(Observer):
@@ -117,7 +117,7 @@ class Counts(Observer):
         self.steps: Counter[str] = Counter()
 
     def rule(self, applied: Applied) -> None:
-        if applied.kind == Kind.STEP or (self.all and applied.kind == Kind.EXPRESSION):
+        if applied.kind == EventKind.STEP or (self.all and applied.kind == EventKind.EXPRESSION):
             self.rules[applied.name] += 1
 
     def finished(self, event: KernelEvent, steps: Counter[str]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from math import e, inf, nan, pi
 
-from finchlang.array.arranging import (
+from finchlang.array.compute import compute, plan, todense
+from finchlang.array.concatenation import (
     block,
     column_stack,
     concat,
@@ -151,24 +152,8 @@ from finchlang.array.ordering import (
     unique_values,
 )
 from finchlang.array.products import dot, einsum, matmul, tensordot, vecdot
-from finchlang.array.reductions import (
-    all,
-    any,
-    count_nonzero,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
-from finchlang.array.run import (
-    compute,
-    plan,
-    todense,
-)
-from finchlang.array.shapes import (
+from finchlang.array.reductions import all, any, count_nonzero, max, mean, min, prod, std, sum, var
+from finchlang.array.reshaping import (
     broadcast_arrays,
     broadcast_to,
     expand_dims,

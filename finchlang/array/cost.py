@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from math import expm1, log2, prod
 
-from finchlang.array.nest import Nest, Read, Space
-from finchlang.syntax import Index
+from finchlang.array.loop_nest import LoopNest, Read, ValueSpace
+from finchlang.syntax.nodes import Index
 
 #: steps that it takes to copy an entry of an operand into another order, to add to a workspace of one
 #: mode, and to sort an entry into one of several
@@ -36,7 +36,7 @@ class Counts:
     """How many tuples of coordinates of some indices loops in an order are expected to come to, where
     some reads, those that are `followed`, are looked up and so exclude nothing."""
 
-    def __init__(self, nest: Nest, order: Sequence[Index] = (), followed: Sequence[Read] = ()):
+    def __init__(self, nest: LoopNest, order: Sequence[Index] = (), followed: Sequence[Read] = ()):
         self.nest, self.followed = nest, {id(read) for read in followed}
         self.sparse = [read for read in nest.reads if read.is_sparse]
         self.are_dense = {id(read): _are_dense(read, order) for read in self.sparse}
@@ -57,7 +57,7 @@ class Counts:
                 found = min(found, read.stored if is_all else _distinct(known, read.stored))
         return found
 
-    def part(self, space: Space | Read, indices: Sequence[Index]) -> float:
+    def part(self, space: ValueSpace | Read, indices: Sequence[Index]) -> float:
         """The part of the coordinates of these indices that a space has."""
         if isinstance(space, Read):
             if id(space) in self.followed:
@@ -84,7 +84,7 @@ class Counts:
             return None
         return self.distinct(read, (*outer, index)) / max(self.distinct(read, outer), 1e-9)
 
-    def steps(self, space: Space | Read, outer: Sequence[Index], index: Index) -> float | None:
+    def steps(self, space: ValueSpace | Read, outer: Sequence[Index], index: Index) -> float | None:
         """How many steps a loop in others takes each time; None if it comes to all places."""
         if isinstance(space, Read):
             return self.fiber(space, outer, index)
@@ -111,9 +111,9 @@ def _searched(times: float, length: float) -> float:
     return times * (SEARCH + log2(max(length / max(times, 1e-9), 1.0)))
 
 
-def intersections(space: Space | Read) -> Iterator[Space]:
+def intersections(space: ValueSpace | Read) -> Iterator[ValueSpace]:
     """Those of several parts."""
-    if isinstance(space, Space):
+    if isinstance(space, ValueSpace):
         if not space.is_union and len(space.parts) > 1:
             yield space
         for part in space.parts:
@@ -149,7 +149,7 @@ class Candidate:
         return f"{' '.join([index.name for index in self.order])}{names}: {self.cost:.2g}"
 
 
-def cost(nest: Nest, order: Sequence[Index], followed: Sequence[Read] = ()) -> float:
+def cost(nest: LoopNest, order: Sequence[Index], followed: Sequence[Read] = ()) -> float:
     """The steps of the loops in this order, with the copies of operands that are not looked up and what
     the result takes."""
     counts, total = Counts(nest, order, followed), 0.0
@@ -166,7 +166,7 @@ def cost(nest: Nest, order: Sequence[Index], followed: Sequence[Read] = ()) -> f
     return total + _of_result(nest, order, counts)
 
 
-def _of_result(nest: Nest, order: Sequence[Index], counts: Counts) -> float:
+def _of_result(nest: LoopNest, order: Sequence[Index], counts: Counts) -> float:
     updates = counts.reached(order)
     kept = [index for index in order if index in nest.kept]
     places = counts.places(kept)
@@ -177,7 +177,7 @@ def _of_result(nest: Nest, order: Sequence[Index], counts: Counts) -> float:
     return updates * (0.0 if not after else SCATTER if after == 1 else SORT)
 
 
-def candidates(nest: Nest) -> list[Candidate]:
+def candidates(nest: LoopNest) -> list[Candidate]:
     """Every order of the loops, with each choice of what is looked up, the cheapest first."""
     found = []
     for order in permutations((*nest.kept, *nest.reduced)):
@@ -196,7 +196,7 @@ def _is_found(read: Read) -> bool:
     return all(levels) and len(read.own) == len(read.indices) and not read.is_reshaped
 
 
-def dense_levels(nest: Nest, stored: Sequence[Index]) -> list[bool]:
+def dense_levels(nest: LoopNest, stored: Sequence[Index]) -> list[bool]:
     """For each mode of a result, outermost first, whether its level is better dense."""
     counts, before, found = Counts(nest), 1.0, []
     if len(stored) == 1 and counts.places(stored) <= SHORT:

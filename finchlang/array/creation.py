@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.array.compute import compute, todense
 from finchlang.array.elementwise import astype
-from finchlang.array.expression import Array, Constant, Leaf, Number
+from finchlang.array.expression import Array, Constant, Leaf, NumberOperand
 from finchlang.array.operands import as_expression, expression_of
 from finchlang.array.promotion import type_of
-from finchlang.array.run import compute, todense
-from finchlang.script.tensors import convert, over
-from finchlang.tensors.adopted import as_tensor
-from finchlang.tensors.dense import Dense
-from finchlang.tensors.element import Element, typed_literal
+from finchlang.levels.dense import Dense
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.level import Level
+from finchlang.levels.sparse_list import SparseList
+from finchlang.script.make_tensors import convert, over
+from finchlang.syntax.types import Type, type_of_value
+from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.level import Level
-from finchlang.tensors.sparse_list import SparseList
 from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.types import Type, type_of_value
 
 
 def asarray(
@@ -41,7 +41,7 @@ def asarray(
     if node is None:
         given = np.asarray(obj, None if dtype is None else type_of(dtype).dtype)
         node = as_expression(given)
-    if type(node) is Number and format is None:
+    if type(node) is NumberOperand and format is None:
         node = as_expression(Scalar(typed_literal(node.value, node.values.type)))
     result = Array(node) if dtype is None else astype(Array(node), dtype)
     if format is None and fill_value is None:

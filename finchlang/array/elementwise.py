@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.algebra import operator
 from finchlang.array.expression import Array, Constant, Expression, apply, converted
+from finchlang.array.inferred_values import op_node
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.promotion import floating, promoted, type_of
-from finchlang.array.values import op_node
-from finchlang.tensors.element import typed_literal
-from finchlang.types import Bool, Float64, Type
+from finchlang.levels.element import typed_literal
+from finchlang.operators.operator_table import operator
+from finchlang.syntax.types import Bool, Float64, Type
 
 Maker = Callable[..., Expression]
 #: the functions of this module by their names, for NumPy's of the same names, too

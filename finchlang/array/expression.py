@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.promotion import broadcast_shapes
-from finchlang.array.values import (
-    Stored,
+from finchlang.array.inferred_values import (
+    StoredValues,
     Values,
     identity_of,
     result_of,
@@ -17,13 +16,14 @@ from finchlang.array.values import (
     values_of,
     values_of_number,
 )
-from finchlang.protocols import ArrayMethods
-from finchlang.script.tensors import over
-from finchlang.syntax import Literal
-from finchlang.tensors.element import Element, typed_literal
-from finchlang.tensors.level import Swizzled
+from finchlang.array.promotion import broadcast_shapes
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.level import Swizzled
+from finchlang.script.make_tensors import over
+from finchlang.syntax.nodes import Literal
+from finchlang.syntax.types import Bool, Float64, Int64, Type
+from finchlang.tensors.array_base import ArrayMethods
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
-from finchlang.types import Bool, Float64, Int64, Type
 
 
 class Expression:
@@ -45,7 +45,7 @@ class Leaf(Expression):
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any, stored: Stored):
+    def __init__(self, value: Any, stored: StoredValues):
         self.value, self.static = value, stored
         self.shape, self.values, self.args = value.shape, stored.values, ()
 
@@ -73,7 +73,7 @@ class Refilled(Leaf):
         return SwizzledTensor.over(tensor, format) if isinstance(format, Swizzled) else tensor
 
 
-class Number(Expression):
+class NumberOperand(Expression):
     """A number that programs are given when they are run."""
 
     __slots__ = ("value",)
@@ -213,7 +213,7 @@ def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
 
 
 def _as_constant(arg: Expression) -> Expression:
-    if not isinstance(arg, Number):
+    if not isinstance(arg, NumberOperand):
         return arg
     return Constant(typed_literal(arg.values.type.wrap(arg.value), arg.values.type))
 
@@ -222,8 +222,8 @@ def converted(arg: Expression, to: Type) -> Expression:
     """The same with values of another type."""
     if arg.values.type is to:
         return arg
-    if isinstance(arg, Number):
-        return Number(to.wrap(arg.value), to)
+    if isinstance(arg, NumberOperand):
+        return NumberOperand(to.wrap(arg.value), to)
     is_cut = arg.values.type.is_float and to.is_integer  # as NumPy's are
     return apply(f"cut_{to.name}" if is_cut else to.name, arg)
 

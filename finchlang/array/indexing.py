@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.array.compute import compute, todense
 from finchlang.array.expression import Array, Constant, Expression, Map, Reduce, apply
-from finchlang.array.lower import ONE, Lowering, lowers
+from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import normalized_axis
-from finchlang.array.run import compute, todense
-from finchlang.array.shapes import with_axes
-from finchlang.array.values import unknown_values
-from finchlang.syntax import Call, Extent, Literal, Node, Variable
-from finchlang.tensors.element import typed_literal
-from finchlang.types import Int64, pair_of
+from finchlang.array.reshaping import with_axes
+from finchlang.array.to_program import ONE, Lowering, lowers
+from finchlang.levels.element import typed_literal
+from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
+from finchlang.syntax.types import Int64, pair_of
 
 ALL, AT, WINDOW, SLICE, LISTED = "all", "at", "window", "slice", "listed"
 
 
-class Part(Expression):
+class IndexedPart(Expression):
     """A part of the first argument: for each of its modes `kinds` says how it is indexed, a slice with
     its step; `places` which mode of the result has it, None of an integer. Other arguments are lists of
     coordinates, in turn. `numbers` are the first and the last coordinates, from 1."""
@@ -40,7 +40,7 @@ class Part(Expression):
         self.shape, self.values, self.static = (
             shape,
             args[0].values,
-            (Part, kinds, places, len(shape)),
+            (IndexedPart, kinds, places, len(shape)),
         )
 
     @property
@@ -48,8 +48,8 @@ class Part(Expression):
         return self.given
 
 
-@lowers(Part)
-def _part(to: Lowering, node: Part, indices: tuple[Node, ...]) -> Node:
+@lowers(IndexedPart)
+def _part(to: Lowering, node: IndexedPart, indices: tuple[Node, ...]) -> Node:
     arg, *lists = node.args
     numbers, others = iter(range(len(node.given))), iter(lists)
     own: list[Node] = []
@@ -116,7 +116,7 @@ def _parted(arg: Expression, keys: list[Any]) -> Expression:
         shape += [] if length is None else [length]
     if len(lists) > 1:
         raise TypeError("at most one axis is indexed by a list")
-    return Part((arg, *lists), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
+    return IndexedPart((arg, *lists), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
 
 
 def _slice(key: slice, size: int) -> tuple[Any, list[int], int]:
@@ -186,7 +186,7 @@ def masked(arg: Expression, mask: Any) -> Array:
     rows = coordinates[:, np.lexsort(coordinates[::-1])]
     lists = tuple([as_expression(np.ascontiguousarray(row) + 1) for row in rows])
     order, count = len(arg.shape), rows.shape[1]
-    return Array(Part((arg, *lists), (LISTED,) * order, (0,) * order, (), (count,)))
+    return Array(IndexedPart((arg, *lists), (LISTED,) * order, (0,) * order, (), (count,)))
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:

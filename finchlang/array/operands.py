@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Expression, Leaf, Number, converted
+from finchlang.array.expression import Array, Expression, Leaf, NumberOperand, converted
+from finchlang.array.inferred_values import StoredValues, stored_of
 from finchlang.array.promotion import promoted, type_of
-from finchlang.array.values import Stored, stored_of
-from finchlang.protocols import NotAnArray
-from finchlang.script.views import TensorView
-from finchlang.source import FinchError
-from finchlang.tensors.adopted import as_tensor, is_pydata, is_scipy, layout_of_array, matrix_format
+from finchlang.base.errors import FinchError
+from finchlang.calls.lazy_shape import TensorView
+from finchlang.syntax.types import PairType, Type, foreign, type_of_value
+from finchlang.tensors.adopt import as_tensor, is_pydata, is_scipy, layout_of_array, matrix_format
+from finchlang.tensors.array_base import NotAnArray
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import PairType, Type, foreign, type_of_value
 
-_swizzled: dict[tuple[int, tuple[int, ...]], tuple[Any, Stored]] = {}
+_swizzled: dict[tuple[int, tuple[int, ...]], tuple[Any, StoredValues]] = {}
 
 
 def _leaf_of_swizzled(value: SwizzledTensor) -> Leaf:
@@ -35,7 +35,7 @@ def _leaf_of_array(value: np.ndarray) -> Expression:
         raise TypeError("a masked array is no array here: what is masked has no value")
     type_of(value.dtype)
     if value.ndim == 0:
-        return Number(value[()], type_of(value.dtype))
+        return NumberOperand(value[()], type_of(value.dtype))
     return Leaf(value, stored_of(layout_of_array(value.dtype, value.shape, value.strides)[0]))
 
 
@@ -84,7 +84,7 @@ def expression_of(value: Any) -> Expression | None:
     own = type_of_value(value)
     if own is None or isinstance(own, PairType):
         return None
-    return Number(value, own)
+    return NumberOperand(value, own)
 
 
 def operands(*values: Any) -> list[Expression]:
@@ -111,10 +111,10 @@ def operands(*values: Any) -> list[Expression]:
 _PYTHON = frozenset((bool, int, float))
 
 
-def _weak(value: Any, to: Type) -> Number:
+def _weak(value: Any, to: Type) -> NumberOperand:
     if to.is_integer and to.wrap(value) != value:
         raise OverflowError(f"{value} is out of bounds for {to.dtype}")
-    return Number(to.wrap(value), to)
+    return NumberOperand(to.wrap(value), to)
 
 
 @lru_cache(1024)

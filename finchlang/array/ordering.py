@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from finchlang.array.arranging import concat
+from finchlang.array.compute import compute, dense_array
+from finchlang.array.concatenation import concat
 from finchlang.array.creation import asarray
 from finchlang.array.elementwise import not_equal, subtract
 from finchlang.array.expression import Array
 from finchlang.array.indexing import getitem
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import normalized_axis, type_of
-from finchlang.array.run import compute, dense_array
-from finchlang.array.shapes import broadcast_arrays, expand_dims, ravel
+from finchlang.array.reshaping import broadcast_arrays, expand_dims, ravel
+from finchlang.syntax.types import Bool
 from finchlang.tensors.tensor import Tensor
-from finchlang.types import Bool
 
 
 class UniqueAll(NamedTuple):

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from finchlang.array.cost import MOST, Counts, candidates, dense_levels, intersections
-from finchlang.array.nest import Nest, Read
-from finchlang.syntax import Index, Literal, Node
-from finchlang.tensors.dense import Dense
-from finchlang.tensors.element import Element
-from finchlang.tensors.level import Level, Swizzled
-from finchlang.tensors.scalars import Scalar
-from finchlang.tensors.sparse_list import SparseList
+from finchlang.array.loop_nest import LoopNest, Read
+from finchlang.levels.dense import Dense
+from finchlang.levels.element import Element
+from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.scalars import Scalar
+from finchlang.levels.sparse_list import SparseList
+from finchlang.syntax.nodes import Index, Literal, Node
 
 #: how many candidates are told of
 SHOWN = 4
@@ -33,7 +33,7 @@ class Plan:
     is_counted: bool
 
 
-def planned(nest: Nest, is_dense: bool) -> Plan:
+def planned(nest: LoopNest, is_dense: bool) -> Plan:
     """The plan of a nest: as the operands are stored where all are stored alike, else the cheapest order
     of loops."""
     usual = order = tuple(loop_order(nest))
@@ -58,7 +58,7 @@ def planned(nest: Nest, is_dense: bool) -> Plan:
     return Plan(order, format, followed, galloped, told, is_counted)
 
 
-def loop_order(nest: Nest) -> list[Index]:
+def loop_order(nest: LoopNest) -> list[Index]:
     """The loops from the outermost to the innermost: as the operands are stored, the one with the most
     sparse modes first; what they leave open is as in a column-major array."""
     own = {*nest.kept, *nest.reduced}
@@ -90,7 +90,7 @@ def _reaches(before: dict[Node, set[Node]], index: Node, other: Node) -> bool:
 
 
 def result_format(
-    nest: Nest, counts: Counts, order: Sequence[Index], is_dense: bool
+    nest: LoopNest, counts: Counts, order: Sequence[Index], is_dense: bool
 ) -> Level | Swizzled:
     """The format of the result, whose modes are stored in the order of the loops. Where values are not
     known to be the fill it is dense; a reduction's is as full as is expected; else it is as that of the
@@ -114,7 +114,7 @@ def result_format(
 
 
 def joining(
-    nest: Nest, plan: Plan, groups: Sequence[tuple[Index, ...]], fill: Literal
+    nest: LoopNest, plan: Plan, groups: Sequence[tuple[Index, ...]], fill: Literal
 ) -> Plan | None:
     """The plan of a result in which the indices of each group are one mode, so that loops over those of
     a group are in a row; None where operands are stored in another order."""
@@ -145,7 +145,7 @@ def _over(format: Level, leaf: Level) -> Level:
     return leaf if format.is_leaf else format.with_child(_over(format.child, leaf))
 
 
-def _is_dense(nest: Nest, counts: Counts, index: Index) -> bool:
+def _is_dense(nest: LoopNest, counts: Counts, index: Index) -> bool:
     """Whether all that has a mode has it dense, of copies those."""
     found = [
         counts.are_dense[id(read)][index] if read.is_sparse else read.is_dense_at(index)
@@ -155,7 +155,7 @@ def _is_dense(nest: Nest, counts: Counts, index: Index) -> bool:
     return bool(found) and all(found)
 
 
-def _same_format(nest: Nest, stored: list[Index]) -> Level | None:
+def _same_format(nest: LoopNest, stored: list[Index]) -> Level | None:
     """The format that all operands with sparse modes have, if they are read in the order of the loops and
     its indices have room for the extents of these."""
     formats: list[Level] = []

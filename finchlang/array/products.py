@@ -7,7 +7,7 @@ from typing import Any
 from finchlang.array.expression import Array, Expression, Reduce, Spread, apply
 from finchlang.array.operands import operands
 from finchlang.array.promotion import broadcast_shapes, normalized_axis
-from finchlang.types import Bool
+from finchlang.syntax.types import Bool
 
 
 def _summed(args: list[Expression], places: list[tuple[int, ...]], order: int, kept: int) -> Array:

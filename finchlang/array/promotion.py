@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.types import Float64, PairType, Type, type_of_dtype
+from finchlang.syntax.types import Float64, PairType, Type, type_of_dtype
 
 
 def type_of(dtype: Any) -> Type:

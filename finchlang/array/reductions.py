@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.algebra import operator
 from finchlang.array.elementwise import truth
 from finchlang.array.expression import (
     Array,
@@ -14,7 +13,7 @@ from finchlang.array.expression import (
     Expression,
     Leaf,
     Map,
-    Number,
+    NumberOperand,
     Reduce,
     Refilled,
     Spread,
@@ -22,15 +21,16 @@ from finchlang.array.expression import (
     apply,
     converted,
 )
+from finchlang.array.inferred_values import identity_of, op_node
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import floating, normalized_axes, type_of
-from finchlang.array.shapes import with_axes
-from finchlang.array.values import identity_of, op_node
-from finchlang.syntax import Literal
-from finchlang.tensors.element import Element, typed_literal
-from finchlang.tensors.level import Swizzled
+from finchlang.array.reshaping import with_axes
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.level import Swizzled
+from finchlang.operators.operator_table import operator
+from finchlang.syntax.nodes import Literal
+from finchlang.syntax.types import Int64, Type, UInt64
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
-from finchlang.types import Int64, Type, UInt64
 
 
 def reduced(op: Any, arg: Expression, axis: Any, keepdims: bool) -> Expression:
@@ -59,7 +59,7 @@ def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
         others = Reduce(op, _others(arg, unit), axes)
     else:  # a stored fill is counted with those that are not
         others = Reduce(op, apply("ifelse", _is_other(arg), arg, Constant(unit)), axes)
-    is_dense, count = len(arg.shape) - len(axes) < 2, Number(size, Int64)
+    is_dense, count = len(arg.shape) - len(axes) < 2, NumberOperand(size, Int64)
     if row.right_idempotent:
         is_full = apply("==", _counted(arg, axes), count, is_dense=is_dense)
         return apply("ifelse", is_full, others, apply(op, others, fill))
@@ -197,7 +197,7 @@ def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any = None
     # where all is fill it is the same for all
     zero = Constant(typed_literal(0, arg.values.type))
     others = Reduce("+", apply("ifelse", _is_other(arg), apply("*", rest, rest), zero), axes)
-    size = Number(_count(arg, axes), Int64)
+    size = NumberOperand(_count(arg, axes), Int64)
     fills = apply("-", size, _counted(arg, axes), is_dense=order - len(axes) < 2)
     rest = apply("-", Constant(arg.values.fill), View(mean, *_without(mean, axes)))
     many = apply("*", converted(fills, arg.values.type), apply("*", rest, rest))
@@ -225,7 +225,7 @@ def _mean(arg: Expression, axis: Any, keepdims: bool, correction: float = 0) -> 
 
 
 def _divided(arg: Expression, count: float) -> Expression:
-    found = apply("/", arg, Number(float(count if count > 0 else 0), arg.values.type))
+    found = apply("/", arg, NumberOperand(float(count if count > 0 else 0), arg.values.type))
     if count > 0 or not arg.values.is_fill:
         return found
     zero, nan = (Constant(typed_literal(x, arg.values.type)) for x in (0.0, math.nan))

@@ -9,50 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from finchlang.denote import shapes
-from finchlang.denote.arrays import DenseArray, bind
-from finchlang.denote.dimensions import Environment, Equations, Late
-from finchlang.denote.functions import Function, is_needed, of_function, type_of_result
-from finchlang.denote.lifecycle import check_life_cycle
-from finchlang.denote.operators import MEANINGS, Meaning, apply
-from finchlang.denote.places import Named, Places, needed
-from finchlang.denote.settled import settled
-from finchlang.denote.shapes import Bounds, tensors_of
-from finchlang.denote.values import Number, convert, number
-from finchlang.operation import Operation
-from finchlang.source import Bug, FinchError
-from finchlang.syntax import (
-    EMPTY,
-    MISSING,
-    Access,
-    Annotated,
-    Assign,
-    Block,
-    Call,
-    Declare,
-    Define,
-    Dimensionless,
-    Extent,
-    Formula,
-    Freeze,
-    Index,
-    Literal,
-    Loop,
-    Node,
-    Script,
-    Sieve,
-    Thaw,
-    Variable,
-    Yield,
+from finchlang.base.errors import Bug, FinchError
+from finchlang.denote import shape_arithmetic
+from finchlang.denote.bindings import (
+    DenseArray,
+    ScriptFunction,
+    bind,
+    is_needed,
+    of_function,
+    type_of_result,
 )
-from finchlang.types import TYPES, Type, can_store, type_of_dtype, type_of_value
-from finchlang.walk import mentions, walk
+from finchlang.denote.check_lifecycle import check_life_cycle
+from finchlang.denote.extents import Environment, Equations, Late
+from finchlang.denote.numpy_operators import MEANINGS, Meaning, apply
+from finchlang.denote.references import Named, Places, needed
+from finchlang.denote.shape_arithmetic import Bounds, tensors_of
+from finchlang.denote.static_checks import settled
+from finchlang.denote.typed_values import Number, convert, number
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import mentions, walk
+from finchlang.syntax.types import TYPES, Type, can_store, type_of_dtype, type_of_value
+from finchlang.syntax.user_function import Operation
 
 
 def denote(
-    program: Node,
+    program: ast.Node,
     bindings: dict[str, Any],
-    functions: Mapping[Operation, Function] | None = None,
+    functions: Mapping[Operation, ScriptFunction] | None = None,
     semantics: Callable[..., Denotation] | None = None,
     declared: set[str] | None = None,
 ) -> dict[str, Any]:
@@ -64,7 +47,7 @@ def denote(
     it came to declare. Results are NumPy arrays; of a Scalar, its value.
     Raises FinchError of kind dimension, bounds, type, life cycle or unknown name.
     """
-    if isinstance(program, Annotated):  # annotations do not change what it means
+    if isinstance(program, ast.Annotated):  # annotations do not change what it means
         program = program.program
     program = settled(program, bindings)
     arrays, environment = bind(program, bindings)
@@ -82,14 +65,14 @@ def denote(
     return {name: data if data.ndim else data.item() for name, data in results.items()}
 
 
-def _updated(program: Node) -> set[str]:
+def _updated(program: ast.Node) -> set[str]:
     """The names of the tensors that are assigned to or declared in `program`."""
-    targets = [n.target.tensor for n in walk(program) if isinstance(n, Assign)]
+    targets = [n.target.tensor for n in walk(program) if isinstance(n, ast.Assign)]
     return {t.name for target in targets for t in tensors_of(target)} | _declared(program)
 
 
-def _declared(program: Node) -> set[str]:
-    return {n.tensor.name for n in walk(program) if isinstance(n, Declare)}
+def _declared(program: ast.Node) -> set[str]:
+    return {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
 
 
 # -------------------------------------------------------------------------------- the semantics
@@ -104,9 +87,9 @@ class Denotation(Places):
     def __init__(
         self,
         arrays: dict[str, DenseArray],
-        program: Node,
+        program: ast.Node,
         env: Environment,
-        functions: Mapping[Operation, Function],
+        functions: Mapping[Operation, ScriptFunction],
     ):
         self.arrays, self.functions = arrays, functions
         self.declared: set[str] = set()  # the tensors that the program came to declare
@@ -119,19 +102,21 @@ class Denotation(Places):
 
     # ---------------------------------------------------------------- statements
 
-    def run(self, node: Node, env: Environment, rest: tuple[Node, ...]) -> None:
+    def run(self, node: ast.Node, env: Environment, rest: tuple[ast.Node, ...]) -> None:
         """Perform a statement; `rest` are the statements after it in its block."""
         match node:
-            case Block(statements):
+            case ast.Block(statements):
                 for k, statement in enumerate(statements):
                     self.run(statement, env, statements[k + 1 :])
-            case Loop(index, Extent(at, end), body) if at == end and self.value(at, env) is MISSING:
-                self.run(body, env | {index.name: MISSING}, ())
-            case Loop(index, _, body):
+            case ast.Loop(index, ast.Extent(at, end), body) if (
+                at == end and self.value(at, env) is ast.MISSING
+            ):
+                self.run(body, env | {index.name: ast.MISSING}, ())
+            case ast.Loop(index, _, body):
                 start, stop = self.extent_of(node, env)
                 for i in range(start, stop + 1):
                     self.run(body, env | {index.name: number(i)}, ())
-            case Define(variable, value, body):
+            case ast.Define(variable, value, body):
                 if variable.name in env or variable.name in self.arrays:
                     message = f"{variable.name} is bound already: `let` needs a new name"
                     raise FinchError("unknown name", message, variable.span)
@@ -139,33 +124,33 @@ class Denotation(Places):
                 if mentions(body, variable):
                     needed(bound, value)
                 self.run(body, env | {variable.name: bound}, ())
-            case Sieve(condition, body):
+            case ast.Sieve(condition, body):
                 if self.holds(condition, env):
                     self.run(body, env, ())
-            case Declare():
+            case ast.Declare():
                 self.declare(node, env, rest)
-            case Assign(target, op, value):
+            case ast.Assign(target, op, value):
                 self.assign(target, op, self.value(value, env), env)
-            case Freeze() | Thaw() | Yield():
+            case ast.Freeze() | ast.Thaw() | ast.Yield():
                 pass
             case _:
                 raise Bug(f"no statement: {node}")
 
-    def holds(self, condition: Node, env: Environment) -> bool:
+    def holds(self, condition: ast.Node, env: Environment) -> bool:
         value = needed(self.value(condition, env), condition)
-        if value is MISSING:
+        if value is ast.MISSING:
             return False
         if not isinstance(value, Number) or not value.is_bool:
             raise FinchError("type", "a condition must be a Bool", condition.span)
         return bool(value.value)
 
-    def declare(self, node: Declare, env: Environment, rest: tuple[Node, ...]) -> None:
+    def declare(self, node: ast.Declare, env: Environment, rest: tuple[ast.Node, ...]) -> None:
         self.check_is_tensor(node.tensor, env)
         array = self.array(node.tensor)
         # sizes that depend on the loops around are found when the program comes here
         shape = self.dimensions.shape(node)
         if shape is None:
-            shape = self.solve(Block((node, *rest)), env).shape(node)
+            shape = self.solve(ast.Block((node, *rest)), env).shape(node)
         if shape is None:
             message = f"the size of {node.tensor.name} is not known where it is declared"
             raise FinchError("dimension", message, node.span)
@@ -181,16 +166,16 @@ class Denotation(Places):
         array.declare(shape, convert(init.value, array.type.dtype))
         self.declared.add(node.tensor.name)
 
-    def assign(self, target: Access, op: Node, value: Any, env: Environment) -> None:
+    def assign(self, target: ast.Access, op: ast.Node, value: Any, env: Environment) -> None:
         """`target <<op>>= value`; of or at `missing`, nothing."""
         name, at = self.place(target, env)
         array = self.array(name)
-        if value is MISSING or at is None:
+        if value is ast.MISSING or at is None:
             return
         value = needed(value, target)
         old = array.read(at)
-        if isinstance(op, Variable) and op.name in ("initwrite", "overwrite"):  # `=`, `:=`
-            new = apply(Variable("identity"), [value], target)
+        if isinstance(op, ast.Variable) and op.name in ("initwrite", "overwrite"):  # `=`, `:=`
+            new = apply(ast.Variable("identity"), [value], target)
         else:  # what is there counts, structure or not
             operands = [Number(x.value) if isinstance(x, Number) else x for x in (old, value)]
             new = needed(self.apply(op, operands, target), target)
@@ -198,18 +183,18 @@ class Denotation(Places):
             message = f"{name.name} holds {array.type}, which cannot store {type_of_dtype(new.value.dtype)}"
             raise FinchError("type", message, target.span)
         stored = convert(new.value, array.type.dtype)
-        changes = stored != old.value or (isinstance(op, Variable) and op.name == "overwrite")
+        changes = stored != old.value or (isinstance(op, ast.Variable) and op.name == "overwrite")
         array.write(at, stored, changes or not value.is_structural)
 
     # ---------------------------------------------------------------- expressions
 
-    def value(self, node: Node, env: Environment) -> Any:
+    def value(self, node: ast.Node, env: Environment) -> Any:
         """The value of an expression: a Number, Failed, `missing` or `nothing`."""
         match node:
-            case Literal(value, name):
+            case ast.Literal(value, name):
                 found = TYPES[name] if name else type_of_value(value)
                 return value if found is None else number(value, found, is_structural=True)
-            case Index(name) | Variable(name):
+            case ast.Index(name) | ast.Variable(name):
                 if name not in env:
                     raise self.unknown(node)
                 if env[name] is None:
@@ -217,16 +202,18 @@ class Denotation(Places):
                 if isinstance(env[name], Named):
                     raise FinchError("type", f"{name} is a tensor, not a number", node.span)
                 return env[name]
-            case Access():
+            case ast.Access():
                 return self.read(node, env)
-            case Call(Variable("size"), (Variable() | Call() as tensor, Literal(k))):
-                shape = [shapes.size(b) for b in self.bounds(tensor, env)]
+            case ast.Call(
+                ast.Variable("size"), (ast.Variable() | ast.Call() as tensor, ast.Literal(k))
+            ):
+                shape = [shape_arithmetic.size(b) for b in self.bounds(tensor, env)]
                 if k not in range(1, len(shape) + 1):
                     name = getattr(tensor, "name", "the tensor")
                     message = f"{name} has {len(shape)} dimensions, not {k}"
                     raise FinchError("dimension", message, node.span)
                 return number(shape[k - 1])
-            case Call(op, args):
+            case ast.Call(op, args):
                 values: list[Any] = []
                 was_idle = self.is_idle
                 try:
@@ -238,29 +225,29 @@ class Denotation(Places):
                 return self.apply(op, values, node)
         raise FinchError("type", "this is no number", node.span)
 
-    def apply(self, op: Node, args: list[Any], node: Node) -> Any:
+    def apply(self, op: ast.Node, args: list[Any], node: ast.Node) -> Any:
         if not isinstance(op, Operation):
             return apply(op, args, node, self.meanings)
         function = self.functions[op]
         type = type_of_result(function, args, node)
-        if MISSING in args:
-            return MISSING
-        if isinstance(op.body, Script):
+        if ast.MISSING in args:
+            return ast.MISSING
+        if isinstance(op.body, ast.Script):
             return of_function(function, type, args, node, self.is_idle)
         return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
 
-    def bound(self, node: Node, env: Environment) -> Any:
+    def bound(self, node: ast.Node, env: Environment) -> Any:
         """What a `let` binds: a value, an extent, or an expression as a tensor."""
-        if isinstance(node, Formula):
+        if isinstance(node, ast.Formula):
             return Named(node, env)
-        is_extent = isinstance(node, Extent) or (
-            isinstance(node, Call) and node.op == Variable("meet")
+        is_extent = isinstance(node, ast.Extent) or (
+            isinstance(node, ast.Call) and node.op == ast.Variable("meet")
         )
         return self.extent(node, env) if is_extent else self.value(node, env)
 
     # ---------------------------------------------------------------- dimensions (section 4)
 
-    def extent_of(self, loop: Loop, env: Environment) -> tuple[int, int]:
+    def extent_of(self, loop: ast.Loop, env: Environment) -> tuple[int, int]:
         """The dimension of a loop's index."""
         found = self.dimensions.extent(loop) or self.solve(loop, env).extent(loop)
         if found is None:
@@ -269,7 +256,7 @@ class Denotation(Places):
             raise FinchError("dimension", message, loop.span, hint)
         return found
 
-    def solve(self, region: Node, env: Environment) -> Equations:
+    def solve(self, region: ast.Node, env: Environment) -> Equations:
         """The dimensions of loops and declarations in `region`, as far as they can be told before
         it is run: from what `env` knows and what `region` does not change."""
         before = self.is_ahead, self.changing, self.resizing
@@ -284,37 +271,39 @@ class Denotation(Places):
     def modes_of(self, named: Named) -> list[Bounds]:
         """The bounds of an expression as a tensor: what its accesses tell of its indices."""
         if not named.modes:
-            equations = self.solve(Define(Variable(""), named.formula, EMPTY), named.env)
+            equations = self.solve(
+                ast.Define(ast.Variable(""), named.formula, ast.EMPTY), named.env
+            )
             found = equations.tensors[""]
             if any(d.state == 1 for d in found):
                 raise Late
             named.modes.extend((d.start, d.stop) if d.is_known else None for d in found)
         return named.modes
 
-    def extent(self, node: Node, env: Environment) -> tuple[int, int] | None:
+    def extent(self, node: ast.Node, env: Environment) -> tuple[int, int] | None:
         """The extent an expression stands for; None for `_`. Raises Late."""
         match node:
-            case Dimensionless():
+            case ast.Dimensionless():
                 return None
-            case Extent(start, stop):
+            case ast.Extent(start, stop):
                 return self.whole(start, env), self.whole(stop, env)
-            case Call(Variable("meet"), args):
+            case ast.Call(ast.Variable("meet"), args):
                 parts = [self.extent(a, env) for a in args]
                 known = [p for p in parts if p is not None]
                 if any(p != known[0] for p in known):
                     both = " and ".join(f"{a}:{b}" for a, b in known)
                     raise FinchError("dimension", f"the extents {both} do not match", node.span)
                 return known[0] if known else None
-            case Call(Variable("size")):
+            case ast.Call(ast.Variable("size")):
                 return 1, self.whole(node, env)
-            case Variable(name) if name in env:
+            case ast.Variable(name) if name in env:
                 if env[name] is None:
                     raise Late
                 if isinstance(env[name], tuple):
                     return env[name]
         raise FinchError("type", "the extent of an index is a range like 1:n", node.span)
 
-    def whole(self, node: Node, env: Environment) -> int:
+    def whole(self, node: ast.Node, env: Environment) -> int:
         value = needed(self.value(node, env), node)
         if not isinstance(value, Number) or not value.is_integer:
             raise FinchError("type", "a bound of an extent must be an integer", node.span)

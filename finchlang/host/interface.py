@@ -1,13 +1,13 @@
-"""The operations a rule or a level may ask of its host; `execute.py` performs, `residual.py` records."""
+"""The operations a rule or a level may ask of its host; `executing.py` performs, `recording.py` records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
-from finchlang.host.ir import Buffer, Cell, Expr, Var
-from finchlang.source import Span
-from finchlang.types import Type
+from finchlang.base.errors import Span
+from finchlang.host.ir import Buffer, Cell, Const, Expr, Var
+from finchlang.syntax.types import Type
 
 
 class Host(Protocol):
@@ -108,3 +108,11 @@ class Host(Protocol):
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
     ) -> None:
         """Stop with a FinchError."""
+
+
+def fail_unless(
+    host: Host, holds: Expr, kind: str, message: str, values: tuple[Expr, ...], span: Span | None
+) -> None:
+    """Stop with a FinchError unless a condition holds."""
+    if not (isinstance(holds, Const) and holds.value):
+        host.branch(holds, lambda: None, lambda: host.fail(kind, message, values, span))

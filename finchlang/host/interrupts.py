@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from finchlang.source import FinchError
+from finchlang.base.errors import FinchError
 
 _asked = False
 

@@ -2,7 +2,7 @@
 
 Expressions are pure and hash-consed, so equality is identity. Whatever touches memory is a
 statement: a load binds a variable, a cell is read by binding a variable. Constant folding lives
-in the constructor functions of `host/fold.py` and nowhere else.
+in the constructor functions of `construct.py` and nowhere else.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
-from finchlang.source import Span
-from finchlang.types import Bool, Float64, Int64, Type
+from finchlang.base.errors import Span
+from finchlang.syntax.types import Bool, Float64, Int64, Type
 
 # ------------------------------------------------------------------------------------ expressions
 
@@ -103,7 +103,7 @@ class Op(Expr):
 #: keeps the sign of signed integers; a shift count of the width or more gives 0 (or all sign
 #: bits). `min`/`max` let NaN win.
 #: `pair` makes a pair of two numbers, which `first` and `second` take apart; there is no more to do
-#: with pairs than to move them (`fold.py` takes a `select` of pairs apart).
+#: with pairs than to move them (`construct.py` takes a `select` of pairs apart).
 #: `ldexp` is a float times 2 to the power of an Int64.
 #: `add_times`, `mul_times` and `div_times` of (x, a, n) are what n steps x = x + a, x * a or x / a
 #: of floats make of x, with the overflow, underflow and NaN that these have; n is an Int64.
@@ -205,7 +205,7 @@ class Stmt:
 
 
 @dataclass(frozen=True, slots=True)
-class Let(Stmt):
+class Bind(Stmt):
     """`variable = expr`, bound once."""
 
     variable: Var
@@ -247,7 +247,7 @@ class Set(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class If(Stmt):
+class Branch(Stmt):
     """Run `then` or `otherwise`. `is_rare` says that `then` is long and seldom run: a fact for native
     code, which has it in a function of its own, and not part of the meaning."""
 
@@ -258,7 +258,7 @@ class If(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class While(Stmt):
+class WhileLoop(Stmt):
     """Run `test`, leave if `condition` (which may use what `test` binds) is false, run `body`,
     and again. `is_endless` says that nothing bounds the number of steps: a fact for native code,
     which looks for interrupts in it, and not part of the meaning."""
@@ -270,7 +270,7 @@ class While(Stmt):
 
 
 @dataclass(frozen=True, slots=True)
-class For(Stmt):
+class ForLoop(Stmt):
     """Run `body` for `variable` from `start` to `stop`, both included (Int64). `is_plain` says that
     steps are best taken one by one, `is_append` that each stores behind the one before: facts for
     native code, not part of the meaning."""
@@ -379,7 +379,7 @@ AnySort = Sort | SortBy | SortBits
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Stmt):
+class CallProcedure(Stmt):
     """Run the procedure `name` of the program: its inputs are `values`, and its cells are `cells`, which
     it may change. It works on the buffers `used`, and writes to those `changed`, or lets them grow."""
 

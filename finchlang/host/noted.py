@@ -1,4 +1,4 @@
-"""What a program notes of entries that it overwrites (`passes/undo_log.py`), as data; putting them back."""
+"""What a program notes of entries that it overwrites (`undo_log.py`), as data; putting them back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from finchlang.types import UInt8
+from finchlang.syntax.types import UInt8
 
 #: The epochs of calls are 1 to this one; then `touched` is to be cleared, and they begin again.
 LAST_EPOCH = UInt8.highest

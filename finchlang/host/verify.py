@@ -5,24 +5,11 @@ from __future__ import annotations
 import os
 from string import Formatter
 
+from finchlang.base.errors import BUG, ERROR_KINDS, Bug
 from finchlang.host import ir
-from finchlang.host.evaluate import STEPS
-from finchlang.host.ir import (
-    COMPARISONS,
-    OPS,
-    Buffer,
-    Cell,
-    Code,
-    Const,
-    Expr,
-    Op,
-    Procedure,
-    Residual,
-    Var,
-)
-from finchlang.host.walk import arrays, walk
-from finchlang.source import BUG, ERROR_KINDS, Bug
-from finchlang.types import Bool, Int64, PairType, Type, pair_of
+from finchlang.host.primitives import STEPS
+from finchlang.host.rewrite import arrays, walk
+from finchlang.syntax.types import Bool, Int64, PairType, Type, pair_of
 
 _INTEGER_ONLY = frozenset(("idiv", "irem", "ipow", "shl", "shr", "bits"))
 _LOGICAL = frozenset(("and", "or", "xor", "not"))
@@ -31,7 +18,7 @@ _ANY_NUMBER = frozenset(
 )
 
 
-def check(residual: Residual) -> None:
+def check(residual: ir.Residual) -> None:
     """Raise Bug, saying what is wrong where, unless
 
     - every variable is bound exactly once, before it is used, and used only in its scope;
@@ -49,7 +36,7 @@ def check(residual: Residual) -> None:
     checker.check()
 
 
-def verified(residual: Residual) -> Residual:
+def verified(residual: ir.Residual) -> ir.Residual:
     """`residual`, after `check` if FINCH_CHECK is 1 in the environment."""
     if os.environ.get("FINCH_CHECK") == "1":
         check(residual)
@@ -60,16 +47,16 @@ class _Checker:
     """Walks a residual; `bound` are all variables met, `scope` those visible, `known` the cells
     that are set by now (None behind a Fail, where nothing runs)."""
 
-    def __init__(self, residual: Residual):
+    def __init__(self, residual: ir.Residual):
         self.residual = residual
         self.buffers = {*residual.buffers, *(buffer for buffer, _ in residual.scratch)}
-        self.bound: set[Var] = set()
-        self.scope: set[Var] = set()
-        self.known: set[Cell] | None = set()
-        self.checked: set[Op] = set()  # operations whose types are right
-        self.procedures: dict[str, Procedure] = {}  # those that may be called
+        self.bound: set[ir.Var] = set()
+        self.scope: set[ir.Var] = set()
+        self.known: set[ir.Cell] | None = set()
+        self.checked: set[ir.Op] = set()  # operations whose types are right
+        self.procedures: dict[str, ir.Procedure] = {}  # those that may be called
 
-    def procedure(self, procedure: Procedure) -> None:
+    def procedure(self, procedure: ir.Procedure) -> None:
         if procedure.name in self.procedures:
             self.fail(f"there are two procedures {procedure.name}")
         self.bound, self.scope, self.known = set(), set(), set(procedure.cells)
@@ -79,7 +66,7 @@ class _Checker:
         self.bound, self.scope, self.known = set(), set(), set()
         self.procedures[procedure.name] = procedure
 
-    def call(self, statement: ir.Call) -> None:
+    def call(self, statement: ir.CallProcedure) -> None:
         found = self.procedures.get(statement.name)
         if found is None:
             self.fail(f"unknown procedure {statement.name}")
@@ -111,7 +98,7 @@ class _Checker:
 
     # ------------------------------------------------------------------------------- expressions
 
-    def bind(self, variable: Var, type: Type) -> None:
+    def bind(self, variable: ir.Var, type: Type) -> None:
         if variable in self.bound:
             self.fail(f"{variable} is bound twice")
         if variable.type is not type:
@@ -119,50 +106,50 @@ class _Checker:
         self.bound.add(variable)
         self.scope.add(variable)
 
-    def expr(self, expr: Expr, type: Type, what: str) -> None:
+    def expr(self, expr: ir.Expr, type: Type, what: str) -> None:
         """`expr` may be used here and is of `type`."""
         self.visible(expr, what)
         if expr.type is not type:
             self.fail(f"{what} is {expr.type}, not {type}: {expr}")
 
-    def visible(self, expr: Expr, what: str) -> None:
-        if isinstance(expr, Op):
+    def visible(self, expr: ir.Expr, what: str) -> None:
+        if isinstance(expr, ir.Op):
             if expr not in self.checked:
                 self.op(expr)
                 self.checked.add(expr)
             for arg in expr.args:
                 self.visible(arg, what)
-        elif isinstance(expr, Var):
+        elif isinstance(expr, ir.Var):
             if expr not in self.scope:
                 self.fail(f"{what} uses {expr} where it is not bound")
-        elif not isinstance(expr, Const):
+        elif not isinstance(expr, ir.Const):
             self.fail(f"{what} is not an expression: {expr!r}")
 
-    def op(self, op: Op) -> None:
+    def op(self, op: ir.Op) -> None:
         """The types of `op` are right."""
-        if op.name not in OPS:
+        if op.name not in ir.OPS:
             self.fail(f"unknown operation {op.name}")
         types = [arg.type for arg in op.args]
-        if len(types) != OPS[op.name] or not _fits(op.name, types, op.type):
+        if len(types) != ir.OPS[op.name] or not _fits(op.name, types, op.type):
             self.fail(f"{op.name} takes {', '.join(map(str, types))} to {op.type}")
 
     # -------------------------------------------------------------------------- memory and cells
 
-    def buffer(self, buffer: Buffer) -> None:
+    def buffer(self, buffer: ir.Buffer) -> None:
         if buffer not in self.buffers:
             self.fail(f"unknown buffer {buffer}")
 
-    def is_set(self, cell: Cell, what: str) -> None:
+    def is_set(self, cell: ir.Cell, what: str) -> None:
         if self.known is not None and cell not in self.known:
             self.fail(f"{what} reads {cell}, which may not be set")
 
-    def range(self, statement: ir.Fill | ir.Search | ir.AnySort | ir.For, what: str) -> None:
+    def range(self, statement: ir.Fill | ir.Search | ir.AnySort | ir.ForLoop, what: str) -> None:
         self.expr(statement.start, Int64, f"the start of {what}")
         self.expr(statement.stop, Int64, f"the stop of {what}")
 
     # -------------------------------------------------------------------------------- statements
 
-    def code(self, code: Code) -> set[Cell] | None:
+    def code(self, code: ir.Code) -> set[ir.Cell] | None:
         """Check `code` as a nested one; the cells that are set behind it."""
         outer = self.scope
         self.scope = set(outer)
@@ -170,13 +157,13 @@ class _Checker:
         self.scope = outer
         return self.known
 
-    def statements(self, code: Code) -> None:
+    def statements(self, code: ir.Code) -> None:
         for statement in code.statements:
             self.statement(statement)
 
     def statement(self, statement: ir.Stmt) -> None:
         match statement:
-            case ir.Let(variable, expr):
+            case ir.Bind(variable, expr):
                 self.visible(expr, f"{variable}")
                 self.bind(variable, expr.type)
             case ir.Load(variable, buffer, index):
@@ -194,14 +181,14 @@ class _Checker:
                 self.expr(value, cell.type, f"what {cell} is set to")
                 if self.known is not None:
                     self.known = self.known | {cell}
-            case ir.If() | ir.While() | ir.For():
+            case ir.Branch() | ir.WhileLoop() | ir.ForLoop():
                 self.control(statement)
             case _:
                 self.operation(statement)
 
-    def control(self, statement: ir.If | ir.While | ir.For) -> None:
+    def control(self, statement: ir.Branch | ir.WhileLoop | ir.ForLoop) -> None:
         before = self.known
-        if isinstance(statement, ir.If):
+        if isinstance(statement, ir.Branch):
             self.expr(statement.condition, Bool, "a condition")
             then = self.code(statement.then)
             self.known = before
@@ -210,7 +197,7 @@ class _Checker:
                 self.known = otherwise if then is None else then
             else:
                 self.known = then & otherwise
-        elif isinstance(statement, ir.While):
+        elif isinstance(statement, ir.WhileLoop):
             outer = self.scope
             self.scope = set(outer)
             self.statements(statement.test)
@@ -265,7 +252,7 @@ class _Checker:
                     self.fail(f"{buffer} is sorted by bits, but not Int64")
                 for bit in (low, high):
                     self.expr(bit, Int64, f"a bit to sort {buffer} by")
-            case ir.Call():
+            case ir.CallProcedure():
                 self.call(statement)
             case ir.Fail(kind, message, values):
                 self.failure(kind, message, values)
@@ -281,12 +268,12 @@ class _Checker:
             self.fail(f"{scratch} is no scratch to sort {buffer}")
         self.range(statement, f"a sort of {buffer}")
 
-    def integers(self, buffer: Buffer) -> None:
+    def integers(self, buffer: ir.Buffer) -> None:
         self.buffer(buffer)
         if not buffer.type.is_integer:
             self.fail(f"{buffer} is searched or sorted but not of integers")
 
-    def failure(self, kind: str, message: str, values: tuple[Expr, ...]) -> None:
+    def failure(self, kind: str, message: str, values: tuple[ir.Expr, ...]) -> None:
         if kind not in (*ERROR_KINDS, BUG):
             self.fail(f"unknown kind of error: {kind}")
         fields = sum(field is not None for _, field, _, _ in Formatter().parse(message))
@@ -309,7 +296,7 @@ def _fits(name: str, types: list[Type], result: Type) -> bool:
         return first == Bool and types[1] == types[2] == result
     if name == "isnan":
         return first.is_float and result == Bool
-    if name in COMPARISONS:
+    if name in ir.COMPARISONS:
         return types[0] == types[1] and result == Bool
     if first != result:
         return False

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from finchlang.base.errors import Span
 from finchlang.host.noted import UndoLog
-from finchlang.source import Span
-from finchlang.types import Type
+from finchlang.syntax.types import Type
 
 #: What a kernel returns.
 OK, FAILED, NO_MEMORY, INTERRUPTED = range(4)

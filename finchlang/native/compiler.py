@@ -10,7 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import ModulePassManager, NewPassManager
 
-from finchlang.disk_cache import DiskCache, kept
+from finchlang.base.disk_cache import DiskCache, kept
 from finchlang.native.emit import emit_procedure
 from finchlang.native.target import key_of, target_machine
 
@@ -32,7 +32,7 @@ def _optimise(module: Any, has_narrow: bool) -> None:
     O2's in geometric mean (0.95 to 1.12), and O2's own measured once more 1.04 (0.94 to 1.13): what
     O1 lacks, global value numbering and jump threading, finds nothing that counts here. Without
     unrolling it was 1.02. Vectors are made of straight code (SLP) too, for the sake of lanes
-    (`host/passes/lanes.py`): without it long rows take up to 1.2 times as long. It takes 2 % of the
+    (`optimize/partial_sums.py`): without it long rows take up to 1.2 times as long. It takes 2 % of the
     time to compile. Not so where entries are narrow: SLP keeps offsets of addresses in a table in which
     2^63 - 1 and 2^63 - 2 are no keys, and ends the process upon those (LLVM 22); only entries of a
     byte or two can be so far off, where a loop is left that ends at the greatest number.

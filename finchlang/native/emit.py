@@ -12,30 +12,25 @@ code fast:
 
 from __future__ import annotations
 
+from finchlang.base.errors import Bug
 from finchlang.host import ir
-from finchlang.host.fold import ONE, sub
-from finchlang.host.ir import Code, Const, Residual, Stmt, Store
-from finchlang.host.walk import arrays, indirect, is_heavy, walk
+from finchlang.host.construct import ONE, sub
+from finchlang.host.rewrite import arrays, indirect, is_heavy, walk
 from finchlang.native import library
 from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
-from finchlang.native.analysis import (
-    is_cheap,
-    is_straight,
-    runs_along_array,
-)
-from finchlang.native.call import ADDRESS, CALL
-from finchlang.native.emit_apart import Apart
+from finchlang.native.compiled_kernel import ADDRESS, CALL
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.emit_polling import CHUNK
-from finchlang.native.function import Array
-from finchlang.native.module import Module
-from finchlang.source import Bug
-from finchlang.types import Int64, Type
+from finchlang.native.emit_procedures import SplitFunction
+from finchlang.native.function_text import BufferAccess
+from finchlang.native.loop_facts import is_cheap, is_straight, runs_along_array
+from finchlang.native.module_text import Module
+from finchlang.syntax.types import Int64, Type
 
 
-def emit(residual: Residual) -> list[str]:
+def emit(residual: ir.Residual) -> list[str]:
     """The texts of the LLVM modules for `residual`, which `host.check` accepts: its own, and one for
-    each part that is apart (`emit_apart.py`)."""
+    each part that is apart (`emit_procedures.py`)."""
     module = Module()
     module.functions.append(_Function(module, residual).kernel())
     return [module.text(), *module.parts.values()]
@@ -56,7 +51,7 @@ def emit_procedure(name: str) -> str:
     return module.text()
 
 
-class _Function(Apart):
+class _Function(SplitFunction):
     """One function being emitted: `kernel` or `procedure` gives its text."""
 
     is_procedure = False
@@ -68,7 +63,7 @@ class _Function(Apart):
 
     @property
     def is_meeting(self) -> bool:
-        return bool(self.loops) and isinstance(self.loops[-1], ir.While)
+        return bool(self.loops) and isinstance(self.loops[-1], ir.WhileLoop)
 
     # -------------------------------------------------------------------------------- functions
 
@@ -92,7 +87,7 @@ class _Function(Apart):
         self.is_procedure = True
         arguments = []
         for number, buffer in enumerate(residual.buffers):
-            self.arrays[buffer] = Array(f"%data{number}")
+            self.arrays[buffer] = BufferAccess(f"%data{number}")
             arguments.append(f"ptr noalias %data{number}")
         for number, variable in enumerate(residual.inputs):
             arguments.append(f"{llvm_type(variable.type)} %input{number}")
@@ -123,16 +118,16 @@ class _Function(Apart):
 
     # -------------------------------------------------------------------------------- statements
 
-    def emit_code(self, code: Code) -> None:
+    def emit_code(self, code: ir.Code) -> None:
         """The statements of `code`; what they bind is forgotten behind them."""
         known = len(self.bound)
         for statement in code.statements:
             self.emit_statement(statement)
         self.forget(known)
 
-    def emit_statement(self, statement: Stmt) -> None:
+    def emit_statement(self, statement: ir.Stmt) -> None:
         match statement:
-            case ir.Let(variable, expr):
+            case ir.Bind(variable, expr):
                 self.bind(variable, self.value(expr))
             case ir.Load(variable, buffer, index):
                 self.bind(variable, self.load(buffer, self.value(index)))
@@ -145,11 +140,11 @@ class _Function(Apart):
             case ir.Set(cell, expr):
                 value = self.value(expr)
                 self.do(f"store {llvm_type(cell.type)} {value}, ptr {self.cell(cell)}")
-            case ir.If():
+            case ir.Branch():
                 self.emit_if(statement)
-            case ir.While():
+            case ir.WhileLoop():
                 self.emit_while(statement)
-            case ir.For():
+            case ir.ForLoop():
                 self.emit_for(statement)
             case ir.Room(variable, buffer):
                 self.bind(variable, self.room(buffer))
@@ -163,14 +158,14 @@ class _Function(Apart):
                 self.bind(statement.variable, self.disjoint(statement))
             case ir.Sort() | ir.SortBy() | ir.SortBits():
                 self.emit_sort(statement)
-            case ir.Call():
+            case ir.CallProcedure():
                 self.emit_call(statement)
             case ir.Fail():
                 self.emit_fail(statement)
             case _:
                 raise Bug(f"no native code for the statement {statement!r}")
 
-    def emit_if(self, statement: ir.If) -> None:
+    def emit_if(self, statement: ir.Branch) -> None:
         then, otherwise, end = self.labels("then", "else", "end")
         has_else = bool(statement.otherwise.statements)
         if statement.is_rare and not has_else and self.emit_apart(statement):
@@ -191,7 +186,7 @@ class _Function(Apart):
             self.jump(end)
         self.start(end)
 
-    def emit_moves(self, statement: ir.If) -> None:
+    def emit_moves(self, statement: ir.Branch) -> None:
         """A branch that only changes cells, as selections."""
         condition, known = self.value(statement.condition), len(self.bound)
         for move in statement.then.statements:
@@ -204,7 +199,7 @@ class _Function(Apart):
                 self.emit_statement(move)
         self.forget(known)
 
-    def emit_while(self, statement: ir.While) -> None:
+    def emit_while(self, statement: ir.WhileLoop) -> None:
         test, body, end = self.labels("test", "body", "end")
         self.jump(test)
         self.start(test)
@@ -235,7 +230,7 @@ class _Function(Apart):
         self.poll_if_spent(behind)
         self.start(behind)
 
-    def emit_for(self, statement: ir.For) -> None:
+    def emit_for(self, statement: ir.ForLoop) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)
         enter, end = self.labels("enter", "end")
         self.choose(self.new(f"icmp sle i64 {first}, {last}"), enter, end)
@@ -259,7 +254,7 @@ class _Function(Apart):
         self.jump(end)
         self.start(end)
 
-    def count_up(self, statement: ir.For, first: str, last: str, polls: bool) -> None:
+    def count_up(self, statement: ir.ForLoop, first: str, last: str, polls: bool) -> None:
         """The loop from `first` to `last`, which is not less; with `polls` each step is counted."""
         body, latch, done = self.labels("body", "latch", "done")
         before, i, next_i = self.block, self.name(), self.name()
@@ -283,7 +278,7 @@ class _Function(Apart):
         self.do(f"br i1 {at_last}, label %{done}, label %{body}{self.hint(statement)}")
         self.start(done)
 
-    def hint(self, loop: ir.For) -> str:
+    def hint(self, loop: ir.ForLoop) -> str:
         """What is known of how long `loop` is: rows, runs and blocks are often short."""
         if loop.is_plain or self.is_apart:
             return self.module.loop_hint(vectorize_enable="i1 0", unroll_disable="i1 1")
@@ -291,10 +286,10 @@ class _Function(Apart):
             is_short = self.is_walking or self.is_stored(loop.start, loop.stop)
             if not is_short and not any(indirect(loop.body)):
                 return ""
-            if any(isinstance(s, ir.For) and s.is_plain for s in walk(loop.body)):
+            if any(isinstance(s, ir.ForLoop) and s.is_plain for s in walk(loop.body)):
                 return self.module.loop_hint(unroll_disable="i1 1")
             self.is_wide |= not is_heavy(loop.body)
-        scatters = any(isinstance(s, Store) for s in indirect(loop.body))
+        scatters = any(isinstance(s, ir.Store) for s in indirect(loop.body))
         return self.module.short_loop(is_straight(loop.body), scatters, loop.is_append)
 
     def emit_grow(self, statement: ir.Grow) -> None:
@@ -332,7 +327,7 @@ class _Function(Apart):
             self.spend(self.new(f"lshr i64 {length}, 4"))
         data, tag = self.data(buffer), self.arrays[buffer].store
         kind = memory_type(buffer.type)
-        is_zero = isinstance(value, Const) and repr(value.value) in ("0", "0.0")  # not "-0.0"
+        is_zero = isinstance(value, ir.Const) and repr(value.value) in ("0", "0.0")  # not "-0.0"
         if kind == "i8" or is_zero:
             self.module.declare("void", "llvm.memset.p0.i64", "ptr, i8, i64, i1")
             at = self.new(f"getelementptr {kind}, ptr {data}, i64 {first}")

@@ -6,10 +6,10 @@ import struct
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from finchlang.base.errors import Bug
 from finchlang.host.ir import COMPARISONS, Op
 from finchlang.native import library
-from finchlang.source import Bug
-from finchlang.types import PairType, Type
+from finchlang.syntax.types import PairType, Type
 
 #: Contraction is allowed, and sums may be taken in any order. Products and quotients may not: a part of
 #: them may overflow, or become 0, though the whole does not. NaN and infinities are honoured

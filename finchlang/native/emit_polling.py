@@ -16,7 +16,7 @@ from abc import abstractmethod
 
 from finchlang.host import ir
 from finchlang.native.abi import INTERRUPTED
-from finchlang.native.function import FunctionText
+from finchlang.native.function_text import FunctionText
 
 #: Steps between two looks for an interrupt.
 CHUNK = 1 << 20
@@ -33,10 +33,10 @@ class Polling(FunctionText):
     is_timed = False
 
     @abstractmethod
-    def count_up(self, statement: ir.For, first: str, last: str, polls: bool) -> None:
+    def count_up(self, statement: ir.ForLoop, first: str, last: str, polls: bool) -> None:
         """The loop from `first` to `last`, which is not less; with `polls` each step is counted."""
 
-    def count_in_chunks(self, statement: ir.For, first: str, last: str) -> None:
+    def count_in_chunks(self, statement: ir.ForLoop, first: str, last: str) -> None:
         """The loop in chunks, with a look for an interrupt between two of them."""
         chunk, more, end = self.labels("chunk", "more", "end")
         before, next_low = self.block, self.name()
@@ -53,7 +53,7 @@ class Polling(FunctionText):
         self.poll(chunk)
         self.start(end)
 
-    def count_in_timed_chunks(self, statement: ir.For, first: str, last: str) -> None:
+    def count_in_timed_chunks(self, statement: ir.ForLoop, first: str, last: str) -> None:
         """The loop in chunks, with a look for an interrupt between two of them, as long as keeps the
         time of a chunk between a quarter of a millisecond and a few: the steps need not count
         what they do."""

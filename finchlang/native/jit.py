@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from finchlang.disk_cache import DiskCache, kept
+from finchlang.base.disk_cache import DiskCache, kept
 from finchlang.host.ir import Residual
-from finchlang.host.passes.pipeline import lower
-from finchlang.host.print import text
+from finchlang.host.listing import text
+from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.compiler import generator, is_plain, machine_code, optimised, part_code
 from finchlang.native.emit import emit
-from finchlang.native.function import layout_of
-from finchlang.native.kernel import NativeKernel
+from finchlang.native.function_text import layout_of
 from finchlang.native.link import joined, kernel_of, linking
 from finchlang.native.target import key_of
+from finchlang.optimize.pipeline import lower
 
 
 def _modules(residual: Residual) -> Iterator[tuple[str, Any]]:

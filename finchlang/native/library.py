@@ -12,18 +12,18 @@ from collections.abc import Callable
 from functools import cache, partial
 from math import inf, nan
 
-from finchlang.host.fold import ONE, ZERO, conjunction, const, op
+from finchlang.host.construct import ONE, ZERO, conjunction, const, op
 from finchlang.host.ir import AnySort, Buffer, Expr, Grow, Residual, Search, SortBy
-from finchlang.host.residual import ResidualHost
+from finchlang.host.recording import ResidualHost
 from finchlang.native.radix_sort import sort_bits, sort_by
-from finchlang.native.sorting import both, sort
-from finchlang.types import TYPES, Int32, Int64, Type
+from finchlang.native.range_sort import both, sort
+from finchlang.syntax.types import TYPES, Int32, Int64, Type
 
 #: So many entries a search compares at once.
 _WINDOW = 16
 
 
-#: The procedure that gives a buffer larger memory; it is LLVM's (`module.py`), as the host language
+#: The procedure that gives a buffer larger memory; it is LLVM's (`module_text.py`), as the host language
 #: knows no addresses.
 GROW = "grow"
 

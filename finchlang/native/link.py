@@ -3,6 +3,7 @@ disk needs nothing else: what makes object code is imported when some is not the
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -12,14 +13,36 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
-from finchlang.disk_cache import DiskCache, default_cache, kept
-from finchlang.locks import free_at_fork, reentrant_lock
+from finchlang.base import aligned_memory
+from finchlang.base.disk_cache import DiskCache, default_cache, kept
+from finchlang.base.locks import free_at_fork, reentrant_lock
 from finchlang.native.abi import Layout
-from finchlang.native.call import ADDRESS, CALL, built_in
-from finchlang.native.kernel import NativeKernel
-from finchlang.native.runtime import SYMBOLS, address_of, new_slots
+from finchlang.native.compiled_kernel import ADDRESS, CALL, NativeKernel, built_in
 from finchlang.native.target import key_of, target_machine
-from finchlang.tensors import aligned
+
+_EXPORTS = (
+    *("PyErr_CheckSignals", "PyErr_Occurred", "PyLong_AsVoidPtr", "PyLong_FromLong"),
+    *("PyMem_RawMalloc", "PyMem_RawRealloc", "PyObject_GetBuffer", "PyBuffer_Release"),
+    *("PyList_Size", "PyList_GetItem", "PyTuple_GetItem"),
+)
+
+#: Functions of the interpreter that kernels call, by the name they are linked with. (Kernels run
+#: holding the GIL; the C library's mathematics is found in the process itself.)
+SYMBOLS: dict[str, int] = {
+    name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+    for name in _EXPORTS
+}
+
+
+def new_slots(size: int) -> Any:
+    """`size` 64-bit words, all 0; assigning an unsigned integer keeps its bits."""
+    return (ctypes.c_int64 * size)()
+
+
+def address_of(slots: Any) -> int:
+    """Where `slots` are in memory."""
+    return ctypes.addressof(slots)
+
 
 free_at_fork(ffi.lib._lock._lock)  # llvmlite's, for what is freed outside of ours, too
 #: held while anything is compiled or linked
@@ -92,7 +115,7 @@ def _procedure(name: str, cache: DiskCache | None) -> int:
     """The address of a procedure of the library, which stays in memory. On disk its name is enough
     to find it: what it does is among the sources that the key is made of."""
     if name not in _procedures:
-        key = key_of("procedure", name, str(aligned.ALIGNMENT))
+        key = key_of("procedure", name, str(aligned_memory.ALIGNMENT))
         code = kept(cache, key, lambda: _compiled(name))
         # a signal's handler may have been here in between
         _procedures.setdefault(name, _library.link(code, name, {}))

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from finchlang.host.bits import below_64, bit_length
-from finchlang.host.fold import ONE, ZERO, add, cast, compare, const, op, sub
+from finchlang.host.construct import (
+    ONE,
+    ZERO,
+    add,
+    below_64,
+    bit_length,
+    cast,
+    compare,
+    const,
+    op,
+    sub,
+)
 from finchlang.host.ir import Buffer, Expr, Residual
-from finchlang.host.residual import ResidualHost
-from finchlang.native.sorting import SHORT, counting_sort
-from finchlang.types import Int64, Type
+from finchlang.host.recording import ResidualHost
+from finchlang.native.range_sort import SHORT, counting_sort
+from finchlang.syntax.types import Int64, Type
 
 #: Digits have about as many bits as the number of entries, so that clearing and adding up what counts
 #: them takes no longer than sorting by them; at least and at most so many.

@@ -11,7 +11,7 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
-from finchlang.disk_cache import package_digest
+from finchlang.base.disk_cache import package_digest
 
 
 @cache

@@ -1,2 +1,2 @@
 """Normalisation: any program → Finch Normal Form (Finch'25 sections 5.1-5.5), pass by pass: PASSES
-in `pipeline.py`. Each pass is a file, and so is each question that passes ask."""
+in `pass_list.py`. Each pass is a file, and so is each question that passes ask."""

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from finchlang.rules import (
-    early_exit,
-    expressions,
-    loops,
-    meet,
-    regions,
-    simplify,
-    statements,
-    steppers,
-    unions,
-)
-from finchlang.rules.engine import Rule
-from finchlang.source import FinchError
+from finchlang.algebra import simplify
+from finchlang.base.errors import FinchError
+from finchlang.rules.base import early_exit, expressions, loops, regions, statements, steppers
+from finchlang.rules.base.engine import Rule
+from finchlang.rules.derived import meet, union
 
 #: Finch'25 Fig 15: Thunk > Phase > Switch > Simplify > Run > Spike > Sequence > StepperSeek >
 #: StepperNext > Lookup > AcceptRun > Unfurl > Loop > Access. Extent comes first, since no other rule
@@ -30,7 +22,7 @@ RULES: tuple[Rule, ...] = (
     loops.switch,
     simplify.simplify_rule,
     regions.run,
-    unions.union,
+    union.union,
     regions.spike,
     early_exit.early_exit,
     meet.meet,

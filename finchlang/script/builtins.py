@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.algebra import OPERATORS
-from finchlang.script import collections, linear, strings
-from finchlang.script.collections import items
+from finchlang.base.aligned_memory import full_aligned
+from finchlang.base.errors import FinchError
+from finchlang.calls.lazy_shape import TensorView
+from finchlang.files.suffixes import fread, fwrite
+from finchlang.levels.scalars import Scalar as ScalarLevel
+from finchlang.operators.operator_table import OPERATORS
+from finchlang.script import linear_algebra, strings, vectors_and_dicts
 from finchlang.script.display import display_text
-from finchlang.script.files import fread, fwrite
-from finchlang.script.shaping import SHAPE_FUNCTIONS, shape_function
-from finchlang.script.show import joined, kind_of, size_text, text
-from finchlang.script.strings import repeat_string, split_string
-from finchlang.script.tensors import (
+from finchlang.script.make_tensors import (
     construct_tensor,
     convert,
     copy_of,
@@ -29,6 +29,9 @@ from finchlang.script.tensors import (
     swizzled,
     tensor_of,
 )
+from finchlang.script.shape_functions import SHAPE_FUNCTIONS, shape_function
+from finchlang.script.show import joined, kind_of, size_text, text
+from finchlang.script.strings import repeat_string, split_string
 from finchlang.script.values import (
     FinchRange,
     dense,
@@ -42,15 +45,12 @@ from finchlang.script.values import (
     reduced,
     whole,
 )
-from finchlang.script.views import TensorView
-from finchlang.source import FinchError
-from finchlang.syntax import MISSING, NOTHING
-from finchlang.tensors.aligned import full_aligned
+from finchlang.script.vectors_and_dicts import items
+from finchlang.syntax.nodes import MISSING, NOTHING
+from finchlang.syntax.types import Bool, Float64, Type
 from finchlang.tensors.formats import LEVELS, construct
-from finchlang.tensors.measure import bytes_stored
-from finchlang.tensors.scalars import Scalar as ScalarLevel
+from finchlang.tensors.storage_report import bytes_stored
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import Bool, Float64, Type
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,9 @@ def _of_shape(usage: str) -> Callable[..., Any]:
 
 for _usage, _what in SHAPE_FUNCTIONS.items():
     _add(_usage, _what, _of_shape(_usage))
-for _usage, _row in (collections.FUNCTIONS | strings.FUNCTIONS | linear.FUNCTIONS).items():
+for _usage, _row in (
+    vectors_and_dicts.FUNCTIONS | strings.FUNCTIONS | linear_algebra.FUNCTIONS
+).items():
     _add(_usage, _row.doc, _row.function, calls=_row.calls)
 _add(
     "include(path)",

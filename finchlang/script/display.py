@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.script.paths import checked_path, replace_file
+from finchlang.base.errors import FinchError
+from finchlang.files.paths import checked_path, replace_file
+from finchlang.levels.level import Level
+from finchlang.script.picture import spy_text, write_spy
 from finchlang.script.show import SMALL, kind_of, show, size_text
-from finchlang.script.spy import spy_text, write_spy
-from finchlang.source import FinchError
-from finchlang.tensors.adopted import as_tensor
-from finchlang.tensors.level import Level
-from finchlang.tensors.measure import LevelUse, measure
+from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.storage_report import LevelUse, measure
 from finchlang.tensors.tensor import Scalar
 
 #: the most entries of a level's array that are listed

@@ -11,9 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from finchlang.forms import Broadcast, Comprehension, Lambda, Local, Try
-from finchlang.script.callables import PYTHON_FAULTS, FinchFunction, fault
-from finchlang.script.declarations import (
+from finchlang.base.errors import FinchError, Span
+from finchlang.calls.environment import Environment, Scope
+from finchlang.script.evaluate_calls import Leave
+from finchlang.script.evaluate_expressions import Closure, placed
+from finchlang.script.evaluate_forms import Forms, interruptible, items, taken_apart
+from finchlang.script.functions import PYTHON_FAULTS, FinchFunction, fault
+from finchlang.script.law_declarations import (
     declared,
     patterns,
     with_case,
@@ -21,40 +25,10 @@ from finchlang.script.declarations import (
     with_properties,
     with_region,
 )
-from finchlang.script.environment import Environment, Scope
-from finchlang.script.evaluate_calls import Leave
-from finchlang.script.evaluate_expressions import Closure, placed
-from finchlang.script.evaluate_forms import Forms, interruptible, items, taken_apart
-from finchlang.script.indexing import set_subscript
 from finchlang.script.show import show, text
-from finchlang.source import FinchError, Span
-from finchlang.syntax import (
-    Break,
-    Call,
-    Continue,
-    For,
-    Function,
-    Group,
-    If,
-    KernelNode,
-    KeywordCall,
-    Let,
-    Literal,
-    Macro,
-    Mode,
-    Node,
-    Parametric,
-    Range,
-    Return,
-    Rows,
-    Script,
-    Subscript,
-    Text,
-    Typed,
-    Variable,
-    While,
-)
-from finchlang.walk import EnoughFrames
+from finchlang.script.subscripts import set_subscript
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import EnoughFrames
 
 #: how many scripts are kept ready to run
 SCRIPTS = 256
@@ -63,7 +37,7 @@ SCRIPTS = 256
 class RunKernel(Protocol):
     """Runs a kernel on what its free names are bound to, and gives what it returns."""
 
-    def __call__(self, kernel: KernelNode, environment: Environment, /) -> Any: ...
+    def __call__(self, kernel: ast.KernelNode, environment: Environment, /) -> Any: ...
 
 
 class MakeArray(Protocol):
@@ -72,9 +46,9 @@ class MakeArray(Protocol):
 
     def __call__(
         self,
-        node: Macro,
+        node: ast.Macro,
         environment: Environment,
-        value: Callable[[Node], Any],
+        value: Callable[[ast.Node], Any],
         run_kernel: RunKernel,
         /,
     ) -> Any: ...
@@ -92,39 +66,39 @@ class Evaluator(Forms):
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
         self.run_kernel = run_kernel
         self.output = output or (lambda s: sys.stdout.write(s))
-        self._ready: dict[int, tuple[Node, Closure]] = {}  # scripts by their identity
-        self.rules: dict[type[Node], Callable[[Any, Scope], Closure]] = {
-            Literal: self.literal,
-            Variable: self.variable,
-            Call: self.call,
-            KeywordCall: self.call,
-            Parametric: self.parametric,
-            Text: self.string,
-            Range: self.range,
-            Rows: self.rows,
-            Group: self.group,
-            Subscript: self.subscript,
-            Typed: self.typed,
-            Mode: self.mode,
-            Let: self.let,
-            Function: self.function,
-            Lambda: self.lambda_,
-            Comprehension: self.comprehension,
-            Broadcast: self.broadcast,
-            Local: self.local,
-            Try: self.try_,
-            Script: self.script,
-            If: self.conditional,
-            While: self.repeat,
-            For: self.iterate,
-            Macro: self.macro,
-            KernelNode: self.kernel,
-            Return: self.leave,
-            Break: self.leave,
-            Continue: self.leave,
+        self._ready: dict[int, tuple[ast.Node, Closure]] = {}  # scripts by their identity
+        self.rules: dict[type[ast.Node], Callable[[Any, Scope], Closure]] = {
+            ast.Literal: self.literal,
+            ast.Variable: self.variable,
+            ast.Call: self.call,
+            ast.KeywordCall: self.call,
+            ast.Parametric: self.parametric,
+            ast.Text: self.string,
+            ast.Range: self.range,
+            ast.Rows: self.rows,
+            ast.Group: self.group,
+            ast.Subscript: self.subscript,
+            ast.Typed: self.typed,
+            ast.Mode: self.mode,
+            ast.Let: self.let,
+            ast.Function: self.function,
+            ast.Lambda: self.lambda_,
+            ast.Comprehension: self.comprehension,
+            ast.Broadcast: self.broadcast,
+            ast.Local: self.local,
+            ast.Try: self.try_,
+            ast.Script: self.script,
+            ast.If: self.conditional,
+            ast.While: self.repeat,
+            ast.For: self.iterate,
+            ast.Macro: self.macro,
+            ast.KernelNode: self.kernel,
+            ast.Return: self.leave,
+            ast.Break: self.leave,
+            ast.Continue: self.leave,
         }
 
-    def evaluate(self, script: Node, environment: Environment) -> Any:
+    def evaluate(self, script: ast.Node, environment: Environment) -> Any:
         """Run a script in the outermost environment; the value of its last statement, None if that
         has none."""
         self.environment = environment
@@ -153,7 +127,7 @@ class Evaluator(Forms):
         except KeyboardInterrupt:
             raise FinchError("interrupted", "stopped", span) from None
 
-    def ready(self, script: Node, scope: Scope) -> Closure:
+    def ready(self, script: ast.Node, scope: Scope) -> Closure:
         """A script as a closure, which is kept in case the same one is run again."""
         known = self._ready.get(id(script))
         if known is None:
@@ -162,10 +136,10 @@ class Evaluator(Forms):
             known = self._ready[id(script)] = script, self.closure(script, scope)
         return known[1]
 
-    def closure(self, node: Node, scope: Scope) -> Closure:
+    def closure(self, node: ast.Node, scope: Scope) -> Closure:
         return self.rules[type(node)](node, scope)
 
-    def script(self, node: Script, scope: Scope) -> Closure:
+    def script(self, node: ast.Script, scope: Scope) -> Closure:
         statements = self.closures(node.statements, scope)
 
         def run(env: Environment) -> Any:
@@ -176,7 +150,7 @@ class Evaluator(Forms):
 
         return statements[0] if len(statements) == 1 else run
 
-    def kernel(self, node: KernelNode, scope: Scope) -> Closure:
+    def kernel(self, node: ast.KernelNode, scope: Scope) -> Closure:
         run_kernel, span = self.run_kernel, node.span
 
         def kernel(env: Environment) -> Any:
@@ -190,16 +164,16 @@ class Evaluator(Forms):
 
     # ---------------------------------------------------------------- assignments
 
-    def let(self, node: Let, scope: Scope) -> Closure:
+    def let(self, node: ast.Let, scope: Scope) -> Closure:
         """`x = value`; `x += value` is `x = x + value`; `a, b = values`."""
         span, target = node.span, node.targets[0]
-        if isinstance(node.value, Lambda) and isinstance(target, Variable):
+        if isinstance(node.value, ast.Lambda) and isinstance(target, ast.Variable):
             value = self.lambda_(node.value, scope, target.name)
         else:
             value = self.closure(node.value, scope)
         if node.op is not None:
             old = self.closure(node.targets[0], scope)
-            value = self.call_by_name(Variable(node.op, span=span), [old, value], span, scope)
+            value = self.call_by_name(ast.Variable(node.op, span=span), [old, value], span, scope)
         assignments = [self.assignment(target, scope) for target in node.targets]
         assign, *others = assignments
 
@@ -220,7 +194,7 @@ class Evaluator(Forms):
 
         return placed(span, let_each) if others else let
 
-    def assignment(self, target: Node, scope: Scope) -> Callable[[Environment, Any], None]:
+    def assignment(self, target: ast.Node, scope: Scope) -> Callable[[Environment, Any], None]:
         """What binds a target to a value."""
         span = target.span
 
@@ -228,7 +202,7 @@ class Evaluator(Forms):
             if value is None:
                 raise FinchError("type", "this statement has no value to assign", span)
 
-        if isinstance(target, Variable):
+        if isinstance(target, ast.Variable):
             name, values = target.name, scope.values_with(target.name)
 
             def bind(env: Environment, value: Any) -> None:
@@ -236,7 +210,7 @@ class Evaluator(Forms):
                 values(env)[name] = value
 
             return bind
-        assert isinstance(target, Subscript)
+        assert isinstance(target, ast.Subscript)
         place, indices = self.closure(target.object, scope), self.places(target, scope)
 
         def store(env: Environment, value: Any) -> None:
@@ -255,7 +229,7 @@ class Evaluator(Forms):
 
     # ---------------------------------------------------------------- control
 
-    def conditional(self, node: If, scope: Scope) -> Closure:
+    def conditional(self, node: ast.If, scope: Scope) -> Closure:
         branches = [(self.condition(c, scope), self.closure(b, scope)) for c, b in node.branches]
 
         def conditional(env: Environment) -> Any:
@@ -266,7 +240,7 @@ class Evaluator(Forms):
 
         return conditional
 
-    def repeat(self, node: While, scope: Scope) -> Closure:
+    def repeat(self, node: ast.While, scope: Scope) -> Closure:
         holds, goes_on = self.condition(node.condition, scope), self.body(node.body, scope)
 
         def repeat(env: Environment) -> None:
@@ -275,7 +249,7 @@ class Evaluator(Forms):
 
         return interruptible(node.span, repeat)
 
-    def iterate(self, node: For, scope: Scope) -> Closure:
+    def iterate(self, node: ast.For, scope: Scope) -> Closure:
         names = node.names or (node.variable,)
         inner = Scope(scope, names)
         entries, goes_on = self.closure(node.iterable, scope), self.body(node.body, inner)
@@ -287,7 +261,7 @@ class Evaluator(Forms):
 
         return interruptible(node.span, placed(node.span, iterate))
 
-    def body(self, node: Node, scope: Scope) -> Callable[[Environment], bool]:
+    def body(self, node: ast.Node, scope: Scope) -> Callable[[Environment], bool]:
         """What runs a loop's body once, and says whether the loop goes on."""
         run = self.closure(node, scope)
 
@@ -295,15 +269,15 @@ class Evaluator(Forms):
             try:
                 run(env)
             except Leave as leave:
-                if isinstance(leave.node, Return):
+                if isinstance(leave.node, ast.Return):
                     raise
-                return isinstance(leave.node, Continue)
+                return isinstance(leave.node, ast.Continue)
             return True
 
         return goes_on
 
-    def leave(self, node: Return | Break | Continue, scope: Scope) -> Closure:
-        given = node.value if isinstance(node, Return) else None
+    def leave(self, node: ast.Return | ast.Break | ast.Continue, scope: Scope) -> Closure:
+        given = node.value if isinstance(node, ast.Return) else None
         value = None if given is None else self.closure(given, scope)
 
         def leave(env: Environment) -> Any:
@@ -313,26 +287,28 @@ class Evaluator(Forms):
 
     # ---------------------------------------------------------------- macros
 
-    def macro(self, node: Macro, scope: Scope) -> Closure:
+    def macro(self, node: ast.Macro, scope: Scope) -> Closure:
         others = {"time": self.timed, "elapsed": self.timed, "show": self.shown}
         others |= {"assert": self.assertion, "__DIR__": self.directory}
         others |= {"array": self.array, "einsum": self.array}
         return others.get(node.name, self.declaration)(node, scope)
 
-    def declaration(self, node: Macro, scope: Scope) -> Closure:
+    def declaration(self, node: ast.Macro, scope: Scope) -> Closure:
         """A law declared of a function, which makes a new one of its name."""
         first, *others = node.args
-        name = first.op if isinstance(first, Call) else first
-        assert isinstance(name, Variable)
+        name = first.op if isinstance(first, ast.Call) else first
+        assert isinstance(name, ast.Variable)
         function, values = self.variable(name, scope), scope.values_with(name.name)
 
         def declare(env: Environment) -> None:
             value = function(env)
             known = declared(value, name)
-            if not isinstance(first, Call):
+            if not isinstance(first, ast.Call):
                 laws = with_properties(known, tuple(others), lambda n: self.closure(n, scope)(env))
             elif node.name == "case":
-                definition = Function(name.name, patterns(known, first), others[0], span=node.span)
+                definition = ast.Function(
+                    name.name, patterns(known, first), others[0], span=node.span
+                )
                 inner = Scope(scope, {*definition.parameters})
                 body = FinchFunction(definition, inner, env, self.closure(others[0], inner))
                 laws = with_case(known, first, body)
@@ -342,7 +318,7 @@ class Evaluator(Forms):
 
         return declare
 
-    def array(self, node: Macro, scope: Scope) -> Closure:
+    def array(self, node: ast.Macro, scope: Scope) -> Closure:
         """`@array` and `@einsum`: what `arrays` makes of it."""
 
         def array(env: Environment) -> Any:
@@ -350,7 +326,7 @@ class Evaluator(Forms):
 
         return placed(node.span, array)
 
-    def timed(self, node: Macro, scope: Scope) -> Closure:
+    def timed(self, node: ast.Macro, scope: Scope) -> Closure:
         run, is_told = self.closure(node.args[0], scope), node.name == "time"
 
         def timed(env: Environment) -> Any:
@@ -363,7 +339,7 @@ class Evaluator(Forms):
 
         return timed
 
-    def shown(self, node: Macro, scope: Scope) -> Closure:
+    def shown(self, node: ast.Macro, scope: Scope) -> Closure:
         """`@show e`: prints the text of e with its value."""
         run, span = self.closure(node.args[0], scope), node.args[0].span
 
@@ -374,7 +350,7 @@ class Evaluator(Forms):
 
         return shown
 
-    def assertion(self, node: Macro, scope: Scope) -> Closure:
+    def assertion(self, node: ast.Macro, scope: Scope) -> Closure:
         condition, *others = node.args
         holds, message = self.condition(condition, scope), self.closures(tuple(others), scope)
         said = condition.span.text if condition.span else "?"
@@ -386,7 +362,7 @@ class Evaluator(Forms):
 
         return check
 
-    def directory(self, node: Macro, scope: Scope) -> Closure:
+    def directory(self, node: ast.Macro, scope: Scope) -> Closure:
         source = node.span.source.name if node.span else ""
         folder = "." if source.startswith("<") else str(Path(source).parent)
         return lambda env: folder

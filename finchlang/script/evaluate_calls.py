@@ -6,10 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from finchlang.algebra import OPERATORS, Operator
-from finchlang.script.arithmetic import compute, is_by_kernel
+from finchlang.base.errors import FinchError, Span
+from finchlang.calls.environment import Environment, Scope
+from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.builtins import Builtin, level_or_scalar
-from finchlang.script.callables import (
+from finchlang.script.evaluate_expressions import Closure, Expressions, placed
+from finchlang.script.functions import (
     PREDEFINED,
     PYTHON_FAULTS,
     FinchFunction,
@@ -18,24 +20,13 @@ from finchlang.script.callables import (
     check_call,
     fault,
 )
-from finchlang.script.environment import Environment, Scope
-from finchlang.script.evaluate_expressions import Closure, Expressions, placed
 from finchlang.script.parameters import arguments
 from finchlang.script.show import kind_of
+from finchlang.script.tensor_arithmetic import compute, is_by_kernel
 from finchlang.script.values import operate, plain_functions, truth
-from finchlang.source import FinchError, Span
-from finchlang.syntax import (
-    NOTHING,
-    Break,
-    Call,
-    Continue,
-    KernelNode,
-    KeywordCall,
-    Return,
-    Variable,
-)
-from finchlang.tensors.masks import MaskValue
-from finchlang.types import Type
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.types import Type
+from finchlang.wrappers.masks import MaskValue
 
 #: how deeply calls of a script's functions may nest
 CALL_DEPTH = 5_000
@@ -44,14 +35,14 @@ CALL_DEPTH = 5_000
 class Leave(Exception):
     """`break`, `continue` or `return` on its way to what it leaves."""
 
-    def __init__(self, node: Return | Break | Continue, value: Any = None):
+    def __init__(self, node: ast.Return | ast.Break | ast.Continue, value: Any = None):
         super().__init__()
         self.node, self.value = node, value
 
     def outside(self) -> FinchError:
         """The error where there is nothing to leave."""
         word = type(self.node).__name__.lower()
-        where = "a function" if isinstance(self.node, Return) else "a loop"
+        where = "a function" if isinstance(self.node, ast.Return) else "a loop"
         return FinchError("syntax", f"`{word}` stands outside of {where}", self.node.span)
 
 
@@ -68,18 +59,18 @@ class Caller(NamedTuple):
 class Calls(Expressions):
     """Calls as closures. `output` takes what is printed, `run_kernel` runs kernels."""
 
-    run_kernel: Callable[[KernelNode, Environment], Any]
+    run_kernel: Callable[[ast.KernelNode, Environment], Any]
     output: Callable[[str], Any]
     depth = 0  # of calls of the script's functions
 
     @abstractmethod
-    def dotted(self, node: Call, scope: Scope) -> Closure:
+    def dotted(self, node: ast.Call, scope: Scope) -> Closure:
         """An operator with a dot."""
 
-    def call(self, node: Call | KeywordCall, scope: Scope) -> Closure:
+    def call(self, node: ast.Call | ast.KeywordCall, scope: Scope) -> Closure:
         op, span = node.op, node.span
         arguments = self.closures(node.args, scope)
-        if isinstance(node, KeywordCall):
+        if isinstance(node, ast.KeywordCall):
             given = [(name, self.closure(value, scope)) for name, value in node.keywords]
             called = self.closure(op, scope)
 
@@ -88,9 +79,9 @@ class Calls(Expressions):
                 return self.apply(function, args, {n: value(env) for n, value in given}, span)
 
             return placed(span, call_with_keywords)
-        if isinstance(op, Variable) and op.name[0] == ".":
-            return self.dotted(Call(op, node.args, span=span), scope)
-        if isinstance(op, Variable):
+        if isinstance(op, ast.Variable) and op.name[0] == ".":
+            return self.dotted(ast.Call(op, node.args, span=span), scope)
+        if isinstance(op, ast.Variable):
             return self.call_by_name(op, arguments, span, scope)
         return self.call_of(self.closure(op, scope), arguments, span)
 
@@ -107,7 +98,7 @@ class Calls(Expressions):
         return call
 
     def call_by_name(
-        self, op: Variable, arguments: list[Closure], span: Span | None, scope: Scope
+        self, op: ast.Variable, arguments: list[Closure], span: Span | None, scope: Scope
     ) -> Closure:
         """A call of what `op` names: unless the script has bound the name, of what the language
         means by it."""
@@ -227,7 +218,7 @@ class Calls(Expressions):
         try:
             result = function.body(environment)
         except Leave as leave:
-            if not isinstance(leave.node, Return):
+            if not isinstance(leave.node, ast.Return):
                 raise leave.outside() from None
             result = leave.value
         except FinchError as error:
@@ -235,7 +226,7 @@ class Calls(Expressions):
             raise
         finally:
             self.depth -= 1
-        return NOTHING if result is None else result
+        return ast.NOTHING if result is None else result
 
 
 def lazy(name: str, operands: list[Closure]) -> Closure:

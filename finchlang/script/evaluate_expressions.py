@@ -7,34 +7,21 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.algebra import literal_type
-from finchlang.script.callables import PREDEFINED, LevelName
-from finchlang.script.environment import Environment, Scope
-from finchlang.script.indexing import ALL, shape_of, subscript
+from finchlang.base.errors import FinchError, Span
+from finchlang.calls.environment import Environment, Scope
+from finchlang.levels.workspace import POLICIES
+from finchlang.levels.workspace.workspace import Workspace
+from finchlang.operators.operator_table import literal_type
+from finchlang.script.functions import PREDEFINED, LevelName
 from finchlang.script.show import joined, text
+from finchlang.script.subscripts import ALL, shape_of, subscript
 from finchlang.script.values import FinchRange, array_literal, held, number
-from finchlang.source import FinchError, Span
-from finchlang.syntax import (
-    Colon,
-    Group,
-    Literal,
-    Mode,
-    Node,
-    Parametric,
-    Range,
-    Rows,
-    Subscript,
-    Text,
-    Typed,
-    Variable,
-)
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import children
+from finchlang.syntax.types import named_type, type_of_value
 from finchlang.tensors.formats import LEVELS
-from finchlang.tensors.policies import POLICIES
 from finchlang.tensors.tensor import Scalar
-from finchlang.tensors.workspace import Workspace
-from finchlang.text.foreign import explained
-from finchlang.types import named_type, type_of_value
-from finchlang.walk import children
+from finchlang.text.other_languages import explained
 
 #: a part of a script, ready to run: gives its value, None for statements without one
 Closure = Callable[[Environment], Any]
@@ -45,18 +32,18 @@ class Expressions:
     the scope that the node stands in, and goes through what is below once, not at each run."""
 
     @abstractmethod
-    def closure(self, node: Node, scope: Scope) -> Closure:
+    def closure(self, node: ast.Node, scope: Scope) -> Closure:
         """Any node as a closure; its errors have a place."""
 
-    def closures(self, nodes: tuple[Node, ...], scope: Scope) -> list[Closure]:
+    def closures(self, nodes: tuple[ast.Node, ...], scope: Scope) -> list[Closure]:
         return [self.closure(node, scope) for node in nodes]
 
-    def literal(self, node: Literal, scope: Scope) -> Closure:
+    def literal(self, node: ast.Literal, scope: Scope) -> Closure:
         type = literal_type(node)
         value = node.value if type is None else number(node.value, type)
         return lambda env: value
 
-    def variable(self, node: Variable, scope: Scope) -> Closure:
+    def variable(self, node: ast.Variable, scope: Scope) -> Closure:
         return self.named(node.name, node.span, scope)
 
     def named(self, name: str, span: Span | None, scope: Scope) -> Closure:
@@ -82,7 +69,7 @@ class Expressions:
 
         return own_value if scope.owner(name) is scope else value
 
-    def string(self, node: Text, scope: Scope) -> Closure:
+    def string(self, node: ast.Text, scope: Scope) -> Closure:
         parts = [p if isinstance(p, str) else self.closure(p, scope) for p in node.parts]
 
         def string(env: Environment) -> str:
@@ -90,8 +77,8 @@ class Expressions:
 
         return placed(node.span, string)
 
-    def range(self, node: Range, scope: Scope) -> Closure:
-        step = Literal(1) if node.step is None else node.step
+    def range(self, node: ast.Range, scope: Scope) -> Closure:
+        step = ast.Literal(1) if node.step is None else node.step
         first, start, stop = self.closures((step, node.start, node.stop), scope)
 
         def range(env: Environment) -> FinchRange:
@@ -100,7 +87,7 @@ class Expressions:
 
         return placed(node.span, range)
 
-    def rows(self, node: Rows, scope: Scope) -> Closure:
+    def rows(self, node: ast.Rows, scope: Scope) -> Closure:
         rows, is_matrix = [self.closures(row, scope) for row in node.rows], node.is_matrix
 
         def array(env: Environment) -> Any:
@@ -108,11 +95,11 @@ class Expressions:
 
         return placed(node.span, array)
 
-    def group(self, node: Group, scope: Scope) -> Closure:
+    def group(self, node: ast.Group, scope: Scope) -> Closure:
         items = self.closures(node.items, scope)
         return lambda env: tuple([item(env) for item in items])
 
-    def subscript(self, node: Subscript, scope: Scope) -> Closure:
+    def subscript(self, node: ast.Subscript, scope: Scope) -> Closure:
         value, indices = self.closure(node.object, scope), self.places(node, scope)
         span = node.span
 
@@ -130,12 +117,12 @@ class Expressions:
 
         return entry if node.indices else content
 
-    def places(self, node: Subscript, scope: Scope) -> Callable[[Environment, Any], list[Any]]:
+    def places(self, node: ast.Subscript, scope: Scope) -> Callable[[Environment, Any], list[Any]]:
         """The indices into a value, in which `end` is the size of the dimension."""
         inner, has_end = Scope(scope, ("end",)), any(map(_has_end, node.indices))
         indices: list[Closure] = [
             (lambda env: ALL)
-            if isinstance(index, Colon)
+            if isinstance(index, ast.Colon)
             else self.closure(index, inner if has_end else scope)
             for index in node.indices
         ]
@@ -152,7 +139,7 @@ class Expressions:
 
         return places_with_end if has_end else places
 
-    def typed(self, node: Typed, scope: Scope) -> Closure:
+    def typed(self, node: ast.Typed, scope: Scope) -> Closure:
         """`x::Int64`: x, which must be a number of that type."""
         value = self.variable(node.name, scope)
         if named_type(node.kind) is None:
@@ -169,11 +156,11 @@ class Expressions:
 
         return typed
 
-    def mode(self, node: Mode, scope: Scope) -> Closure:
+    def mode(self, node: ast.Mode, scope: Scope) -> Closure:
         hint = "write it in a kernel"
         raise FinchError("syntax", "a tensor has a mode in a kernel only", node.span, hint)
 
-    def parametric(self, node: Parametric, scope: Scope) -> Closure:
+    def parametric(self, node: ast.Parametric, scope: Scope) -> Closure:
         name, span = node.name, node.span
         parameters = [self.parameter(name, node, scope) for node in node.parameters]
 
@@ -187,10 +174,10 @@ class Expressions:
 
         return level
 
-    def parameter(self, name: str, node: Node, scope: Scope) -> Closure:
+    def parameter(self, name: str, node: ast.Node, scope: Scope) -> Closure:
         """A parameter of the level `name`; policies of workspaces are names that stand for themselves."""
         given = self.closure(node, scope)
-        if name != Workspace.__name__ or not isinstance(node, Variable):
+        if name != Workspace.__name__ or not isinstance(node, ast.Variable):
             return given
         policy = node.name
         if policy in POLICIES:
@@ -208,10 +195,10 @@ class Expressions:
         return known
 
 
-def _has_end(node: Node) -> bool:
+def _has_end(node: ast.Node) -> bool:
     """Whether `end` is in an index, and not in one of another subscript there."""
-    below = [node.object] if isinstance(node, Subscript) else children(node)
-    return node == Variable("end") or any(map(_has_end, below))
+    below = [node.object] if isinstance(node, ast.Subscript) else children(node)
+    return node == ast.Variable("end") or any(map(_has_end, below))
 
 
 def placed(span: Span | None, run: Closure) -> Closure:

@@ -7,23 +7,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from finchlang.forms import Broadcast, Comprehension, Lambda, Local, Try
-from finchlang.script.callables import PREDEFINED, FinchFunction
-from finchlang.script.dotted import elementwise
-from finchlang.script.environment import OUTERMOST, Environment, Scope, assigned_names
+from finchlang.base.errors import FinchError, Span
+from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
+from finchlang.script.broadcast_dots import elementwise
 from finchlang.script.evaluate_calls import Calls
 from finchlang.script.evaluate_expressions import Closure, placed
+from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.parameters import check_types, refuse_methods
 from finchlang.script.values import entries, shaped, truth
-from finchlang.source import FinchError, Span
-from finchlang.syntax import (
-    Call,
-    Function,
-    Node,
-    Variable,
-)
-from finchlang.text.kept import script_of
+from finchlang.syntax import nodes as ast
 from finchlang.text.literals import SPELLINGS
+from finchlang.text.tree_cache import script_of
 
 
 class Forms(Calls):
@@ -32,7 +26,7 @@ class Forms(Calls):
     arrays: Callable[..., Any]
     environment: Environment  # the outermost one of what runs
 
-    def function(self, node: Function, scope: Scope) -> Closure:
+    def function(self, node: ast.Function, scope: Scope) -> Closure:
         made, values = self.made(node, scope), scope.values_with(node.name)
 
         def define(env: Environment) -> None:
@@ -41,10 +35,10 @@ class Forms(Calls):
 
         return define
 
-    def lambda_(self, node: Lambda, scope: Scope, name: str = "lambda") -> Closure:
-        return self.made(Function(name, node.parameters, node.body, span=node.span), scope)
+    def lambda_(self, node: ast.Lambda, scope: Scope, name: str = "lambda") -> Closure:
+        return self.made(ast.Function(name, node.parameters, node.body, span=node.span), scope)
 
-    def made(self, node: Function, scope: Scope) -> Closure:
+    def made(self, node: ast.Function, scope: Scope) -> Closure:
         """A function, which knows where it was made."""
         check_types(node)
         own = {n for n in assigned_names(node.body) if not scope.is_local(n)}
@@ -53,7 +47,7 @@ class Forms(Calls):
         defaults = {name: self.closure(given, inner) for name, given in node.defaults}
         return lambda env: FinchFunction(node, inner, env, body, defaults=defaults)
 
-    def comprehension(self, node: Comprehension, scope: Scope) -> Closure:
+    def comprehension(self, node: ast.Comprehension, scope: Scope) -> Closure:
         inner = Scope(scope, {n for names in node.names for n in names})
         value = self.closure(node.value, inner)
         condition = node.condition
@@ -85,12 +79,12 @@ class Forms(Calls):
         run = grid if node.is_grid else all_of
         return interruptible(node.span, placed(node.span, run))
 
-    def broadcast(self, node: Broadcast, scope: Scope) -> Closure:
+    def broadcast(self, node: ast.Broadcast, scope: Scope) -> Closure:
         return self.by_elements(self.closure(node.op, scope), node.args, node.span, scope)
 
-    def dotted(self, node: Call, scope: Scope) -> Closure:
+    def dotted(self, node: ast.Call, scope: Scope) -> Closure:
         """`a .+ b`"""
-        assert isinstance(node.op, Variable)
+        assert isinstance(node.op, ast.Variable)
         sign = node.op.name[1:]
         op = PREDEFINED[SPELLINGS.get(sign, sign)]
         return self.by_elements(lambda env: op, node.args, node.span, scope)
@@ -112,7 +106,7 @@ class Forms(Calls):
 
         return interruptible(span, placed(span, run))
 
-    def local(self, node: Local, scope: Scope) -> Closure:
+    def local(self, node: ast.Local, scope: Scope) -> Closure:
         steps = []
         for name, value in node.values:
             given, scope = self.closure(value, scope), Scope(scope, (name,))
@@ -127,7 +121,7 @@ class Forms(Calls):
 
         return local
 
-    def condition(self, node: Node, scope: Scope) -> Callable[[Environment], bool]:
+    def condition(self, node: ast.Node, scope: Scope) -> Callable[[Environment], bool]:
         value, span = self.closure(node, scope), node.span
 
         def holds(env: Environment) -> bool:
@@ -139,7 +133,7 @@ class Forms(Calls):
 
         return holds
 
-    def try_(self, node: Try, scope: Scope) -> Closure:
+    def try_(self, node: ast.Try, scope: Scope) -> Closure:
         """The name of a `catch` is bound to the message. What stops a script is not caught."""
         body, inner = self.closure(node.body, scope), Scope(scope, (node.name,))
         handler = None if node.handler is None else self.closure(node.handler, inner)

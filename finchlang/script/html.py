@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from finchlang.script.display import HEADINGS, rows, summary
-from finchlang.script.spy import picture
-from finchlang.tensors.measure import measure
+from finchlang.script.picture import picture
+from finchlang.tensors.storage_report import measure
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 #: the squares of a picture's side, its size in pixels, and the most values that one is made of

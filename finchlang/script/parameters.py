@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.script.callables import Builtin, FinchFunction
-from finchlang.script.environment import Environment
+from finchlang.base.errors import FinchError, Span
+from finchlang.calls.environment import Environment
+from finchlang.script.functions import Builtin, FinchFunction
 from finchlang.script.show import kind_of
 from finchlang.script.values import FinchRange, is_array, is_number
-from finchlang.source import FinchError, Span
-from finchlang.syntax import Function
+from finchlang.syntax.nodes import Function
+from finchlang.syntax.types import named_type, type_of_value
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import named_type, type_of_value
 
 
 def _is_array(*dimensions: int) -> Callable[[Any], bool]:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.script.views import TensorView
-from finchlang.source import FinchError
-from finchlang.syntax import NOTHING
-from finchlang.tensors.adopted import is_scipy
-from finchlang.tensors.level import Level
+from finchlang.base.errors import FinchError
+from finchlang.calls.lazy_shape import TensorView
+from finchlang.levels.level import Level
+from finchlang.syntax.nodes import NOTHING
+from finchlang.syntax.types import Pair, Type, foreign, type_of_value
+from finchlang.tensors.adopt import is_scipy
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import Pair, Type, foreign, type_of_value
 
 #: tensors of more entries print as a summary
 SMALL = 1000

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.script.collections import Row, items
+from finchlang.base.errors import FinchError
 from finchlang.script.show import joined, kind_of, text
 from finchlang.script.values import whole
-from finchlang.source import FinchError
-from finchlang.types import Pair
+from finchlang.script.vectors_and_dicts import CollectionRow, items
+from finchlang.syntax.types import Pair
 
 
 def _of_string(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,20 +64,24 @@ def repeat_string(string: str, count: Any) -> str:
     return joined([string] * min(n, 1 << 28))
 
 
-def _row(name: str, doc: str, function: Callable[..., Any]) -> Row:
-    return Row(doc, _of_string(name, function))
+def _row(name: str, doc: str, function: Callable[..., Any]) -> CollectionRow:
+    return CollectionRow(doc, _of_string(name, function))
 
 
-FUNCTIONS: dict[str, Row] = {
-    "join(v, s)": Row("the entries as one string, with s between them", _joined),
+FUNCTIONS: dict[str, CollectionRow] = {
+    "join(v, s)": CollectionRow("the entries as one string, with s between them", _joined),
     "uppercase(s)": _row("uppercase", "the string in upper case", str.upper),
     "lowercase(s)": _row("lowercase", "the string in lower case", str.lower),
     "strip(s)": _row("strip", "the string without blanks at its ends", str.strip),
-    "replace(s, a => b)": Row("the string with b in place of a", _replaced),
+    "replace(s, a => b)": CollectionRow("the string with b in place of a", _replaced),
     "occursin(a, s)": _row("occursin", "whether a is in the string s", lambda a, s: a in s),
     "contains(s, a)": _row("contains", "whether a is in the string s", lambda s, a: a in s),
     "startswith(s, a)": _row("startswith", "whether the string begins with a", str.startswith),
     "endswith(s, a)": _row("endswith", "whether the string ends with a", str.endswith),
-    "lpad(x, n, s)": Row("a string of at least n characters, x at its right", _padded("lpad")),
-    "rpad(x, n, s)": Row("a string of at least n characters, x at its left", _padded("rpad")),
+    "lpad(x, n, s)": CollectionRow(
+        "a string of at least n characters, x at its right", _padded("lpad")
+    ),
+    "rpad(x, n, s)": CollectionRow(
+        "a string of at least n characters, x at its left", _padded("rpad")
+    ),
 }

@@ -12,17 +12,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.algebra import Operator
-from finchlang.host.evaluate import as_function
+from finchlang.base.errors import FinchError
+from finchlang.calls.lazy_shape import TensorView
 from finchlang.host.ir import Var
+from finchlang.host.primitives import as_function
+from finchlang.operators.operator_table import Operator
 from finchlang.script.show import check_depth, joined, kind_of, size_text, text
-from finchlang.script.views import TensorView
-from finchlang.source import FinchError
-from finchlang.syntax import MISSING
-from finchlang.tensors.adopted import is_scipy
-from finchlang.tensors.stored import is_whole
+from finchlang.syntax.nodes import MISSING
+from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
+from finchlang.tensors.adopt import is_scipy
+from finchlang.tensors.array_base import is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from operator import add
 from typing import Any
 
-from finchlang.host.fold import ZERO
+from finchlang.host.construct import ZERO
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Var
-from finchlang.tensors.level import Fiber, Level, Storage
-from finchlang.types import Int64
+from finchlang.levels.level import Fiber, Level, Storage
+from finchlang.syntax.types import Int64
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,32 +6,32 @@ from functools import lru_cache
 from operator import gt
 from typing import Any
 
-from finchlang.algebra import literal_type
-from finchlang.source import FinchError
-from finchlang.syntax import Call, Literal, Node, Parametric, Variable
-from finchlang.tensors.coordinates import Coordinates
-from finchlang.tensors.dense import Dense
-from finchlang.tensors.element import Element, typed_literal
-from finchlang.tensors.interleaved import Interleaved
-from finchlang.tensors.level import Level
-from finchlang.tensors.pack_bits import PackBits
-from finchlang.tensors.packed import LowerTriangular, Symmetric, UpperTriangular
-from finchlang.tensors.pattern import Pattern
-from finchlang.tensors.ragged import Ragged
-from finchlang.tensors.run_list import RunList
-from finchlang.tensors.scalars import SCALARS, Scalar
-from finchlang.tensors.sparse_band import SparseBand
-from finchlang.tensors.sparse_block_list import SparseBlockList
-from finchlang.tensors.sparse_bytemap import SparseByteMap
-from finchlang.tensors.sparse_coo import SparseCOO
-from finchlang.tensors.sparse_hash import SparseHash
-from finchlang.tensors.sparse_interval import SparseInterval
-from finchlang.tensors.sparse_list import SparseList
-from finchlang.tensors.sparse_pinpoint import SparsePinpoint
-from finchlang.tensors.sparse_run_list import SparseRunList
-from finchlang.tensors.workspace import Workspace
-from finchlang.text.kept import script_of
-from finchlang.types import Int64, Type, named_type
+from finchlang.base.errors import FinchError
+from finchlang.levels.coordinate_levels import Coordinates
+from finchlang.levels.dense import Dense
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.interleaved import Interleaved
+from finchlang.levels.level import Level
+from finchlang.levels.pack_bits import PackBits
+from finchlang.levels.packed import LowerTriangular, Symmetric, UpperTriangular
+from finchlang.levels.pattern import Pattern
+from finchlang.levels.ragged import Ragged
+from finchlang.levels.run_list import RunList
+from finchlang.levels.scalars import SCALARS, Scalar
+from finchlang.levels.sparse_band import SparseBand
+from finchlang.levels.sparse_block_list import SparseBlockList
+from finchlang.levels.sparse_bytemap import SparseByteMap
+from finchlang.levels.sparse_coo import SparseCOO
+from finchlang.levels.sparse_hash import SparseHash
+from finchlang.levels.sparse_interval import SparseInterval
+from finchlang.levels.sparse_list import SparseList
+from finchlang.levels.sparse_pinpoint import SparsePinpoint
+from finchlang.levels.sparse_run_list import SparseRunList
+from finchlang.levels.workspace.workspace import Workspace
+from finchlang.operators.operator_table import literal_type
+from finchlang.syntax.nodes import Call, Literal, Node, Parametric, Variable
+from finchlang.syntax.types import Int64, Type, named_type
+from finchlang.text.tree_cache import script_of
 
 _KINDS: tuple[type[Level], ...] = (
     *(Dense, RunList, PackBits),

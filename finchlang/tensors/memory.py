@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from finchlang.source import FinchError
-from finchlang.tensors.aligned import ALIGNMENT, empty_aligned
+from finchlang.base.aligned_memory import ALIGNMENT, empty_aligned
+from finchlang.base.errors import FinchError
 
 if TYPE_CHECKING:
-    from finchlang.tensors.level import Level
+    from finchlang.levels.level import Level
 
 
 def address_of(array: np.ndarray) -> int:

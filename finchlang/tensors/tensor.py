@@ -9,21 +9,27 @@ from typing import Any, overload
 
 import numpy as np
 
-from finchlang.protocols import late
-from finchlang.source import FinchError
-from finchlang.tensors.aligned import full_aligned
-from finchlang.tensors.contents import summed
-from finchlang.tensors.dense import Dense
-from finchlang.tensors.element import Element, differs, typed_literal
-from finchlang.tensors.level import Level, Swizzled
+from finchlang.base.aligned_memory import full_aligned
+from finchlang.base.errors import FinchError
+from finchlang.levels.dense import Dense
+from finchlang.levels.element import Element, differs, typed_literal
+from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.scalars import Scalar as ScalarLevel
+from finchlang.levels.sparse_list import SparseList
+from finchlang.tensors.array_base import (
+    TensorBase,
+    checked_shape,
+    dense_format,
+    format_of,
+    is_whole,
+    late,
+)
+from finchlang.tensors.entries import summed
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.packing import differing, pack, unpack
-from finchlang.tensors.scalars import Scalar as ScalarLevel
-from finchlang.tensors.sparse_list import SparseList
-from finchlang.tensors.stored import Stored, checked_shape, dense_format, format_of, is_whole
+from finchlang.tensors.pack import differing, pack, unpack
 
 
-class Tensor(Stored):
+class Tensor(TensorBase):
     """A tensor: `format` (a Level), `shape` (a size for each mode), and `storage`, one dict of
     arrays and counters for each level, outermost first, as the levels' docstrings describe them.
 
@@ -55,7 +61,7 @@ class Tensor(Stored):
         format, *shape = given or (None,)
         is_format = isinstance(format, (Level, str))
         if not is_format or (len(shape) == 1 and not isinstance(shape[0], (int, np.integer))):
-            made = late("tensor_in_python", "finchlang.script.bindings")(*given)
+            made = late("tensor_in_python", "finchlang.python.from_python")(*given)
             self.format, self.memory, self.checked = made.format, made.memory, made.checked
             return
         self.format = format_of(format)
@@ -299,7 +305,7 @@ def _read_only(storage: dict[str, Any]) -> dict[str, Any]:
     return storage | views
 
 
-class Scalar(Stored):
+class Scalar(TensorBase):
     """A tensor without dimensions: `value`, and the `fill` (and type) it was made with.
 
     `Scalar(0.0)`, `Scalar(0.0, 1.5)`: kernels reduce into it by `s[] += ...`. Raises FinchError "type" for
@@ -331,7 +337,7 @@ class Scalar(Stored):
         return f"{type(self.format).__name__}({self.value})"
 
 
-class SwizzledTensor(Stored):
+class SwizzledTensor(TensorBase):
     """A tensor with its modes in another order: mode k of this is where `permutation` has k
     (`permutation[p]` names the mode of this that is mode p + 1 of `body`), both counted from 1.
     `SwizzledTensor(body, (2, 1))` is a matrix stored by rows. Raises FinchError "dimension" for what is no

@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ClassVar
 
-from finchlang.source import FinchError
-from finchlang.testing.compare import Comparison, Way, compare, labels, ways_of
+from finchlang.base.errors import FinchError
+from finchlang.testing.compare_engines import Comparison, Way, compare, labels, ways_of
 
 #: what becomes of a task
 DONE, DIED, HUNG = "done", "died", "hung"

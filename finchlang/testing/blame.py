@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.base.errors import FinchError
+from finchlang.calls.arguments import memory_of
 from finchlang.denote.denotation import denote
-from finchlang.host.execute import ExecutingHost
+from finchlang.host.executing import ExecutingHost
+from finchlang.host.inspecting import plain
 from finchlang.host.ir import Buffer, Expr
-from finchlang.host.looking import plain
-from finchlang.host.passes.pipeline import PASSES, Pass
-from finchlang.rules.engine import Applied, Kind, OneByOne
+from finchlang.optimize.pipeline import PASSES, Pass
+from finchlang.python.session import KernelEvent, Observer
+from finchlang.rules.base.engine import Applied, EventKind, OneByOne
 from finchlang.rules.table import OPTIONAL
-from finchlang.run.arguments import memory_of
-from finchlang.session import KernelEvent, Observer
-from finchlang.source import FinchError
 from finchlang.tensors.tensor import Tensor
 from finchlang.testing.apart import DONE, Apart
-from finchlang.testing.compare import Comparison, Way, compare, suspects
+from finchlang.testing.compare_engines import Comparison, Way, compare, suspects
+from finchlang.testing.compare_stored import same
 from finchlang.testing.grammar import LEVELS
-from finchlang.testing.shapes import OPERATORS
-from finchlang.testing.stored import same
+from finchlang.testing.random_shapes import OPERATORS
 
 #: compares a text in some ways, as `compare` does
 Compared = Callable[..., Comparison]
@@ -199,7 +199,7 @@ class _Log(ExecutingHost):
         return {(name, at): value for name, at, value in self.writes}
 
     def rule(self, applied: Applied) -> None:
-        self.number += applied.kind == Kind.STEP
+        self.number += applied.kind == EventKind.STEP
         new = len(self.writes) - len(self.by)
         self.by += [f"step {self.number}, {applied.name},"] * new
 

@@ -6,19 +6,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from finchlang.algebra import OPERATORS
+from finchlang.base.errors import FinchError
 from finchlang.host import ir
-from finchlang.host.ir import Expr, Residual
-from finchlang.host.passes.pipeline import lower
-from finchlang.normalize.pipeline import PASSES
+from finchlang.levels.level import Level, Swizzled
+from finchlang.normalize.pass_list import PASSES
+from finchlang.operators.operator_table import OPERATORS
+from finchlang.optimize.pipeline import lower
+from finchlang.python.session import KernelEvent, Observer, Session
 from finchlang.rules import table
-from finchlang.rules.engine import Applied
-from finchlang.session import KernelEvent, Observer, Session
-from finchlang.source import FinchError
-from finchlang.syntax import Variable
-from finchlang.tensors.level import Level, Swizzled
+from finchlang.rules.base.engine import Applied
+from finchlang.syntax.nodes import Variable
+from finchlang.syntax.traversal import walk
 from finchlang.testing.grammar import PAIRS, TRIPLES
-from finchlang.walk import walk
 
 
 class Coverage(Observer):
@@ -53,7 +52,7 @@ class Coverage(Observer):
                         self.counts["triple", " / ".join(names[k : k + 3])] += 1
         self._host(event.residual)
 
-    def _host(self, residual: Residual) -> None:
+    def _host(self, residual: ir.Residual) -> None:
         seen, left = set[int](), list[Any]([residual, lower(residual)[0]])
         while left:
             part = left.pop()
@@ -63,7 +62,7 @@ class Coverage(Observer):
                 if id(part) in seen or not type(part).__module__.startswith("finchlang.host"):
                     continue
                 seen.add(id(part))
-                if not isinstance(part, (Expr, Residual)):
+                if not isinstance(part, (ir.Expr, ir.Residual)):
                     self.counts["host", type(part).__name__] += 1
                 fields = getattr(part, "__dataclass_fields__", None) or vars(part)
                 left.extend(getattr(part, name, None) for name in fields)

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.session import Session
-from finchlang.source import FinchError
-from finchlang.syntax import Access, Assign, Extent, Let, Literal, Macro, Node, Variable
-from finchlang.tensors.level import Level
+from finchlang.base.errors import FinchError
+from finchlang.levels.level import Level
+from finchlang.python.session import Session
+from finchlang.syntax.nodes import Access, Assign, Extent, Let, Literal, Macro, Node, Variable
+from finchlang.syntax.traversal import walk
+from finchlang.syntax.types import Type
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.testing.compare_stored import as_array
 from finchlang.testing.grammar import LEVELS
-from finchlang.testing.stored import as_array
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
-from finchlang.types import Type
-from finchlang.walk import walk
 
 TENSORS = (Tensor, SwizzledTensor, Scalar, np.ndarray)
 #: the most places of a tensor, and about so many entries of a large one
@@ -34,7 +34,7 @@ FORMS = ("some", "some", "one", "end", "run", "side")
 
 
 @dataclass(frozen=True)
-class Case:
+class DataCase:
     """A script with other data: its text, what it has, and whether the denotation, which is that of finite
     numbers and slow, may be asked."""
 
@@ -67,14 +67,14 @@ class Data:
                 elif isinstance(value, (bool, int, float)):
                     self.numbers[target.name] = value
 
-    def formats(self) -> Iterator[Case]:
+    def formats(self) -> Iterator[DataCase]:
         """The script with one tensor in another format, for each level in place of each of its own."""
         for name, value in self.tensors.items():
             for format in _formats(value):
                 new = f"{self.spans[name].text}; {name} = Tensor({format}, {name})"
-                yield Case(_edited(self.text, [(self.spans[name], new)]), f"{name} as {format}")
+                yield DataCase(_edited(self.text, [(self.spans[name], new)]), f"{name} as {format}")
 
-    def case(self, seed: int, is_any: bool = False, is_finite: bool = False) -> Case:
+    def case(self, seed: int, is_any: bool = False, is_finite: bool = False) -> DataCase:
         """The script with the data of a seed: in any formats or its own, finite ones if so wanted."""
         draw = _Draw(seed, is_finite)
         shapes = [tensor.shape for tensor in self.tensors.values()]
@@ -93,7 +93,7 @@ class Data:
         for node in self.script.statements:
             edits += [(size.span, str(sizes[size.value])) for size in _sizes(node, sizes)]
         is_plain = not draw.is_special and max([1, *sizes.values()]) < 100
-        return Case(_edited(self.text, edits), f"seed {seed}: {', '.join(said)}", is_plain)
+        return DataCase(_edited(self.text, edits), f"seed {seed}: {', '.join(said)}", is_plain)
 
 
 def _is_numeric(value: Any) -> bool:

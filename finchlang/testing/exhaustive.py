@@ -18,22 +18,22 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.base.errors import FinchError
+from finchlang.calls.arguments import describe
+from finchlang.calls.kernel import SpecializedKernel
 from finchlang.denote.denotation import denote
-from finchlang.host.print import text as printed
-from finchlang.run.arguments import describe
-from finchlang.run.kernel import Kernel
-from finchlang.session import KernelEvent, Observer, Session
-from finchlang.source import FinchError
-from finchlang.syntax import Access, Call, Extent, Index, Node, Variable
-from finchlang.tensors.level import Level, Swizzled
+from finchlang.host.listing import text as printed
+from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.scalars import Scalar as ScalarLevel
+from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.syntax.nodes import Access, Call, Extent, Index, Node, Variable
+from finchlang.syntax.traversal import walk
+from finchlang.syntax.types import Bool, Float64, Int64, Type
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.testing import symbols
-from finchlang.testing.compare import Way, ways_of
+from finchlang.testing.compare_engines import Way, ways_of
 from finchlang.testing.data import with_values
-from finchlang.types import Bool, Float64, Int64, Type
-from finchlang.walk import walk
 
 EMPTY, STORED, FILL, SAME = "empty", "stored", "fill", "same"
 PRIMES = [n for n in range(2, 1500) if all(n % k for k in range(2, math.isqrt(n) + 1))]
@@ -163,7 +163,9 @@ class Small:
         kernel, self.text = event.compiled, text
         self.node, self.bound, self.functions = event.meaning()
         self.numbers: tuple[Any, ...] = ()
-        self.kernels = {which: Kernel(kernel.source, kernel.formats, which) for which in rules}
+        self.kernels = {
+            which: SpecializedKernel(kernel.source, kernel.formats, which) for which in rules
+        }
         self.formats, self.kernel = kernel.formats, self.kernels[rules[0]]
         line = self.node.span.line if self.node.span else 1
         self.covered = Covered(f"kernel at line {line}")
@@ -177,7 +179,7 @@ class Small:
         self.is_interpreted = True
         self.made: dict[tuple[Any, ...], Any] = {}
 
-    def _operands(self, kernel: Kernel, program: Node) -> list[Operand]:
+    def _operands(self, kernel: SpecializedKernel, program: Node) -> list[Operand]:
         named: dict[tuple[str, int], Any] = {}
         same: dict[Any, Any] = {}
 
@@ -343,7 +345,12 @@ class Small:
             return error.kind
 
     def _run(
-        self, engine: str, kernel: Kernel, given: dict[str, Any], numbers: Any, path: symbols.Path
+        self,
+        engine: str,
+        kernel: SpecializedKernel,
+        given: dict[str, Any],
+        numbers: Any,
+        path: symbols.Path,
     ) -> Any:
         host = symbols.SymbolicHost(path) if engine != "native" else None
         tensors = [given[name] for name in kernel.tensors]

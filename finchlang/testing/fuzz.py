@@ -15,12 +15,12 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from finchlang.source import FinchError
+from finchlang.base.errors import FinchError
 from finchlang.testing.apart import DIED, HUNG, Apart, Comparer, quick
 from finchlang.testing.blame import Blame, blame
-from finchlang.testing.compare import Comparison, Way, compare
+from finchlang.testing.compare_engines import Comparison, Way, compare
 from finchlang.testing.coverage import Coverage, report
-from finchlang.testing.laws import law_difference
+from finchlang.testing.declared_laws import law_difference
 from finchlang.testing.reduce import reduce
 from finchlang.testing.replay import replay_text
 from finchlang.testing.scripts import generate, is_special

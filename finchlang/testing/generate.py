@@ -11,14 +11,9 @@ import itertools
 import re
 from dataclasses import dataclass, field
 
-from finchlang.testing.functions import Functions
-from finchlang.testing.grammar import (
-    CONDITIONS,
-    LEVELS,
-    TYPES,
-    VALUES,
-)
-from finchlang.testing.shapes import around
+from finchlang.testing.grammar import CONDITIONS, LEVELS, TYPES, VALUES
+from finchlang.testing.random_functions import Functions
+from finchlang.testing.random_shapes import around
 
 PROTOCOLS = ("walk", "gallop", "follow")
 SCALARS = ("Scalar", "SparseScalar", "ShortCircuitScalar", "SparseShortCircuitScalar")
@@ -30,7 +25,7 @@ _TOKEN = re.compile(r"\{((?:[^{}]|\{[^{}]*\})+)\}")
 
 
 @dataclass
-class Tensor:
+class DrawnTensor:
     """A tensor of the script: its dimensions by name, element type, fill, and levels, outermost first."""
 
     name: str
@@ -63,7 +58,7 @@ class Nest:
     writes: set[str] = field(default_factory=set)
     lets: list[str] = field(default_factory=list)
     budget: int = 3
-    tensors: dict[str, Tensor] = field(default_factory=dict)
+    tensors: dict[str, DrawnTensor] = field(default_factory=dict)
     at: dict[str, list[str]] = field(default_factory=dict)
     declares: set[str] = field(default_factory=set)
     always: set[str] = field(default_factory=set)
@@ -80,7 +75,7 @@ class Maker(Functions):
         sizes = self.random.choices((0, 1, 2, 3, 4, 5, 8), (0.5, 1, 3, 4, 3, 2, 0.5), k=3)
         self.sizes = dict(zip("mnp", sizes, strict=True))
         self.names = (f"{c}{n}" if n else c for n in itertools.count() for c in "ABCDEFGH")
-        self.tensors: list[Tensor] = []
+        self.tensors: list[DrawnTensor] = []
 
     # ------------------------------------------------------------------------------------ data
 
@@ -136,7 +131,7 @@ class Maker(Functions):
             left -= modes
         return tuple(made)
 
-    def format(self, tensor: Tensor) -> str:
+    def format(self, tensor: DrawnTensor) -> str:
         last = tensor.levels[-1][0] if tensor.levels else ""
         is_false = tensor.type == "Bool" and tensor.fill == "false"
         if is_false and last not in ("", "Interleaved", "Workspace") and not LEVELS[last].complete:
@@ -171,7 +166,7 @@ class Maker(Functions):
         return [[c] for c in all_of if self.chance(density)]
 
     def entries(
-        self, levels: Levels, shape: tuple[int, ...], tensor: Tensor
+        self, levels: Levels, shape: tuple[int, ...], tensor: DrawnTensor
     ) -> dict[tuple[int, ...], str]:
         """Values by their coordinates."""
         if not levels:
@@ -186,7 +181,9 @@ class Maker(Functions):
                     found |= {at + own[::-1]: value for at, value in below.items()}
         return found
 
-    def literal_of(self, tensor: Tensor, shape: tuple[int, ...], is_empty: bool = False) -> str:
+    def literal_of(
+        self, tensor: DrawnTensor, shape: tuple[int, ...], is_empty: bool = False
+    ) -> str:
         """The script's expression of a tensor with random entries."""
         format = self.format(tensor)
         sizes = ", ".join(map(str, shape))
@@ -212,13 +209,13 @@ class Maker(Functions):
         output: bool = False,
         levels: Levels | None = None,
         is_plain: bool = False,
-    ) -> Tensor:
+    ) -> DrawnTensor:
         """A new tensor of the script; a plain one is of the kind's own type, with its zero as the fill."""
         type, fill = self.element(output)
         if is_plain:
             type = TYPES[self.kind][0]
             fill = self.typed(float("inf") if self.kind == "minplus" else 0, type)
-        tensor = Tensor(next(self.names), dims, type, fill)
+        tensor = DrawnTensor(next(self.names), dims, type, fill)
         shape = tuple(self.sizes[d] for d in dims)
         if not dims:
             kind = self.random.choice(SCALARS) if self.chance(0.4) else "Scalar"
@@ -341,7 +338,7 @@ class Maker(Functions):
         )
         return name
 
-    def permitted(self, nest: Nest, tensor: Tensor) -> str:
+    def permitted(self, nest: Nest, tensor: DrawnTensor) -> str:
         """An access that may lead out of the tensor."""
         indices = sorted(nest.indices)
         shifts = [self.random.randint(-2, 2) for _ in tensor.dims]

@@ -8,11 +8,11 @@ from dataclasses import fields
 from itertools import islice
 from typing import Any
 
-from finchlang.source import FinchError
-from finchlang.syntax import Call, Group, Literal, Node, Rows, Variable, is_missing
+from finchlang.base.errors import FinchError
+from finchlang.syntax.nodes import Call, Group, Literal, Node, Rows, Variable, is_missing
+from finchlang.syntax.traversal import children, map_children, replace, walk
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
-from finchlang.walk import children, map_children, replace, walk
 
 #: what a level is replaced by: the two that most rules are written for
 _SIMPLE = ("Dense", "SparseList")

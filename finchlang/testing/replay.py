@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from finchlang.source import FinchError
-from finchlang.testing.compare import SEMANTICS, Way, ways_of
+from finchlang.base.errors import FinchError
+from finchlang.testing.compare_engines import SEMANTICS, Way, ways_of
 
 _LINE = re.compile(r"^# replay: *(.*?) *$", re.MULTILINE)
 _WORDS = {"--no-workspaces": ("workspaces", False), "--checked": ("checked", True)}

@@ -7,9 +7,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from finchlang.syntax import Call, Variable
-from finchlang.testing.forms import KERNELS, SCRIPTS, WALKED, Form
-from finchlang.testing.generate import LETTERS, Levels, Maker, Nest, Tensor
+from finchlang.syntax.nodes import Call, Variable
+from finchlang.testing.generate import LETTERS, DrawnTensor, Levels, Maker, Nest
 from finchlang.testing.grammar import (
     ALL_TYPES,
     APPLIED,
@@ -20,7 +19,8 @@ from finchlang.testing.grammar import (
     TYPES,
     stack_of,
 )
-from finchlang.testing.shapes import WRITTEN, around
+from finchlang.testing.random_shapes import WRITTEN, around
+from finchlang.testing.templates import KERNELS, SCRIPTS, WALKED, Form
 from finchlang.text.print import pretty
 
 #: seeds of which one has NaN, infinities and -0.0 in its data, where the denotation, for which every zero
@@ -141,7 +141,7 @@ class Writer(Maker):
             self.random.shuffle(found)
         return found
 
-    def declared(self, target: Tensor, nest: Nest) -> list[str]:
+    def declared(self, target: DrawnTensor, nest: Nest) -> list[str]:
         sizes = ", ".join(f"1:{self.sizes[d]}" for d in target.dims)
         whole = f"@declare({target.name}, {target.fill}, {sizes})"
         if target.name in nest.scattered:
@@ -265,7 +265,7 @@ class Writer(Maker):
         for fill in known.fills:
             own = tuple(self.random.choice(dims) for _ in range(self.random.choice((1, 1, 2))))
             value = fill if self.kind in ("bool", "minplus") else self.typed(float(fill), type)
-            made = Tensor(next(self.names), own, type, value, self.levels(own))
+            made = DrawnTensor(next(self.names), own, type, value, self.levels(own))
             text = self.literal_of(made, tuple(self.sizes[d] for d in own))
             self.before.append(f"{made.name} = {text}")
             given.append(f"{made.name}[{', '.join(self.index_of(nest, d) for d in own)}]")

@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 
 from finchlang.denote.denotation import Denotation
-from finchlang.denote.operators import MEANINGS
-from finchlang.denote.values import Number
-from finchlang.host import evaluate, ir
-from finchlang.host.execute import ExecutingHost
-from finchlang.operation import Operation
-from finchlang.syntax import Call, Node, Script, Variable
+from finchlang.denote.numpy_operators import MEANINGS
+from finchlang.denote.typed_values import Number
+from finchlang.host import ir, primitives
+from finchlang.host.executing import ExecutingHost
+from finchlang.syntax.nodes import Call, Node, Script, Variable
+from finchlang.syntax.types import Bool, Float64, Int64
+from finchlang.syntax.user_function import Operation
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.types import Bool, Float64, Int64
 
 #: atoms with their powers, and such products with their factors: a term
 Monomial = tuple[tuple[int, int], ...]
@@ -139,7 +139,7 @@ def _value_at(term: Term, point: dict[int, float] | None, number: Callable[[Any]
             return 1 / values[0] if values[0] else math.inf
         if what[0] in ("min", "max"):
             return min(values) if what[0] == "min" else max(values)
-        return evaluate.apply(what[0], Float64, Float64, values)
+        return primitives.apply(what[0], Float64, Float64, values)
 
     total = number(0)
     for monomial, factor in term:
@@ -313,7 +313,7 @@ class Path:
         plain = [
             (self.sign(lifted(a)) if signed else 0.0) if is_symbolic(a) else float(a) for a in args
         ]
-        found = evaluate.apply(name, Bool if name in SIGNS else Float64, Float64, plain)
+        found = primitives.apply(name, Bool if name in SIGNS else Float64, Float64, plain)
         if name in ("min", "max") and not math.isinf(found):
             return next(a for a in args if is_symbolic(a))
         return found

@@ -6,15 +6,22 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from finchlang import syntax as ast
-from finchlang.algebra import OPERATORS
-from finchlang.source import FinchError
-from finchlang.testing.compare import Way
+from finchlang.base.errors import FinchError
+from finchlang.operators.operator_table import OPERATORS
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import (
+    block,
+    map_children,
+    mentions,
+    replace,
+    rewrite_bottom_up,
+    walk,
+)
+from finchlang.testing.compare_engines import Way
+from finchlang.testing.compare_stored import as_array, same
 from finchlang.testing.grammar import LEVELS
-from finchlang.testing.stored import as_array, same
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
-from finchlang.walk import block, map_children, mentions, replace, rewrite_bottom_up, walk
 
 #: levels that take any entries, one mode each
 PLAIN = tuple(name for name, row in LEVELS.items() if row.takes == "any" and row.weight > 2)

@@ -8,8 +8,8 @@ from typing import Any
 
 from lark import Token, UnexpectedCharacters, UnexpectedToken
 
-from finchlang.source import FinchError, Source, Span
-from finchlang.syntax import Literal, Node, Variable
+from finchlang.base.errors import FinchError, Source, Span
+from finchlang.syntax.nodes import Literal, Node, Variable
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
 SCRIPT_MACROS = (

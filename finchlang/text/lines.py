@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lark import Token
 
-from finchlang.source import Source, Span
+from finchlang.base.errors import Source, Span
 from finchlang.text.literals import is_float
 
 # fmt: off

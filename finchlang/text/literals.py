@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.source import FinchError, Span
-from finchlang.syntax import Call, Literal, Node, Variable
-from finchlang.types import TYPES, Float32, Pair, PairType, Type, pair_of, type_of_value
+from finchlang.base.errors import FinchError, Span
+from finchlang.syntax.nodes import Call, Literal, Node, Variable
+from finchlang.syntax.types import TYPES, Float32, Pair, PairType, Type, pair_of, type_of_value
 
 #: Other spellings of operators of the table.
 SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}

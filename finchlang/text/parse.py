@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
 
@@ -11,16 +12,16 @@ import lark
 from lark import Token, UnexpectedCharacters, UnexpectedToken
 from lark.lexer import LexerThread
 
-from finchlang.locks import reentrant_lock
-from finchlang.source import FinchError, Source, Span, source_of
-from finchlang.syntax import Node, Script
-from finchlang.text.ast_builder import Builder
+from finchlang.base.errors import FinchError, Source, Span, source_of
+from finchlang.base.locks import reentrant_lock
+from finchlang.syntax.nodes import Node, Script
+from finchlang.syntax.traversal import EnoughFrames, check_depth
+from finchlang.text.build_script import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
-from finchlang.text.foreign import explained
-from finchlang.text.lines import Fault, Frame, Lines, Pass, span_of
-from finchlang.text.tables import parser_of
+from finchlang.text.grammar_tables import parser_of
+from finchlang.text.lines import STRAY, Fault, Frame, Lines, Pass, span_of
+from finchlang.text.other_languages import explained
 from finchlang.text.terminals import grammar
-from finchlang.walk import EnoughFrames, check_depth
 
 
 @lru_cache(maxsize=256)
@@ -157,3 +158,59 @@ def _lark() -> lark.Lark:
         keep_all_tokens=True,
         maybe_placeholders=False,
     )
+
+
+#: how many errors of a text are looked for
+MOST = 20
+#: what begins a line of a statement that began in a line before
+_GOES_ON = re.compile(r"\s|$|#|[)\]}]|(?:end|else|elseif|elif|catch|except|finally)\b")
+_CLOSES = re.compile(r"[)\]}]|end\b")
+
+
+def parse_whole(text: str, name: str) -> Script:
+    """`parse_script`, whose error has those in statements that follow beside it."""
+    try:
+        return parse_script(text, name)
+    except FinchError as error:
+        if (at := error.span) is not None:
+            found = syntax_errors(at.source)
+            error.others = tuple(e for e in found if e.span and e.span.line > at.line)
+        raise
+
+
+def syntax_errors(source: Source) -> list[FinchError]:
+    """The syntax errors of a script, one a statement of the file; none for what parses.
+
+    A statement is taken to begin in a line that is not indented. What lacks the line that opens it, as
+    that has an error already, is none.
+    """
+    found: list[FinchError] = []
+    lines = source.text.split("\n")
+    for _ in range(MOST):
+        try:
+            parse_script("\n".join(lines), source.name)
+        except FinchError as error:
+            if error.span is None:
+                return [*found, error]
+            if not (found and error.message.endswith(STRAY)):
+                error.span = replace(error.span, source=source)
+                found.append(error)
+            if error.kind != "syntax":  # it is of the text as a whole
+                break
+            _blank_statement(lines, error.span.line - 1)
+        else:
+            break
+    return found
+
+
+def _blank_statement(lines: list[str], at: int) -> None:
+    """Leave out the statement that has the line `at`, counted from 0."""
+    start = stop = min(at, len(lines) - 1)
+    while start > 0 and _GOES_ON.match(lines[start]):
+        start -= 1
+    stop += 1
+    while stop < len(lines) and _GOES_ON.match(lines[stop]):
+        stop += 1
+        if _CLOSES.match(lines[stop - 1]):
+            break
+    lines[start:stop] = [""] * (stop - start)

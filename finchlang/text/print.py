@@ -4,39 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.forms import Local, Try
-from finchlang.operation import Operation
-from finchlang.syntax import (
-    Access,
-    Annotated,
-    Assign,
-    Block,
-    Break,
-    Continue,
-    Declare,
-    Define,
-    For,
-    Formula,
-    Freeze,
-    Function,
-    Group,
-    If,
-    KernelNode,
-    Let,
-    Literal,
-    Loop,
-    Macro,
-    Node,
-    Policy,
-    Return,
-    Schedule,
-    Script,
-    Sieve,
-    Thaw,
-    Variable,
-    While,
-    Yield,
-)
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import walk
+from finchlang.syntax.user_function import Operation
 from finchlang.text.literals import ASSIGNMENTS
 from finchlang.text.print_expressions import (
     STATEMENTS,
@@ -48,7 +18,6 @@ from finchlang.text.print_expressions import (
     nested,
     pretty,
 )
-from finchlang.walk import walk
 
 _ASSIGNMENT_SIGNS = {op: sign for sign, op in ASSIGNMENTS.items()}
 
@@ -60,31 +29,31 @@ def _closed(head: str, body: Any) -> list[str]:
     return [head, *body_of(body), "end"]
 
 
-def _sequence(node: Block | Script) -> list[str]:
+def _sequence(node: ast.Block | ast.Script) -> list[str]:
     return [line for s in node.statements for line in nested(s)]
 
 
-def _assign(node: Assign) -> list[str]:
+def _assign(node: ast.Assign) -> list[str]:
     op = node.op
-    plain = op.name if isinstance(op, Variable) else ""
+    plain = op.name if isinstance(op, ast.Variable) else ""
     sign = _ASSIGNMENT_SIGNS.get(plain) or f"<<{expression_text(op)}>>="
     return [f"{expression_text(node.target)} {sign} {expression_text(node.value)}"]
 
 
-def _define(node: Define) -> list[str]:
+def _define(node: ast.Define) -> list[str]:
     name, value = node.variable.name, node.value
-    if isinstance(value, Formula):
+    if isinstance(value, ast.Formula):
         name, value = f"{name}[{listed(value.indices)}]", value.value
     return _closed(f"let {name} = {expression_text(value)}", node.body)
 
 
-def _declare(node: Declare) -> list[str]:
+def _declare(node: ast.Declare) -> list[str]:
     if node.dims:
         return [f"@declare({listed((node.tensor, node.init, *node.dims))})"]
     return [f"{expression_text(node.tensor)} .= {expression_text(node.init)}"]
 
 
-def _yield(node: Yield) -> list[str]:
+def _yield(node: ast.Yield) -> list[str]:
     names = listed(node.names)
     return [f"return {names}" if len(node.names) == 1 else f"return ({names})"]
 
@@ -95,33 +64,33 @@ def _headed(head: str, value: Any) -> list[str]:
     return [head + first, *rest]
 
 
-def _let(node: Let) -> list[str]:
-    if isinstance(node.value, Macro) and node.value.name == "einsum":
+def _let(node: ast.Let) -> list[str]:
+    if isinstance(node.value, ast.Macro) and node.value.name == "einsum":
         indices, op, value = node.value.args
-        assert isinstance(indices, Group)
+        assert isinstance(indices, ast.Group)
         (target,) = node.targets
-        line = Assign(Access(target, indices.items), op, value)
+        line = ast.Assign(ast.Access(target, indices.items), op, value)
         return [f"@einsum {_assign(line)[0]}"]
     return _headed(f"{listed(node.targets)} {node.op or ''}= ", node.value)
 
 
-def _function(node: Function | Operation) -> list[str]:
+def _function(node: ast.Function | Operation) -> list[str]:
     types, defaults = {}, {}
-    if isinstance(node, Function):
+    if isinstance(node, ast.Function):
         types = {name: f"::{type}" for name, type in node.types}
         defaults = {name: f" = {expression_text(given)}" for name, given in node.defaults}
     names = (f"{n}{types.get(n, '')}{defaults.get(n, '')}" for n in node.parameters)
     head = f"{node.name}({', '.join(names)})"
-    if isinstance(node.body, Script):
+    if isinstance(node.body, ast.Script):
         return _closed(f"function {head}", node.body)
     return _headed(f"{head} = ", node.body)
 
 
-def _if(node: If) -> list[str]:
+def _if(node: ast.If) -> list[str]:
     lines: list[str] = []
     for k, (condition, body) in enumerate(node.branches):
         last = k > 0 and k == len(node.branches) - 1
-        if last and condition == Literal(True):
+        if last and condition == ast.Literal(True):
             head = "else"
         else:
             head = f"{'elseif' if k else 'if'} {expression_text(condition)}"
@@ -129,12 +98,12 @@ def _if(node: If) -> list[str]:
     return [*lines, "end"]
 
 
-def _local(node: Local) -> list[str]:
+def _local(node: ast.Local) -> list[str]:
     values = ", ".join(f"{name} = {expression_text(value)}" for name, value in node.values)
     return _closed(f"let {values}", node.body)
 
 
-def _try(node: Try) -> list[str]:
+def _try(node: ast.Try) -> list[str]:
     lines = ["try", *body_of(node.body)]
     if node.handler is not None:
         lines += [f"catch {node.name}".rstrip(), *body_of(node.handler)]
@@ -143,19 +112,19 @@ def _try(node: Try) -> list[str]:
     return [*lines, "end"]
 
 
-def _time(node: Macro) -> list[str]:
+def _time(node: ast.Macro) -> list[str]:
     if node.name in ("time", "elapsed", "show"):
         return _headed(f"@{node.name} ", node.args[0])
     return [macro_text(node)[0]]
 
 
-def _kernel(node: KernelNode) -> list[str]:
+def _kernel(node: ast.KernelNode) -> list[str]:
     """A kernel, after the functions that it calls."""
     program = node.program
     # two that differ in what is known of their operands are one
     functions = dict.fromkeys((*_function(f), *_laws(f)) for f in _functions(program))
     lines = [line for function in functions for line in function]
-    if isinstance(program, Annotated):
+    if isinstance(program, ast.Annotated):
         lines += [line for a in program.annotations for line in lines_of(a)]
         program = program.program
     return [*lines, *_headed("@finch ", program)]
@@ -186,7 +155,7 @@ def _laws(function: Operation) -> list[str]:
     return lines
 
 
-def _functions(program: Node) -> list[Operation]:
+def _functions(program: ast.Node) -> list[Operation]:
     """The functions in a program, each once, after those that it calls."""
     found: dict[Operation, None] = {}
     for node in walk(program):
@@ -201,37 +170,39 @@ def _functions(program: Node) -> list[Operation]:
     return list(found)
 
 
-def _policy(node: Policy) -> list[str]:
+def _policy(node: ast.Policy) -> list[str]:
     policy = f" policy={node.policy}" if node.policy else ""
     capacity = f" capacity={node.capacity}" if node.capacity else ""
     return [f"@workspace {node.tensor.name}{policy}{capacity}"]
 
 
 STATEMENTS |= {
-    Assign: _assign,
-    Loop: lambda n: _closed(f"for {n.index.name} = {expression_text(n.extent)}", n.body),
-    Define: _define,
-    Sieve: lambda n: _closed(f"if {expression_text(n.condition)}", n.body),
-    Block: _sequence,
-    Declare: _declare,
-    Freeze: lambda n: [f"@freeze({n.tensor.name})"],
-    Thaw: lambda n: [f"@thaw({n.tensor.name})"],
-    Yield: _yield,
-    Let: _let,
-    Function: _function,
-    Return: lambda n: ["return"] if n.value is None else _headed("return ", n.value),
-    While: lambda n: _closed(f"while {expression_text(n.condition)}", n.body),
-    For: lambda n: _closed(f"for {n.variable} = {expression_text(n.iterable)}", n.body),
-    If: _if,
-    Local: _local,
-    Try: _try,
-    Break: lambda n: ["break"],
-    Continue: lambda n: ["continue"],
-    Macro: _time,
-    KernelNode: _kernel,
-    Schedule: lambda n: [f"@schedule {n.name}({listed(n.args)})"],
-    Policy: _policy,
-    Annotated: lambda n: [line for part in (*n.annotations, n.program) for line in lines_of(part)],
-    Script: _sequence,
+    ast.Assign: _assign,
+    ast.Loop: lambda n: _closed(f"for {n.index.name} = {expression_text(n.extent)}", n.body),
+    ast.Define: _define,
+    ast.Sieve: lambda n: _closed(f"if {expression_text(n.condition)}", n.body),
+    ast.Block: _sequence,
+    ast.Declare: _declare,
+    ast.Freeze: lambda n: [f"@freeze({n.tensor.name})"],
+    ast.Thaw: lambda n: [f"@thaw({n.tensor.name})"],
+    ast.Yield: _yield,
+    ast.Let: _let,
+    ast.Function: _function,
+    ast.Return: lambda n: ["return"] if n.value is None else _headed("return ", n.value),
+    ast.While: lambda n: _closed(f"while {expression_text(n.condition)}", n.body),
+    ast.For: lambda n: _closed(f"for {n.variable} = {expression_text(n.iterable)}", n.body),
+    ast.If: _if,
+    ast.Local: _local,
+    ast.Try: _try,
+    ast.Break: lambda n: ["break"],
+    ast.Continue: lambda n: ["continue"],
+    ast.Macro: _time,
+    ast.KernelNode: _kernel,
+    ast.Schedule: lambda n: [f"@schedule {n.name}({listed(n.args)})"],
+    ast.Policy: _policy,
+    ast.Annotated: lambda n: [
+        line for part in (*n.annotations, n.program) for line in lines_of(part)
+    ],
+    ast.Script: _sequence,
 }
-assert all(issubclass(kind, Node) for kind in STATEMENTS)
+assert all(issubclass(kind, ast.Node) for kind in STATEMENTS)

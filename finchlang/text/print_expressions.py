@@ -9,34 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.forms import Broadcast, Comprehension, Lambda
-from finchlang.looplets import Phase, Run, Sequence, Shift, Spike, Switch
-from finchlang.operation import Operation
-from finchlang.syntax import (
-    Access,
-    Block,
-    Call,
-    Colon,
-    Dimensionless,
-    Extent,
-    Group,
-    Index,
-    KeywordCall,
-    Literal,
-    Macro,
-    Mode,
-    Node,
-    Parametric,
-    Range,
-    Rows,
-    Script,
-    Subscript,
-    Text,
-    Typed,
-    Value,
-    Variable,
-)
-from finchlang.types import Pair
+from finchlang.levels.looplets import Phase, Run, Sequence, Shift, Spike, Switch
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.types import Pair
+from finchlang.syntax.user_function import Operation
 
 # Precedence levels, lowest first, as in the grammar.
 ANY, PAIR, DISJUNCTION, CONJUNCTION, COMPARISON = range(5)
@@ -81,13 +57,13 @@ def lines_of(node: Any) -> list[str]:
 
 def body_of(node: Any) -> list[str]:
     """The lines of what stands between a head and its `end`."""
-    statements = node.statements if isinstance(node, (Block, Script)) else (node,)
+    statements = node.statements if isinstance(node, (ast.Block, ast.Script)) else (node,)
     return [INDENT + line for s in statements for line in nested(s)]
 
 
 def nested(node: Any) -> list[str]:
     """The lines of a statement among others: one that is a sequence itself is a `begin` block."""
-    if isinstance(node, (Block, Script)):
+    if isinstance(node, (ast.Block, ast.Script)):
         return ["begin", *body_of(node), "end"]
     return lines_of(node)
 
@@ -105,11 +81,11 @@ def listed(items: tuple[Any, ...]) -> str:
     return ", ".join(expression_text(i) for i in items)
 
 
-def _literal(node: Literal) -> tuple[str, int]:
+def _literal(node: ast.Literal) -> tuple[str, int]:
     value, kind = node.value, node.type
     if isinstance(value, Pair):
         types = [None if t in _PLAIN else t for t in (kind or "")[5:-1].split(", ")]
-        return _infix("=>", tuple(map(Literal, value, types)))
+        return _infix("=>", tuple(map(ast.Literal, value, types)))
     if kind is not None and kind.startswith("UInt"):
         text = f"0x{value:0{int(kind[4:]) // 4}x}"
     elif kind is not None:
@@ -134,8 +110,8 @@ def _number(value: Any) -> str:
     return str(value)
 
 
-def _call(node: Call) -> tuple[str, int]:
-    name = node.op.name if isinstance(node.op, Variable) else ""
+def _call(node: ast.Call) -> tuple[str, int]:
+    name = node.op.name if isinstance(node.op, ast.Variable) else ""
     args = node.args
     if len(args) == 1 and name in ("-", "!", "~"):
         operand = expression_text(args[0], PREFIX)
@@ -144,14 +120,16 @@ def _call(node: Call) -> tuple[str, int]:
         return name + operand, PREFIX
     if len(args) > 1 and name in INFIX and (len(args) == 2 or name in ("+", "*", "&&", "||")):
         return _infix(name, args)
-    if isinstance(node.op, (Variable, Operation, Call, Access, Subscript, Parametric)):
+    if isinstance(
+        node.op, (ast.Variable, Operation, ast.Call, ast.Access, ast.Subscript, ast.Parametric)
+    ):
         return f"{expression_text(node.op, ATOM)}({listed(args)})", ATOM
     return f"({expression_text(node.op)})({listed(args)})", ATOM
 
 
 def _is_power(node: Any) -> bool:
-    signs = (Variable("^"), Variable(".^"))
-    return isinstance(node, Call) and node.op in signs and len(node.args) == 2
+    signs = (ast.Variable("^"), ast.Variable(".^"))
+    return isinstance(node, ast.Call) and node.op in signs and len(node.args) == 2
 
 
 def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
@@ -166,7 +144,7 @@ def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
     return f" {name} ".join([first] + [expression_text(a, level + 1) for a in args[1:]]), level
 
 
-def _range(node: Range | Extent) -> tuple[str, int]:
+def _range(node: ast.Range | ast.Extent) -> tuple[str, int]:
     ends = [node.start, node.stop]
     if node.step is not None:
         ends.insert(1, node.step)
@@ -177,7 +155,7 @@ def _bracketed(tensor: Any, indices: tuple[Any, ...]) -> tuple[str, int]:
     return f"{expression_text(tensor, ATOM)}[{listed(indices)}]", ATOM
 
 
-def _text(node: Text) -> tuple[str, int]:
+def _text(node: ast.Text) -> tuple[str, int]:
     pieces = []
     for k, part in enumerate(node.parts):
         if isinstance(part, str):
@@ -185,7 +163,7 @@ def _text(node: Text) -> tuple[str, int]:
             continue
         rest = node.parts[k + 1] if k + 1 < len(node.parts) else ""
         follows = isinstance(rest, str) and re.match(r"\w", rest)
-        plain = isinstance(part, Variable) and _NAME.match(part.name) and not follows
+        plain = isinstance(part, ast.Variable) and _NAME.match(part.name) and not follows
         pieces.append(f"${part.name}" if plain else f"$({expression_text(part)})")
     return '"' + "".join(pieces) + '"', ATOM
 
@@ -195,7 +173,7 @@ def _printable(character: str) -> str:
     return character if character.isprintable() else f"\\U{code:08x}"
 
 
-def _rows(node: Rows) -> tuple[str, int]:
+def _rows(node: ast.Rows) -> tuple[str, int]:
     if not node.is_matrix:
         return "[" + listed(node.rows[0] if node.rows else ()) + "]", ATOM
     # within an array a blank separates elements, and none stands right after a prefix minus
@@ -203,23 +181,23 @@ def _rows(node: Rows) -> tuple[str, int]:
     return "[" + "; ".join(rows) + "]", ATOM
 
 
-def _group(node: Group) -> tuple[str, int]:
+def _group(node: ast.Group) -> tuple[str, int]:
     return f"({listed(node.items)}{',' * (len(node.items) == 1)})", ATOM
 
 
-def _keyword_call(node: KeywordCall) -> tuple[str, int]:
+def _keyword_call(node: ast.KeywordCall) -> tuple[str, int]:
     named = [f"{name} = {expression_text(value)}" for name, value in node.keywords]
     arguments = ", ".join([expression_text(a) for a in node.args] + named)
     return f"{expression_text(node.op, ATOM)}({arguments})", ATOM
 
 
-def _lambda(node: Lambda) -> tuple[str, int]:
+def _lambda(node: ast.Lambda) -> tuple[str, int]:
     names = ", ".join(node.parameters)
     head = names if len(node.parameters) == 1 else f"({names})"
     return f"{head} -> " + "\n".join(nested(node.body)), ANY
 
 
-def _comprehension(node: Comprehension) -> tuple[str, int]:
+def _comprehension(node: ast.Comprehension) -> tuple[str, int]:
     loops = [
         f"{name if len(names) == 1 else f'({name})'} in {expression_text(iterable)}"
         for names, iterable in zip(node.names, node.iterables, strict=True)
@@ -230,11 +208,11 @@ def _comprehension(node: Comprehension) -> tuple[str, int]:
     return f"[{expression_text(node.value)} for {each}{condition}]", ATOM
 
 
-def _broadcast(node: Broadcast) -> tuple[str, int]:
+def _broadcast(node: ast.Broadcast) -> tuple[str, int]:
     return f"{expression_text(node.op, ATOM)}.({listed(node.args)})", ATOM
 
 
-def macro_text(node: Macro) -> tuple[str, int]:
+def macro_text(node: ast.Macro) -> tuple[str, int]:
     between = " = " if node.name in ("case", "iterate") else " "
     return f"@{node.name} {between.join(map(pretty, node.args))}".rstrip(), ATOM
 
@@ -243,39 +221,39 @@ def _looplet(name: str, *parts: Any) -> tuple[str, int]:
     return f"{name}({listed(parts)})", ATOM
 
 
-def _end(end: Any) -> Node:
+def _end(end: Any) -> ast.Node:
     """The start or stop of a phase, which may be left out."""
-    return Dimensionless() if end is None else Value(end)
+    return ast.Dimensionless() if end is None else ast.Value(end)
 
 
 EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
-    Literal: _literal,
-    Index: lambda n: (n.name, ATOM),
-    Variable: lambda n: (n.name, ATOM),
+    ast.Literal: _literal,
+    ast.Index: lambda n: (n.name, ATOM),
+    ast.Variable: lambda n: (n.name, ATOM),
     Operation: lambda n: (n.name, ATOM),
-    Value: lambda n: (str(n.expr), ATOM),
-    Extent: _range,
-    Range: _range,
-    Dimensionless: lambda n: ("_", ATOM),
-    Call: _call,
-    Access: lambda n: _bracketed(n.tensor, n.indices),
-    Subscript: lambda n: _bracketed(n.object, n.indices),
-    Text: _text,
-    Rows: _rows,
-    Group: _group,
-    Typed: lambda n: (f"{n.name.name}::{n.kind}", ATOM),
-    Mode: lambda n: (f"@mode({n.tensor.name})", ATOM),
-    Colon: lambda n: (":", ATOM),
-    KeywordCall: _keyword_call,
-    Parametric: lambda n: (f"{n.name}{{{listed(n.parameters)}}}", ATOM),
-    Macro: macro_text,
-    Lambda: _lambda,
-    Comprehension: _comprehension,
-    Broadcast: _broadcast,
+    ast.Value: lambda n: (str(n.expr), ATOM),
+    ast.Extent: _range,
+    ast.Range: _range,
+    ast.Dimensionless: lambda n: ("_", ATOM),
+    ast.Call: _call,
+    ast.Access: lambda n: _bracketed(n.tensor, n.indices),
+    ast.Subscript: lambda n: _bracketed(n.object, n.indices),
+    ast.Text: _text,
+    ast.Rows: _rows,
+    ast.Group: _group,
+    ast.Typed: lambda n: (f"{n.name.name}::{n.kind}", ATOM),
+    ast.Mode: lambda n: (f"@mode({n.tensor.name})", ATOM),
+    ast.Colon: lambda n: (":", ATOM),
+    ast.KeywordCall: _keyword_call,
+    ast.Parametric: lambda n: (f"{n.name}{{{listed(n.parameters)}}}", ATOM),
+    ast.Macro: macro_text,
+    ast.Lambda: _lambda,
+    ast.Comprehension: _comprehension,
+    ast.Broadcast: _broadcast,
     Run: lambda n: _looplet("run", n.body),
     Spike: lambda n: _looplet("spike", n.body, n.tail),
-    Phase: lambda n: _looplet("phase", Extent(_end(n.start), _end(n.stop)), n.body),
+    Phase: lambda n: _looplet("phase", ast.Extent(_end(n.start), _end(n.stop)), n.body),
     Sequence: lambda n: _looplet("sequence", *n.phases),
-    Switch: lambda n: _looplet("switch", Value(n.condition), n.head, n.tail),
-    Shift: lambda n: _looplet("shift", n.body, Value(n.delta)),
+    Switch: lambda n: _looplet("switch", ast.Value(n.condition), n.head, n.tail),
+    Shift: lambda n: _looplet("shift", n.body, ast.Value(n.delta)),
 }

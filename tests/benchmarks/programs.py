@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from finchlang import Session
-from finchlang.syntax import Function
+from finchlang.syntax.nodes import Function
 from finchlang.text.parse import parse_script
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"

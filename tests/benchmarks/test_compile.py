@@ -15,12 +15,12 @@ from test_spgemm import GUSTAVSON
 from test_spmv import PROGRAMS
 
 from finchlang import Session, Tensor
-from finchlang.run.kernel import Kernel
-from finchlang.session import KernelEvent, Observer
-from finchlang.syntax import KernelNode
+from finchlang.calls.kernel import SpecializedKernel
+from finchlang.python.session import KernelEvent, Observer
+from finchlang.syntax.nodes import KernelNode
+from finchlang.syntax.traversal import walk
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_script
-from finchlang.walk import walk
 
 CSC = parse_format("Dense(SparseList{Int32}(Element(0.0)))")
 VECTOR = parse_format("Dense(Element(0.0))")
@@ -36,7 +36,7 @@ def compile_seconds(text, formats):
     """From text to callable; the grammar's tables and LLVM are loaded already."""
     start = process_time()
     [node] = [n for n in walk(parse_script.__wrapped__(text)) if isinstance(n, KernelNode)]
-    assert Kernel(node.program, formats).native
+    assert SpecializedKernel(node.program, formats).native
     return process_time() - start
 
 
@@ -76,7 +76,7 @@ def test_largest_example(meter, monkeypatch):
         Session(output=lambda _: None, observer=observer).run_file(path)
         for event in observer.events:
             start = process_time()
-            kernel = Kernel(event.source.program, dict(event.compiled.formats))
+            kernel = SpecializedKernel(event.source.program, dict(event.compiled.formats))
             assert kernel.native
             if process_time() - start > worst:
                 worst, where = process_time() - start, f"{path.stem}, line {event.source.span.line}"

@@ -24,7 +24,7 @@ sys.path[:0] = [str(TESTS)]  # the tests import one another by their bare names
 
 from in_child import in_child  # noqa: E402
 
-from finchlang.tensors import aligned  # noqa: E402
+from finchlang.base import aligned_memory  # noqa: E402
 from tests.campaigns.guarded_memory import SIDES, guarded  # noqa: E402
 
 #: those in which native code goes through arrays of all kinds
@@ -58,7 +58,7 @@ def run_once(
 
         def work(report: Callable[[str], None]) -> None:
             faulthandler.enable(stack)
-            aligned.ALIGNMENT = 1  # or an array would end somewhat before its page
+            aligned_memory.ALIGNMENT = 1  # or an array would end somewhat before its page
             quiet = contextlib.redirect_stdout(io.StringIO())
             with quiet, guarded(side):
                 arguments = ["-q", "-p", "no:faulthandler", "-p", "no:cacheprovider", *options]

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 import llvmlite.binding as llvm
 import numpy as np
 
+from finchlang.base import aligned_memory
 from finchlang.native.target import target_machine
-from finchlang.tensors import aligned
 
 #: bytes of address space; what is freed is not given out again
 ARENA = 1 << 41
@@ -287,7 +287,10 @@ def guarded(side: str) -> Iterator[None]:
     for name, value in (("first", at), ("next", at), ("stop", at + ARENA), ("table", table)):
         _set(engine, name, value)
     _set(engine, "side", SIDES[side])
-    alignment, aligned.ALIGNMENT = aligned.ALIGNMENT, 1  # arrays end where their memory ends
+    alignment, aligned_memory.ALIGNMENT = (
+        aligned_memory.ALIGNMENT,
+        1,
+    )  # arrays end where their memory ends
     old = _Allocator()
     ctypes.pythonapi.PyMem_GetAllocator(_RAW, ctypes.byref(old))
     for name in ("context", "malloc", "realloc", "free"):
@@ -302,7 +305,7 @@ def guarded(side: str) -> Iterator[None]:
     try:
         yield
     finally:
-        aligned.ALIGNMENT = alignment
+        aligned_memory.ALIGNMENT = alignment
         # what was allocated in here must be freed as such: only the next allocations are others
         _set_handler(before)
         mixed = _Allocator(old.context, old.malloc, old.calloc, *raw[2:])

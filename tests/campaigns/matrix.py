@@ -17,8 +17,8 @@ from itertools import product
 from multiprocessing import Pool
 
 from finchlang.native.compiler import compile_plainly
-from finchlang.testing.compare import compare
-from finchlang.testing.generate import LETTERS, Maker, Tensor
+from finchlang.testing.compare_engines import compare
+from finchlang.testing.generate import LETTERS, DrawnTensor, Maker
 from finchlang.testing.grammar import LEVELS, LOWER, PAIRS, TRIPLES
 
 #: operators: the kind of values, how they update, and how they combine two of them
@@ -125,10 +125,10 @@ class Case:
     def around(self) -> Context:
         return CONTEXTS[self.context]
 
-    def letters(self, tensor: Tensor) -> list[str]:
+    def letters(self, tensor: DrawnTensor) -> list[str]:
         return list(LETTERS[: len(tensor.dims) + self.around.more])
 
-    def statement(self, maker: Maker, tensor: Tensor) -> tuple[str, str, str]:
+    def statement(self, maker: Maker, tensor: DrawnTensor) -> tuple[str, str, str]:
         """What declares the result, what updates it, and the condition under which it has a place."""
         _, sign, both = OPERATORS[self.operator]
         letters = self.letters(tensor)
@@ -153,7 +153,7 @@ class Case:
         at = "" if is_scalar else letters[0]
         return f"{result.name} .= {result.fill}", f"{result.name}[{at}] {sign} {read}", ""
 
-    def access(self, context: Context, maker: Maker, tensor: Tensor) -> str:
+    def access(self, context: Context, maker: Maker, tensor: DrawnTensor) -> str:
         sizes, order = [maker.sizes[d] for d in tensor.dims], len(tensor.dims)
         first = sizes[0]
         within = context.within.format(

@@ -245,9 +245,9 @@ def hunt(given: str, seconds: float) -> dict[str, Any]:
     """The first program that differs, as Blamed has it: those of `tests/programs`, then generated ones.
     `given` is the file that a fault is in, of which those that have more words come first, and the test
     that catches it, if that is known, of which the program comes before them."""
-    from finchlang.source import FinchError
+    from finchlang.base.errors import FinchError
     from finchlang.testing.apart import Comparer
-    from finchlang.testing.compare import ways_of
+    from finchlang.testing.compare_engines import ways_of
     from finchlang.testing.fuzz import small_text
     from finchlang.testing.scripts import generate
 

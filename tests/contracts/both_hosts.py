@@ -11,26 +11,26 @@ from typing import Any
 import numpy as np
 from late import LateHost
 
-from finchlang.host.execute import ExecutingHost, run_code
-from finchlang.host.fold import const
+from finchlang.algebra.expression_types import annotate, with_fills
+from finchlang.base.errors import FinchError
+from finchlang.calls.arguments import ARRAYS, COUNTERS, KIND, SHAPE, describe
+from finchlang.host.construct import const
+from finchlang.host.executing import ExecutingHost, run_code
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr, Var
-from finchlang.host.remember import RememberingHost
-from finchlang.host.residual import ResidualHost
-from finchlang.normalize.types import annotate, with_fills
-from finchlang.rules.engine import Applied, Machine, OneByOne, State
+from finchlang.host.recording import ResidualHost
+from finchlang.host.remembering import RememberingHost
+from finchlang.levels.level import READ, Level, TensorLike
+from finchlang.rules.base.engine import Applied, Machine, OneByOne, State
 from finchlang.rules.table import rules
-from finchlang.run.arguments import ARRAYS, COUNTERS, KIND, SHAPE, describe
-from finchlang.source import FinchError
-from finchlang.syntax import Node, Value, Variable
+from finchlang.syntax.nodes import Node, Value, Variable
+from finchlang.syntax.traversal import substitute
+from finchlang.syntax.types import Int64, Type, type_of_dtype
 from finchlang.tensors import memory as tensor_memory
 from finchlang.tensors.bind import Bound, bind
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.level import READ, Level, TensorLike
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
-from finchlang.types import Int64, Type, type_of_dtype
-from finchlang.walk import substitute
 
 
 class Memory:

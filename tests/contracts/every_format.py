@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from finchlang.source import FinchError
+from finchlang.base.errors import FinchError
+from finchlang.levels.level import Level
+from finchlang.levels.scalars import Scalar
 from finchlang.tensors.formats import LEVELS, parse_format
-from finchlang.tensors.level import Level
-from finchlang.tensors.scalars import Scalar
 from finchlang.tensors.tensor import Tensor
 
 #: a leaf for each element type, with a fill and a value that differs from it

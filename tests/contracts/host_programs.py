@@ -7,9 +7,9 @@ from random import Random
 
 from hosts import Sample, up_to
 
-from finchlang.host.fold import FALSE, ONE, ZERO, cast, const, op
+from finchlang.host.construct import FALSE, ONE, ZERO, cast, const, op
 from finchlang.host.ir import OPS, Buffer, Cell, Expr, Op
-from finchlang.types import Float32, Float64, Int8, Int32, Int64, Type, UInt32
+from finchlang.syntax.types import Float32, Float64, Int8, Int32, Int64, Type, UInt32
 
 
 def spmv(s: Sample, by_row: bool) -> None:

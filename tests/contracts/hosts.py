@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.execute import ExecutingHost, run_residual
-from finchlang.host.fold import op
+from finchlang.base.errors import BUG, Bug, FinchError
+from finchlang.calls.undo import Undoing
+from finchlang.host.construct import op
+from finchlang.host.executing import ExecutingHost, run_residual
 from finchlang.host.ir import Buffer, Cell, Expr, Procedure, Residual, Var
-from finchlang.host.remember import RememberingHost
-from finchlang.host.residual import ResidualHost
+from finchlang.host.recording import ResidualHost
+from finchlang.host.remembering import RememberingHost
 from finchlang.host.verify import check
+from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.jit import compile_residual
-from finchlang.native.kernel import NativeKernel
-from finchlang.run.undo import Undoing
-from finchlang.source import BUG, Bug, FinchError
-from finchlang.types import Float64, Int64, Type
+from finchlang.syntax.types import Float64, Int64, Type
 
 
 class Sample:

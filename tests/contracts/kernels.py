@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.base.errors import FinchError
 from finchlang.host.ir import Residual
-from finchlang.rules.engine import Applied, Kind
-from finchlang.script.callables import FinchFunction
-from finchlang.session import KernelEvent, Observer, Session
-from finchlang.source import FinchError
+from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.rules.base.engine import Applied, EventKind
+from finchlang.script.functions import FinchFunction
 from finchlang.tensors.tensor import Scalar
 
 
@@ -31,7 +31,7 @@ class Watch(Observer):
         self.events.append(event)
 
     def rule(self, applied: Applied) -> None:
-        if applied.kind != Kind.STEP:
+        if applied.kind != EventKind.STEP:
             return
         self.rules[applied.name] += 1
 

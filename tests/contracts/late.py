@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any
 
 from finchlang.host import ir
-from finchlang.host.ir import Cell, Code, Const, Expr, Stmt, Var
-from finchlang.host.residual import ResidualHost
-from finchlang.host.walk import rewrite, substituted
+from finchlang.host.recording import ResidualHost
+from finchlang.host.rewrite import rewrite, substituted
 
 
 class LateHost(ResidualHost):
@@ -20,7 +19,7 @@ class LateHost(ResidualHost):
         super().__init__()
         self.is_late = is_late
         self._waiting: list[Callable[[], None]] = []
-        self._values: list[tuple[Expr, Expr]] = []
+        self._values: list[tuple[ir.Expr, ir.Expr]] = []
 
     def _later(self, body: Callable[..., None]) -> Callable[..., None]:
         """Records where the statements of `body` will stand."""
@@ -33,40 +32,42 @@ class LateHost(ResidualHost):
 
     def branch(
         self,
-        condition: Expr,
+        condition: ir.Expr,
         then: Callable[[], None],
         otherwise: Callable[[], None] | None = None,
         is_rare: bool = False,
     ) -> None:
-        if not isinstance(condition, Const):
+        if not isinstance(condition, ir.Const):
             then, otherwise = self._later(then), otherwise and self._later(otherwise)
         super().branch(condition, then, otherwise, is_rare)
 
     def loop(
-        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
+        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
     ) -> None:
         super().loop(condition, self._later(body), is_endless)
 
-    def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
+    def count(
+        self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
+    ) -> None:
         super().count(start, stop, self._later(body), name)
 
     def share(
         self,
         key: Hashable,
-        values: tuple[Expr, ...],
-        cells: tuple[Cell, ...],
-        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
+        values: tuple[ir.Expr, ...],
+        cells: tuple[ir.Cell, ...],
+        body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
     ) -> None:
-        own = tuple([Var(self.fresh("p"), value.type) for value in values])
+        own = tuple([ir.Var(self.fresh("p"), value.type) for value in values])
         self._values += zip(own, values, strict=True)
         body(own, cells)
 
-    def code(self) -> Code:
-        recorded: list[Code] = []
+    def code(self) -> ir.Code:
+        recorded: list[ir.Code] = []
         for body in self._waiting:  # which grows
             recorded.append(self._record(body))
 
-        def place(statement: Stmt) -> tuple[Stmt, ...]:
+        def place(statement: ir.Stmt) -> tuple[ir.Stmt, ...]:
             if isinstance(statement, ir.Fail) and statement.kind == "later":
                 return rewrite(recorded[int(statement.message)], place).statements
             return (statement,)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from finchlang.base.errors import FinchError
+from finchlang.calls.kernel import SpecializedKernel
 from finchlang.host.verify import check
-from finchlang.run.kernel import Kernel
-from finchlang.script.tensors import copy_of
-from finchlang.source import FinchError
+from finchlang.script.make_tensors import copy_of
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
@@ -22,8 +22,10 @@ from finchlang.text.parse import parse_kernel
 @lru_cache(maxsize=256)
 def compiled(
     text: str, formats: tuple[tuple[str, Any], ...], which: str, workspaces: bool = True
-) -> Kernel:
-    kernel = Kernel(parse_kernel(f"begin\n{text}\nend"), dict(formats), which, workspaces)
+) -> SpecializedKernel:
+    kernel = SpecializedKernel(
+        parse_kernel(f"begin\n{text}\nend"), dict(formats), which, workspaces
+    )
     check(kernel.staged.residual)
     return kernel
 

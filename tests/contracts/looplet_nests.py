@@ -15,12 +15,12 @@ import numpy as np
 from both_hosts import Handmade, Memory, vector
 from hypothesis import strategies as st
 
-from finchlang import looplets as lp
-from finchlang.host.fold import ONE, ZERO, add, const
+from finchlang.host.construct import ONE, ZERO, add, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
-from finchlang.syntax import Literal, Node, Value
-from finchlang.types import Bool
+from finchlang.levels import looplets as lp
+from finchlang.syntax.nodes import Literal, Node, Value
+from finchlang.syntax.types import Bool
 
 Region = tuple[int, int]  # first and last coordinate
 

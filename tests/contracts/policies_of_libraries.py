@@ -1,18 +1,18 @@
 """Policies of workspaces as libraries have them (Workspaces'24 Table 2), by the interface that others
 would be written by: a hash table for a row, expand-sort-compress, and a heap. A list with flags is
-`policies/flags.py`."""
+`levels/workspace/flags_policy.py`."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from finchlang.host.fold import FALSE, TRUE, ZERO, add, compare, const, mul, op, sub
+from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.tensors.policies.coord import Coord
-from finchlang.tensors.policies.hash import Hash
-from finchlang.tensors.policies.policy import Arrays, Batch, Order
-from finchlang.types import Int64
+from finchlang.levels.workspace.hash_policy import Hash
+from finchlang.levels.workspace.policy import Arrays, Batch, Order
+from finchlang.levels.workspace.sort_policy import Coord
+from finchlang.syntax.types import Int64
 
 
 class RowHash(Hash):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.tensors.level import Level
+from finchlang.levels.level import Level
 from finchlang.tensors.tensor import Tensor, mirrored_modes
 
 #: the stored halves of packed matrices

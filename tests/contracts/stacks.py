@@ -17,9 +17,9 @@ import numpy as np
 from every_format import TEXTS, fits
 from samples import Sampler, mirrored
 
-from finchlang.source import FinchError
+from finchlang.base.errors import FinchError
+from finchlang.levels.level import Level
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.level import Level
 from finchlang.tensors.tensor import Tensor
 
 LEAVES = {"Element(0.0)": "0.0", "Element(Int8(1))": "1", "Pattern()": "false"}

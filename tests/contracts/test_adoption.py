@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse
 
 from finchlang import FinchError, Session, Tensor
-from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.adopt import as_tensor
 
 SUM = "s = Scalar(0.0); @finch for j = _, i = _ s[] += (i + 10 * j) * A[i, j] end; s[]"
 DENSE = np.array([[1.0, 0, 2, 0], [0, 3, 0, 0], [4, 0, 5, 6]])

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from in_child import isolated
 
 from finchlang import FinchError, Scalar, Session, Tensor
-from finchlang.run.arguments import COMPARED
+from finchlang.calls.arguments import COMPARED
 
 pytestmark = pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
 

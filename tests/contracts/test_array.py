@@ -27,7 +27,7 @@ import scipy.sparse as sp
 
 import finchlang.array as xp
 from finchlang import Scalar, Tensor
-from finchlang.protocols import ArrayMethods
+from finchlang.tensors.array_base import ArrayMethods
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 strict.set_array_api_strict_flags(api_version="2024.12")

@@ -13,18 +13,18 @@ import pytest
 from hosts import Sample, run
 from kernels import Watch
 
-from finchlang.host.execute import run_residual
-from finchlang.host.fold import ONE, ZERO, add, const, op
-from finchlang.host.ir import Call, Code, Expr, Load, Procedure, Residual, Store, Var
-from finchlang.host.passes.pipeline import lower
+from finchlang.base.errors import BUG, Bug
+from finchlang.host.construct import ONE, ZERO, add, const, op
+from finchlang.host.executing import run_residual
+from finchlang.host.ir import CallProcedure, Code, Expr, Load, Procedure, Residual, Store, Var
 from finchlang.host.verify import check
+from finchlang.levels.sparse_list import SparseList
 from finchlang.native.jit import compile_residual
+from finchlang.optimize.pipeline import lower
+from finchlang.python.session import Session
 from finchlang.repl.__main__ import main
-from finchlang.session import Session
-from finchlang.source import BUG, Bug
-from finchlang.tensors.sparse_list import SparseList
+from finchlang.syntax.types import Int32, Int64
 from finchlang.tensors.tensor import Tensor
-from finchlang.types import Int32, Int64
 
 Made = Callable[[Sample, Expr], None]
 
@@ -117,7 +117,7 @@ def in_procedure(s: Sample, n: Expr) -> None:
     value = Var("value", Int64)
     body = Code((Load(value, buffer, p), Store(buffer, ZERO, value)))
     s.procedures = (Procedure("own", (p,), (), body),)
-    s.host._emit(Call("own", (n,), (), (buffer,), (buffer,)))
+    s.host._emit(CallProcedure("own", (n,), (), (buffer,), (buffer,)))
 
 
 #: for which n each is in order, for which it is at fault, and the line that is
@@ -196,7 +196,7 @@ end
 def no_assembling(monkeypatch: pytest.MonkeyPatch) -> None:
     """A level that does not ask its child for the fibers that it writes."""
     monkeypatch.setattr(SparseList, "assemble", lambda *args: None)
-    monkeypatch.setattr("finchlang.run.kernel.default_cache", lambda: None)
+    monkeypatch.setattr("finchlang.calls.kernel.default_cache", lambda: None)
 
 
 @pytest.mark.parametrize("engine", ["native", "residual", "interpret"])
@@ -237,7 +237,7 @@ def test_who_asks_for_checks_gets_them(
         return lower(residual, checked)
 
     monkeypatch.setattr("finchlang.native.jit.lower", lowered)
-    monkeypatch.setattr("finchlang.run.kernel.default_cache", lambda: None)
+    monkeypatch.setattr("finchlang.calls.kernel.default_cache", lambda: None)
     file = tmp_path / "spmv.finch"
     file.write_text(SPMV)
     options = [] if way in ("environment", "unchecked") else ["--checked"]

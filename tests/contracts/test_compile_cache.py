@@ -20,17 +20,17 @@ import pytest
 import scipy.sparse as sp
 
 from finchlang import FinchError, Session
-from finchlang.disk_cache import DiskCache, _seal
+from finchlang.base.disk_cache import DiskCache, _seal
+from finchlang.calls import staging
+from finchlang.calls.compile_cache import cache_key
 from finchlang.host.ir import Var
-from finchlang.host.residual import no_collection
+from finchlang.host.recording import no_collection
 from finchlang.native import jit, target
-from finchlang.run import staging
-from finchlang.run.compile_cache import cache_key
-from finchlang.session import KernelEvent, Observer
-from finchlang.syntax import Literal, Value, Variable
+from finchlang.python.session import KernelEvent, Observer
+from finchlang.syntax.nodes import Literal, Value, Variable
+from finchlang.syntax.types import Float32, Int64
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel, parse_script
-from finchlang.types import Float32, Int64
 
 pytestmark = pytest.mark.optimised
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from every_format import nests
 
-from finchlang.host.passes.pipeline import transform
-from finchlang.host.passes.undo_log import with_undo_log
-from finchlang.host.walk import everything
+from finchlang.calls.kernel import SpecializedKernel
+from finchlang.host.rewrite import everything
 from finchlang.native.emit import emit
-from finchlang.run.kernel import Kernel
+from finchlang.optimize.pipeline import transform
+from finchlang.optimize.undo_log import with_undo_log
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel
 
@@ -42,8 +42,8 @@ def as_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.setrecursionlimit(limit)
 
 
-def kernel(text: str, formats: dict[str, str]) -> Kernel:
-    return Kernel(
+def kernel(text: str, formats: dict[str, str]) -> SpecializedKernel:
+    return SpecializedKernel(
         parse_kernel(f"begin\n{text}\nend"), {n: parse_format(f) for n, f in formats.items()}
     )
 

@@ -16,9 +16,9 @@ from every_format import nests
 from in_child import in_child
 
 from finchlang.array import asarray, compute
-from finchlang.script.files import FORMATS, fread, fwrite
-from finchlang.session import Session
-from finchlang.source import FinchError
+from finchlang.base.errors import FinchError
+from finchlang.files.suffixes import FORMATS, fread, fwrite
+from finchlang.python.session import Session
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 #: the sizes of a matrix with one entry: dense it has 32 terabytes

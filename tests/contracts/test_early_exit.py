@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from finchlang.host.residual import ResidualHost
-from finchlang.rules.early_exit import BREAK
-from finchlang.rules.engine import Applied, Kind
-from finchlang.rules.shown import shown
-from finchlang.session import KernelEvent, Observer, Session
+from finchlang.host.recording import ResidualHost
+from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.rules.base.early_exit import BREAK
+from finchlang.rules.base.engine import Applied, EventKind
+from finchlang.rules.base.trace_printer import shown
 
 DATA = """
 v = [1.0, 0.0, 2.0, 3.0, 0.0, 4.0, 5.0, 6.0]
@@ -69,7 +69,7 @@ class Told(Observer):
             self.tell(applied)
 
     def tell(self, applied: Applied) -> None:
-        if applied.kind != Kind.EXPRESSION:
+        if applied.kind != EventKind.EXPRESSION:
             self.steps.append((applied, shown(applied.before), shown(applied.after)))
 
 
@@ -104,11 +104,11 @@ def broken(steps: list[tuple[Applied, str, str]], is_exact: bool) -> Iterator[st
             del left[deeper]
         known, above = left.setdefault(depth, []), left.get(depth - 1) or [""]
         if known and known[-1]:
-            if before not in known and not (applied.kind == Kind.PREMISE and is_exact):
+            if before not in known and not (applied.kind == EventKind.PREMISE and is_exact):
                 yield f"{applied.name} at depth {depth} is applied to\n{before}\n, not\n{known[-1]}"
         elif above[-1].startswith(before):
             above.append(above[-1][len(before) :].lstrip("\n"))  # is done here
-        if applied.kind == Kind.STEP:
+        if applied.kind == EventKind.STEP:
             left[depth] = [after] if is_exact else [*known, before, after]
     for depth, terms in left.items():
         if is_exact and terms[-1:] != [""]:
@@ -130,7 +130,7 @@ def test_a_trace_that_does_not_chain_is_found() -> None:
     steps = told(KERNELS[1], "paper", False)
     assert [*broken(steps[:-1], True)]
     for k, (step, *_) in enumerate(steps):
-        if step.kind == Kind.STEP and step.name in ("StepperNext", "Unfurl", BREAK):
+        if step.kind == EventKind.STEP and step.name in ("StepperNext", "Unfurl", BREAK):
             assert [*broken(steps[:k] + steps[k + 1 :], True)], step.name
 
 

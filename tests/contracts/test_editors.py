@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pygments.token import Error, Keyword, Name, Number, Operator, Punctuation, String
 
-from finchlang.repl.look import CONSTANTS, KEYWORDS, OPENERS, FinchLexer
-from finchlang.source import FinchError
-from finchlang.text.ast_builder import CONSTANTS as VALUES
+from finchlang.base.errors import FinchError
+from finchlang.repl.highlight import CONSTANTS, KEYWORDS, OPENERS, FinchLexer
+from finchlang.text.build_script import CONSTANTS as VALUES
 from finchlang.text.lines import BLOCK_STARTS
 from finchlang.text.parse import parse_script, tokens
 from finchlang.text.terminals import BRACKETS, OTHERS, operators, terminals

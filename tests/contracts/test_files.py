@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis.extra import numpy as arrays
 
 from finchlang import FinchError, Scalar, Tensor
-from finchlang.script.files import fread, fwrite
-from finchlang.script.paths import replace_file
+from finchlang.files.paths import replace_file
+from finchlang.files.suffixes import fread, fwrite
 from finchlang.tensors.tensor import SwizzledTensor
 
 CSC = "Dense(SparseList(Element(0.0)))"

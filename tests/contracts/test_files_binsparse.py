@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from finchlang import FinchError, Tensor
-from finchlang.script.files import fread, fwrite
+from finchlang.files.suffixes import fread, fwrite
 from finchlang.tensors.tensor import SwizzledTensor
 
 h5py = pytest.importorskip("h5py")

@@ -15,7 +15,7 @@ from every_format import LEAVES, fits, nests
 from test_files_binsparse import MATRIX, NAMED, ZARR, binsparse, ours
 
 from finchlang import Scalar, Tensor
-from finchlang.script.files import fread, fwrite
+from finchlang.files.suffixes import fread, fwrite
 from finchlang.tensors.tensor import SwizzledTensor
 
 SUFFIXES = pytest.mark.parametrize("suffix", [".bsp.h5", ".bsp.hdf5", ".bsp.npz", ZARR])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from finchlang import FinchError, Tensor
-from finchlang.script.files import fread, fwrite
+from finchlang.files.suffixes import fread, fwrite
 
 
 def read(folder: Path, name: str, text: str | bytes) -> Any:

@@ -15,12 +15,12 @@ from hosts import Program, Sample, everywhere, run, up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.host.execute import ExecutingHost
-from finchlang.host.fold import ONE, ZERO, cast, const, op
+from finchlang.base.errors import Bug
+from finchlang.host.construct import ONE, ZERO, cast, const, op
+from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import COMPARISONS, OPS, Expr, Op, Var
-from finchlang.host.remember import RememberingHost
-from finchlang.source import Bug
-from finchlang.types import TYPES, Bool, Float32, Float64, Int32, Int64, Type, UInt64
+from finchlang.host.remembering import RememberingHost
+from finchlang.syntax.types import TYPES, Bool, Float32, Float64, Int32, Int64, Type, UInt64
 
 pytestmark = pytest.mark.optimised
 

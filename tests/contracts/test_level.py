@@ -21,10 +21,10 @@ from level_kernels import run
 from samples import tensor
 from stacks import LEVELS, PACKED, Stack, pairs, stack, triples
 
+from finchlang.base.errors import FinchError
+from finchlang.levels.sparse_hash import SparseHash
 from finchlang.native.compiler import compile_plainly
-from finchlang.source import FinchError
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.sparse_hash import SparseHash
 from finchlang.tensors.tensor import Tensor, mirrored_modes
 from finchlang.testing.grammar import LEVELS as GENERATED
 

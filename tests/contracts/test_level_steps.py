@@ -14,8 +14,8 @@ import pytest
 from kernels import kernel, run_staged
 
 from finchlang import Scalar, Tensor
+from finchlang.syntax.types import Pair
 from finchlang.tensors.formats import construct
-from finchlang.types import Pair
 
 LIST, LISTS = "SparseList(Element(0.0))", "SparseList(SparseList(Element(0.0)))"
 CSC = f"Dense({LIST})"

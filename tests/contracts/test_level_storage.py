@@ -17,7 +17,7 @@ from stacks import Stack, singles
 
 from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.measure import measure
+from finchlang.tensors.storage_report import measure
 
 pytestmark = pytest.mark.checked
 

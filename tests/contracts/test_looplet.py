@@ -23,13 +23,13 @@ from looplet_nests import (
     pieces_of,
 )
 
-from finchlang import looplets as lp
-from finchlang.host.execute import ExecutingHost
-from finchlang.host.fold import ZERO, add, const
-from finchlang.syntax import Literal
+from finchlang.host.construct import ZERO, add, const
+from finchlang.host.executing import ExecutingHost
+from finchlang.levels import looplets as lp
+from finchlang.levels.level import UPDATE, Fiber
+from finchlang.syntax.nodes import Literal
 from finchlang.tensors.bind import bind
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.level import UPDATE, Fiber
 
 KINDS, SIZE = tuple(kinds(Memory())), 6
 RULES = pytest.mark.parametrize("rules", ["all", "paper"])

@@ -12,23 +12,23 @@ from typing import Any
 import pytest
 
 import finchlang.grammar
-from finchlang import manual
-from finchlang.algebra import FAMILIES, OPERATORS
-from finchlang.manual import SHOWS, Entry, entries, words
+from finchlang.operators.operator_table import FAMILIES, OPERATORS
+from finchlang.python.session import Session
+from finchlang.repl import manual
 from finchlang.repl.__main__ import COMMANDS, main
 from finchlang.repl.commands import FUNCTIONS
-from finchlang.repl.conversation import Conversation
 from finchlang.repl.directives import _COMMANDS as DIRECTIVES
-from finchlang.repl.look import CONSTANTS, KEYWORDS
+from finchlang.repl.highlight import CONSTANTS, KEYWORDS
+from finchlang.repl.manual import SHOWS, Entry, entries, words
 from finchlang.repl.notes import Watching
 from finchlang.repl.prompt import LEAVE, answer
+from finchlang.repl.prompt_session import Conversation
 from finchlang.script.builtins import BUILTINS
-from finchlang.script.callables import PREDEFINED
-from finchlang.session import Session
+from finchlang.script.functions import PREDEFINED
+from finchlang.syntax.types import ALIASES, TYPES
 from finchlang.tensors.formats import LEVELS
-from finchlang.tensors.masks import MASKS
-from finchlang.tensors.wrappers import WRAPPERS
-from finchlang.types import ALIASES, TYPES
+from finchlang.wrappers.masks import MASKS
+from finchlang.wrappers.wrappers import WRAPPERS
 
 GRAMMAR = Path(finchlang.grammar.__path__[0])
 MANUAL = GRAMMAR / "MANUAL.md"

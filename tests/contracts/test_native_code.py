@@ -16,26 +16,28 @@ import pytest
 from hosts import Program, Sample, everywhere, run
 from in_child import in_child
 
-from finchlang.host.fold import ONE, ZERO, const, op
+from finchlang.base.errors import FinchError
+from finchlang.calls.kernel import SpecializedKernel
+from finchlang.host.construct import ONE, ZERO, const, op
 from finchlang.host.ir import Expr, Residual
-from finchlang.native import compiler, module
+from finchlang.native import compiler, module_text
 from finchlang.native.emit import emit
 from finchlang.native.jit import assembly_text, compile_residual, llvm_text
 from finchlang.native.target import has_masks
-from finchlang.run.kernel import Kernel
-from finchlang.source import FinchError
+from finchlang.syntax.types import Float64, Int32, Int64, Type
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.text.parse import parse_kernel
-from finchlang.types import Float64, Int32, Int64, Type
 
 pytestmark = pytest.mark.optimised
 
 SPMV, PRODUCT = Program(programs.spmv, (False,)), Program(programs.inner_product)
 
 
-def kernel(text: str, **formats: str) -> Kernel:
-    return Kernel(parse_kernel(text), {name: parse_format(f) for name, f in formats.items()})
+def kernel(text: str, **formats: str) -> SpecializedKernel:
+    return SpecializedKernel(
+        parse_kernel(text), {name: parse_format(f) for name, f in formats.items()}
+    )
 
 
 # ----------------------------------------------------------------------------------------- memory
@@ -248,7 +250,7 @@ def test_rows_of_every_short_length(
     type: str, format: str, name: str, masks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lanes that are left out neither count nor are read from memory that is not there."""
-    monkeypatch.setattr(module, "has_masks", lambda: masks and has_masks())
+    monkeypatch.setattr(module_text, "has_masks", lambda: masks and has_masks())
     columns, rows = 36, 40
     matrix = np.zeros((rows, columns))
     for column in range(columns):  # of `column` entries, in blocks and apart
@@ -271,7 +273,7 @@ def test_short_loops_leave_lanes_out_where_the_processor_can(
     hint, vector = "vectorize.predicate.enable", "Dense(Element(0.0))"
     band = kernel(SHORT["columns"], A="Dense(SparseBand(Element(0.0)))", x=vector, y=vector)
     for masks in (False, True):
-        monkeypatch.setattr(module, "has_masks", lambda masks=masks: masks)
+        monkeypatch.setattr(module_text, "has_masks", lambda masks=masks: masks)
         assert (hint in llvm_text(band.staged.residual, optimised=False)) == masks
         assert hint not in llvm_text(PRODUCT.residual, optimised=False)
 

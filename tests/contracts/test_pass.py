@@ -15,20 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pass_cases import GROUPS
 
+from finchlang.algebra.program_context import ProgramContext, is_call
+from finchlang.base.errors import Bug, FinchError
 from finchlang.denote.denotation import denote
-from finchlang.normalize.context import Context, is_call
-from finchlang.normalize.form import check_normal_form
-from finchlang.normalize.pipeline import PASSES, stages
-from finchlang.source import Bug, FinchError
-from finchlang.syntax import Declare, Literal, Node
+from finchlang.levels.level import Swizzled
+from finchlang.levels.scalars import Scalar as ScalarLevel
+from finchlang.normalize.pass_list import PASSES, stages
+from finchlang.normalize.passes.normal_form import check_normal_form
+from finchlang.syntax.nodes import Declare, Literal, Node
+from finchlang.syntax.traversal import replace, rewrite_bottom_up
+from finchlang.syntax.types import TYPES, Int64
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.level import Swizzled
-from finchlang.tensors.scalars import Scalar as ScalarLevel
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
 from finchlang.text.print import pretty
-from finchlang.types import TYPES, Int64
-from finchlang.walk import replace, rewrite_bottom_up
 
 SCALAR = "Scalar(0.0)"
 VECTOR = "Dense(Element(0.0))"
@@ -115,7 +115,7 @@ def test_figures(name: str, golden: Any) -> None:
     program = parse_kernel(text)
     before = pretty(program)
     parts = [f"# parsed\n{before}"]
-    for step, after in stages(program, Context(formats(**names))):
+    for step, after in stages(program, ProgramContext(formats(**names))):
         shown = pretty(after)
         parts.append(f"# {step}" + (": the same" if shown == before else f"\n{shown}"))
         assert parse_kernel(shown) == after
@@ -128,7 +128,7 @@ def test_figures(name: str, golden: Any) -> None:
 @pytest.mark.parametrize("name", [n for n in FIGURES if n != "fig19_symmetric"])
 def test_each_pass_leaves_its_own_output_alone(name: str) -> None:
     text, names = FIGURES[name]
-    program, context = parse_kernel(text), Context(formats(**names))
+    program, context = parse_kernel(text), ProgramContext(formats(**names))
     for _, function in PASSES:
         program = function(program, context)
         assert function(program, context) == program
@@ -143,7 +143,7 @@ def test_normal_forms(group: str, golden: Any) -> None:
     names, texts = GROUPS[group]
     parts = []
     for text in texts:
-        context = Context(formats(**names))
+        context = ProgramContext(formats(**names))
         *_, (_, last) = stages(parse_kernel(f"begin {text} end"), context)
         works = [f"# {name}: {level}" for name, level in context.workspaces.items()]
         notes = [f"# {note.message}" for note in context.notes]
@@ -154,7 +154,7 @@ def test_normal_forms(group: str, golden: Any) -> None:
 # -------------------------------------------------------------------- every pass keeps the meaning
 
 
-def meaning(program: Node, context: Context, bindings: dict[str, Any]) -> dict[str, Any]:
+def meaning(program: Node, context: ProgramContext, bindings: dict[str, Any]) -> dict[str, Any]:
     """What `program` leaves in the script's tensors, by the denotational semantics."""
     own = dict(bindings)
     for name, script_name in context.tensors.items():
@@ -192,7 +192,7 @@ def _with_sizes(program: Node, bindings: dict[str, Any]) -> Node:
     return rewrite_bottom_up(declaration, program)
 
 
-def outcome(program: Node, context: Context, bindings: dict[str, Any]) -> dict[str, Any]:
+def outcome(program: Node, context: ProgramContext, bindings: dict[str, Any]) -> dict[str, Any]:
     try:
         return meaning(program, context, bindings)
     except FinchError as error:
@@ -200,7 +200,7 @@ def outcome(program: Node, context: Context, bindings: dict[str, Any]) -> dict[s
 
 
 def check_meaning(text: str, names: dict[str, Any], bindings: dict[str, Any]) -> None:
-    program, context = parse_kernel(text), Context(formats(**names))
+    program, context = parse_kernel(text), ProgramContext(formats(**names))
     expected = outcome(program, context, bindings)
     try:
         for step, after in stages(program, context):
@@ -361,6 +361,6 @@ def _unique_lets(lines: list[str]) -> list[str]:
     ],
 )
 def test_the_checker_refuses_what_is_not_normal(text: str) -> None:
-    context = Context(formats(s=SCALAR, x=VECTOR, A=MATRIX, y=SCALAR))
+    context = ProgramContext(formats(s=SCALAR, x=VECTOR, A=MATRIX, y=SCALAR))
     with pytest.raises(Bug, match="not in Finch Normal Form"):
         check_normal_form(parse_kernel(text), context)

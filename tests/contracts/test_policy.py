@@ -18,13 +18,13 @@ import pytest
 from level_kernels import compiled, result, run, tensor
 from policies_of_libraries import TABLE2
 
-from finchlang.script.tensors import copy_of
-from finchlang.session import Session
-from finchlang.source import FinchError
+from finchlang.base.errors import FinchError
+from finchlang.levels.workspace import POLICIES as KNOWN
+from finchlang.python.session import Session
+from finchlang.script.make_tensors import copy_of
+from finchlang.syntax.types import type_of_dtype
 from finchlang.tensors.formats import parse_format
-from finchlang.tensors.policies import POLICIES as KNOWN
 from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.types import type_of_dtype
 
 pytestmark = pytest.mark.checked
 
@@ -100,7 +100,7 @@ def test_batches_of_any_capacity(
     policy: str, sizes: tuple[int, int], new: int, again: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches that are not merged at first, as all places are new; then they are."""
-    monkeypatch.setattr("finchlang.tensors.workspace.MANY", 2**14)
+    monkeypatch.setattr("finchlang.levels.workspace.workspace.MANY", 2**14)
     rng = np.random.default_rng(new)
     places = np.concatenate([rng.permutation(300 * 400)[:new], rng.integers(0, 500, again)])
     first, second = places % 300 + 1, places // 300 + 1

@@ -12,9 +12,9 @@ import pytest
 import scipy.sparse as sp
 
 from finchlang import FinchError, Scalar, Session, SwizzledTensor, Tensor, kernel
-from finchlang.native import foreign
-from finchlang.native.foreign import ordered_copies
-from finchlang.tensors.listed import validate_sorted
+from finchlang.levels.pointer_arrays import validate_sorted
+from finchlang.native import copy_coordinates
+from finchlang.native.copy_coordinates import ordered_copies
 
 CSC = "Dense(SparseList(Element(0.0)))"
 VALUES = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
@@ -109,7 +109,7 @@ def lists(rng: np.random.Generator, dtype: type) -> tuple[np.ndarray, np.ndarray
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_lists_of_others_are_taken_if_they_are_in_order(dtype: type, monkeypatch: Any) -> None:
     """NumPy finds the same of lists in which up to two numbers were changed."""
-    monkeypatch.setattr(foreign, "SMALL", 0)  # copies lie in memory that may be guarded
+    monkeypatch.setattr(copy_coordinates, "SMALL", 0)  # copies lie in memory that may be guarded
     rng, found = np.random.default_rng(7), {True: 0, False: 0}
     least, most = -(2**31), 2**31 - 1
     for _ in range(2000):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import finchlang
 from finchlang import FinchError, Scalar, Tensor
-from finchlang.session import ENGINES, Session
+from finchlang.python.session import ENGINES, Session
 
 RUNNING = [engine for engine in ENGINES if engine != "check"]
 SCALE = 3.0

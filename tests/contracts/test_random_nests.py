@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from looplet_nests import Nest, RandomNests
 
-from finchlang.host.fold import ZERO, cast, const
-from finchlang.looplets import map_payloads, set_end
-from finchlang.syntax import Literal
-from finchlang.types import Int64
+from finchlang.host.construct import ZERO, cast, const
+from finchlang.levels.looplets import map_payloads, set_end
+from finchlang.syntax.nodes import Literal
+from finchlang.syntax.types import Int64
 
 #: expressions over a, b, c as a kernel writes them and as NumPy computes them
 EXPRESSIONS: dict[str, tuple[int, Callable[..., Any]]] = {

@@ -10,17 +10,16 @@ import pytest
 from hosts import Program, Sample
 from late import LateHost
 
+from finchlang.base.errors import Bug, FinchError
 from finchlang.host import ir
-from finchlang.host.fold import FALSE, ONE, TRUE, ZERO, cast, const, op
-from finchlang.host.ir import OPS, Buffer, Cell, Code, Op, Residual, Var
-from finchlang.host.print import text
+from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, cast, const, op
+from finchlang.host.listing import text
 from finchlang.host.verify import check
 from finchlang.native import library
-from finchlang.session import KernelEvent, Observer
-from finchlang.source import Bug, FinchError
-from finchlang.testing.compare import Way
+from finchlang.python.session import KernelEvent, Observer
+from finchlang.syntax.types import TYPES, Bool, Float64, Int32, Int64, Type
+from finchlang.testing.compare_engines import Way
 from finchlang.testing.scripts import generate
-from finchlang.types import TYPES, Bool, Float64, Int32, Int64, Type
 from tests.programs.program import PROGRAMS
 
 SPMV, UNION, GATHER = (
@@ -35,46 +34,46 @@ GOOD = [
 
 
 @pytest.mark.parametrize("residual", GOOD, ids=lambda r: r.name)
-def test_good_residuals_are_accepted(residual: Residual) -> None:
+def test_good_residuals_are_accepted(residual: ir.Residual) -> None:
     check(residual)
 
 
-x, y, c = Var("x", Int64), Var("y", Int64), Cell("c", Int64)
-data, floats = Buffer("data", Int32), Buffer("floats", Float64)
-more = Buffer("more", Int32)
-wide, wider = Buffer("wide", Int64), Buffer("wider", Int64)
-condition = Var("b", Bool)
+x, y, c = ir.Var("x", Int64), ir.Var("y", Int64), ir.Cell("c", Int64)
+data, floats = ir.Buffer("data", Int32), ir.Buffer("floats", Float64)
+more = ir.Buffer("more", Int32)
+wide, wider = ir.Buffer("wide", Int64), ir.Buffer("wider", Int64)
+condition = ir.Var("b", Bool)
 set_c, get_c = ir.Set(c, ONE), ir.Get(x, c)
-EMPTY = Code(())
+EMPTY = ir.Code(())
 
 
-def code(*statements: ir.Stmt) -> Code:
-    return Code(statements)
+def code(*statements: ir.Stmt) -> ir.Code:
+    return ir.Code(statements)
 
 
 BAD: list[tuple[str, list[ir.Stmt]]] = [
-    ("uses x where it is not bound", [ir.Let(y, op("add", x, 1))]),
-    ("x is bound twice", [ir.Let(x, ONE), ir.Let(x, ONE)]),
-    ("x is bound twice", [ir.If(condition, code(ir.Let(x, ONE)), code(ir.Let(x, ONE)))]),
-    ("uses x", [ir.If(condition, code(ir.Let(x, ONE)), EMPTY), ir.Let(y, x)]),
-    ("uses x", [ir.For(x, ONE, ONE, EMPTY), ir.Let(y, x)]),
-    ("uses x", [ir.For(x, x, ONE, EMPTY)]),
-    ("uses x", [ir.While(code(ir.Let(x, ONE)), TRUE, code(ir.Let(y, x)))]),
-    ("x is Int64 but bound to Bool", [ir.Let(x, TRUE)]),
+    ("uses x where it is not bound", [ir.Bind(y, op("add", x, 1))]),
+    ("x is bound twice", [ir.Bind(x, ONE), ir.Bind(x, ONE)]),
+    ("x is bound twice", [ir.Branch(condition, code(ir.Bind(x, ONE)), code(ir.Bind(x, ONE)))]),
+    ("uses x", [ir.Branch(condition, code(ir.Bind(x, ONE)), EMPTY), ir.Bind(y, x)]),
+    ("uses x", [ir.ForLoop(x, ONE, ONE, EMPTY), ir.Bind(y, x)]),
+    ("uses x", [ir.ForLoop(x, x, ONE, EMPTY)]),
+    ("uses x", [ir.WhileLoop(code(ir.Bind(x, ONE)), TRUE, code(ir.Bind(y, x)))]),
+    ("x is Int64 but bound to Bool", [ir.Bind(x, TRUE)]),
     ("x is Int64 but bound to Float64", [ir.Load(x, floats, ZERO)]),
-    ("an index of data is Bool", [ir.Load(Var("v", Int32), data, TRUE)]),
+    ("an index of data is Bool", [ir.Load(ir.Var("v", Int32), data, TRUE)]),
     ("stored in data is Int64, not Int32", [ir.Store(data, ZERO, ONE)]),
-    ("unknown buffer other", [ir.Grow(Buffer("other", Int32), ONE)]),
+    ("unknown buffer other", [ir.Grow(ir.Buffer("other", Int32), ONE)]),
     ("a size of data is Bool", [ir.Grow(data, TRUE)]),
     ("what c is set to is Bool", [ir.Set(c, TRUE)]),
     ("reads c, which may not be set", [get_c]),
-    ("which may not be set", [ir.If(condition, code(set_c), EMPTY), get_c]),
-    ("which may not be set", [ir.For(y, ONE, ONE, code(set_c)), get_c]),
-    ("which may not be set", [ir.While(EMPTY, condition, code(set_c)), get_c]),
-    ("a condition is Int64", [ir.If(ONE, EMPTY, EMPTY)]),
-    ("the condition of a while is Int64", [ir.While(EMPTY, ONE, EMPTY)]),
-    ("the start of a for is Bool", [ir.For(x, TRUE, ONE, EMPTY)]),
-    ("x32 is Int32 but bound to Int64", [ir.For(Var("x32", Int32), ONE, ONE, EMPTY)]),
+    ("which may not be set", [ir.Branch(condition, code(set_c), EMPTY), get_c]),
+    ("which may not be set", [ir.ForLoop(y, ONE, ONE, code(set_c)), get_c]),
+    ("which may not be set", [ir.WhileLoop(EMPTY, condition, code(set_c)), get_c]),
+    ("a condition is Int64", [ir.Branch(ONE, EMPTY, EMPTY)]),
+    ("the condition of a while is Int64", [ir.WhileLoop(EMPTY, ONE, EMPTY)]),
+    ("the start of a for is Bool", [ir.ForLoop(x, TRUE, ONE, EMPTY)]),
+    ("x32 is Int32 but bound to Int64", [ir.ForLoop(ir.Var("x32", Int32), ONE, ONE, EMPTY)]),
     ("the stop of a fill of data is Bool", [ir.Fill(data, ZERO, FALSE, const(1, Int32))]),
     ("data is filled with is Int64", [ir.Fill(data, ZERO, ONE, ONE)]),
     ("searched in data is Int64", [ir.Search(x, data, ZERO, ONE, ONE)]),
@@ -91,52 +90,52 @@ BAD: list[tuple[str, list[ir.Stmt]]] = [
     ("a bit to sort wide by is Bool", [ir.SortBits(wide, wider, ZERO, ONE, ZERO, TRUE)]),
     ("the bound of wide is Bool", [ir.SortBy(data, more, ZERO, ONE, wide, TRUE)]),
     ("the stop of a sort of data is Bool", [ir.SortBy(data, more, ZERO, TRUE, wide, ONE)]),
-    ("unknown buffer other", [ir.SortBy(data, more, ZERO, ONE, Buffer("other", Int32), ONE)]),
+    ("unknown buffer other", [ir.SortBy(data, more, ZERO, ONE, ir.Buffer("other", Int32), ONE)]),
     ("unknown kind of error: sad", [ir.Fail("sad", "", ())]),
     ("1 values for the message '{} {}'", [ir.Fail("type", "{} {}", (ONE,))]),
     ("uses x", [ir.Fail("type", "{}", (x,))]),
-    ("add takes Int64, Bool to Int64", [ir.Let(x, Op("add", (ONE, TRUE), Int64))]),
-    ("add takes Int64 to Int64", [ir.Let(x, Op("add", (ONE,), Int64))]),
-    ("eq takes Int64, Int64 to Int64", [ir.Let(x, Op("eq", (ONE, ONE), Int64))]),
-    ("fdiv takes Int64, Int64", [ir.Let(x, Op("fdiv", (ONE, ONE), Int64))]),
-    ("add takes Bool, Bool", [ir.Let(condition, Op("add", (TRUE, TRUE), Bool))]),
-    ("unknown operation frobnicate", [ir.Let(x, Op("frobnicate", (ONE,), Int64))]),
+    ("add takes Int64, Bool to Int64", [ir.Bind(x, ir.Op("add", (ONE, TRUE), Int64))]),
+    ("add takes Int64 to Int64", [ir.Bind(x, ir.Op("add", (ONE,), Int64))]),
+    ("eq takes Int64, Int64 to Int64", [ir.Bind(x, ir.Op("eq", (ONE, ONE), Int64))]),
+    ("fdiv takes Int64, Int64", [ir.Bind(x, ir.Op("fdiv", (ONE, ONE), Int64))]),
+    ("add takes Bool, Bool", [ir.Bind(condition, ir.Op("add", (TRUE, TRUE), Bool))]),
+    ("unknown operation frobnicate", [ir.Bind(x, ir.Op("frobnicate", (ONE,), Int64))]),
     ("unknown statement", [ir.Stmt()]),
 ]
 
 
 @pytest.mark.parametrize("message, statements", BAD, ids=[f"{k}" for k in range(len(BAD))])
 def test_bad_residuals_are_refused(message: str, statements: list[ir.Stmt]) -> None:
-    inputs = () if ir.Let(condition, TRUE).variable in _bound(statements) else (condition,)
-    residual = Residual(
-        "bad", (data, floats, more, wide, wider), inputs, (), Code(tuple(statements))
+    inputs = () if ir.Bind(condition, TRUE).variable in _bound(statements) else (condition,)
+    residual = ir.Residual(
+        "bad", (data, floats, more, wide, wider), inputs, (), ir.Code(tuple(statements))
     )
     with pytest.raises(Bug) as caught:
         check(residual)
     assert message in str(caught.value) and "residual bad" in str(caught.value)
 
 
-def _bound(statements: list[ir.Stmt]) -> list[Var]:
-    return [s.variable for s in statements if isinstance(s, ir.Let)]
+def _bound(statements: list[ir.Stmt]) -> list[ir.Var]:
+    return [s.variable for s in statements if isinstance(s, ir.Bind)]
 
 
 def test_outputs_are_set_on_every_way_to_the_end() -> None:
-    def make(*statements: ir.Stmt) -> Residual:
-        return Residual("r", (), (condition,), (c,), Code(statements))
+    def make(*statements: ir.Stmt) -> ir.Residual:
+        return ir.Residual("r", (), (condition,), (c,), ir.Code(statements))
 
     fail = ir.Fail("type", "no", ())
     check(make(set_c))
-    check(make(ir.If(condition, code(set_c), code(fail))))
-    check(make(ir.If(condition, code(set_c), code(set_c))))
-    check(make(ir.While(code(set_c), condition, EMPTY)))
-    for statements in ([], [ir.If(condition, code(set_c), EMPTY)]):
+    check(make(ir.Branch(condition, code(set_c), code(fail))))
+    check(make(ir.Branch(condition, code(set_c), code(set_c))))
+    check(make(ir.WhileLoop(code(set_c), condition, EMPTY)))
+    for statements in ([], [ir.Branch(condition, code(set_c), EMPTY)]):
         with pytest.raises(Bug, match="an output reads c"):
             check(make(*statements))
 
 
 def test_a_buffer_listed_twice_is_refused() -> None:
     with pytest.raises(Bug, match="twice"):
-        check(Residual("r", (data, data), (), (), EMPTY))
+        check(ir.Residual("r", (data, data), (), (), EMPTY))
 
 
 # -------------------------------------------------------------------------------------- the listing
@@ -180,7 +179,7 @@ def test_the_listing_is_the_same_for_the_same_program() -> None:
         assert listings[0] == listings[1]
 
 
-def filled(type: Type, value: float) -> Residual:
+def filled(type: Type, value: float) -> ir.Residual:
     s = Sample()
     s.host.fill(s.buffer("data", type), ZERO, ONE, cast(const(value), type))
     return s.residual()
@@ -192,10 +191,10 @@ def test_the_listing_tells_programs_apart() -> None:
     listings += [text(filled(Float64, v)) for v in (-0.0, float("nan"), 1e-300)]
     listings += [text(Program(programs.appended, (k,)).residual) for k in (1, 2)]
     for kind, power in ((Int64, "fpow"), (Float64, "ipow")):  # both are listed as pow
-        a, b, r = (Var(name, kind) for name in "abr")
-        for name in OPS.keys() - {power, "select"}:
-            let = ir.Let(r, Op(name, (a, b)[: OPS[name]], kind))
-            listings.append(text(Residual("r", (), (a, b), (), code(let))))
+        a, b, r = (ir.Var(name, kind) for name in "abr")
+        for name in ir.OPS.keys() - {power, "select"}:
+            let = ir.Bind(r, ir.Op(name, (a, b)[: ir.OPS[name]], kind))
+            listings.append(text(ir.Residual("r", (), (a, b), (), code(let))))
     assert len(set(listings)) == len(listings)
 
 

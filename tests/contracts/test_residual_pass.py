@@ -15,29 +15,29 @@ import pytest
 from hosts import Program, Sample
 from level_kernels import tensor
 
-from finchlang.host.execute import ExecutingHost, run_residual
-from finchlang.host.fold import ZERO, const, op
-from finchlang.host.ir import Expr, Fill, For, Grow, If, Residual, Store
+from finchlang.base.errors import FinchError
+from finchlang.calls.kernel import SpecializedKernel
+from finchlang.host.construct import ZERO, const, op
+from finchlang.host.executing import ExecutingHost, run_residual
+from finchlang.host.ir import Branch, Expr, Fill, ForLoop, Grow, Residual, Store
+from finchlang.host.listing import text
 from finchlang.host.noted import undo
-from finchlang.host.passes import lanes
-from finchlang.host.passes.appends import make_room
-from finchlang.host.passes.fills import place_fills
-from finchlang.host.passes.lanes import LANES, PADDED, take_lanes
-from finchlang.host.passes.pipeline import EARLY, PASSES, Pass, transform
-from finchlang.host.passes.privatisation import privatise, sums
-from finchlang.host.passes.scalar_expansion import expand_scalars
-from finchlang.host.passes.undo_log import with_undo_log
-from finchlang.host.print import text
+from finchlang.host.rewrite import walk
 from finchlang.host.verify import check
-from finchlang.host.walk import walk
-from finchlang.run.kernel import Kernel
-from finchlang.session import Session
-from finchlang.source import FinchError
+from finchlang.optimize import partial_sums
+from finchlang.optimize.append_loops import make_room
+from finchlang.optimize.partial_sums import LANES, PADDED, take_lanes
+from finchlang.optimize.pipeline import EARLY, PASSES, Pass, transform
+from finchlang.optimize.place_fills import place_fills
+from finchlang.optimize.privatisation import privatise, sums
+from finchlang.optimize.scalar_expansion import expand_scalars
+from finchlang.optimize.undo_log import with_undo_log
+from finchlang.python.session import Session
+from finchlang.syntax.types import Int64
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
-from finchlang.testing.compare import Way
+from finchlang.testing.compare_engines import Way
 from finchlang.text.parse import parse_kernel
-from finchlang.types import Int64
 from tests.programs.program import WANTED as ALL
 from tests.programs.program import Case, check_program
 
@@ -48,9 +48,9 @@ BY_ROW = "y .= 0; for i=_, j=_ y[i] += A[j, i] * x[j] end"
 BY_COLUMN = "y .= 0; for j=_, i=_ y[i] += A[i, j] * x[j] end"
 
 
-def kernel(program: str, **formats: str) -> Kernel:
+def kernel(program: str, **formats: str) -> SpecializedKernel:
     known = {name: parse_format(format) for name, format in formats.items()}
-    return Kernel(parse_kernel(f"begin\n{program}\nend"), known)
+    return SpecializedKernel(parse_kernel(f"begin\n{program}\nend"), known)
 
 
 # ------------------------------------------------------------------------- each pass by itself
@@ -73,8 +73,8 @@ WANTED = "if A[i, j] > 0 C[i, j] = A[i, j] end"
 @pytest.mark.parametrize("body", ["C[i, j] = 2.0 * A[i, j]", "C[i, j] = A[i, j] * x[i]", WANTED])
 def test_room_for_what_a_loop_appends_is_made_before_it(body: str) -> None:
     def grows_in_loops(residual: Residual) -> bool:
-        loops = [s for s in walk(residual.body) if isinstance(s, For)]
-        inner = [s for s in loops if not any(isinstance(t, For) for t in walk(s.body))]
+        loops = [s for s in walk(residual.body) if isinstance(s, ForLoop)]
+        inner = [s for s in loops if not any(isinstance(t, ForLoop) for t in walk(s.body))]
         return any(isinstance(t, Grow) for s in inner for t in walk(s.body))
 
     program = f"C .= 0; for j=_, i=_ {body} end"
@@ -92,9 +92,9 @@ def test_room_for_what_a_loop_appends_is_made_before_it(body: str) -> None:
 )
 def test_what_is_appended_under_a_condition_is_stored_always(body: str, is_branch: bool) -> None:
     residual = kernel(f"C .= 0; for j=_, i=_ {body} end", C=ROWS, A=ROWS, x=VECTOR).staged.residual
-    loops = [s for s in walk(make_room(residual).body) if isinstance(s, For)]
-    inner = [s for s in loops if not any(isinstance(t, For) for t in walk(s.body))]
-    assert any(isinstance(t, If) for s in inner for t in walk(s.body)) == is_branch
+    loops = [s for s in walk(make_room(residual).body) if isinstance(s, ForLoop)]
+    inner = [s for s in loops if not any(isinstance(t, ForLoop) for t in walk(s.body))]
+    assert any(isinstance(t, Branch) for s in inner for t in walk(s.body)) == is_branch
 
 
 ENTRIES = {"y": VECTOR, "x": VECTOR, "S": ROWS, **dict.fromkeys("AC", "Dense(Dense(Element(0.0)))")}
@@ -125,7 +125,9 @@ def test_what_each_step_visits_is_filled_there(
     used = {name: f for name, f in ENTRIES.items() if f"{name}[" in program}
     known = {name: parse_format(format) for name, format in used.items()}
     numbers = {"n": Int64} if ":n" in program else {}
-    residual = Kernel(parse_kernel(f"begin\n{program}\nend"), {**known, **numbers}).staged.residual
+    residual = SpecializedKernel(
+        parse_kernel(f"begin\n{program}\nend"), {**known, **numbers}
+    ).staged.residual
     left = [*walk(place_fills(residual).body)]
     assert sum(isinstance(s, Fill) for s in left) == fills
     assert stores in (None, sum(isinstance(s, Store) for s in left))
@@ -142,7 +144,7 @@ def test_what_each_step_visits_is_filled_there(
 )
 def test_what_gathers_and_accumulates_takes_lanes(program: str, has_lanes: bool) -> None:
     residual = kernel(program, y=VECTOR, A=ROWS, x=VECTOR).staged.residual
-    loops = [s for s in walk(take_lanes(residual).body) if isinstance(s, For) and s.is_plain]
+    loops = [s for s in walk(take_lanes(residual).body) if isinstance(s, ForLoop) and s.is_plain]
     assert len(loops) == 3 * has_lanes
 
 
@@ -244,8 +246,10 @@ class Changed:
     any of them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(lanes, "PATIENCE", 0)  # rows are padded from the second length on
-        monkeypatch.setattr("finchlang.run.staging.run_residual", self.run)
+        monkeypatch.setattr(
+            partial_sums, "PATIENCE", 0
+        )  # rows are padded from the second length on
+        monkeypatch.setattr("finchlang.calls.staging.run_residual", self.run)
         self.passes: tuple[Pass, ...] = ()
         self.by: set[Pass] = set()
 
@@ -356,7 +360,7 @@ def test_lanes_are_taken_where_something_else_is_accumulated_too() -> None:
     host.count(ZERO, op("sub", n, const(1)), entry)
     laned = take_lanes(s.residual())
     check(laned)
-    assert sum(isinstance(s, For) and s.is_plain for s in walk(laned.body)) == 3
+    assert sum(isinstance(s, ForLoop) and s.is_plain for s in walk(laned.body)) == 3
     for count in range(20):
         for places in (np.arange(count) % 10, np.arange(count)):
             arrays = [np.ones(1), places, np.arange(10.0)]
@@ -370,8 +374,8 @@ def test_rows_of_ever_other_lengths_are_summed_once_and_nothing_else_is(
     fill: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Padding takes no entry twice, and NaN and Inf only from where they are met."""
-    monkeypatch.setattr(lanes, "PATIENCE", 0)
-    monkeypatch.setattr("finchlang.run.kernel.default_cache", lambda: None)
+    monkeypatch.setattr(partial_sums, "PATIENCE", 0)
+    monkeypatch.setattr("finchlang.calls.kernel.default_cache", lambda: None)
     rng = np.random.default_rng(0)
     A = rng.integers(1, 9, (40, 300)) * (rng.random((40, 300)) < rng.random(300) ** 3)
     x = rng.integers(-9, 9, 40)

@@ -18,18 +18,19 @@ import numpy as np
 import pytest
 
 import finchlang
-from finchlang.host.execute import ExecutingHost
+from finchlang.algebra.expression_types import annotate, with_fills
+from finchlang.base.errors import Bug, FinchError
+from finchlang.calls.arguments import ARRAYS, COUNTERS, SHAPE, describe
+from finchlang.calls.kernel import SpecializedKernel
+from finchlang.host.executing import ExecutingHost
 from finchlang.host.interface import Host
-from finchlang.host.print import text as listing
-from finchlang.host.residual import ResidualHost
-from finchlang.normalize.types import annotate, with_fills
-from finchlang.rules.engine import Machine, State, Stuck
+from finchlang.host.listing import text as listing
+from finchlang.host.recording import ResidualHost
+from finchlang.operators.operator_table import OPERATORS
+from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.rules.base.engine import Machine, State, Stuck
 from finchlang.rules.table import OPTIONAL, RULES, rules
-from finchlang.run.arguments import ARRAYS, COUNTERS, SHAPE, describe
-from finchlang.run.kernel import Kernel
-from finchlang.session import KernelEvent, Observer, Session
-from finchlang.source import Bug, FinchError
-from finchlang.syntax import EMPTY, Block, Extent, Index, Literal, Loop, Sieve
+from finchlang.syntax.nodes import EMPTY, Block, Extent, Index, Literal, Loop, Sieve
 from finchlang.tensors.bind import bind
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
@@ -290,7 +291,11 @@ class Watch(Observer):
     def code(self, which: str) -> str:
         """The residual of the last kernel by other rules."""
         return str(
-            listing(Kernel(self.compiled.source, self.compiled.formats, which).staged.residual)
+            listing(
+                SpecializedKernel(
+                    self.compiled.source, self.compiled.formats, which
+                ).staged.residual
+            )
         )
 
 
@@ -352,7 +357,9 @@ def lines(level: str, body: str) -> int:
     """The lines of code of a loop over `body`."""
     formats = {name: parse_format(f"{level}(Element(0.0))") for name in "ABDEFGHIJKLM"}
     formats["C"] = parse_format("SparseList(Element(0.0))")
-    kernel = Kernel(parse_kernel(f"begin C .= 0; for i=_; C[i] = {body} end end"), formats)
+    kernel = SpecializedKernel(
+        parse_kernel(f"begin C .= 0; for i=_; C[i] = {body} end end"), formats
+    )
     return len(listing(kernel.staged.residual).splitlines())
 
 
@@ -395,12 +402,16 @@ def test_lists_that_meet_take_no_more_steps_than_by_the_rules_of_the_paper(seed:
 
 PACKAGE = Path(finchlang.__path__[0])
 #: what is written once and runs under both hosts
-SHARED = [*PACKAGE.glob("rules/*.py"), *PACKAGE.glob("tensors/*.py"), PACKAGE / "looplets.py"]
+SHARED = [
+    *PACKAGE.glob("rules/*.py"),
+    *PACKAGE.glob("tensors/*.py"),
+    PACKAGE / "levels/looplets.py",
+]
 HOSTS = {"ExecutingHost", "ResidualHost", "run_code", "run_residual"}
 #: what only one of the hosts has, and what a variable holds (law 2)
 PRIVATE = {*("arrays", "cells", "steps", "evaluate", "perform_let", "code", "_blocks", "_emit")}
 #: modules in which no operator is known by its name
-NAMELESS = ("simplify", "laws", "loops")
+NAMELESS = ("algebra/simplify", "algebra/laws", "rules/base/loops")
 
 
 def is_host(node: ast.AST) -> bool:
@@ -420,7 +431,7 @@ def test_rules_and_levels_know_no_host(path: Path) -> None:
                 assert name not in HOSTS, where
             case ast.ImportFrom(module):
                 assert module not in {
-                    f"finchlang.host.{m}" for m in ("execute", "residual", "evaluate")
+                    f"finchlang.host.{m}" for m in ("executing", "recording", "primitives")
                 }
             case ast.Call(
                 ast.Name("isinstance" | "type" | "hasattr" | "getattr" | "id"), [first, *_]
@@ -433,7 +444,7 @@ def test_rules_and_levels_know_no_host(path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMELESS)
 def test_no_operator_is_known_by_name(name: str) -> None:
-    tree = ast.parse((PACKAGE / "rules" / f"{name}.py").read_text(encoding="utf-8"))
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text(encoding="utf-8"))
     compared = [node for node in ast.walk(tree) if isinstance(node, (ast.Compare, ast.MatchValue))]
     texts = {n.value for node in compared for n in ast.walk(node) if isinstance(n, ast.Constant)}
-    assert not texts & {*finchlang.algebra.OPERATORS}
+    assert not texts & {*OPERATORS}

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_child import in_child
 
-from finchlang.source import BUG
-from finchlang.types import TYPES, Int32, Int64, Type
+from finchlang.base.errors import BUG
+from finchlang.syntax.types import TYPES, Int32, Int64, Type
 
 pytestmark = pytest.mark.optimised
 

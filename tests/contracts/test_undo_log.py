@@ -11,19 +11,19 @@ from hosts import Sample, up_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.host.execute import run_residual
-from finchlang.host.fold import ZERO, const, op
+from finchlang.base.errors import FinchError
+from finchlang.calls.kernel import SpecializedKernel
+from finchlang.host.construct import ZERO, const, op
+from finchlang.host.executing import run_residual
 from finchlang.host.ir import Residual
 from finchlang.host.noted import LAST_EPOCH, UndoLog, undo
-from finchlang.host.passes.undo_log import scattered, with_undo_log
 from finchlang.host.verify import check
 from finchlang.native import jit, link
-from finchlang.native.function import layout_of
-from finchlang.run.kernel import Kernel
-from finchlang.source import FinchError
+from finchlang.native.function_text import layout_of
+from finchlang.optimize.undo_log import scattered, with_undo_log
+from finchlang.syntax.types import Int64
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel
-from finchlang.types import Int64
 
 FORMATS = {
     "x": "Dense(Element(0.0))",
@@ -54,7 +54,7 @@ SCATTER = "for i = _\n y[k[i]] += s[i]\nend"
 )
 def test_what_few_stores_go_to_has_a_log(program: str, names: list[str]) -> None:
     formats = {name: parse_format(text) for name, text in FORMATS.items()}
-    residual = Kernel(parse_kernel(f"begin\n{program}\nend"), formats).staged.residual
+    residual = SpecializedKernel(parse_kernel(f"begin\n{program}\nend"), formats).staged.residual
     assert [buffer.name for buffer in scattered(residual)] == names
     logged, undo_log = with_undo_log(residual)
     check(logged)

@@ -16,8 +16,8 @@ import pytest
 import scipy.sparse as sp
 from in_child import in_child
 
-from finchlang.session import KernelEvent, Observer, Session
-from finchlang.source import FinchError
+from finchlang.base.errors import FinchError
+from finchlang.python.session import KernelEvent, Observer, Session
 from finchlang.tensors.tensor import Tensor
 
 LISTS = "SparseList(SparseList(Element(0.0)))"

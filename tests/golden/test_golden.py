@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from finchlang.host.execute import ExecutingHost
-from finchlang.host.fold import const
-from finchlang.host.growth import GrowingHost
+from finchlang.host.construct import const
+from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Const
-from finchlang.host.print import text
-from finchlang.host.residual import ResidualHost
-from finchlang.rules.engine import Applied, Kind
-from finchlang.rules.shown import changed, shown, spans_of
+from finchlang.host.listing import text
+from finchlang.host.recording import ResidualHost
+from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.repl.live_listing import GrowingHost
+from finchlang.rules.base.engine import Applied, EventKind
+from finchlang.rules.base.trace_printer import changed, shown, spans_of
 from finchlang.rules.table import ALL, RULES
-from finchlang.session import KernelEvent, Observer, Session
-from finchlang.syntax import EMPTY
+from finchlang.syntax.nodes import EMPTY
 from finchlang.tensors.formats import LEVELS
-from finchlang.testing.compare import compare, ways_of
+from finchlang.testing.compare_engines import compare, ways_of
 from finchlang.text.print import pretty
 
 Golden = Callable[[str, str], None]
@@ -117,7 +117,7 @@ def test_residuals(name: str, golden: Golden) -> None:
     for rule in ALL:
         if folder == "rule" and rest == rule.name:
             steps = TAKEN_BY.get(rule.name) or rule.steps or (rule.name,)
-            kind = Kind.STEP if rule in RULES else Kind.EXPRESSION
+            kind = EventKind.STEP if rule in RULES else EventKind.EXPRESSION
             assert {*steps} <= {applied.name for applied in told if applied.kind == kind}
     found = compare(script.text, ways=ways_of(("denote", "interpret", "residual")))
     assert found.agrees and not found.errors, found.report
@@ -203,7 +203,7 @@ def lines_of(told: list[Applied]) -> str:
     """A trace for people."""
     lines = []
     for applied in told:
-        if applied.kind == Kind.STEP:
+        if applied.kind == EventKind.STEP:
             pad = "  " * (applied.depth - 1)
             lines.append(f"{pad}{applied.name} {applied.law}".rstrip())
             lines.extend(f"{pad}  | {line}" for line in shown(applied.after).splitlines())
@@ -231,9 +231,9 @@ def test_the_upper_triangle_goes_through_the_steps_of_figure_18(
     grown, told = list[str](), list[tuple[str, str, list[str]]]()
 
     def tell(applied: Applied) -> None:
-        if applied.kind != Kind.EXPRESSION:
+        if applied.kind != EventKind.EXPRESSION:
             law = f" ({applied.law})" * bool(applied.law)
-            premise = ", its premise:" * (applied.kind == Kind.PREMISE)
+            premise = ", its premise:" * (applied.kind == EventKind.PREMISE)
             told.append((applied.name + law + premise, shown(applied.after), []))
         told[-1][2].extend(grown)
         grown.clear()
@@ -274,9 +274,9 @@ def test_premises_come_before_conclusions(name: str, rules: str) -> None:
     announced: list[tuple[str, int]] = []
     left: dict[int, Any] = {}
     for applied in watched(SCRIPTS[name].text, rules).told:
-        if applied.kind == Kind.EXPRESSION:
+        if applied.kind == EventKind.EXPRESSION:
             assert applied.depth > 1
-        elif applied.kind == Kind.PREMISE:
+        elif applied.kind == EventKind.PREMISE:
             announced.append((applied.name, applied.depth))
         else:
             if announced and (applied.name, applied.depth) == announced[-1]:
@@ -294,7 +294,7 @@ def test_premises_come_before_conclusions(name: str, rules: str) -> None:
 
 def started(told: list[Applied], name: str) -> list[int]:
     """Where the iterations of a rule began."""
-    steps = [a.at for a in told if a.name == name and a.kind == Kind.STEP]
+    steps = [a.at for a in told if a.name == name and a.kind == EventKind.STEP]
     return [at.value for at in steps if isinstance(at, Const)]
 
 
@@ -309,12 +309,12 @@ def test_there_is_a_loop_for_each_iteration_and_a_stepper_next_for_each_step() -
 
 
 def test_expressions_are_told_apart_and_what_a_loop_leaves_step_by_step(upper: Watch) -> None:
-    told = Counter(a.name for a in upper.told if a.kind == Kind.EXPRESSION)
+    told = Counter(a.name for a in upper.told if a.kind == EventKind.EXPRESSION)
     assert told.keys() == {"Literal", "Value", "Call"}
     at = [k for k, a in enumerate(upper.told) if a.name == "Loop"]
     assert len(at) == 2 and all(upper.told[k + 1].law == "known variable" for k in at)
     deep = upper.told[at[0]].depth
-    names = [a.name for a in upper.told if a.depth == deep and a.kind == Kind.STEP]
+    names = [a.name for a in upper.told if a.depth == deep and a.kind == EventKind.STEP]
     assert names == [
         "Declare",
         "Extent",

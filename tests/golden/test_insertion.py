@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from finchlang.normalize.context import Context
-from finchlang.normalize.pipeline import stages
+from finchlang.algebra.program_context import ProgramContext
+from finchlang.normalize.pass_list import stages
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel
 from finchlang.text.print import pretty
@@ -60,7 +60,7 @@ FIGURE_5: dict[str, tuple[str, dict[str, str]]] = {
 def test_figure_5_in_classes(golden: Callable[[str, str], None]) -> None:
     parts = []
     for name, (text, names) in FIGURE_5.items():
-        context = Context({n: parse_format(f) for n, f in names.items()})
+        context = ProgramContext({n: parse_format(f) for n, f in names.items()})
         for _, last in stages(parse_kernel(f"C .= 0\n{text}"), context):
             program = last
         told = [what for stage, what in context.decisions if stage == "workspaces"]

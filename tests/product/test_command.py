@@ -19,8 +19,8 @@ import pytest
 
 import finchlang
 from finchlang import Session
+from finchlang.base.errors import Bug, FinchError
 from finchlang.repl.__main__ import main
-from finchlang.source import Bug, FinchError
 
 ROOT = Path(__file__).parents[2]
 FINCH = [sys.executable, "-m", "finchlang.repl"]

@@ -18,7 +18,7 @@ NAMED = re.findall(r"`([\w/]+)\.py:\s([\w., ]+)`", TEXT)
 def test_the_map_has_every_room_in_reading_order() -> None:
     rows = re.findall(r"^\| (`[^|]*`) \|", TEXT, re.MULTILINE)
     named = [room.strip("/") for row in rows for room in re.findall(r"`([\w/]+?)(?:\.py)?`", row)]
-    rooms = [room for rooms in ROOMS for room in rooms if room not in ("", "repl")]
+    rooms = [room for room in ROOMS if room not in ("", "repl")]
     assert [room for room in named if "/" not in room] == rooms
 
 

@@ -17,8 +17,8 @@ import pytest
 
 import finchlang.array
 from finchlang import FinchError, Session, Tensor
+from finchlang.base.errors import ERROR_KINDS
 from finchlang.repl.__main__ import main
-from finchlang.source import ERROR_KINDS
 from finchlang.tensors import formats
 
 ROOT = Path(__file__).parents[2]

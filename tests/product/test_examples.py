@@ -18,7 +18,7 @@ from scipy.sparse import csgraph
 from scipy.spatial.distance import cdist
 
 from finchlang import FinchError, Session, Tensor
-from finchlang.testing.compare import SEMANTICS, compare, ways_of
+from finchlang.testing.compare_engines import SEMANTICS, compare, ways_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CSC, GRAPH = "Dense(SparseList(Element(0.0)))", "Dense(SparseList(Pattern()))"

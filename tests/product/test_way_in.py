@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[2]
 #: what makes a kernel, and what only some programs need
 LEFT_OUT = (
     *("lark", "scipy", "prompt_toolkit", "pygments", "IPython"),
-    *("finchlang.text.parse", "finchlang.normalize.pipeline", "finchlang.rules"),
-    *("finchlang.denote", "finchlang.host.passes", "finchlang.optimize", "finchlang.testing"),
+    *("finchlang.text.parse", "finchlang.normalize.pass_list", "finchlang.rules"),
+    *("finchlang.denote", "finchlang.optimize", "finchlang.optimize", "finchlang.testing"),
     *(
         "finchlang.native.compiler",
         "finchlang.native.emit",
         "finchlang.array",
-        "finchlang.run.staging",
+        "finchlang.calls.staging",
     ),
 )
 #: how many of our own modules are needed at most

@@ -39,16 +39,16 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.print import text as listing
-from finchlang.rules.engine import Kind
+from finchlang.base.errors import ERROR_KINDS, FinchError
+from finchlang.host.listing import text as listing
+from finchlang.python.session import ENGINES, Observer, Session
+from finchlang.rules.base.engine import EventKind
 from finchlang.rules.table import OPTIONAL, RULES
-from finchlang.session import ENGINES, Observer, Session
-from finchlang.source import ERROR_KINDS, FinchError
-from finchlang.tensors.adopted import as_tensor
+from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.tensor import Scalar, Tensor
-from finchlang.testing.compare import Way
-from finchlang.testing.stored import same
-from finchlang.text.recovery import parse_whole
+from finchlang.testing.compare_engines import Way
+from finchlang.testing.compare_stored import same
+from finchlang.text.parse import parse_whole
 
 DERIVED = sorted(OPTIONAL)
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
@@ -191,7 +191,7 @@ class Watch(Observer):
         self.runs.append(Counter())
 
     def rule(self, applied: Any) -> None:
-        self.runs[-1][applied.name] += applied.kind == Kind.STEP
+        self.runs[-1][applied.name] += applied.kind == EventKind.STEP
 
     def finished(self, event: Any, steps: Counter[str]) -> None:
         self.steps.append(steps)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from finchlang import Tensor
-from finchlang.session import Session
-from finchlang.testing.compare import Way
+from finchlang.python.session import Session
+from finchlang.testing.compare_engines import Way
 from tests.programs.program import (
     COUNT,
     DERIVED,

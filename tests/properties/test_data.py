@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from finchlang import FinchError
+from finchlang.python.session import Session
 from finchlang.repl.__main__ import main
-from finchlang.session import Session
-from finchlang.testing.compare import compare, ways_of
+from finchlang.testing.compare_engines import compare, ways_of
 from finchlang.testing.data import Data, reference
 
 PROGRAM = """n = 3

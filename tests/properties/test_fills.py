@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from finchlang import Tensor
-from finchlang.session import Session
+from finchlang.python.session import Session
 
 FLOATS = (0.0, 1.0, 2.0, -1.0, math.inf, -math.inf, math.nan)
 INTEGERS = (0, 1, 2, -1, -(1 << 63), (1 << 63) - 1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from finchlang import FinchError, Session
-from finchlang.text.format import formatted
+from finchlang.text.formatter import formatted
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from finchlang import Scalar, Session, Tensor
-from finchlang.testing.compare import SEMANTICS
+from finchlang.testing.compare_engines import SEMANTICS
 
 STEPS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "own": np.subtract}
 #: of a list it is the fills that are runs

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from finchlang import FinchError, Scalar, Session, Tensor
-from finchlang.rules.engine import Applied, Kind
-from finchlang.session import Observer
+from finchlang.python.session import Observer
+from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.testing import grammar
+from finchlang.testing.compare_stored import as_array, entries_of, same
 from finchlang.testing.coverage import REASONS, Coverage, expected
-from finchlang.testing.forms import KERNELS, SCRIPTS
 from finchlang.testing.fuzz import Options, fuzz, run_case
 from finchlang.testing.grammar import LEVELS
 from finchlang.testing.scripts import generate
-from finchlang.testing.stored import as_array, entries_of, same
+from finchlang.testing.templates import KERNELS, SCRIPTS
 from finchlang.testing.variants import VARIANTS, differences
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
@@ -88,7 +88,7 @@ class Steps(Observer):
         self.one_by_one, self.counts = one_by_one, Counter[str]()
 
     def rule(self, applied: Applied) -> None:
-        self.counts[applied.name] += applied.kind == Kind.STEP
+        self.counts[applied.name] += applied.kind == EventKind.STEP
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + CASES, 4 * STEP))

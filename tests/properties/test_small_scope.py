@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from finchlang.host.fold import add
+from finchlang.host.construct import add
+from finchlang.levels.sorted_coordinates import Listed
 from finchlang.repl.__main__ import main
-from finchlang.rules import meet
-from finchlang.tensors.sorted_positions import Listed
+from finchlang.rules.derived import meet
 from finchlang.testing import symbols
-from finchlang.testing.compare import compare
+from finchlang.testing.compare_engines import compare
 from finchlang.testing.exhaustive import exhaustive
 from finchlang.testing.replay import ways_in
 from tests.campaigns.small_scope import DERIVED, NESTS, SETS, Meeting, Nest, run

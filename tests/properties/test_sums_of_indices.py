@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from finchlang.testing.compare import SEMANTICS, compare, ways_of
+from finchlang.testing.compare_engines import SEMANTICS, compare, ways_of
 
 #: formats that are written in any order come first
 FORMATS = (

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from finchlang.testing.compare import Way, compare
+from finchlang.testing.compare_engines import Way, compare
 from finchlang.testing.generate import Maker
 from finchlang.testing.grammar import LEVELS, UPPER
 

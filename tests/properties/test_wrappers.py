@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from finchlang.testing.compare import compare
+from finchlang.testing.compare_engines import compare
 
 pytestmark = pytest.mark.checked
 

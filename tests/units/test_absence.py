@@ -6,14 +6,14 @@ import random
 from itertools import combinations
 from typing import Any
 
-from finchlang.normalize.types import annotate
-from finchlang.rules.absence import Absence, Where
-from finchlang.rules.simplify import simplify
-from finchlang.syntax import EMPTY, Access, Literal, Node, Variable
+from finchlang.algebra.absence import Absence, Where
+from finchlang.algebra.expression_types import annotate
+from finchlang.algebra.simplify import simplify
+from finchlang.syntax.nodes import EMPTY, Access, Literal, Node, Variable
+from finchlang.syntax.traversal import rewrite_bottom_up
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel
 from finchlang.text.print import pretty
-from finchlang.walk import rewrite_bottom_up
 
 FILLS = {"A": 0.0, "B": 0.0, "C": 0.0, "D": 1.0, "E": float("inf"), "F": False, "G": True}
 BINARY = ("{} + {}", "{} - {}", "{} * {}", "min({}, {})", "max({}, {})")

@@ -10,8 +10,8 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from finchlang.base.errors import FinchError
 from finchlang.denote.denotation import denote
-from finchlang.source import FinchError
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
 

@@ -18,27 +18,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang.algebra import OPERATORS, law
-from finchlang.denote import operators as denoted
-from finchlang.host import evaluate
-from finchlang.host.residual import ResidualHost
+from finchlang.algebra import simplify
+from finchlang.base.errors import Bug, FinchError
+from finchlang.calls import staging
+from finchlang.denote import numpy_operators as denoted
+from finchlang.host import primitives
+from finchlang.host.recording import ResidualHost
 from finchlang.native import emit_ops, jit
-from finchlang.normalize import pipeline
-from finchlang.operations import arithmetic
+from finchlang.normalize import pass_list
+from finchlang.operators.build import arithmetic
+from finchlang.operators.operator_table import OPERATORS, law
 from finchlang.repl.__main__ import main
-from finchlang.rules import simplify, table
-from finchlang.rules.engine import Rule
-from finchlang.run import staging
-from finchlang.source import Bug, FinchError
-from finchlang.syntax import Node, Variable
+from finchlang.rules import table
+from finchlang.rules.base.engine import Rule
+from finchlang.syntax.nodes import Node, Variable
+from finchlang.syntax.traversal import map_children
 from finchlang.testing import apart as apart_module
 from finchlang.testing.apart import DIED, DONE, HUNG, Apart, Comparer
 from finchlang.testing.blame import blame
-from finchlang.testing.compare import compare, suspects, ways_of
+from finchlang.testing.compare_engines import compare, suspects, ways_of
+from finchlang.testing.compare_stored import same
 from finchlang.testing.reduce import reduce
 from finchlang.testing.replay import way_of
-from finchlang.testing.stored import same
-from finchlang.walk import map_children
 
 PROGRAM = """
 A = Tensor(SparseList(Element(0.0)), [0.0, 2.0, 0.0, -3.0])
@@ -86,7 +87,7 @@ def _max_is_min_natively(patch: Patch) -> None:
 
 
 def _max_is_min_where_it_is_executed(patch: Patch) -> None:
-    patch.setitem(evaluate._PLAIN, "max", evaluate._PLAIN["min"])
+    patch.setitem(primitives._PLAIN, "max", primitives._PLAIN["min"])
 
 
 SHARED = {"normalisation", "the operator table", "the rules"}
@@ -330,9 +331,9 @@ def test_a_pass_is_named(monkeypatch: Patch, forgetful: None) -> None:
     def swapped(node: Node) -> Node:
         return Variable("min") if node == Variable("max") else map_children(swapped, node)
 
-    (name, first), *others = pipeline.PASSES
+    (name, first), *others = pass_list.PASSES
     passes = ((name, lambda program, context: swapped(first(program, context))), *others)
-    monkeypatch.setattr(pipeline, "PASSES", passes)
+    monkeypatch.setattr(pass_list, "PASSES", passes)
     assert blame(PROGRAM, ways_of()).part == f"normalisation: {name}"
 
 

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.session import ENGINES, Session
-from finchlang.source import FinchError, Source
-from finchlang.text.parse import is_incomplete, parse_kernel, parse_script
+from finchlang.base.errors import FinchError, Source
+from finchlang.python.session import ENGINES, Session
+from finchlang.text.parse import is_incomplete, parse_kernel, parse_script, syntax_errors
 from finchlang.text.print import pretty
-from finchlang.text.recovery import syntax_errors
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "mistakes"
 

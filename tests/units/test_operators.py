@@ -11,16 +11,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang.algebra import OPERATORS, Law, Operator, law, operator
-from finchlang.denote.operators import MEANINGS, apply
-from finchlang.denote.values import Failed, number
-from finchlang.host.execute import ExecutingHost
-from finchlang.host.fold import const
+from finchlang.base.errors import FinchError
+from finchlang.denote.numpy_operators import MEANINGS, apply
+from finchlang.denote.typed_values import Failed, number
+from finchlang.host.construct import const
+from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Const, Var
-from finchlang.session import Session
-from finchlang.source import FinchError
-from finchlang.syntax import MISSING, Call, Literal, Variable
-from finchlang.types import TYPES, Bool, Float32, Float64, Int8, Int64, Pair, Type, UInt8, pair_of
+from finchlang.operators.operator_table import OPERATORS, Law, Operator, law, operator
+from finchlang.python.session import Session
+from finchlang.syntax.nodes import MISSING, Call, Literal, Variable
+from finchlang.syntax.types import (
+    TYPES,
+    Bool,
+    Float32,
+    Float64,
+    Int8,
+    Int64,
+    Pair,
+    Type,
+    UInt8,
+    pair_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -18,13 +18,13 @@ import lark
 import pytest
 
 import finchlang.grammar
-from finchlang.source import FinchError
-from finchlang.syntax import Access, Declare, Index, Literal, Node, Script, Variable
+from finchlang.base.errors import FinchError
+from finchlang.syntax.nodes import Access, Declare, Index, Literal, Node, Script, Variable
+from finchlang.syntax.traversal import walk
 from finchlang.text.lines import Lines
 from finchlang.text.parse import parse_kernel, parse_script
 from finchlang.text.print import pretty
 from finchlang.text.terminals import grammar
-from finchlang.walk import walk
 
 TREES = Path(__file__).parents[1] / "golden" / "trees"
 GROUPS = [path.stem for path in sorted(TREES.glob("*.txt"))]

@@ -15,39 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.forms import Broadcast, Comprehension, Lambda
-from finchlang.source import FinchError
-from finchlang.syntax import (
-    MISSING,
-    NOTHING,
-    Access,
-    Assign,
-    Block,
-    Call,
-    Define,
-    Extent,
-    Group,
-    Index,
-    KernelNode,
-    KeywordCall,
-    Let,
-    Literal,
-    Loop,
-    Node,
-    Range,
-    Return,
-    Rows,
-    Sieve,
-    Subscript,
-    Text,
-    Value,
-    Variable,
-)
-from finchlang.text.format import formatted
+from finchlang.base.errors import FinchError
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import children, map_children, replace, walk
+from finchlang.syntax.types import TYPES, Float32
+from finchlang.text.formatter import formatted
 from finchlang.text.parse import parse_kernel, parse_script
 from finchlang.text.print import pretty
-from finchlang.types import TYPES, Float32
-from finchlang.walk import children, map_children, replace, walk
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.finch"))
@@ -56,31 +30,61 @@ TREES = sorted((ROOT / "tests/golden/trees").glob("*.txt"))
 COMMENT = re.compile(r"#[^\n]*")
 #: where another expression may stand
 PLACES = {
-    **{Call: "args", Access: "indices", Assign: "value", Define: "value", Sieve: "condition"},
-    **{Let: "value", Subscript: "indices", KeywordCall: "args", Group: "items", Rows: "rows"},
-    **{Return: "value", Lambda: "body", Range: "stop", Extent: "stop", Broadcast: "args"},
+    **{
+        ast.Call: "args",
+        ast.Access: "indices",
+        ast.Assign: "value",
+        ast.Define: "value",
+        ast.Sieve: "condition",
+    },
+    **{
+        ast.Let: "value",
+        ast.Subscript: "indices",
+        ast.KeywordCall: "args",
+        ast.Group: "items",
+        ast.Rows: "rows",
+    },
+    **{
+        ast.Return: "value",
+        ast.Lambda: "body",
+        ast.Range: "stop",
+        ast.Extent: "stop",
+        ast.Broadcast: "args",
+    },
 }
 #: what may stand there
-PARTS = (Call, Access, Literal, Variable, Subscript, KeywordCall, Group, Rows, Range, Text, Lambda)
-PARTS += (Broadcast, Comprehension)
+PARTS = (
+    ast.Call,
+    ast.Access,
+    ast.Literal,
+    ast.Variable,
+    ast.Subscript,
+    ast.KeywordCall,
+    ast.Group,
+    ast.Rows,
+    ast.Range,
+    ast.Text,
+    ast.Lambda,
+)
+PARTS += (ast.Broadcast, ast.Comprehension)
 PREFIX = "-!~"
 INFIX = (*"+-*/%&|^<>", "<<", ">>", "==", "!=", "<=", ">=", "&&", "||")
 
 
-def within(tree: Node, is_kernel: bool = False) -> Iterator[tuple[Node, bool]]:
+def within(tree: ast.Node, is_kernel: bool = False) -> Iterator[tuple[ast.Node, bool]]:
     """The nodes of a tree, each with whether it stands in a kernel."""
     yield tree, is_kernel
     for child in children(tree):
-        yield from within(child, is_kernel or isinstance(tree, KernelNode))
+        yield from within(child, is_kernel or isinstance(tree, ast.KernelNode))
 
 
 @cache
-def corpus() -> tuple[list[Node], dict[bool, list[Node]]]:
+def corpus() -> tuple[list[ast.Node], dict[bool, list[ast.Node]]]:
     """Scripts, and the expressions of their kernels (True) and of what is around these."""
     texts = [p.read_text("utf-8") for p in PROGRAMS[::8]]
     for path in TREES:
         texts += re.findall(r"(.*?)\n-----\n.*?\n(?:\n|\Z)", path.read_text("utf-8"), re.DOTALL)
-    scripts, parts = list[Node](), {True: list[Node](), False: list[Node]()}
+    scripts, parts = list[ast.Node](), {True: list[ast.Node](), False: list[ast.Node]()}
     for text in texts:
         with suppress(FinchError):
             scripts.append(parse_script(text))
@@ -91,33 +95,35 @@ def corpus() -> tuple[list[Node], dict[bool, list[Node]]]:
     return scripts, parts
 
 
-def is_whole(node: Node) -> bool:
+def is_whole(node: ast.Node) -> bool:
     """Whether an expression means the same elsewhere: it has no index, no kernel, and is no operator."""
-    is_operator = isinstance(node, Variable) and not re.match(r"\w", str(node.name))
-    has_name = isinstance(getattr(node, "op", Variable("f")), Variable)
+    is_operator = isinstance(node, ast.Variable) and not re.match(r"\w", str(node.name))
+    has_name = isinstance(getattr(node, "op", ast.Variable("f")), ast.Variable)
     return (
-        has_name and not is_operator and not any(type(n) in (Index, KernelNode) for n in walk(node))
+        has_name
+        and not is_operator
+        and not any(type(n) in (ast.Index, ast.KernelNode) for n in walk(node))
     )
 
 
 @st.composite
-def literals(draw: st.DrawFn) -> Node:
+def literals(draw: st.DrawFn) -> ast.Node:
     """Numbers, typed and not; truth values; `missing` and `nothing`."""
     kind, special = draw(st.sampled_from([None, *TYPES])), st.sampled_from([-inf, nan, -0.0, -2.0])
     if kind is None:
         whole = st.integers(-(2**63) + 1, 2**63 - 1)
-        some = st.sampled_from([MISSING, NOTHING, 0, 1])
-        return Literal(draw(st.one_of(whole, special, st.floats(), st.booleans(), some)))
+        some = st.sampled_from([ast.MISSING, ast.NOTHING, 0, 1])
+        return ast.Literal(draw(st.one_of(whole, special, st.floats(), st.booleans(), some)))
     type = TYPES[kind]
     if type.is_float:
         value = draw(st.one_of(special, st.floats(width=type.bits)))
-        return Literal(Float32.wrap(value) if kind == "Float32" else value, kind)
+        return ast.Literal(Float32.wrap(value) if kind == "Float32" else value, kind)
     whole = st.integers(max(type.lowest, -(2**63) + 1), type.highest)
-    return Literal(draw(st.booleans() if kind == "Bool" else whole), kind)
+    return ast.Literal(draw(st.booleans() if kind == "Bool" else whole), kind)
 
 
 @st.composite
-def expressions(draw: st.DrawFn, is_kernel: bool, depth: int = 2) -> Node:
+def expressions(draw: st.DrawFn, is_kernel: bool, depth: int = 2) -> ast.Node:
     """A part of some script, a literal, or an operator of such."""
     some = st.deferred(lambda: expressions(is_kernel, depth - 1))
     kind = draw(st.sampled_from(("part", "literal", "prefix", "infix") if depth else ("part",)))
@@ -126,11 +132,13 @@ def expressions(draw: st.DrawFn, is_kernel: bool, depth: int = 2) -> Node:
     if kind == "literal":
         return draw(literals())
     signs, count = (PREFIX, 1) if kind == "prefix" else (INFIX, 2)
-    return Call(Variable(draw(st.sampled_from(signs))), tuple(draw(some) for _ in range(count)))
+    return ast.Call(
+        ast.Variable(draw(st.sampled_from(signs))), tuple(draw(some) for _ in range(count))
+    )
 
 
 @st.composite
-def grown(draw: st.DrawFn) -> Node:
+def grown(draw: st.DrawFn) -> ast.Node:
     """A script in which some expressions are those of others."""
     scripts, _ = corpus()
     tree = draw(st.sampled_from(scripts))
@@ -147,26 +155,26 @@ def grown(draw: st.DrawFn) -> Node:
         elif isinstance(old, tuple):
             k = draw(st.integers(0, len(old) - 1))
             new = (*old[:k], part, *old[k + 1 :])
-        elif not isinstance(old, KernelNode):
+        elif not isinstance(old, ast.KernelNode):
             new = part
         tree = swapped(tree, host, replace(host, **{name: new}))
     return tree
 
 
-def has_place(node: Node) -> bool:
+def has_place(node: ast.Node) -> bool:
     """But what is made into a literal as it is parsed, a number of a type."""
     is_typed = str(getattr(getattr(node, "op", None), "name", "")) in TYPES
     return type(node) in PLACES and bool(getattr(node, PLACES[type(node)])) and not is_typed
 
 
-def swapped(tree: Node, old: Node, new: Node) -> Node:
+def swapped(tree: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
     return new if tree is old else map_children(lambda child: swapped(child, old, new), tree)
 
 
-def plain(tree: Node) -> Node:
+def plain(tree: ast.Node) -> ast.Node:
     """With each index as a name: in a loop over m the name m of another script is that."""
     tree = map_children(plain, tree)
-    return Variable(tree.name) if isinstance(tree, Index) else tree
+    return ast.Variable(tree.name) if isinstance(tree, ast.Index) else tree
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -177,7 +185,7 @@ def _corpus() -> None:
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(grown())
-def test_grown_programs_survive_printing(program: Node) -> None:
+def test_grown_programs_survive_printing(program: ast.Node) -> None:
     try:
         again = parse_script(pretty(program))
     except FinchError as error:  # of a constant that is none, as 2^-1, which was not read before
@@ -226,7 +234,7 @@ def checked_format(text: str) -> str:
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(grown())
-def test_grown_programs_survive_formatting(program: Node) -> None:
+def test_grown_programs_survive_formatting(program: ast.Node) -> None:
     text = pretty(program)
     done = checked_format(text)
     if "\n" not in "".join(re.findall(r'"[^"]*"', text)):
@@ -316,9 +324,9 @@ def test_scripts_in_this_form_print_as_they_are(text):
 
 
 def test_nested_blocks_print_so_that_they_parse():
-    statement = Assign(Access(Variable("s"), ()), Variable("+"), Literal(1))
-    program = Block((Block((statement, statement)), statement))
-    assert parse_kernel(pretty(program)) == Block((statement, statement, statement))
+    statement = ast.Assign(ast.Access(ast.Variable("s"), ()), ast.Variable("+"), ast.Literal(1))
+    program = ast.Block((ast.Block((statement, statement)), statement))
+    assert parse_kernel(pretty(program)) == ast.Block((statement, statement, statement))
 
 
 def test_what_no_source_can_say_prints_as_itself():
@@ -330,11 +338,14 @@ def test_what_no_source_can_say_prints_as_itself():
         def __repr__(self):
             return "n + 1"
 
-    access = Access(Fiber(), (Index("i"), Value(Expression())))
+    access = ast.Access(Fiber(), (ast.Index("i"), ast.Value(Expression())))
     assert pretty(access) == "fiber(A, 3)[i, n + 1]"
-    assert pretty(Loop(Index("i"), Value(Expression()), Block(()))) == "for i = n + 1\nend"
+    assert (
+        pretty(ast.Loop(ast.Index("i"), ast.Value(Expression()), ast.Block(())))
+        == "for i = n + 1\nend"
+    )
 
 
 def test_sums_and_products_of_many_operands():
-    many = Call(Variable("+"), (Variable("a"), Variable("b"), Variable("c")))
-    assert pretty(Call(Variable("*"), (many, Variable("d")))) == "(a + b + c) * d"
+    many = ast.Call(ast.Variable("+"), (ast.Variable("a"), ast.Variable("b"), ast.Variable("c")))
+    assert pretty(ast.Call(ast.Variable("*"), (many, ast.Variable("d")))) == "(a + b + c) * d"

@@ -16,14 +16,14 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pygments.token import Error, Keyword, Name
 
+from finchlang.base.errors import Bug
+from finchlang.python.session import Session
 from finchlang.repl import terminal
 from finchlang.repl.completion import Completions
-from finchlang.repl.conversation import Conversation
-from finchlang.repl.look import COLOURS, FinchLexer, depth
+from finchlang.repl.highlight import COLOURS, FinchLexer, depth
 from finchlang.repl.outline import Outline
 from finchlang.repl.prompt import answer, converse
-from finchlang.session import Session
-from finchlang.source import Bug
+from finchlang.repl.prompt_session import Conversation
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from finchlang.host.execute import ExecutingHost
-from finchlang.host.fold import add, const, maximum, minimum, op, sub
+from finchlang.algebra.bounds import at_most, greater, less_than, lesser
+from finchlang.host.construct import add, const, maximum, minimum, op, sub
+from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Expr, Var
-from finchlang.host.residual import ResidualHost
-from finchlang.rules.prove import at_most, greater, less_than, lesser
-from finchlang.types import Int64
+from finchlang.host.recording import ResidualHost
+from finchlang.syntax.types import Int64
 
 SMALL = st.integers(-4, 4)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import finchlang.grammar
-from finchlang.algebra import operator
-from finchlang.rules.simplify import LAWS, name_of, simplify
+from finchlang.algebra.simplify import LAWS, name_of, simplify
+from finchlang.operators.operator_table import operator
 from finchlang.rules.table import ALL
 from finchlang.script.builtins import BUILTINS
-from finchlang.syntax import Access, Call, Literal, Variable
-from finchlang.types import Bool, Float64, Int64, Type
+from finchlang.syntax.nodes import Access, Call, Literal, Variable
+from finchlang.syntax.types import Bool, Float64, Int64, Type
 
 REFERENCE = Path(finchlang.grammar.__path__[0]) / "REFERENCE.md"
 

@@ -12,22 +12,22 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from finchlang.algebra import OPERATORS, Operator, law
-from finchlang.host.execute import ExecutingHost
-from finchlang.host.fold import op
+from finchlang.algebra import simplify as module
+from finchlang.algebra.expression_types import annotate, type_of
+from finchlang.algebra.simplify import simplify
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import op
+from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Var
-from finchlang.normalize.types import annotate, type_of
-from finchlang.rules import simplify as module
-from finchlang.rules.engine import State
-from finchlang.rules.expressions import evaluate
-from finchlang.rules.simplify import simplify
-from finchlang.source import FinchError
-from finchlang.syntax import Assign, Call, Node, Value, Variable
+from finchlang.operators.operator_table import OPERATORS, Operator, law
+from finchlang.rules.base.engine import State
+from finchlang.rules.base.expressions import evaluate
+from finchlang.syntax.nodes import Assign, Call, Node, Value, Variable
+from finchlang.syntax.traversal import substitute
+from finchlang.syntax.types import Bool, Float32, Float64, Int8, Int64
 from finchlang.tensors.formats import parse_format
 from finchlang.text.parse import parse_kernel
 from finchlang.text.print import pretty
-from finchlang.types import Bool, Float32, Float64, Int8, Int64
-from finchlang.walk import substitute
 
 #: names that stand for data
 TYPES = {

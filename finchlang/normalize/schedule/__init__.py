@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from finchlang.normalize.context import Context, did_you_mean
-from finchlang.normalize.schedule.fuse import fuse
-from finchlang.normalize.schedule.policy import check_policy, note_policy
+from finchlang.algebra.program_context import ProgramContext, did_you_mean
+from finchlang.base.errors import FinchError
+from finchlang.normalize.schedule.fuse_split import fuse, split
 from finchlang.normalize.schedule.pos import pos
 from finchlang.normalize.schedule.precompute import precompute
 from finchlang.normalize.schedule.reorder import reorder
-from finchlang.normalize.schedule.split import split
-from finchlang.source import FinchError
-from finchlang.syntax import Node, Policy, Schedule
+from finchlang.normalize.schedule.workspace_policy import check_policy, note_policy
+from finchlang.syntax.nodes import Node, Policy, Schedule
 from finchlang.text.print import pretty
 
 #: the schedules by name, each with how it is written
-SCHEDULES: dict[str, tuple[Callable[[Node, Schedule, Context], Node], str]] = {
+SCHEDULES: dict[str, tuple[Callable[[Node, Schedule, ProgramContext], Node], str]] = {
     "reorder": (reorder, "reorder(k, i, j)"),
     "split": (split, "split(i, i0, i1, 4)"),
     "fuse": (fuse, "fuse(i, k, f)"),
@@ -29,7 +28,7 @@ SCHEDULES: dict[str, tuple[Callable[[Node, Schedule, Context], Node], str]] = {
 }
 
 
-def schedule(program: Node, context: Context) -> Node:
+def schedule(program: Node, context: ProgramContext) -> Node:
     """`program` with its schedules applied, in their order, and the policies noted.
 
     Raises FinchError, at the annotation, for one that is unknown or does not apply here.
@@ -46,7 +45,7 @@ def schedule(program: Node, context: Context) -> Node:
     return program
 
 
-def _applied(program: Node, command: Schedule, context: Context) -> Node:
+def _applied(program: Node, command: Schedule, context: ProgramContext) -> Node:
     if command.name not in SCHEDULES:
         forms = ", ".join(f"`{form}`" for _, form in SCHEDULES.values())
         hint = did_you_mean(command.name, SCHEDULES) or f"there are {forms}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from finchlang.algebra import literal_type, operator
-from finchlang.host.fold import const
+from finchlang.algebra.program_context import INIT, ONE, ProgramContext, call, root
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import const
 from finchlang.host.ir import Const
-from finchlang.normalize.context import INIT, ONE, Context, call, root
-from finchlang.normalize.schedule.nest import (
-    Nest,
+from finchlang.levels.positions import is_positioned
+from finchlang.normalize.schedule.nest_headers import (
+    NestHeaders,
     binds,
     bounds,
     check_count,
@@ -21,41 +22,23 @@ from finchlang.normalize.schedule.nest import (
     uses,
 )
 from finchlang.normalize.schedule.reorder import check_order_is_free
-from finchlang.source import FinchError
-from finchlang.syntax import (
-    EMPTY,
-    Access,
-    Assign,
-    Block,
-    Call,
-    Declare,
-    Define,
-    Extent,
-    Freeze,
-    Index,
-    Literal,
-    Loop,
-    Node,
-    Schedule,
-    Sieve,
-    Variable,
-)
-from finchlang.tensors.positioned import is_positioned
+from finchlang.operators.operator_table import literal_type, operator
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import replace, rewrite_bottom_up
+from finchlang.syntax.types import Int64
 from finchlang.text.print import pretty
-from finchlang.types import Int64
-from finchlang.walk import replace, rewrite_bottom_up
 
 FORM = "pos(f, p, B[i, k])"
 
 
-def pos(program: Node, command: Schedule, context: Context) -> Node:
+def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> ast.Node:
     """`program` with a loop over p, the positions of B, in place of that over f, which goes over the
     coordinates of B. Where B stores nothing, nothing may be done."""
     check_count(command.args, 3, FORM, command.span)
     old, new, shown = command.args
-    access = occurrences(shown, program, context)[0] if isinstance(shown, Access) else shown
-    name = access.tensor if isinstance(access, Access) else None
-    if not isinstance(access, Access) or not isinstance(name, Variable):
+    access = occurrences(shown, program, context)[0] if isinstance(shown, ast.Access) else shown
+    name = access.tensor if isinstance(access, ast.Access) else None
+    if not isinstance(access, ast.Access) or not isinstance(name, ast.Variable):
         raise FinchError("type", "an element like `B[i, k]` is expected here", shown.span)
     level = context.level(name.name)
     if not is_positioned(level):
@@ -66,10 +49,10 @@ def pos(program: Node, command: Schedule, context: Context) -> Node:
         hint = "those of Dense, SparseList and SparseCOO over a leaf have"
         raise FinchError("type", message, shown.span, hint)
 
-    def rewrite(nest: Nest, wanted: tuple[Loop, ...]) -> Node:
+    def rewrite(nest: NestHeaders, wanted: tuple[ast.Loop, ...]) -> ast.Node:
         (loop,) = wanted
         f = loop.index.name
-        modes = tuple(i.name for i in reversed(access.indices) if isinstance(i, Index))
+        modes = tuple(i.name for i in reversed(access.indices) if isinstance(i, ast.Index))
         given = context.original([f])
         if sorted(given) != sorted(modes) or len(modes) != level.order:
             listed = ", ".join(f"`{context.written(n)}`" for n in given)
@@ -88,91 +71,93 @@ def pos(program: Node, command: Schedule, context: Context) -> Node:
         )
         check_order_is_free(nest.body, before, after, command, context)
         p = new_index(new, program, context)
-        headers: list[Node] = []
+        headers: list[ast.Node] = []
         for mode, index in zip(range(level.order, 0, -1), modes, strict=True):
             extent = context.ranges.setdefault(index, bounds(loop.extent, program))
-            at = Variable(context.fresh(f"{index}_at"), type=Int64)
-            value = call("coordinate", name, Literal(mode), p)
-            headers += Define(at, value, EMPTY), *_within(extent, at, name, mode)
-            headers.append(single(Index(index, span=shown.span), at))
+            at = ast.Variable(context.fresh(f"{index}_at"), type=Int64)
+            value = call("coordinate", name, ast.Literal(mode), p)
+            headers += ast.Define(at, value, ast.EMPTY), *_within(extent, at, name, mode)
+            headers.append(single(ast.Index(index, span=shown.span), at))
         gone = {f}
         for made, names in reversed(context.derived):
             gone |= set(names) if gone.issuperset(made) else set()
         kept = [h for h in nest.headers if gone.isdisjoint(binds(h)) or h is loop]
         kept = [h for h in kept if (gone - set(modes)).isdisjoint(uses(h))]
         context.derived.append(((p.name,), modes))
-        over = Loop(p, Extent(ONE, call("positions", name)), EMPTY, span=loop.span)
+        over = ast.Loop(p, ast.Extent(ONE, call("positions", name)), ast.EMPTY, span=loop.span)
         loops = [over if at is loop else at for at in nest.loops]
         entry = call("entry", name, p)
 
-        def read(node: Node) -> Node:
+        def read(node: ast.Node) -> ast.Node:
             return replace(node, tensor=entry, indices=()) if node == access else node
 
-        return rewrite_bottom_up(read, Nest(tuple(kept), nest.body).built(loops, *headers))
+        return rewrite_bottom_up(read, NestHeaders(tuple(kept), nest.body).built(loops, *headers))
 
     return rewrite_nest(program, (old,), context, rewrite)
 
 
-def _within(extent: Extent, at: Node, name: Node, mode: int) -> Iterator[Sieve]:
+def _within(extent: ast.Extent, at: ast.Node, name: ast.Node, mode: int) -> Iterator[ast.Sieve]:
     """Conditions for a coordinate to be in an extent, where that may not be all of the mode."""
     if extent.start != ONE:
-        yield Sieve(call("<=", extent.start, at), EMPTY)
-    if extent.stop != call("size", name, Literal(mode)):
-        yield Sieve(call("<=", at, extent.stop), EMPTY)
+        yield ast.Sieve(call("<=", extent.start, at), ast.EMPTY)
+    if extent.stop != call("size", name, ast.Literal(mode)):
+        yield ast.Sieve(call("<=", at, extent.stop), ast.EMPTY)
 
 
 class _Idle:
     """What is done where `access` reads the fill."""
 
-    def __init__(self, access: Access, fill: Literal, context: Context):
+    def __init__(self, access: ast.Access, fill: ast.Literal, context: ProgramContext):
         self.access, self.fill, self.context = access, fill, context
 
-    def statement(self, node: Node) -> bool:
+    def statement(self, node: ast.Node) -> bool:
         """Whether a statement surely does nothing."""
         match node:
-            case Block(statements):
+            case ast.Block(statements):
                 return all(map(self.statement, statements))
-            case Loop(_, _, body) | Define(_, _, body):
+            case ast.Loop(_, _, body) | ast.Define(_, _, body):
                 return self.statement(body)
-            case Sieve(_, body):
+            case ast.Sieve(_, body):
                 return self.is_never(node) or self.statement(body)
-            case Assign(target, op, value):
+            case ast.Assign(target, op, value):
                 name, row, found = root(target.tensor), operator(op), self.value(value)
                 if found is None or row is None or name is None:
                     return False
-                if op == Variable(INIT):
+                if op == ast.Variable(INIT):
                     return found.value == self.context.level(name).fill.value
                 unit = row.identity
                 type = literal_type(found)
                 if unit is None or type is None:
                     return False
                 return unit.is_about(2) and unit.value(type) == found.value
-        return isinstance(node, (Declare, Freeze))
+        return isinstance(node, (ast.Declare, ast.Freeze))
 
-    def is_never(self, header: Node) -> bool:
+    def is_never(self, header: ast.Node) -> bool:
         """Whether a header is a condition that does not hold."""
-        return isinstance(header, Sieve) and self.value(header.condition) == Literal(False, "Bool")
+        return isinstance(header, ast.Sieve) and self.value(header.condition) == ast.Literal(
+            False, "Bool"
+        )
 
-    def value(self, node: Node) -> Literal | None:
+    def value(self, node: ast.Node) -> ast.Literal | None:
         """The value of an expression, if that is decided."""
         if node == self.access:
             return self.fill
-        if not isinstance(node, Call):
-            return node if isinstance(node, Literal) else None
+        if not isinstance(node, ast.Call):
+            return node if isinstance(node, ast.Literal) else None
         row, exprs = operator(node.op), [self.expr(arg) for arg in node.args]
         for at, expr in enumerate(exprs, 1):
             if row is None or expr is None:
                 continue
             for law in row.annihilators:
                 if law.is_about(at) and law.value(expr.type) == expr.value:
-                    return Literal((law.result or law.value)(expr.type), expr.type.name)
+                    return ast.Literal((law.result or law.value)(expr.type), expr.type.name)
         known = [expr for expr in exprs if expr is not None]
         if row is None or row.undefined is not None or len(known) < len(exprs):
             return None
         result = row.folded(known)
-        return None if result is None else Literal(result.value, result.type.name)
+        return None if result is None else ast.Literal(result.value, result.type.name)
 
-    def expr(self, node: Node) -> Const | None:
+    def expr(self, node: ast.Node) -> Const | None:
         literal = self.value(node)
         type = literal_type(literal) if literal is not None else None
         return const(literal.value, type) if literal is not None and type is not None else None

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.algebra import Operator, literal_type, named, operator, referred
-from finchlang.normalize.context import INIT, ONE, Context, root
-from finchlang.normalize.schedule.nest import (
-    Nest,
+from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.program_context import INIT, ONE, ProgramContext, root
+from finchlang.base.errors import FinchError
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.sparse_bytemap import SparseByteMap
+from finchlang.levels.workspace.workspace import Workspace
+from finchlang.normalize.schedule.nest_headers import (
+    NestHeaders,
     binds,
     bounds,
     check_count,
@@ -16,57 +21,37 @@ from finchlang.normalize.schedule.nest import (
     nest_of,
     occurrences,
 )
-from finchlang.normalize.types import type_of
-from finchlang.source import FinchError
-from finchlang.syntax import (
-    Access,
-    Assign,
-    Block,
-    Call,
-    Declare,
-    Extent,
-    Freeze,
-    Group,
-    Index,
-    Literal,
-    Loop,
-    Node,
-    Schedule,
-    Variable,
-)
-from finchlang.tensors.element import Element, typed_literal
-from finchlang.tensors.level import Level, Swizzled
-from finchlang.tensors.sparse_bytemap import SparseByteMap
-from finchlang.tensors.workspace import Workspace
+from finchlang.operators.operator_table import Operator, literal_type, named, operator, referred
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import block, map_children, replace, substitute, walk
+from finchlang.syntax.types import Int64, can_store
 from finchlang.text.print import pretty
-from finchlang.types import Int64, can_store
-from finchlang.walk import block, map_children, replace, substitute, walk
 
 FORM = "precompute(B[i, k] * C[k, j], (i, j), W)"
 
 
-def precompute(program: Node, command: Schedule, context: Context) -> Node:
+def precompute(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> ast.Node:
     """`program` with a statement `C op= f(expression)` divided in two: `W[i, j] op= expression`, and then
     `C op= f(W[i, j])`. Both stand within the loops over what else C and f use.
 
     Raises FinchError where that would change the meaning."""
     check_count(command.args, 3, FORM, command.span)
     expression, listed, name = command.args
-    if not isinstance(listed, (Group, Index)) or not isinstance(name, Variable):
+    if not isinstance(listed, (ast.Group, ast.Index)) or not isinstance(name, ast.Variable):
         message = "an expression, its indices in parentheses and a name are expected"
         raise FinchError("type", message, command.span, f"write `{FORM}`")
     found = occurrences(expression, program, context)
 
-    def visit(node: Node) -> Any:
-        if isinstance(node, Loop):
+    def visit(node: ast.Node) -> Any:
+        if isinstance(node, ast.Loop):
             nest = nest_of(node)
-            read = list(walk(nest.body.value)) if isinstance(nest.body, Assign) else []
+            read = list(walk(nest.body.value)) if isinstance(nest.body, ast.Assign) else []
             for part in found:
                 if any(node is part for node in read):
                     return _Division(nest, part, command, context).divided(program)
-        if isinstance(node, Block):
+        if isinstance(node, ast.Block):
             whole = block(*map(visit, node.statements))
-            return whole if isinstance(whole, Block) else Block((whole,), span=node.span)
+            return whole if isinstance(whole, ast.Block) else ast.Block((whole,), span=node.span)
         return map_children(visit, node)
 
     done = visit(program)
@@ -79,13 +64,15 @@ def precompute(program: Node, command: Schedule, context: Context) -> Node:
 class _Division:
     """The statement that is divided; `listed` are the indices that the command lists."""
 
-    def __init__(self, nest: Nest, found: Node, command: Schedule, context: Context):
-        assert isinstance(nest.body, Assign)
+    def __init__(
+        self, nest: NestHeaders, found: ast.Node, command: ast.Schedule, context: ProgramContext
+    ):
+        assert isinstance(nest.body, ast.Assign)
         self.nest, self.update, self.found = nest, nest.body, found
         self.command, self.context = command, context
         _, listed, name = command.args
         self.base = name.name  # type: ignore[attr-defined]
-        items = listed.items if isinstance(listed, Group) else (listed,)
+        items = listed.items if isinstance(listed, ast.Group) else (listed,)
         self.listed = tuple(map(self.index, items))
         if not items:
             raise self.error(f"`{self.base}` has one index at least", f"write `{FORM}`")
@@ -94,39 +81,39 @@ class _Division:
     def error(self, message: str, hint: str | None = None) -> FinchError:
         return FinchError("type", message, self.command.span, hint)
 
-    def index(self, node: Node) -> Index:
+    def index(self, node: ast.Node) -> ast.Index:
         name = index_name(node)
-        bound = [n for h in self.nest.headers if isinstance(h, Loop) for n in binds(h)]
+        bound = [n for h in self.nest.headers if isinstance(h, ast.Loop) for n in binds(h)]
         names = {n: self.context.renewed.get(n, self.context.written(n)) for n in bound}
         found = [n for n in bound if names[n] == name]
         if len(found) != 1:
             hint = f"there are {', '.join(f'`{n}`' for n in names.values())}"
             raise FinchError("unknown name", f"there is no index `{name}` here", node.span, hint)
-        return Index(found[0], span=node.span)
+        return ast.Index(found[0], span=node.span)
 
-    def reduction(self) -> tuple[Node, Literal]:
+    def reduction(self) -> tuple[ast.Node, ast.Literal]:
         """The operator that W is updated by, and the fill of W, which makes no difference to it."""
         op, row = self.update.op, operator(self.update.op)
         assert row is not None
-        if op == Variable(INIT) and self.found is self.update.value:
+        if op == ast.Variable(INIT) and self.found is self.update.value:
             target: Any = self.update.target
             return op, self.context.level(_name(target.tensor)).fill
         group: Operator | None = referred(row.group) or row
         assert group is not None
         # as wide as what the result would be reduced in
-        type = type_of(Call(named(group.reference), (self.update.target, self.found)))
+        type = type_of(ast.Call(named(group.reference), (self.update.target, self.found)))
         unit = group.identity.value(type) if group.identity and type is not None else None
         if not (group.associative and group.commutative) or unit is None:
             raise self.error(f"`{pretty(self.update)}` does not take its operands in any order")
         self.check_distributes(self.update.value, group)
         return named(group.reference), typed_literal(unit, type)
 
-    def check_distributes(self, value: Node, group: Operator) -> None:
+    def check_distributes(self, value: ast.Node, group: Operator) -> None:
         """Check that f(a op b) = f(a) op f(b), where f is what stands around the expression."""
         while value is not self.found:
-            assert isinstance(value, (Call, Access))
-            row = operator(value.op) if isinstance(value, Call) else None
-            operands = value.args if isinstance(value, Call) else value.indices
+            assert isinstance(value, (ast.Call, ast.Access))
+            row = operator(value.op) if isinstance(value, ast.Call) else None
+            operands = value.args if isinstance(value, ast.Call) else value.indices
             holds = [any(n is self.found for n in walk(operand)) for operand in operands]
             at = holds.index(True)
             laws = row.distributes_over if row is not None else {}
@@ -137,40 +124,41 @@ class _Division:
 
     # ------------------------------------------------------------------ the two statements
 
-    def divided(self, program: Node) -> Node:
+    def divided(self, program: ast.Node) -> ast.Node:
         name, span = self.context.fresh(self.base), self.command.span
         order, level = self.modes()
         self.context.formats[name] = self.context.workspaces[name] = level
-        tensor, extents = Variable(name, span=span), [self.extent(i, program) for i in order]
-        entry = Access(tensor, order, type=level.element_type, span=self.found.span)
+        tensor, extents = ast.Variable(name, span=span), [self.extent(i, program) for i in order]
+        entry = ast.Access(tensor, order, type=level.element_type, span=self.found.span)
         consumer = map_children(
             lambda n: self.replaced(n, entry) if n is self.update.value else n, self.update
         )
         cut = self.cut(consumer)
-        fresh = [Index(self.context.fresh(i.name), span=i.span) for i in order]
+        fresh = [ast.Index(self.context.fresh(i.name), span=i.span) for i in order]
         consumer = substitute(consumer, dict(zip(order, fresh, strict=True)))
         for index, old in zip(fresh, order, strict=True):
             self.context.renewed[index.name] = self.context.written(old.name)
         for index, extent in zip(fresh, extents, strict=True):
-            consumer = Loop(index, extent, consumer, span=span)
-        producer: Node = Assign(entry, self.op, self.found, span=self.update.span)
+            consumer = ast.Loop(index, extent, consumer, span=span)
+        producer: ast.Node = ast.Assign(entry, self.op, self.found, span=self.update.span)
         for header in reversed(self.nest.headers[cut:]):
             producer = replace(header, body=producer)
         dims = tuple(
-            Extent(ONE, e.stop, span=e.span) if isinstance(e, Extent) else e for e in extents
+            ast.Extent(ONE, e.stop, span=e.span) if isinstance(e, ast.Extent) else e
+            for e in extents
         )
-        declared = Declare(tensor, self.fill, dims, span=span)
-        whole: Node = Block((declared, producer, Freeze(tensor, span=span), consumer))
+        declared = ast.Declare(tensor, self.fill, dims, span=span)
+        whole: ast.Node = ast.Block((declared, producer, ast.Freeze(tensor, span=span), consumer))
         for header in reversed(self.nest.headers[:cut]):
             whole = replace(header, body=whole)
         return whole
 
-    def replaced(self, value: Node, entry: Access) -> Any:
+    def replaced(self, value: ast.Node, entry: ast.Access) -> Any:
         return (
             entry if value is self.found else map_children(lambda n: self.replaced(n, entry), value)
         )
 
-    def modes(self) -> tuple[tuple[Index, ...], Level]:
+    def modes(self) -> tuple[tuple[ast.Index, ...], Level]:
         """The indices of W, and its format: that of the tensor which the script has by this name, or
         one with the modes in the order of the result's, so that this is written in order."""
         given = self.context.formats.get(self.base)
@@ -192,10 +180,10 @@ class _Division:
         policy, capacity = policies.pop(self.base, ("", 0))
         return tuple(order), Workspace(leaf, Int64, count, policy, capacity)
 
-    def cut(self, consumer: Node) -> int:
+    def cut(self, consumer: ast.Node) -> int:
         """How many of the headers stand around both statements: up to the last that binds a name which
         the second uses and which is not listed."""
-        used = {n.name for n in walk(consumer) if isinstance(n, (Index, Variable))}
+        used = {n.name for n in walk(consumer) if isinstance(n, (ast.Index, ast.Variable))}
         names = [set(binds(h)) & used - {i.name for i in self.listed} for h in self.nest.headers]
         cut = max((at + 1 for at, found in enumerate(names) if found), default=0)
         for header in self.nest.headers[:cut]:
@@ -209,14 +197,14 @@ class _Division:
                     raise self.error(message, f"list `{inner}`, or reorder the loops before")
         return cut
 
-    def extent(self, index: Index, program: Node) -> Node:
+    def extent(self, index: ast.Index, program: ast.Node) -> ast.Node:
         extent = self.context.ranges.get(index.name) or next(
-            h.extent for h in self.nest.headers if isinstance(h, Loop) and h.index == index
+            h.extent for h in self.nest.headers if isinstance(h, ast.Loop) and h.index == index
         )
         found = bounds(extent, program)
         own = {n for h in self.nest.headers for n in binds(h)}
-        is_number = isinstance(found.start, Literal) and found.start.value >= 1
-        if not is_number or any(isinstance(n, Index) and n.name in own for n in walk(found)):
+        is_number = isinstance(found.start, ast.Literal) and found.start.value >= 1
+        if not is_number or any(isinstance(n, ast.Index) and n.name in own for n in walk(found)):
             shown = self.context.written(index.name)
             raise self.error(
                 f"the extent of `{shown}`, {pretty(found)}, is no dimension of a tensor"
@@ -224,7 +212,7 @@ class _Division:
         return extent if found.start == ONE else found
 
 
-def _name(tensor: Node) -> str:
+def _name(tensor: ast.Node) -> str:
     name = root(tensor)
     assert name is not None
     return name

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from finchlang.algebra import operator
-from finchlang.normalize.context import INIT, PLAIN, Context, is_call, place, root
-from finchlang.normalize.schedule.nest import Nest, rewrite_nest
-from finchlang.source import FinchError
-from finchlang.syntax import Assign, Call, Declare, Index, Loop, Node, Schedule, Variable
+from finchlang.algebra.program_context import INIT, PLAIN, ProgramContext, is_call, place, root
+from finchlang.base.errors import FinchError
+from finchlang.normalize.schedule.nest_headers import NestHeaders, rewrite_nest
+from finchlang.operators.operator_table import operator
+from finchlang.syntax.nodes import Assign, Call, Declare, Index, Loop, Node, Schedule, Variable
+from finchlang.syntax.traversal import walk
 from finchlang.text.print import pretty
-from finchlang.walk import walk
 
 
-def reorder(program: Node, command: Schedule, context: Context) -> Node:
+def reorder(program: Node, command: Schedule, context: ProgramContext) -> Node:
     """`program` with the loops over the indices of `command` in the order these are given in, each in
     the place of one of them. Raises FinchError where that would change the meaning."""
 
-    def rewrite(nest: Nest, wanted: tuple[Loop, ...]) -> Node:
+    def rewrite(nest: NestHeaders, wanted: tuple[Loop, ...]) -> Node:
         left = iter(wanted)
         loops = [next(left) if loop in wanted else loop for loop in nest.loops]
         before, after = ([loop.index.name for loop in order] for order in (nest.loops, loops))
@@ -28,7 +28,11 @@ def reorder(program: Node, command: Schedule, context: Context) -> Node:
 
 
 def check_order_is_free(
-    body: Node, before: Sequence[str], after: Sequence[str], command: Schedule, context: Context
+    body: Node,
+    before: Sequence[str],
+    after: Sequence[str],
+    command: Schedule,
+    context: ProgramContext,
 ) -> None:
     """Check that with the loops around it in another order `body` stores the same: each tensor is updated
     by an operator that takes its operands in any order, or for each of its places the updates come in
@@ -72,7 +76,7 @@ def _takes_any_order(op: Node) -> bool:
     return row.associative and row.commutative or row.group is not None
 
 
-def determined(assign: Assign, context: Context) -> set[str]:
+def determined(assign: Assign, context: ProgramContext) -> set[str]:
     """The indices of which there is one value for each place that is written."""
     tensor = assign.target.tensor
     while isinstance(tensor, Call):  # `A[i + j]` is shifted by an index, `A[i + n]` by a number

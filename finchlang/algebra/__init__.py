@@ -1,0 +1,1 @@
+"""What is true of an expression: types, laws, simplification, bounds, known values, sparsity."""

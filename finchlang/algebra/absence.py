@@ -1,0 +1,305 @@
+"""Where a statement does nothing: a formula over which of its operands are at their fill, found in one
+walk. Rules read from it where a loop has something to do, and which operand has a say in that.
+
+What a call makes of literals is asked of Simplify, for its own arguments alone: so the cost is linear in
+the expression, as is the formula, which is never multiplied out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
+from typing import Any, TypeVar
+
+from finchlang.algebra.expression_types import is_there
+from finchlang.algebra.simplify import if_there, simplify
+from finchlang.operators.operator_table import literal_type, operator
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import memo, walk
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AbsenceFormula:
+    """The conjunction (`is_and`) or disjunction of formulas and of numbers, which stand for operands
+    that are at their fill. Without parts it is true, or false. Formulas share their parts, and may be
+    exponentially long as texts: equal ones are the same (`_made`), and know their `operands`."""
+
+    is_and: bool
+    parts: tuple[AbsenceFormula | int, ...] = ()
+    operands: tuple[int, ...] = ()
+    number: int = 0
+
+    def __str__(self) -> str:
+        if not self.parts:
+            return str(self.is_and)
+        return "(" + (" & " if self.is_and else " | ").join(map(str, self.parts)) + ")"
+
+
+Where = AbsenceFormula | int
+ALWAYS, NEVER = AbsenceFormula(True), AbsenceFormula(False)
+_formulas: dict[tuple[bool, tuple[Where, ...]], AbsenceFormula] = memo()
+
+
+def _made(is_and: bool, parts: tuple[Where, ...]) -> AbsenceFormula:
+    """The formula of these parts."""
+    if not parts:
+        return ALWAYS if is_and else NEVER
+    if (is_and, parts) not in _formulas:
+        operands = tuple(sorted({x for part in parts for x in variables(part)}))
+        made = AbsenceFormula(is_and, parts, operands, len(_formulas) + 1)
+        _formulas[is_and, parts] = made
+    return _formulas[is_and, parts]
+
+
+def both(*parts: Where) -> Where:
+    return _joined(True, parts)
+
+
+def either(*parts: Where) -> Where:
+    return _joined(False, parts)
+
+
+def _joined(is_and: bool, parts: Iterable[Where]) -> Where:
+    """A formula of parts, without those that another one makes superfluous."""
+    flat: dict[Where, None] = {}
+    for part in parts:
+        if isinstance(part, AbsenceFormula) and part.is_and == is_and:
+            flat.update(dict.fromkeys(part.parts))
+        else:
+            flat[part] = None
+    kept = sorted(_needed(flat), key=_place)
+    return kept[0] if len(kept) == 1 else _made(is_and, tuple(kept))
+
+
+def _needed(flat: dict[Where, None]) -> list[Where]:
+    """The parts of a formula that none of the others, which has some of their parts, makes superfluous."""
+    formulas = [p for p in flat if isinstance(p, AbsenceFormula)]
+    if not formulas:
+        return list(flat)
+    by_first: dict[Where | None, list[AbsenceFormula]] = {}
+    for q in formulas:
+        by_first.setdefault(q.parts[0] if q.parts else None, []).append(q)
+    if None in by_first:
+        return [*by_first[None]]
+
+    def is_needed(p: AbsenceFormula) -> bool:
+        parts = set(p.parts)
+        others = (q for part in by_first.keys() & parts for q in by_first[part] if q is not p)
+        return flat.keys().isdisjoint(parts) and not any(parts.issuperset(q.parts) for q in others)
+
+    return [p for p in flat if isinstance(p, int) or is_needed(p)]
+
+
+def _place(part: Where) -> tuple[int, int]:
+    """Parts are in order of their first operands."""
+    return (part, 0) if isinstance(part, int) else (min(part.operands, default=-1), part.number)
+
+
+def variables(where: Where) -> list[int]:
+    """The operands in a formula, each once."""
+    return [where] if isinstance(where, int) else list(where.operands)
+
+
+def fold(
+    where: Where, leaf: Callable[[int], _T], both: Callable[..., _T], either: Callable[..., _T]
+) -> _T:
+    """What a formula makes of values for its operands."""
+    known: dict[Where, _T] = {}
+
+    def made(where: Where) -> _T:
+        if isinstance(where, int):
+            return leaf(where)
+        if where not in known:
+            known[where] = reduce(both if where.is_and else either, map(made, where.parts))
+        return known[where]
+
+    return made(where)
+
+
+def given(where: Where, known: Iterable[int], value: Where = ALWAYS) -> Where:
+    """What is left of a formula where some operands are at their fill, or (`NEVER`) never are."""
+    left, known = dict[Where, Where](), set(known)
+
+    def rest(where: Where) -> Where:
+        if isinstance(where, int):
+            return value if where in known else where
+        if where not in left:
+            left[where] = _joined(where.is_and, map(rest, where.parts))
+        return left[where]
+
+    return rest(where)
+
+
+def implies(where: Where, other: Where) -> bool:
+    """Whether a formula holds where another one does, as far as can be told part by part."""
+    if isinstance(where, int):
+        return given(other, [where]) == ALWAYS
+    if not where.is_and:
+        return all(implies(part, other) for part in where.parts)
+    numbers = [part for part in where.parts if isinstance(part, int)]
+    rest = given(other, numbers)
+    formulas = [part for part in where.parts if isinstance(part, AbsenceFormula)]
+    return rest == ALWAYS or any(implies(part, rest) for part in formulas)
+
+
+def alternatives(where: Where) -> list[int]:
+    """The operands that alone make a formula true."""
+    parts = where.parts if isinstance(where, AbsenceFormula) and not where.is_and else (where,)
+    return [part for part in parts if isinstance(part, int)]
+
+
+def is_product(where: Where) -> bool:
+    """Whether each operand of a formula alone makes it true."""
+    return len(alternatives(where)) == len(variables(where)) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """An expression is a literal for certain, or else missing if it `may_miss`."""
+
+    literal: ast.Literal
+    may_miss: bool = False
+
+
+def key_of(literal: ast.Literal | None) -> Any:
+    """What literals of the same value and type have in common."""
+    return literal and (literal_type(literal), repr(literal.value))
+
+
+#: what an expression is, and where
+_Found = tuple[_Case, Where]
+_Known = dict[Any, _Found]
+
+
+class Absence:
+    """Where statements do nothing. `fills(access)` gives what an operand is somewhere, each with the
+    number that stands for it there; nothing of what is no operand."""
+
+    def __init__(self, fills: Callable[[ast.Access], Iterable[tuple[int, ast.Node]]]):
+        self._fills = fills
+        self._defined: dict[ast.Node, _Known] = {}
+        self._seen: dict[int, tuple[ast.Node, _Known]] = {}
+
+    def statement(self, node: ast.Node) -> Where:
+        """Where a statement does nothing."""
+        match node:
+            case ast.Block(statements):
+                return both(*map(self.statement, statements))
+            case ast.Loop(index, extent, body):
+                if (
+                    isinstance(extent, ast.Extent) and extent.start == extent.stop
+                ):  # that binds an index
+                    found = self.value(extent.start).items()
+                    self._defined[index] = {k: c for k, c in found if ast.is_missing(c[0].literal)}
+                return self.statement(body)
+            case ast.Define(variable, value, body):
+                self._defined[variable] = self.value(value)
+                return self.statement(body)
+            case ast.Sieve(condition, body):
+                known = self.value(condition).values()
+                not_true = (where for case, where in known if case.literal.value is not True)
+                return either(self.statement(body), *not_true)
+            case ast.Assign(target, op, value):
+                parts = [
+                    where
+                    for case, where in self.value(value).values()
+                    if ast.is_empty(simplify(ast.Assign(target, op, case.literal)))
+                ]
+                return either(*parts, *self._missing(target))
+        return NEVER
+
+    def _missing(self, access: ast.Access) -> Iterator[Where]:
+        """Where an index of an access is missing."""
+        for index in access.indices:
+            for case, where in self.value(index).values():
+                if ast.is_missing(case.literal):
+                    yield where
+
+    def value(self, node: ast.Node) -> _Known:
+        """The literals that an expression is somewhere."""
+        if id(node) not in self._seen:
+            known: _Known = {}
+            for case, where in self._cases(node):
+                key = key_of(case.literal)
+                before, there = known.get(key, (case, NEVER))
+                may_miss = before.may_miss or case.may_miss
+                known[key] = replace(case, may_miss=may_miss), either(there, where)
+            self._seen[id(node)] = node, known
+        return self._seen[id(node)][1]
+
+    def _cases(self, node: ast.Node) -> Iterator[_Found]:
+        match node:
+            case ast.Access():
+                for number, fill in self._fills(node):
+                    if isinstance(literal := simplify(fill), ast.Literal):
+                        yield _Case(literal), number
+            case ast.Call(op, args):
+                row = operator(op)
+                if row is not None and row.associative and len(args) > 2:
+                    yield from self._cases(reduce(lambda a, b: ast.Call(op, (a, b)), args))
+                else:
+                    yield from self._of_call(node)
+            case _ if node in self._defined:
+                yield from self._defined[node].values()
+
+    def _of_call(self, node: ast.Call) -> Iterator[_Found]:
+        """What a call is where each argument alone is a literal, all are, or as few as are needed. Where
+        all make it another one than one alone does, as in Inf - Inf, that one decides nothing."""
+        every = {k: self.value(arg).values() for k, arg in enumerate(node.args)}
+        known = {k: found for k, found in every.items() if found}
+        alone = [
+            (k, one, case)
+            for k, found in known.items()
+            for one in found
+            for case in self._asked(node, known, {k: one})
+        ]
+        for together in product(*known.values()) if len(known) > 1 else ():
+            whole = dict(zip(known, together, strict=True))
+            for case in self._asked(node, known, whole):
+                yield case
+                key = key_of(case[0].literal)
+                alone = [
+                    x for x in alone if whole[x[0]] is not x[1] or key_of(x[2][0].literal) == key
+                ]
+            for k in known if len(known) > 2 else ():  # as few as are needed, without the k-th
+                few = whole
+                for dropped in [*range(k, len(node.args)), *range(k)]:
+                    fewer = {n: few[n] for n in few if n != dropped}
+                    if fewer and any(self._asked(node, known, fewer)):
+                        few = fewer
+                yield from self._asked(node, known, few)
+        yield from (case for _, _, case in alone)
+
+    def _asked(
+        self, node: ast.Call, known: Mapping[int, Iterable[_Found]], chosen: Mapping[int, _Found]
+    ) -> Iterator[_Found]:
+        """What a call is where some arguments are literals, and those that then are, too; if it is one."""
+        where = both(*(where for _, where in chosen.values()))
+        also = {
+            k: (case, there)
+            for k, found in known.items()
+            if k not in chosen
+            for case, there in found
+            if implies(where, there)
+        }
+        chosen = {**also, **chosen}
+        args = tuple(chosen[k][0].literal if k in chosen else a for k, a in enumerate(node.args))
+        call = ast.Call(node.op, args, span=node.span)
+        found, may_miss = simplify(call), any(case.may_miss for case, _ in chosen.values())
+        if may_miss and not _passes_missing(node):
+            return
+        if not (isinstance(found, ast.Literal) or is_there(call)):
+            is_strict = all(_passes_missing(n) for n in walk(call) if isinstance(n, ast.Call))
+            found, may_miss = if_there(call) if is_strict else call, True
+        if isinstance(found, ast.Literal):
+            yield _Case(found, may_miss), where
+
+
+def _passes_missing(call: ast.Call) -> bool:
+    """Whether a call is missing if an argument is."""
+    row = operator(call.op)
+    return row is not None and not (row.lazy_missing or row.selects)

@@ -1,0 +1,198 @@
+"""What is known of Int64 expressions without running anything: bounds for the rules to go by."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from finchlang.host.construct import maximum, minimum, split_sum
+from finchlang.host.ir import Const, Expr, Op, Var
+from finchlang.syntax.traversal import FORGETTING, memo
+
+_DEPTH = 8
+#: Int64 expressions as (base, constant): their sum; the base of a constant is None
+Sums = tuple[tuple[Expr | None, int], ...]
+#: what was asked before: facts about expressions never change
+_known: dict[tuple[Expr, Expr, int], bool] = memo()
+_REMEMBERED = 20_000
+
+
+def at_most(a: Expr, b: Expr, slack: int = 0) -> bool:
+    """Whether a <= b + slack is certain, from constants, min and max, and the bounds of variables.
+
+    Index arithmetic is taken not to overflow: coordinates and positions stay far below 2^63.
+    """
+    if a is b:
+        return slack >= 0
+    question = (a, b, slack)
+    answer = _known.get(question)
+    if answer is None:
+        (one, more), (other, less) = split_sum(a), split_sum(b)
+        answer = _at_most(one, other, less - more + slack, _DEPTH, {})
+        if len(_known) > _REMEMBERED:
+            _known.clear()
+        _known[question] = answer
+    return answer
+
+
+def _at_most(
+    a: Expr | None, b: Expr | None, slack: int, depth: int, failed: dict[tuple, int]
+) -> bool:
+    """Whether a <= b + slack, for the bases of sums; `failed` says to which depth that was looked at
+    in vain. (Written with plain loops: nothing in staging runs as often.)"""
+    if a is b:
+        return slack >= 0
+    question = (a, b, slack)
+    if depth <= failed.get(question, 0):
+        return False
+    failed[question] = depth
+    depth -= 1
+    # a maximum is at most b if all its operands are, and b at most a minimum likewise
+    largest, above = _facts(a, "max", "min")
+    smallest, below = _facts(b, "min", "max")
+    for other, more in above:
+        if other is b and slack >= more:
+            return True
+    for other, more in below:
+        if other is a and slack + more >= 0:
+            return True
+    if largest:
+        for other, more in largest:
+            if not _at_most(other, b, slack - more, depth, failed):
+                break
+        else:
+            return True
+    if smallest:
+        for other, more in smallest:
+            if not _at_most(a, other, slack + more, depth, failed):
+                break
+        else:
+            return True
+    for other, more in above:
+        if _at_most(other, b, slack - more, depth, failed):
+            return True
+    for (one, more), (other, less), factor in _beside_the_same(a, b):
+        if factor is None:
+            if _at_most(one, other, slack + less - more, depth, failed):
+                return True
+        else:
+            is_positive = slack >= 0 and _at_most(None, *split_sum(factor), depth, failed)
+            if is_positive and _at_most(one, other, less - more, depth, failed):
+                return True
+    for (one, more), (other, less) in _parts(
+        b
+    ):  # b is at least a part of it beside one of 0 or more
+        rest = (a, one, slack + more)
+        is_more = _at_most(None, other, less, depth, failed)
+        if is_more and (rest == (None, other, less) or _at_most(*rest, depth, failed)):
+            return True
+    return any(_at_most(a, other, slack + more, depth, failed) for other, more in below)
+
+
+def _parts(expr: Expr | None) -> list[Any]:
+    """The terms of a sum of two, each with the other."""
+    if not (isinstance(expr, Op) and expr.name == "add"):
+        return []
+    one, other = _sums(expr.args)
+    return [(one, other), (other, one)]
+
+
+def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Any]:
+    """What is added to the same terms in sums a and b, or multiplied or divided by the same number, and
+    that."""
+    if _is_sum(a) or _is_sum(b):
+        (own, more), (others, less) = _terms(a), _terms(b)
+        if not own.keys().isdisjoint(others):
+            rest = [(t, own.get(t, 0) - others.get(t, 0)) for t in {**own, **others}]
+            left, right = ([t for t, n in rest if sign * n > 0] for sign in (1, -1))
+            if len(left) < 2 and len(right) < 2 and all(-2 < n < 2 for _, n in rest):
+                return [(_sum(left, more), _sum(right, less), None)]
+    if not (isinstance(a, Op) and isinstance(b, Op) and a.name == b.name):
+        return []
+    if a.name == "idiv" and a.args[1] is b.args[1]:
+        return [(*_sums((a.args[0], b.args[0])), a.args[1])]
+    if a.name not in ("add", "mul"):
+        return []
+    return [
+        (*_sums((a.args[1 - k], b.args[1 - n])), None if a.name == "add" else a.args[k])
+        for k in (0, 1)
+        for n in (0, 1)
+        if a.args[k] is b.args[n]
+    ]
+
+
+def _is_sum(expr: Expr | None) -> bool:
+    """Whether something is a sum or a difference, or the name of one."""
+    whole = expr.definition if isinstance(expr, Var) else expr
+    return isinstance(whole, Op) and whole.name in ("add", "sub")
+
+
+def _sum(terms: list[Expr], constant: int) -> tuple[Expr | None, int]:
+    """A sum of one term at most."""
+    return (terms[0] if terms else None), constant
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _terms(expr: Expr | None) -> tuple[dict[Expr, int], int]:
+    """How often each term is in a sum, less than never if it is taken away, and the constant in it."""
+    if expr is None or isinstance(expr, Const):
+        return {}, 0 if expr is None else expr.value
+    if not _is_sum(expr):
+        return {expr: 1}, 0
+    whole: Any = expr.definition if isinstance(expr, Var) else expr
+    (one, more), (other, less) = map(_terms, whole.args)
+    found, sign = dict(one), 1 if whole.name == "add" else -1
+    for term, count in other.items():
+        found[term] = found.get(term, 0) + sign * count
+    return found, more + sign * less
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _facts(expr: Expr | None, whole: str, part: str) -> tuple[Sums, Sums]:
+    """The operands of a maximum, and what `expr` is at most, each for itself; the other way round:
+    the operands of a minimum, and what `expr` is at least."""
+    if isinstance(expr, Var):
+        bound, known = expr.upper if part == "min" else expr.lower, expr.definition
+        beyond = (bound, *(_operands(known, part) or (known,)))
+        return _sums(_operands(known, whole)), _sums(tuple(e for e in beyond if e is not None))
+    return _sums(_operands(expr, whole)), _sums(_operands(expr, part))
+
+
+FORGETTING += [_facts.cache_clear, _terms.cache_clear]
+
+
+def _sums(exprs: tuple[Expr, ...]) -> Sums:
+    return tuple(map(split_sum, exprs))
+
+
+def _operands(expr: Expr | None, name: str) -> tuple[Expr, ...]:
+    """The operands of a minimum or maximum, of however many, in their order."""
+    if not (isinstance(expr, Op) and expr.name == name):
+        return ()
+    found, stack = list[Expr](), [*reversed(expr.args)]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Op) and top.name == name:
+            stack += reversed(top.args)
+        else:
+            found.append(top)
+    return tuple(found)
+
+
+def less_than(a: Expr, b: Expr) -> bool:
+    """Whether a < b is certain."""
+    return at_most(a, b, slack=-1)
+
+
+def lesser(a: Expr, b: Expr) -> Expr:
+    """min(a, b), as short as can be proved."""
+    if at_most(a, b):
+        return a
+    return b if at_most(b, a) else minimum(a, b)
+
+
+def greater(a: Expr, b: Expr) -> Expr:
+    """max(a, b), as short as can be proved."""
+    if at_most(b, a):
+        return a
+    return b if at_most(a, b) else maximum(a, b)

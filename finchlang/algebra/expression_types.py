@@ -1,0 +1,216 @@
+"""The types pass: the type that every expression evaluates to.
+
+Types are inferred here and nowhere else: accesses and variables carry theirs from here on, and
+`type_of` gives that of any expression of them. Whether an expression of that type may also be `missing`
+`is_there` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from finchlang.algebra.program_context import INIT, ProgramContext
+from finchlang.base.errors import FinchError
+from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.looplets import Looplet, Sequence, may_be_missing
+from finchlang.operators.operator_table import SELECT, literal_type, operator
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import map_children, remembered, replace, rewrite_bottom_up, walk
+from finchlang.syntax.types import Bool, Int64, Type, UInt8, can_store
+from finchlang.wrappers.masks import MASKS
+
+Names = Mapping[str, Level | Type | None]
+
+
+def types(program: ast.Node, context: ProgramContext) -> ast.Node:
+    """`program` with the types of its accesses and variables. Expects what the scopes pass gives.
+
+    Raises FinchError "type" where an operator or a store does not take its operands.
+    """
+    names: dict[str, Level | Type | None] = {}
+    for name, known in context.formats.items():
+        names[name] = known.level if isinstance(known, Swizzled) else known
+    return annotate(program, names)
+
+
+def annotate(node: ast.Node, names: Names) -> ast.Node:
+    """`node` with the types of its accesses and variables; `names` has the free names' formats.
+
+    Raises FinchError "type" where an operator or a store does not take its operands.
+    """
+    if isinstance(node, ast.Define):
+        value = annotate(node.value, names)
+        type = _checked_type(value)
+        body = annotate(node.body, {**names, node.variable.name: type})
+        return ast.Define(node.variable, value, body, span=node.span)
+    if isinstance(node, ast.Variable):
+        found = names.get(node.name)
+        return replace(node, type=found) if isinstance(found, Type) else node
+    if isinstance(node, ast.Access):
+        indices = tuple(annotate(i, names) for i in node.indices)
+        for index in indices:
+            _checked_type(index)
+        type = _element_type(node.tensor, names)
+        return ast.Access(node.tensor, indices, span=node.span, type=type)
+    node = map_children(lambda child: annotate(child, names), node)
+    if isinstance(node, ast.Assign):
+        return _assign(node, names)
+    if isinstance(node, ast.Sieve):
+        _condition(node.condition)
+    return node
+
+
+def with_fills(node: ast.Node, names: Names) -> ast.Node:
+    """`node` with the fill that each `=` finds in its place, which it need not write again."""
+
+    def change(node: ast.Node) -> ast.Node:
+        if not isinstance(node, ast.Assign) or node.op != ast.Variable(INIT):
+            return node
+        level = _level(node.target.tensor, names)
+        assert level is not None
+        return replace(node, op=ast.Call(node.op, (level.fill,)))
+
+    return rewrite_bottom_up(change, node)
+
+
+def _element_type(tensor: ast.Node, names: Names) -> Type | None:
+    if isinstance(tensor, ast.Call):  # a mask, or what is around one or a tensor
+        return Bool if _is_mask(tensor) else _element_type(tensor.args[0], names)
+    found = _level(tensor, names)
+    return None if found is None else found.element_type
+
+
+def _level(tensor: ast.Node, names: Names) -> Level | None:
+    match tensor:
+        case ast.Variable(name):
+            found = names.get(name)
+            return found if isinstance(found, Level) else None
+        case ast.Call(_, (body, *_)) if not _is_mask(tensor):
+            return _level(body, names)
+    return None
+
+
+def _is_mask(tensor: ast.Node) -> bool:
+    return (
+        isinstance(tensor, ast.Call)
+        and isinstance(tensor.op, ast.Variable)
+        and tensor.op.name in MASKS
+    )
+
+
+def _assign(node: ast.Assign, names: Names) -> ast.Assign:
+    level = _level(node.target.tensor, names)
+    assert level is not None
+    value = _checked_type(node.value)
+    row = operator(node.op)
+    if row is None:
+        raise FinchError("unknown name", "this is no operator", node.op.span or node.span)
+    if value is None:
+        return node
+    target = level.element_type
+    result = type_of(ast.Call(node.op, (node.target, node.value), span=node.span))
+    if result is not None and not can_store(result, target):
+        message = f"a value of type {result} cannot be kept as {target}"
+        hint = None if target.kind == "pair" else f"convert it, as in {target}(...)"
+        raise FinchError("type", message, node.span, hint)
+    return node
+
+
+def _condition(node: ast.Node) -> None:
+    type = _checked_type(node)
+    if type is not None and type != Bool:
+        raise FinchError("type", f"a condition must be a Bool, not {type}", node.span)
+    if isinstance(node, ast.Literal) and not isinstance(node.value, bool):
+        raise FinchError("type", "a condition must be a Bool", node.span)
+
+
+def _checked_type(node: ast.Node) -> Type | None:
+    """The type of an expression, with an operator's complaint placed where it stands."""
+    if isinstance(node, ast.Call):
+        for arg in node.args:
+            _checked_type(arg)
+    try:
+        return type_of(node)
+    except FinchError as error:
+        raise error.at(node.span) from None
+
+
+def type_of(node: ast.Node) -> Type | None:
+    """The element type of an expression whose accesses and variables have theirs; None for `missing`."""
+    match node:
+        case ast.Literal():
+            return literal_type(node)
+        case ast.Value(expr):
+            return expr.type
+        case ast.Index():
+            return Int64
+        case ast.Mode():
+            return UInt8
+        case ast.Access() | ast.Variable():
+            return node.type
+        case ast.Call(ast.Variable("size" | "positions" | "coordinate"), _):
+            return Int64
+        case ast.Call():
+            return _type_of_call(node)
+    return None
+
+
+@remembered
+def _type_of_call(node: ast.Call) -> Type | None:
+    row = operator(node.op)
+    types = [t for t in map(type_of, node.args) if t is not None]
+    if row is not None and types:
+        if len(types) == len(node.args):
+            return row.result_type(tuple(types))
+        if row.lazy_missing:  # `missing` among them
+            return types[-1]
+    return None
+
+
+@remembered
+def is_there(node: ast.Node) -> bool:
+    """Whether an expression cannot turn out missing: as long as it can, no other argument decides what a
+    call of it gives. Nor does one while a sequence in it begins behind what has been done of a loop."""
+    if isinstance(node, ast.Access):
+        is_open = len(node.indices) > 1 or not isinstance(node.tensor, Looplet)
+        may_miss = node.may_miss and (is_open or may_be_missing(node.tensor))
+        places = (*node.indices, *node.captured, node.tensor)
+        return not may_miss and not _is_begun(node) and all(map(is_there, places))
+    if isinstance(node, ast.Call):
+        there = [is_there(arg) for arg in node.args]
+        row = operator(node.op)
+        if all(there) or row is None or row.selects or not row.lazy_missing:
+            return all(there)
+        return any(there) and not any(map(_is_begun, walk(node)))
+    if isinstance(node, (ast.Variable, ast.Index)):
+        return not node.may_miss
+    return not ast.is_missing(node)
+
+
+def _is_begun(node: ast.Node) -> bool:
+    nest = node.tensor if isinstance(node, ast.Access) else None
+    return isinstance(nest, Sequence) and nest.phases[0].start is not None
+
+
+def optional(there: ast.Node, value: ast.Node, whole: ast.Node) -> ast.Call:
+    """The pair of whether `whole` is there, and its value, as an expression."""
+    return ast.Call(SELECT, (there, value, ast.Literal(ast.MISSING)), span=whole.span)
+
+
+def apart(node: ast.Node) -> tuple[ast.Node, ast.Node] | None:
+    """The pair of an expression that may be missing; None of others, and of what is not simple yet."""
+    if isinstance(node, ast.Call) and len(node.args) == 3 and ast.is_missing(node.args[2]):
+        row = operator(node.op)
+        return node.args[:2] if row is not None and row.selects else None
+    return None
+
+
+def with_presence(node: ast.Node, unsure: frozenset[str] = frozenset()) -> ast.Node:
+    """`node` with the names marked that may stand for `missing`: `unsure`, and those it binds."""
+    match node:
+        case ast.Index(name) | ast.Variable(name) if name in unsure:
+            return replace(node, may_miss=True)
+        case ast.Define(ast.Variable(name), value) | ast.Loop(ast.Index(name), ast.Extent(value)):
+            if not is_there(with_presence(value, unsure)):
+                return map_children(lambda child: with_presence(child, unsure | {name}), node)
+    return map_children(lambda child: with_presence(child, unsure), node)

@@ -1,0 +1,286 @@
+"""Shifts: taking an index out of a sum, and what the modes of a wrapped tensor say of extents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from functools import reduce
+from typing import Any
+
+from finchlang.algebra.program_context import ONE, call, is_call, mask_name, mask_sizes, size_extent
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import const
+from finchlang.operators.build import LARGEST
+from finchlang.operators.operator_table import OPERATORS, operator
+from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node, Variable
+from finchlang.syntax.traversal import children
+
+ZERO = Literal(0)
+#: where a mode's extent comes from: a tensor's mode (from 0), moved; an extent; or nothing
+Source = tuple[str, int, Node] | Extent | None
+
+
+def terms(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:
+    """The terms of a sum, each with its sign."""
+    row = operator(node.op) if isinstance(node, Call) else None
+    if isinstance(node, Call) and row is not None and row.translates:
+        *first, last = node.args
+        for arg in first:
+            yield from terms(arg, sign)
+        yield from terms(last, sign if row.commutative else -sign)
+    else:
+        yield sign, node
+
+
+def total(parts: list[tuple[int, Node]]) -> Node:
+    """The sum of signed terms, with the integers in it added up and opposite terms left away: what is
+    added, less the sum of what is taken away."""
+    constant, rest = 0, list[tuple[int, Node]]()
+    for sign, node in parts:
+        if (own := _whole(node)) is not None:
+            constant = folded("+" if sign > 0 else "-", constant, own)
+        elif (-sign, node) in rest:
+            rest.remove((-sign, node))
+        else:
+            rest.append((sign, node))
+    added = [node for sign, node in rest if sign > 0]
+    taken = [node for sign, node in rest if sign < 0]
+    result = reduce(_sum, added) if added else Literal(constant)
+    if taken:
+        result = call("-", result, reduce(_sum, taken), span=(added or taken)[0].span)
+    if constant and added:
+        op = "+" if constant > 0 else "-"
+        result = call(op, result, Literal(abs(constant)), span=result.span)
+    return result
+
+
+def _sum(a: Node, b: Node) -> Node:
+    return call("+", a, b, span=a.span)
+
+
+def plus(a: Node, b: Node, sign: int = 1) -> Node:
+    """a + b, or a - b for the sign -1."""
+    return total([*terms(a), *terms(b, sign)])
+
+
+def times(a: Node, b: Node) -> Node:
+    """a * b."""
+    m, n = _whole(a), _whole(b)
+    if m is not None and n is not None:
+        if n and m > LARGEST // n:
+            message = f"a mode of {m} x {n} places is more than 2^62"
+            raise FinchError("dimension", message, a.span or b.span)
+        return Literal(folded("*", m, n))
+    return b if m == 1 else a if n == 1 else call("*", a, b, span=a.span)
+
+
+def folded(name: str, a: int, b: int) -> int:
+    """What an operator makes of two integers."""
+    result = OPERATORS[name].folded((const(a), const(b)))
+    assert result is not None
+    return result.value
+
+
+def is_same(a: Node, b: Node) -> bool:
+    """Whether two numbers are the same, in whatever order they are summed."""
+    return a == b or summands(a) == summands(b)
+
+
+def summands(node: Node) -> Hashable:
+    """What the same extents, or the same numbers, have in common."""
+    if isinstance(node, Extent):
+        return summands(node.start), summands(node.stop), node.step
+    return frozenset(Counter(terms(node)).items())
+
+
+def summed_indices(node: Node) -> set[str]:
+    """The indices that are terms of the sum `node`."""
+    return {n.name for _, n in terms(node) if isinstance(n, Index)}
+
+
+def shifted(extent: Extent, shift: Node) -> Extent:
+    """`extent` moved by `shift`."""
+    if shift == ZERO:
+        return extent
+    return Extent(plus(extent.start, shift), plus(extent.stop, shift), span=extent.span)
+
+
+def length(window: Extent) -> Node:
+    """The number of integers in a window or slice."""
+    span = plus(window.stop, window.start, -1)
+    if window.step is None:
+        return plus(span, ONE)
+    span = plus(span, window.step)
+    whole, step = _whole(span), _whole(window.step)
+    if whole is not None and step:
+        return Literal(max(folded("div", whole, step), 0))
+    if step == -1:
+        count = plus(plus(window.start, window.stop, -1), ONE)
+        return count if is_call(count, "size") else call("max", count, ZERO)
+    if step:
+        return call("max", call("div", span, window.step), ZERO)
+    # a step of 0 is an error of its own, which is found where the slice is read
+    is_none = call("==", window.step, ZERO)
+    return call("ifelse", is_none, ZERO, call("max", call("div", span, window.step), ZERO))
+
+
+def _whole(node: Node) -> int | None:
+    is_whole = isinstance(node, Literal) and node.type is None and type(node.value) is int
+    return node.value if is_whole else None  # type: ignore[attr-defined]
+
+
+def source(tensor: Node, mode: int) -> Source:
+    """Where the extent of a mode (from 0) of a wrapped tensor comes from (Finch'25 Table 5)."""
+    if isinstance(tensor, Variable):
+        return tensor.name, mode, ZERO
+    if isinstance(tensor, Formula):
+        return _of_formula(tensor, mode)
+    if is_call(tensor, "concat"):
+        return _of_concat(tensor, mode)  # type: ignore[arg-type]
+    if not isinstance(tensor, Call) or mask_name(tensor):
+        known = mask_sizes(tensor)[mode]
+        return None if known is None else Extent(ONE, known)
+    if is_call(tensor, *MAPS):
+        body, within = tensor.args[0], below(tensor, mode)
+        if is_call(tensor, "collapse") and len(within) == 2:
+            sizes: list[Any] = [size(body, m) for m in within]
+            return Extent(ONE, times(*sizes)) if all(sizes) else None
+        if mode in new_modes(tensor):
+            return _new_extent(tensor, mode)
+        return source(body, *within)
+    setting, inner = tensor.args[1 + mode], source(tensor.args[0], mode)
+    if is_call(tensor, "permissive") and setting == Literal(True):
+        return None
+    if is_call(tensor, "window") and isinstance(setting, Extent):
+        return Extent(ONE, length(setting))
+    if is_call(tensor, "offset"):
+        if isinstance(inner, Extent):
+            return shifted(inner, plus(ZERO, setting, -1))
+        if inner is not None:
+            name, at, shift = inner
+            return name, at, plus(shift, setting, -1)
+    return inner
+
+
+def size(tensor: Node, mode: int) -> Node | None:
+    """The size of a mode (from 0) of a wrapped tensor that counts from 1 to an end."""
+    match source(tensor, mode):
+        case (name, at, shift) if shift == ZERO:
+            return size_extent(name, at + 1, tensor.span).stop
+        case Extent(start, stop) if start == ONE:
+            return stop
+    return None
+
+
+def own_accesses(node: Node) -> Iterator[Access]:
+    """The accesses in an expression, without those of expressions that stand as tensors within it."""
+    if isinstance(node, Access):
+        yield node
+    for child in node.indices if isinstance(node, Access) else children(node):
+        yield from own_accesses(child)
+
+
+def needed(node: Node) -> set[str]:
+    """The indices for which an expression is missing where they are out of range."""
+    if isinstance(node, Access):
+        return {i.name for i in node.indices if isinstance(i, Index)}
+    row = operator(node.op) if isinstance(node, Call) else None
+    if row is None or row.lazy_missing:
+        return set()
+    return {name for arg in node.args for name in needed(arg)}  # type: ignore[attr-defined]
+
+
+def _of_formula(formula: Formula, mode: int) -> Source:
+    """What the first of the tensors that an index stands at says of it, if it has a size there."""
+    found: Source = None
+    for access in own_accesses(formula.value):
+        for at, index in enumerate(access.indices):
+            if index == formula.indices[mode]:
+                if (whole := size(access.tensor, at)) is not None:
+                    return Extent(ONE, whole)
+                found = found or source(access.tensor, at)
+    return found
+
+
+def _of_concat(tensor: Call, mode: int) -> Source:
+    p: Any = tensor.args[0]
+    sizes: list[Any] = [size(part, mode) for part in tensor.args[1:]]
+    if mode != p.value - 1:
+        return source(tensor.args[1], mode)
+    return Extent(ONE, reduce(plus, sizes)) if all(sizes) else None
+
+
+def _new_extent(tensor: Call, mode: int) -> Extent | None:
+    """The extent of a mode (from 0) that a wrapper makes."""
+    if is_call(tensor, "toeplitz"):
+        return None
+    body, p, number = tensor.args[:3]
+    if is_call(tensor, "broadcast") or mode == fast_mode(tensor):
+        return Extent(ONE, number)
+    if len(tensor.args) > 3 and tensor.args[3] != Literal(True):
+        return Extent(ONE, tensor.args[3])
+    whole = size(body, p.value - 1)  # type: ignore[attr-defined]
+    return None if whole is None else Extent(ONE, divided(whole, number))
+
+
+def divided(whole: Node, number: Node) -> Node:
+    """whole ÷ number, where nothing is left."""
+    for part in whole.args if isinstance(whole, Call) and number in whole.args else ():
+        if whole in (times(part, number), times(number, part)):
+            return part
+    a, b = _whole(whole), _whole(number)
+    if a is not None and b:
+        return Literal(folded("div", a, b))
+    return call("div", whole, at_least_one(number))
+
+
+def at_least_one(number: Node) -> Node:
+    """A number to divide by."""
+    n = _whole(number)
+    return call("max", number, ONE) if n is None or n < 1 else number
+
+
+#: wrappers whose modes are not those of the tensor within
+MAPS = ("toeplitz", "collapse", "split", "broadcast", "swizzle")
+
+
+def below(tensor: Call, mode: int) -> tuple[int, ...]:
+    """The modes of the tensor within that a mode of one of MAPS, both from 0, goes through."""
+    numbers: list[Any] = [n.value - 1 for n in tensor.args[1:] if isinstance(n, Literal)]
+    if is_call(tensor, "swizzle"):
+        return (numbers.index(mode),)
+    p = numbers[0]
+    if is_call(tensor, "collapse"):
+        q = numbers[1]
+        return (p, q) if mode == min(p, q) else (mode + (mode >= max(p, q)),)
+    if is_call(tensor, "broadcast"):
+        return () if mode == p else (mode - (mode > p),)
+    return (mode - (mode > p),)
+
+
+def new_modes(tensor: Call) -> tuple[int, ...]:
+    """The modes, from 0, of one of MAPS that the tensor within has not by itself."""
+    p: Any = tensor.args[1]
+    if is_call(tensor, "toeplitz", "split"):
+        return p.value - 1, p.value
+    return (p.value - 1,) if is_call(tensor, "broadcast") else ()
+
+
+def fast_mode(tensor: Call) -> int:
+    """The fast one of the two modes, from 0, that `split(A, p, m)` or `split(A, p, m, true)` makes."""
+    p: Any = tensor.args[1]
+    return p.value - 1 + (tensor.args[3:] == (Literal(True),))
+
+
+def settings(tensor: Node, mode: int) -> Iterator[Node]:
+    """The settings of wrappers that must have values where a mode (from 0) is iterated over."""
+    if not isinstance(tensor, Call) or not tensor.args or mask_name(tensor):
+        return
+    if not is_call(tensor, *MAPS):
+        yield tensor.args[1 + mode]
+        yield from settings(tensor.args[0], mode)
+        return
+    if is_call(tensor, "split", "broadcast") and mode in new_modes(tensor):
+        yield from tensor.args[2:]
+    for within in below(tensor, mode):
+        yield from settings(tensor.args[0], within)

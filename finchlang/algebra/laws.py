@@ -1,0 +1,445 @@
+"""What the laws of an operator make of a call (Looplets'23 Fig 5, SparseArray'21 section 4): each
+rewriting is licensed by a property in the operator table, and none knows an operator by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from math import isfinite
+from typing import Any
+
+from finchlang.algebra.expression_types import apart, is_there, optional, type_of
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import const
+from finchlang.operators.operator import value_in
+from finchlang.operators.operator_table import (
+    AND,
+    NOT,
+    OR,
+    SELECT,
+    Operator,
+    Reference,
+    is_pair,
+    literal_type,
+    named,
+    operator,
+    referred,
+)
+from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Variable, is_missing
+from finchlang.syntax.types import Pair, PairType, Type, promote
+
+_MISSING = Literal(MISSING)
+
+
+#: a law of calls: what it makes of one, of whose operator it is given the row, or None
+Rewriting = Callable[[Operator, Call], Node | None]
+
+
+def rewrite_call(node: Call) -> tuple[Rewriting, Node] | None:
+    """A simpler equal of a call whose arguments are simple, with the law that says so, or None."""
+    row = operator(node.op)
+    if row is None or operator(node) is not None:  # `choose(0)` is no value but an operator
+        return None
+    for law in _laws_of(row, node.args):
+        if (better := law(row, node)) is not None:
+            return law, better
+    return None
+
+
+def _laws_of(row: Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
+    """The laws that may apply to a call with these arguments, first to last. Annihilators come before
+    folding: a literal is no less structure than a fill is."""
+    laws: tuple[Rewriting, ...] = ()
+    if any([isinstance(a, Literal) for a in args]):
+        if all([isinstance(a, Literal) and literal_type(a) is not None for a in args]):
+            return (*OF_LITERALS, folding)
+        laws = OF_SOME
+    if any([apart(a) is not None for a in args]):
+        laws = (*laws, *OF_PAIRS)
+    if len(args) > 1 and all([a == args[0] for a in args]):
+        laws = (*laws, case, idempotence)
+    elif any([isinstance(a, Call) for a in args]):
+        laws = (*laws, case)
+    else:
+        return (*laws, case, inverse_of_second)
+    return (*laws, *OF_NESTS.get(len(args), ()))
+
+
+def is_value(node: Node, value: Any, type: Type | None) -> bool:
+    """Whether a node is a literal of this value, as the type would have it."""
+    if isinstance(type, PairType) and isinstance(value, Pair):  # of which None is any part
+        parts = node.args if is_pair(node) else None
+        if isinstance(node, Literal) and isinstance(node.value, Pair):
+            parts = tuple(map(Literal, node.value, (type.first.name, type.second.name)))
+        wanted = zip(value, parts or (), (type.first, type.second), strict=False)
+        return parts is not None and all(v is None or is_value(n, v, t) for v, n, t in wanted)
+    if not isinstance(node, Literal):
+        return False
+    if node.value is MISSING or value is MISSING or type is None:
+        return node.value is value
+    if value is None or literal_type(node) is None:
+        return False
+    wrapped = type.wrap(value)
+    return node.value == wrapped or (node.value != node.value and wrapped != wrapped)
+
+
+def _is_same(one: Node, other: Node) -> bool:
+    """Whether two expressions are literals of the same value and type."""
+    if not isinstance(one, Literal) or not isinstance(other, Literal):
+        return False
+    type = literal_type(one)
+    return type == literal_type(other) and is_value(one, other.value, type)
+
+
+def typed(node: Node, call: Call) -> Node:
+    """`node` in the place of `call`, converted if the types differ."""
+    wanted, found = type_of(call), type_of(node)
+    if wanted is None or found is None or wanted == found:
+        return node
+    return (
+        in_type(node, wanted) if isinstance(node, Literal) else Call(Variable(wanted.name), (node,))
+    )
+
+
+def in_type(node: Node, type: Type) -> Node:
+    """`node`, as a literal of `type` if it is a literal number, which for integers is a whole one."""
+    if not isinstance(node, Literal) or literal_type(node) is None:
+        return node
+    value: Any = node.value
+    if type.kind in ("int", "uint") and value % 1 != 0:  # also of Inf and NaN
+        return node
+    return Literal(type.wrap(value), type.name)
+
+
+# --------------------------------------------------------------------------- laws of one argument
+
+
+def _operand_type(node: Call) -> Type | None:
+    """The type that the arguments of a call promote to."""
+    types = [type_of(a) for a in node.args]
+    known = [t for t in types if t is not None]
+    return reduce(promote, known) if known and len(known) == len(types) else None
+
+
+def missing_argument(row: Operator, node: Call) -> Node | None:
+    """f(missing, a) = missing, and of what takes what is missing f(missing) = missing."""
+    is_certain = all if row.lazy_missing else any
+    return _MISSING if is_certain(map(is_missing, node.args)) else None
+
+
+def selection(row: Operator, node: Call) -> Node | None:
+    """ifelse(true, a, b) = a, ifelse(c, 1, 1) = 1, ifelse(c, missing, b) = ifelse(!c, b, missing)."""
+    if not row.selects:
+        return None
+    condition, one, other = node.args
+    if is_missing(condition):
+        return _MISSING
+    if isinstance(condition, Literal):
+        return typed(one if condition.value else other, node)
+    if is_missing(one):
+        return other if is_missing(other) else optional(Call(NOT, (condition,)), other, node)
+    return typed(one, node) if _is_same(one, other) and is_there(condition) else None
+
+
+def presence(row: Operator, node: Call) -> Node | None:
+    """f(ifelse(c, a, missing), b) = ifelse(c, f(a, b), missing), and if the first that is there counts
+    ifelse(c, a, f(b)); ifelse(d, ifelse(c, a, missing), b) = ifelse(!d || c, ifelse(d, a, b), missing)."""
+    k, (there, value) = next((k, p) for k, a in enumerate(node.args) if (p := apart(a)))
+    of_value = Call(node.op, (*node.args[:k], value, *node.args[k + 1 :]), span=node.span)
+    if k and row.selects:
+        condition, *_, other = node.args
+        if k == 1 and is_missing(other):
+            return optional(Call(AND, (condition, there)), value, node)
+        needed = Call(NOT, (condition,)) if k == 1 else condition
+        return optional(Call(OR, (needed, there)), of_value, node)
+    if row.selects or not row.lazy_missing:
+        return optional(there, of_value, node)
+    if k or not is_there(there) or not is_there(value):
+        return None
+    rest = node.args[1:]
+    other = rest[0] if len(rest) == 1 else Call(node.op, rest)
+    return Call(SELECT, (there, value, other), span=node.span) if rest else node.args[0]
+
+
+def annihilator(row: Operator, node: Call) -> Node | None:
+    """f(z, a) = z; but if another argument decides otherwise, as in Inf - Inf, none does."""
+    if not row.annihilators or len(node.args) < 2:
+        return None
+    operands, type = _operand_type(node), type_of(node)
+    if operands is None or type is None:
+        return None
+    results = [
+        type.wrap((law.result or law.value)(operands))
+        for k, arg in enumerate(node.args, 1)
+        if isinstance(arg, Literal)
+        for law in row.annihilators
+        if law.is_about(k) and is_value(arg, law.value(operands), operands)
+    ]
+    if not results or any(result != results[0] for result in results) or not is_there(node):
+        return None
+    return Literal(results[0], type.name)
+
+
+def folding(row: Operator, node: Call) -> Node | None:
+    """f(1, 2) is what it computes; where that is nothing, it is an error if it is ever needed."""
+    args = [const(a.value, literal_type(a)) for a in node.args]  # type: ignore
+    try:
+        result = row.folded(args)
+    except FinchError as error:
+        raise error.at(node.span) from None
+    return None if result is None else Literal(result.value, result.type.name)
+
+
+def identity(row: Operator, node: Call) -> Node | None:
+    """f(a, e) = a."""
+    args, type = node.args, type_of(node)
+    if row.identity is None or len(args) < 2:
+        return None
+    unit = row.identity.value(type) if type is not None else MISSING
+    keep = [
+        a
+        for k, a in enumerate(args, 1)
+        if not (row.identity.is_about(k) and is_value(a, unit, type))
+    ]
+    if row.lazy_missing:
+        keep = [a for a in keep if not is_missing(a)] or [_MISSING]
+    if len(keep) == len(args):
+        return None
+    return (
+        typed((keep or args)[0], node)
+        if len(keep) < 2
+        else Call(node.op, tuple(keep), span=node.span)
+    )
+
+
+def override(row: Operator, node: Call) -> Node | None:
+    """f(1, a) = 1, if the first argument counts whatever follows it, as one that is there may."""
+    first = node.args[0]
+    if row.lazy_missing and row.overrides:
+        return first if is_there(first) else None
+    if not row.overrides or not isinstance(first, Literal) or not is_there(node):
+        return None
+    assert row.identity is not None
+    operands = _operand_type(node)
+    unit = row.identity.value(operands) if operands else first.value
+    return None if is_value(first, unit, operands) else typed(first, node)
+
+
+def case(row: Operator, node: Call) -> Node | None:
+    """f(1, a) = g(a), by the first case of the operator's row that matches."""
+    operands = _operand_type(node) if row.cases else None
+    for case in row.cases:
+        bound: dict[str, Node] = {}
+        for pattern, arg in zip(case.patterns, node.args, strict=True):
+            if isinstance(pattern, Literal):
+                known = None if operands is None else value_in(pattern.value, operands)
+                if not is_value(arg, known, operands):
+                    break
+            elif bound.setdefault(pattern.name, arg) != arg:  # type: ignore[attr-defined]
+                break
+        else:
+            whole = Call(case.result, tuple(bound.values()), span=node.span)
+            return typed(whole, node) if is_there(node) else None
+    return None
+
+
+# --------------------------------------------------------------------------- laws of several calls
+
+
+def idempotence(row: Operator, node: Call) -> Node | None:
+    """f(a, a) = a."""
+    return typed(node.args[0], node) if row.idempotent else None
+
+
+def repetition(row: Operator, node: Call) -> Node | None:
+    """f(f(a, b), b) = f(a, b), and the like."""
+    if row.right_idempotent and row.associative and row.commutative:
+        for one, other in (node.args, node.args[::-1]):
+            if isinstance(other, Call) and other.op == node.op and one in other.args:
+                return typed(other, node)
+    return None
+
+
+def involution(row: Operator, node: Call) -> Node | None:
+    """f(f(a)) = a; n(d(a, b)) = d(b, a) for an inverse."""
+    inner = node.args[0]
+    assert isinstance(inner, Call)
+    if row.involution and inner.op == node.op and len(inner.args) == 1:
+        return typed(inner.args[0], node) if type_of(inner) == type_of(node) else None
+    group = referred(row.group)
+    if group is not None and referred(group.inverse) is row and is_undoing(inner, group):
+        return _if_same_type(Call(inner.op, inner.args[::-1], span=node.span), node)
+    return None
+
+
+def is_inverse(node: Node, group: Operator) -> bool:
+    return isinstance(node, Call) and len(node.args) == 1 and is_named(node, group.inverse)
+
+
+def is_undoing(node: Node, group: Operator) -> bool:
+    return isinstance(node, Call) and len(node.args) == 2 and is_named(node, group.undone_by)
+
+
+def is_named(node: Call, reference: Reference | None) -> bool:
+    row = operator(node.op)
+    return row is not None and row is referred(reference)
+
+
+def cancellation(row: Operator, node: Call) -> Node | None:
+    """g(a, n(a)) = e, of integers."""
+    type = type_of(node)
+    if row.inverse is None or row.identity is None or type is None or not type.is_integer:
+        return None
+    for one, other in (node.args, node.args[::-1]):
+        is_own = is_inverse(other, row) and other.args[0] == one  # type: ignore
+        if is_own and is_there(one) and _is_exact(other, node):
+            return Literal(type.wrap(row.identity.value(type)), type.name)
+    return None
+
+
+def _if_same_type(new: Node, old: Node) -> Node | None:
+    return new if type_of(new) == type_of(old) else None
+
+
+def inverse(group: Operator, node: Node) -> Call:
+    assert group.inverse is not None
+    return Call(named(group.inverse), (node,), span=node.span)
+
+
+def _is_exact(undone: Node, call: Call) -> bool:
+    """Whether an inverse may be taken in the type of a call around it: integers wrap around at
+    their own width, and floats are rounded at theirs."""
+    return type_of(undone) is not None and type_of(undone) == type_of(call)
+
+
+def joining(row: Operator, node: Call) -> Node | None:
+    """g(a, n(b)) = d(a, b), g(n(a), b) = d(b, a), d(a, n(b)) = g(a, b); of integers d(a, a) = e."""
+    group = referred(row.group)
+    if group is None or group.undone_by is None:
+        return None
+    a, b = node.args
+    undoing = is_undoing(node, group)
+    other = named(group.reference if undoing else group.undone_by)
+    if is_inverse(b, group) and _is_exact(b, node):
+        return _if_same_type(Call(other, (a, *b.args), span=node.span), node)  # type: ignore
+    if not undoing and is_inverse(a, group) and _is_exact(a, node):
+        return _if_same_type(Call(other, (b, *a.args), span=node.span), node)  # type: ignore
+    type = type_of(node) if undoing and a == b else None
+    if type is not None and type.is_integer and group.identity is not None and is_there(a):
+        return Literal(type.wrap(group.identity.value(type)), type.name)
+    return None
+
+
+def inverse_of_second(row: Operator, node: Call) -> Node | None:
+    """d(e, b) = n(b)."""
+    group = referred(row.group)
+    if group is None or not is_undoing(node, group) or not isinstance(node.args[0], Literal):
+        return None
+    type = type_of(node)
+    if type is None or group.identity is None:
+        return None
+    if not is_value(node.args[0], group.identity.value(type), type):
+        return None
+    return _if_same_type(inverse(group, node.args[1]), node)
+
+
+def inverse_outwards(row: Operator, node: Call) -> Node | None:
+    """f(a, n(b)) = n(f(a, b)) where f distributes over g: inverses meet further out."""
+    for reference, at in row.distributes_over.items():
+        group = referred(reference)
+        if group is None or group.inverse is None:
+            continue
+        for k, arg in enumerate(node.args):
+            if at in (None, k + 1) and is_inverse(arg, group) and _is_exact(arg, node):
+                args = (*node.args[:k], *arg.args, *node.args[k + 1 :])  # type: ignore
+                inner = Call(node.op, args, span=node.span)
+                if type_of(inner) == type_of(node):
+                    return inverse(group, inner)
+    return None
+
+
+# ------------------------------------------------------------------- literals in a nest of one operator
+
+
+def merging(row: Operator, node: Call) -> Node | None:
+    """A literal joined with another one of the same nest: g(g(a, 2), 3) = g(a, 5)."""
+    group, (a, b) = referred(row.group or row.reference), node.args
+    if group is None or not (group.associative and group.commutative):
+        return None
+    if not isinstance(a, Literal) and not isinstance(b, Literal):
+        return None
+    undoing, type = is_undoing(node, group), type_of(node)
+    if type is None:
+        return None
+    if isinstance(b, Literal):
+        extra = _inverted(group, b, type) if undoing else b
+        return extra and _absorbed(group, a, extra, type)
+    assert isinstance(a, Literal)
+    return _absorbed(group, inverse(group, b) if undoing else b, a, type)
+
+
+def _absorbed(group: Operator, node: Node, extra: Literal, type: Type) -> Node | None:
+    """g(node, extra) with `extra` joined with a literal in `node`, a nest of `group` in `type`; None
+    if there is none."""
+    if not isinstance(node, Call):
+        return None
+    if is_inverse(node, group):
+        less = _inverted(group, extra, type)
+        inner = less and _absorbed(group, node.args[0], less, type)
+        return inner and inverse(group, inner)
+    undoing = is_undoing(node, group)
+    if len(node.args) != 2 or not (undoing or operator(node.op) is group):
+        return None
+    for k, (arg, other) in enumerate((node.args, node.args[::-1])):
+        if type_of(other) != type and not isinstance(other, Literal):
+            continue
+        change = _inverted(group, extra, type) if undoing and k == 1 else extra
+        if change is None:
+            continue
+        if isinstance(arg, Literal):
+            new: Node | None = _combined(group, arg, change, type)
+        else:
+            new = _absorbed(group, arg, change, type)
+        if new is not None:
+            args = (new, other) if k == 0 else (other, new)
+            return Call(node.op, args, span=node.span)
+    return None
+
+
+def _inverted(group: Operator, literal: Literal, type: Type) -> Literal | None:
+    """The inverse of a literal, of `type`."""
+    if group.inverse is None or literal_type(literal) is None:
+        return None
+    row = referred(group.inverse)
+    result = row and row.folded([const(type.wrap(literal.value), type)])
+    return _finite(result.value, type) if result and result.type == type else None
+
+
+def _combined(group: Operator, one: Literal, other: Literal, type: Type) -> Literal | None:
+    """The two as one, if that is no more special than they are: not where the product of small
+    numbers is a zero, or that of great ones an infinity."""
+    if literal_type(one) is None or literal_type(other) is None:
+        return None
+    result = group.folded([const(type.wrap(x.value), type) for x in (one, other)])
+    if result is None:
+        return None
+    values = (type.wrap(one.value), type.wrap(other.value))
+    is_special = any(result.value == law.value(type) for law in group.annihilators)
+    if result.type != type or (is_special and result.value not in values):
+        return None
+    return _finite(result.value, type)
+
+
+def _finite(value: Any, type: Type) -> Literal | None:
+    return Literal(value, type.name) if not type.is_float or isfinite(value) else None
+
+
+#: the laws of calls that have literals only, some, or calls in them, by how many arguments there are
+OF_LITERALS: tuple[Rewriting, ...] = (missing_argument, selection, annihilator)
+OF_SOME: tuple[Rewriting, ...] = (*OF_LITERALS, identity, override)
+OF_PAIRS: tuple[Rewriting, ...] = (override, presence)
+OF_NESTS: dict[int, tuple[Rewriting, ...]] = {
+    1: (involution,),
+    2: (repetition, cancellation, joining, inverse_of_second, inverse_outwards, merging),
+}
+OF_CALLS = (*OF_SOME, presence, folding, case, idempotence, *OF_NESTS[1], *OF_NESTS[2])

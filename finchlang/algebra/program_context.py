@@ -1,0 +1,208 @@
+"""What the normalisation passes know besides the program: formats, and names that are free."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from finchlang.base.errors import Note, Span
+from finchlang.levels.level import Level, Swizzled
+from finchlang.operators.operator_table import FAMILIES, OPERATORS
+from finchlang.syntax.nodes import (
+    EMPTY,
+    OF_TENSORS,
+    Access,
+    Call,
+    Extent,
+    Index,
+    Literal,
+    Node,
+    Variable,
+)
+from finchlang.syntax.traversal import walk
+from finchlang.syntax.types import Type
+from finchlang.syntax.user_function import Operation
+from finchlang.wrappers.masks import MASKS
+from finchlang.wrappers.wrappers import WRAPPERS
+
+#: What a free name of a kernel may stand for: a tensor, or a script number.
+Format = Level | Swizzled | Type
+
+PROTOCOLS = ("walk", "gallop", "follow")
+#: stands before an index that reads `missing` where it is out of range
+PERMISSIVE = "~"
+INIT, OVERWRITE = "initwrite", "overwrite"
+#: the operators of `=` and `:=`, which are no reductions
+PLAIN = (Variable(INIT), Variable(OVERWRITE))
+ONE = Literal(1)
+#: what kernels mean by a name that is called, whatever the script has bound it to
+WORDS = frozenset((*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
+    ("swizzle", "collapse", "split", "broadcast", *OF_TENSORS, "entry", "meet", INIT, OVERWRITE)
+)
+RESERVED = WORDS | frozenset(OPERATORS)
+
+
+@dataclass
+class ProgramContext:
+    """State shared by the passes over one program; each pass may extend it.
+
+    `formats` gives for every free name its format; `tensors` maps the name a tensor has in the
+    kernel to the script's name for it, where they differ; `workspaces` holds the formats of tensors
+    the kernel needs for itself (`workspace_of` finds a tensor's); `yields` are the script names a
+    `return` hands back; `originals` has what the user called a binder that was renamed; `taken` are
+    the names `fresh` must not make, and `last` the number it gave last to each stem.
+
+    `insert_workspaces` says whether updates across the order of their loops go through workspaces, or
+    are errors; `choices` are those of them that may be of either of two formats, and `exchanged` those
+    that sizes make take the second; `notes` tell the user of what may surprise; `decisions` what each
+    pass decided, by its name, and why.
+
+    `checks` are names of extents that shape operators need to be the same, which come before others.
+
+    `stored` are the tensors that what is concatenated is put into, each part by a loop of its own.
+
+    `annotations` stand before the kernel, which is `parsed`; `policies` are those of `@workspace`, by
+    tensor: name and capacity, "" or 0 where the choice is free; `derived` has for each schedule that
+    took loops away those which it made and the indices they stand for, `ranges` the extents of these;
+    `renewed` the user's names of the indices of a second statement that one made.
+    """
+
+    formats: dict[str, Format]
+    insert_workspaces: bool = True
+    exchanged: frozenset[str] = frozenset()
+    tensors: dict[str, str] = field(default_factory=dict)
+    workspaces: dict[str, Level] = field(default_factory=dict)
+    workspace_of: dict[str, str] = field(default_factory=dict)
+    choices: set[str] = field(default_factory=set)
+    yields: tuple[str, ...] = ()
+    originals: dict[str, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+    last: dict[str, int] = field(default_factory=dict)
+    checks: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
+    notes: list[Note] = field(default_factory=list)
+    decisions: list[tuple[str, str]] = field(default_factory=list)
+    annotations: tuple[Node, ...] = ()
+    parsed: Node = EMPTY
+    policies: dict[str, tuple[str, int]] = field(default_factory=dict)
+    derived: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
+    ranges: dict[str, Extent] = field(default_factory=dict)
+    renewed: dict[str, str] = field(default_factory=dict)
+
+    def reserve(self, program: Node) -> None:
+        """Keep the names that occur in `program` from being made again by `fresh`."""
+        named = (Index, Variable, Operation)
+        self.taken.update(n.name for n in walk(program) if isinstance(n, named))
+
+    def fresh(self, base: str) -> str:
+        """`base`, or `base_2`, `base_3` ...: a name that stands for nothing else."""
+        name, stem = base, re.sub(r"_\d+$", "", base)
+        while name in self.taken or name in RESERVED or name in self.formats:
+            self.last[stem] = self.last.get(stem, 1) + 1
+            name = f"{stem}_{self.last[stem]}"
+        self.taken.add(name)
+        return name
+
+    def decide(self, name: str, what: str) -> None:
+        """Note a decision of the pass `name`; one that is made at several places is noted once."""
+        if (name, what) not in self.decisions:
+            self.decisions.append((name, what))
+
+    def level(self, name: str) -> Level:
+        """The format of the tensor `name`, as it is stored."""
+        found = self.formats[name]
+        assert not isinstance(found, Type)
+        return found.level if isinstance(found, Swizzled) else found
+
+    def written(self, name: str) -> str:
+        """The user's name for the index or variable `name`."""
+        return self.originals.get(name, name)
+
+    def original(self, loops: Iterable[str]) -> list[str]:
+        """The indices of the program as written whose order loops over the indices `loops`, outermost
+        first, go through (Workspaces'24 section 6.2). What a schedule made stays where its order is
+        not that of what it stands for."""
+        names = list(loops)
+        for made, given in reversed(self.derived):
+            for at in range(len(names) - len(made) + 1):
+                if tuple(names[at : at + len(made)]) == made:
+                    names[at : at + len(made)] = given
+        return names
+
+    def shown(self, name: str) -> str:
+        """The user's name for the tensor `name`."""
+        return self.tensors.get(name, name)
+
+
+def root(tensor: Node) -> str | None:
+    """The name of the tensor inside any wrappers; None for a mask."""
+    while isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
+        tensor = tensor.args[0]
+    return tensor.name if isinstance(tensor, Variable) else None
+
+
+def may_be_missing(tensor: Node) -> bool:
+    """Whether a wrapper around `tensor` reads `missing` out of range."""
+    while isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
+        if is_call(tensor, "toeplitz") or (
+            is_call(tensor, "permissive") and Literal(True) in tensor.args
+        ):
+            return True
+        tensor = tensor.args[0]
+    return False
+
+
+def mask_name(tensor: Node) -> str | None:
+    """The mask that `tensor` calls for (`UpTriMask()`, `splitmask(n, 2)`), or None."""
+    if isinstance(tensor, Call) and isinstance(tensor.op, Variable) and tensor.op.name in MASKS:
+        return tensor.op.name
+    return None
+
+
+def mask_sizes(tensor: Node) -> tuple[Node | None, ...]:
+    """The sizes of the modes of the mask inside any wrappers, as its arguments give them; nothing
+    for another tensor."""
+    while isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
+        tensor = tensor.args[0]
+    name = mask_name(tensor)
+    return MASKS[name].shape(tensor.args) if name is not None else ()  # type: ignore[attr-defined]
+
+
+def is_call(node: Node, *names: str) -> bool:
+    """Whether `node` calls one of the operators `names`."""
+    return isinstance(node, Call) and isinstance(node.op, Variable) and node.op.name in names
+
+
+def call(name: str, *args: Node, span: Span | None = None) -> Call:
+    return Call(Variable(name, span=span), args, span=span)
+
+
+def size_extent(name: str, mode: int, span: Span | None = None) -> Extent:
+    """`1:size(name, mode)`; modes count from 1."""
+    size = call("size", Variable(name, span=span), Literal(mode, span=span), span=span)
+    return Extent(Literal(1, span=span), size, span=span)
+
+
+def is_single(extent: Node) -> bool:
+    """Whether a loop over `extent` runs exactly once: `x:x`."""
+    return isinstance(extent, Extent) and extent.start == extent.stop
+
+
+def reads(expression: Node) -> Iterable[str]:
+    """The tensors an expression reads, by name."""
+    for node in walk(expression):
+        if isinstance(node, Access) and (name := root(node.tensor)) is not None:
+            yield name
+
+
+def place(span: Span | None) -> str:
+    """`line:column` of a span, for messages."""
+    return f"{span.line}:{span.column}" if span is not None else "an inserted statement"
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+    """A hint naming the nearest of `candidates`, if one is near."""
+    near = difflib.get_close_matches(name, list(candidates), n=1)
+    return f"did you mean `{near[0]}`?" if near else None

@@ -1,0 +1,412 @@
+"""The Simplify rule: algebra on terms, written against the properties in the operator table
+(Finch'25 section 5.6, Looplets'23 Fig 5). No operator is known here by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from finchlang.algebra.bounds import at_most, less_than
+from finchlang.algebra.expression_types import is_there, type_of
+from finchlang.algebra.laws import OF_CALLS, is_value, rewrite_call, typed
+from finchlang.host.construct import ONE, TRUE, add, cast, compare, mul, sub
+from finchlang.host.ir import Const, Expr
+from finchlang.levels.level import Fiber
+from finchlang.operators.operator_table import EQUAL, Operator, is_pair, named, operator
+from finchlang.rules.base.context import as_node, bounds
+from finchlang.rules.base.engine import Machine, State, Step, rule
+from finchlang.rules.derived.dead_workspaces import without_dead
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import (
+    COMPOUND,
+    block,
+    children,
+    map_children,
+    memo,
+    mentions,
+    remember,
+    remembered,
+    replace,
+    substitute,
+    walk,
+)
+from finchlang.syntax.types import Float64, Int64
+
+#: what a law makes of a term at its root, or None
+Law = Callable[..., ast.Node | None]
+
+#: terms known to be as simple as they get, by identity
+_simple = memo()
+
+
+@rule("Simplify", steps=("Simplify",))
+def simplify_rule(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨node, algebra⟩ → node'  ⟹  ⟨E[node], s⟩ → ⟨E[node'], s⟩
+
+    These steps are taken until none is left, the innermost first."""
+    if machine.tracer is None:
+        simple = _simpler(term, state)
+        return None if simple is term else (simple, state)
+    first = term
+    while (found := first_rewriting(term)) is not None:
+        (law, simple), before = found, term
+        machine.tell("Simplify", lambda before=before, after=simple: (before, after), law=law)  # type: ignore
+        term = simple
+    if term is first and (term := without_dead(first, state)) is not first:
+        machine.tell("Simplify", lambda: (first, term), law="dead workspace")
+    return None if term is first else (term, state)
+
+
+def is_nothing(term: ast.Node, state: State) -> bool:
+    """Whether nothing is left to do of a term, by Simplify."""
+    while (left := _simpler(term, state)) is not term:
+        term = left
+    return ast.is_empty(term)
+
+
+def _simpler(term: ast.Node, state: State) -> Any:
+    """A term that is equal in this state; the very same object if there is nothing to do."""
+    simple = simplify(term)
+    return without_dead(simple, state) if simple is term else simple
+
+
+def simplify(node: ast.Node) -> Any:
+    """The simplest equal term; the very same object if there is nothing to do."""
+    if id(node) in _simple:
+        return node
+    result = map_children(simplify, node)
+    while (better := _once(result)) is not None:
+        result = map_children(simplify, better[1])
+    remember(_simple, result, result)
+    return result
+
+
+def first_rewriting(node: ast.Node) -> tuple[str, ast.Node] | None:
+    """The law by which a term is rewritten first, and what it becomes: the first step of `simplify`."""
+    found = None
+
+    def visit(child: ast.Node) -> ast.Node:
+        nonlocal found
+        if found is not None or id(child) in _simple:
+            return child
+        found = first_rewriting(child)
+        return child if found is None else found[1]
+
+    whole = map_children(visit, node)
+    if found is not None:
+        return found[0], whole
+    better = _once(node)
+    if better is None:
+        remember(_simple, node, node)
+        return None
+    return name_of(better[0]), better[1]
+
+
+def _once(node: ast.Node) -> tuple[Law, Any] | None:
+    """One rewriting at the root of a term whose parts are simple, with its law, or None."""
+    if type(node) is ast.Call:
+        return rewrite_call(node)
+    for law in LAWS.get(type(node), ()):
+        if (better := law(node)) is not None:
+            return law, better
+    return None
+
+
+def name_of(law: Law) -> str:
+    """How a trace calls a law."""
+    return law.__name__.replace("_", " ")
+
+
+# ---------------------------------------------------------------------------- values and accesses
+
+
+def constant(node: ast.Value) -> ast.Node | None:
+    """value(1, type) = 1."""
+    if isinstance(node.expr, Const):
+        return ast.Literal(node.expr.value, node.expr.type.name)
+    return None
+
+
+def missing_index(node: ast.Access) -> ast.Node | None:
+    """access(tns, missing) = missing, access(offset(tns, missing), i) = missing."""
+    return next(filter(ast.is_missing, (*node.indices, *settings(node.tensor))), None)
+
+
+def settings(tensor: ast.Node) -> Iterator[ast.Node]:
+    """The arguments of wrappers around a tensor, of extents the ends."""
+    while isinstance(tensor, ast.Call) and tensor.args:
+        tensor, *own = tensor.args
+        for setting in own:
+            yield from children(setting) if isinstance(setting, ast.Extent) else (setting,)
+
+
+# ----------------------------------------------------------------------------------- statements
+
+
+def missing_update(node: ast.Assign) -> ast.Node | None:
+    """assign(a, op, missing) = block(), assign(missing, op, a) = block()."""
+    return ast.EMPTY if ast.is_missing(node.target) or ast.is_missing(node.value) else None
+
+
+def identity_update(node: ast.Assign) -> ast.Node | None:
+    """assign(a, op, e) = block()."""
+    row, type = operator(node.op), node.target.type
+    if row is None or row.identity is None or not row.identity.is_about(2) or type is None:
+        return None
+    is_unit = is_value(if_there(node.value), row.identity.value(type), type)
+    return ast.EMPTY if is_unit else None
+
+
+def if_there(node: ast.Node) -> Any:
+    """What an expression is if nothing that it is made of is missing."""
+    if is_there(node):
+        return node
+    return simplify(_there(node))
+
+
+@remembered
+def _there(node: ast.Node) -> ast.Node:
+    node = map_children(_there, node)
+    is_unsure = isinstance(node, (ast.Access, ast.Variable, ast.Index)) and node.may_miss
+    return replace(node, may_miss=False) if is_unsure else node
+
+
+def empty_body(node: ast.Sieve | ast.Loop) -> ast.Node | None:
+    """sieve(cond, block()) = block(), loop(i, ext, block()) = block()."""
+    return ast.EMPTY if ast.is_empty(node.body) else None
+
+
+def decided_sieve(node: ast.Sieve) -> ast.Node | None:
+    """sieve(false, body) = block(), sieve(true, body) = body."""
+    condition = if_there(node.condition)
+    if not isinstance(condition, ast.Literal):
+        return None
+    if condition.value is not True:
+        return ast.EMPTY
+    is_sure = condition is node.condition and not is_scope(node.body)
+    return node.body if is_sure else None
+
+
+def is_scope(body: ast.Node) -> bool:
+    """Whether tensors change their modes in a body: then it must remain a scope of its own."""
+    statements = body.statements if isinstance(body, ast.Block) else (body,)
+    return any([isinstance(s, (ast.Declare, ast.Freeze, ast.Thaw)) for s in statements])
+
+
+def nested_block(node: ast.Block) -> ast.Node | None:
+    """block(a, block(b, c)) = block(a, b, c), block(a) = a."""
+    if not any(isinstance(s, ast.Block) for s in node.statements) and len(node.statements) != 1:
+        return None
+    return block(*node.statements)
+
+
+def known_variable(node: ast.Define) -> ast.Node | None:
+    """define(var, 1, body) = body[var ↦ 1], and for a value or an index."""
+    if is_scope(node.body) or not isinstance(node.value, (ast.Literal, ast.Value, ast.Index)):
+        return None
+    return substitute(node.body, {node.variable: node.value})
+
+
+def unused_variable(node: ast.Define) -> ast.Node | None:
+    """define(var, val, body) = body if body has no var; but sizes must agree, whatever is done."""
+    is_meet = isinstance(node.value, ast.Call) and node.value.op == ast.Variable("meet")
+    if is_scope(node.body) or is_meet or mentions(node.body, node.variable):
+        return None
+    return node.body
+
+
+def missing_extent(node: ast.Loop) -> ast.Node | None:
+    """loop(i, extent(missing, missing), body) = body[i ↦ missing]."""
+    extent = node.extent
+    if (
+        isinstance(extent, ast.Extent)
+        and ast.is_missing(extent.start)
+        and ast.is_missing(extent.stop)
+    ):
+        return substitute(node.body, {node.index: extent.start})  # that binds an index
+    return None
+
+
+def empty_extent(node: ast.Loop) -> ast.Node | None:
+    """loop(i, extent(a, b), body) = block() if b < a."""
+    region = bounds(node)
+    return ast.EMPTY if region is not None and less_than(region[1], region[0]) else None
+
+
+def repeated_body(loop: ast.Loop) -> ast.Sieve | None:
+    """loop(i, extent(a, b), body) = sieve(a <= b, body') if body has no i: body' does what body does
+    b - a + 1 times; it is body if that makes no difference, else the operator that stands for
+    repetition (for `+` that is `*`). What is sieved by i == a it does once."""
+    region, body = bounds(loop), loop.body
+    if region is None:
+        return None
+    start, stop = region
+    firsts: list[ast.Node] = []
+    if mentions(body, loop.index):
+        body = _at_first(body, loop.index, start, firsts)
+        if body is loop.body or mentions(body, loop.index):
+            return None
+    own = [n.tensor for n in walk(body) if isinstance(n, ast.Declare)]
+    if any(isinstance(n, (ast.Freeze, ast.Thaw)) and n.tensor not in own for n in walk(body)):
+        return None  # it may read what it has written
+
+    def is_apart(update: ast.Assign) -> bool:
+        return update.target.tensor in own or any(update is n for n in firsts)
+
+    repeated = _repeat(body, ast.Value(add(sub(stop, start), ONE)), is_apart)
+    if repeated is None:
+        return None
+    is_some = TRUE if at_most(start, stop) else compare("le", start, stop)
+    return ast.Sieve(as_node(is_some), repeated, span=loop.span)
+
+
+def counts_once(update: ast.Assign) -> bool:
+    """Whether it makes no difference how often, and when, a value is taken in."""
+    row = operator(update.op)
+    return row is not None and row.right_idempotent and row.associative and row.commutative
+
+
+def is_first(index: ast.Index, start: Expr) -> ast.Call:
+    """The condition of what a loop's body does at the first coordinate alone."""
+    return ast.Call(EQUAL, (index, as_node(start)))
+
+
+def _at_first(node: ast.Node, index: ast.Index, start: Expr, firsts: list[ast.Node]) -> ast.Node:
+    """A statement in which updates by a pair `v => index`, of which the first one counts, are those
+    by that one, and updates at the first coordinate alone are without their sieve, and `firsts`."""
+    if not _has_first(node):
+        return node
+    if isinstance(node, ast.Sieve) and node.condition == is_first(index, start):
+        firsts += [n for n in walk(node.body) if isinstance(n, ast.Assign)]
+        return node.body
+    if isinstance(node, COMPOUND):
+        return map_children(lambda child: _at_first(child, index, start, firsts), node)
+    pair: Any = node.value  # type: ignore[attr-defined]
+    value, place = pair.args
+    first = substitute(place, {index: as_node(start)})
+    return replace(node, value=replace(pair, args=(value, first)))
+
+
+@remembered
+def _has_first(node: ast.Node) -> bool:
+    """Whether there are updates by pairs of which the first one counts, or under conditions of an index."""
+    if isinstance(node, ast.Sieve) and any(
+        isinstance(x, ast.Index) for x in children(node.condition)
+    ):
+        return True
+    if isinstance(node, COMPOUND):
+        return any(map(_has_first, children(node)))
+    if not isinstance(node, ast.Assign) or not is_pair(node.value):
+        return False
+    row = operator(node.op)
+    return row is not None and row.first_counts
+
+
+#: whether an assignment is to a tensor that each run of a loop's body makes anew, or is run once
+IsApart = Callable[[ast.Assign], bool]
+
+
+def _repeat(node: ast.Node, times: ast.Value, is_apart: IsApart) -> ast.Node | None:
+    """A statement that does what `node` does when it is run `times` times (at least once), or None."""
+    if times.expr is ONE or _is_once(node, is_apart):
+        return node
+    match node:
+        case ast.Assign(target, op, value):
+            row, step = operator(op), step_of(node)
+            if row is None or row.right_idempotent:
+                return None if row is None else node
+            if not is_exact(node):
+                return _steps(node, row, times)
+            if row.repeated is None:
+                return None
+            product = ast.Call(named(row.repeated), (_in_type_of(step, value), as_node(times.expr)))
+            return ast.Assign(target, op, typed(product, step), span=node.span)
+        case ast.Loop() if not _keeps_order(node, is_apart):
+            return None
+        case ast.Sieve(body=body) | ast.Define(body=body) | ast.Loop(body=body):
+            inner = _repeat(body, times, is_apart)
+            return inner and replace(node, body=inner)
+        case ast.Block(statements) if _write_apart(statements, is_apart):
+            parts = [_repeat(s, times, is_apart) for s in statements]
+            if all(p is not None for p in parts):
+                return ast.Block(tuple(p for p in parts if p is not None))
+    return None
+
+
+def step_of(node: ast.Assign) -> ast.Call:
+    """What an assignment makes of the old value and the new one."""
+    return ast.Call(node.op, (node.target, node.value))
+
+
+def is_exact(update: ast.Assign) -> bool:
+    """Whether steps may be taken in any order, or at once: those of integers, which wrap around."""
+    type = type_of(step_of(update))
+    return type is not None and not type.is_float
+
+
+def _steps(node: ast.Assign, row: Operator, times: ast.Value) -> ast.Node | None:
+    """The assignment that takes so many steps of floats."""
+    if row.stepped is not None:
+        return replace(node, op=ast.Call(ast.Variable(row.stepped), (times,)))
+    if row.count is None:
+        return None
+    counts = [cast(count, Float64) for count in (row.count, times.expr)]  # of which none wraps
+    count = as_node(cast(mul(*counts), Int64))
+    return replace(node, op=ast.Call(node.op.op, (count,)))  # type: ignore[attr-defined]
+
+
+def _keeps_order(loop: ast.Loop, is_apart: IsApart) -> bool:
+    """Whether each place is updated by the same steps in the same order, if all steps of a loop are
+    repeated one by one, or the order makes no difference."""
+    return all(
+        loop.index in n.target.indices or is_apart(n) or counts_once(n) or is_exact(n)
+        for n in walk(loop.body)
+        if isinstance(n, ast.Assign)
+    )
+
+
+def _in_type_of(step: ast.Call, value: ast.Node) -> ast.Node:
+    """A value that steps take, in their type: integers that they add up as floats do not wrap around.
+    Of what may yet turn out missing the type is that of what stands in for it."""
+    wanted = type_of(step)
+    rows = [operator(n.op) for n in walk(value) if isinstance(n, ast.Call)]
+    if wanted is not None and any(row is not None and row.overrides for row in rows):
+        return ast.Call(ast.Variable(wanted.name), (value,))
+    return typed(value, step)
+
+
+def _is_once(node: ast.Node, is_apart: IsApart) -> bool:
+    """Whether a statement does no more if it is run again at once."""
+    return all(is_apart(n) or counts_once(n) for n in walk(node) if isinstance(n, ast.Assign))
+
+
+def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
+    """Whether statements write different tensors, those that do more if they are run again by one
+    assignment."""
+    stores: list[object] = []
+    for statement in statements:
+        updates = [n for n in walk(statement) if isinstance(n, ast.Assign) and not is_apart(n)]
+        tensors: list[Any] = [n.target.tensor for n in updates]
+        stores += {t.store if isinstance(t, Fiber) else t for t in tensors}
+        is_once = _is_once(statement, is_apart)
+        while isinstance(statement, ast.Sieve):
+            statement = statement.body
+        if not is_once and not isinstance(statement, ast.Assign):
+            return False
+    kinds = all(isinstance(s, ast.Variable) for s in stores) or not any(
+        isinstance(s, ast.Variable) for s in stores
+    )
+    return kinds and len(set(stores)) == len(stores)
+
+
+#: the laws of each kind of term, first to last
+LAWS: dict[type, tuple[Law, ...]] = {
+    ast.Call: OF_CALLS,
+    ast.Value: (constant,),
+    ast.Access: (missing_index,),
+    ast.Assign: (missing_update, identity_update),
+    ast.Sieve: (empty_body, decided_sieve),
+    ast.Block: (nested_block,),
+    ast.Define: (known_variable, unused_variable),
+    ast.Loop: (empty_body, missing_extent, empty_extent, repeated_body),
+}

@@ -1,0 +1,356 @@
+"""Computing expressions: the program for one is found by its structure and formats, given the operands,
+and run by a session like any other kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from finchlang.array.expression import Array, Expression, Leaf, Refilled
+from finchlang.array.operands import as_expression
+from finchlang.array.to_program import Lowering, Program, entries_of, plain
+from finchlang.levels.element import typed_literal
+from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.scalars import Scalar as ScalarLevel
+from finchlang.python.session import Session
+from finchlang.syntax.nodes import KernelNode
+from finchlang.syntax.traversal import EnoughFrames, check_depth
+from finchlang.syntax.types import can_store, type_of_value
+from finchlang.tensors.memory import Memory
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.text.print import pretty
+
+#: a small result has arrays of so many entries at most
+SPARE = 4096
+
+#: so many programs are kept, those that were made last
+PROGRAMS = 1024
+
+#: a result of so many bytes may be dense whatever its operands are; a larger one of sparse operands may
+#: have so many times the bytes of these
+SMALL, TIMES = 1 << 16, 10
+
+#: what runs a kernel on the values of its names
+RunKernel = Callable[[KernelNode, dict[str, Any]], Any]
+
+_session = Session()
+_programs: dict[Any, Program] = {}
+_kernels: dict[KernelNode, KernelNode] = {}
+
+
+class _Nodes:
+    """The nodes of some expressions, arguments first, equal ones once, and their numbers by identity;
+    `key` is what a program for them depends on."""
+
+    __slots__ = ("key", "nodes", "numbers", "roots")
+
+    def __init__(self, roots: tuple[Expression, ...]):
+        self.nodes: list[Expression] = []
+        self.key: list[Any] = []
+        self.numbers: dict[int, int] = {}
+        entries: dict[Any, int] = {}
+        self.roots = tuple([_add(r, self.nodes, self.key, self.numbers, entries) for r in roots])
+        self.key.append(self.roots)
+
+    def number_of(self, node: Expression) -> int:
+        return self.numbers[id(node)]
+
+
+def _magnitudes(nodes: list[Expression]) -> list[int]:
+    """How large operands are, and how much they store, as powers of 2."""
+    leaves: list[Any] = [node for node in nodes if isinstance(node, Leaf)]
+    sizes = [(int(entries_of(leaf.value)), *leaf.shape) for leaf in leaves]
+    return [size.bit_length() for own in sizes for size in own]
+
+
+def _add(
+    node: Expression,
+    nodes: list[Expression],
+    key: list[Any],
+    numbers: dict[int, int],
+    entries: dict[Any, int],
+) -> int:
+    """The number of a node, new if none is equal."""
+    number = numbers.get(id(node))
+    if number is not None:
+        return number
+    part = node.static
+    if isinstance(node, Leaf):
+        operand = node.source if type(node) is Refilled else node.value
+        if operand.shape != node.shape or operand.dtype.type is not node.values.type.dtype.type:
+            was, now = f"{node.values.type.dtype} {node.shape}", f"{operand.dtype} {operand.shape}"
+            what = "an operand was an array of"
+            raise ValueError(f"{what} {was} when it was used, and is one of {now} now")
+        entry: Any = part, id(operand)
+    else:
+        part = part, tuple([_add(arg, nodes, key, numbers, entries) for arg in node.args])
+        entry = part, id(node) if node.numbers else node.shape
+    number = entries.get(entry)
+    if number is None:
+        number = entries[entry] = len(nodes)
+        nodes.append(node)
+        key.append(part)
+    numbers[id(node)] = number
+    return number
+
+
+def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs: Any) -> Program:
+    """The program for expressions, made if it is not known."""
+    usual: tuple[Any, ...] = (is_dense, outs, *found.key)
+    key, program = usual, _programs.get(usual)
+    if program is not None and program.is_counted:
+        key = *usual, *_magnitudes(found.nodes)
+        program = _programs.get(key)
+    if program is None:
+        lowering = Lowering(found.number_of, is_dense)
+        formats = {} if outs is None else dict(zip(found.roots, outs, strict=True))
+        program = lowering.program(roots, {n: s.format for n, s in formats.items() if s})
+        check_depth(program.kernel)
+        # of other counts it may be the same kernel
+        program = replace(program, kernel=_kernels.setdefault(program.kernel, program.kernel))
+        if program.is_counted:
+            _keep(_programs, (*usual, *_magnitudes(found.nodes)), program)
+        _keep(_programs, usual, program)
+        _keep(_kernels, program.kernel, program.kernel)
+    return program
+
+
+def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    if key not in kept and len(kept) >= PROGRAMS:
+        del kept[next(iter(kept))]
+    kept[key] = value
+
+
+def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
+    """What the names of a program stand for."""
+    values: dict[str, Any] = {}
+    for name, number in program.operands:
+        values[name] = nodes[number].value  # type: ignore[attr-defined]
+    for name, number, k in program.numbers:
+        values[name] = nodes[number].numbers[k]
+    for name, number, k in program.sizes:
+        values[name] = nodes[number].shape[k]
+    for name, format, number in program.tensors:
+        if name in program.sized:
+            values[name] = sized_tensor(format, nodes[number].shape)
+        else:
+            values[name] = new_tensor(format, program.rooms.get(name))
+    return values
+
+
+_empty: dict[int, tuple[Any, Memory]] = {}
+
+
+def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
+    """A tensor without entries, for a kernel to make, which may have memory for so many in each array."""
+    if isinstance(format, ScalarLevel):
+        return Scalar(format)
+    level = format.level if isinstance(format, Swizzled) else format
+    known = _empty.get(id(level))
+    if known is None:
+        known = _empty[id(level)] = level, Tensor(level).memory
+    memory = known[1]
+    own = Memory(
+        memory.shape,
+        [array.copy() if array.size else array for array in memory.arrays],
+        memory.counters,
+    )
+    tensor = Tensor.over(level, own, True)
+    if rooms is not None:
+        pairs = zip(rooms, own.arrays, strict=True)
+        spare = [np.empty(room, array.dtype) for room, array in pairs]
+        tensor.back_buffer = Memory(own.shape, spare, own.counters)
+    return SwizzledTensor.over(tensor, format) if isinstance(format, Swizzled) else tensor
+
+
+def sized_tensor(format: Level | Swizzled, shape: tuple[int, ...]) -> Any:
+    """A tensor without entries of this shape."""
+    if isinstance(format, Swizzled):
+        body = Tensor(format.level, *[shape[p - 1] for p in format.permutation])
+        return SwizzledTensor.over(body, format)
+    return Tensor(format, *shape)
+
+
+def _remember(program: Program, values: dict[str, Any]) -> None:
+    """Note what memory small results take. They have it given to them the next time: arrays of NumPy's
+    are made in less time than those that a kernel allocates become arrays."""
+    known = program.rooms
+    for name in program.results:
+        tensor = values[name]
+        arrays = getattr(tensor, "body", tensor).memory.arrays if type(tensor) is not Scalar else ()
+        rooms = known.get(name)
+        if arrays and (rooms is None or rooms[-1] != arrays[-1].size):
+            sizes = [array.size for array in arrays]
+            known[name] = sizes if max(sizes) <= SPARE else None
+
+
+def compute(*arrays: Any, out: Any = None) -> Any:
+    """The arrays as tensors, by one kernel, which shares what they have in common: a Tensor or a
+    SwizzledTensor, a Scalar of an array without dimensions; a tuple of several. `out` are tensors or
+    NumPy arrays to put them in, of which any may be None."""
+    roots = tuple([as_expression(array) for array in arrays])
+    outs = (out,) if out is not None and not isinstance(out, (tuple, list)) else out
+    results = computed(roots, outs=outs)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def computed(
+    roots: tuple[Expression, ...],
+    is_dense: bool = False,
+    outs: Any = None,
+    run_kernel: RunKernel = _session.run_kernel,
+) -> list[Any]:
+    """The values of expressions."""
+    try:
+        return _computed(roots, is_dense, outs, run_kernel)
+    except RecursionError:
+        with EnoughFrames():
+            return _computed(roots, is_dense, outs, run_kernel)
+
+
+def _computed(
+    roots: tuple[Expression, ...], is_dense: bool, outs: Any, run_kernel: RunKernel
+) -> list[Any]:
+    if outs is not None:
+        return _computed_into(roots, outs)
+    found = _Nodes(roots)
+    program = _program(roots, found, is_dense, None)
+    if program.dense_of_sparse and not is_dense:
+        _check_density(program, found.nodes)
+    values = _bound(program, found.nodes)
+    run_kernel(program.kernel, values)
+    _remember(program, values)
+    return [values[name] for name in program.results]
+
+
+def _computed_into(roots: tuple[Expression, ...], outs: Any) -> list[Any]:
+    if len(outs) != len(roots):
+        raise ValueError(f"{len(outs)} outputs are given for {len(roots)} results")
+    for root, out in zip(roots, outs, strict=True):
+        if out is not None:
+            _check_output(root, out)
+    found = _Nodes(roots)
+    leaves = [node.value for node in found.nodes if isinstance(node, Leaf)]
+    if any(_is_among(out, leaves) for out in outs) or len(set(found.roots)) < len(roots):
+        return [_taken(r, out) for r, out in zip(computed(roots), outs, strict=True)]
+    formats = tuple([None if out is None else as_expression(out).static for out in outs])
+    program = _program(roots, found, False, formats)
+    values = _bound(program, found.nodes)
+    values |= {n: out for n, out in zip(program.results, outs, strict=True) if out is not None}
+    _session.run_kernel(program.kernel, values)
+    return [values[name] for name in program.results]
+
+
+def _is_among(out: Any, leaves: list[Any]) -> bool:
+    if isinstance(out, np.ndarray):
+        return any(np.shares_memory(out, leaf) for leaf in leaves if isinstance(leaf, np.ndarray))
+    body = getattr(out, "body", out)
+    return any(getattr(leaf, "body", leaf) is body for leaf in leaves) and out is not None
+
+
+def _taken(result: Any, out: Any) -> Any:
+    """`out` with the values of a result."""
+    return result if out is None else compute(Array(as_expression(result)), out=(out,))
+
+
+def _check_output(root: Expression, out: Any) -> None:
+    """Check that an output can take a result. Raises TypeError, ValueError for another shape."""
+    if not isinstance(out, (Tensor, SwizzledTensor, Scalar, np.ndarray)) or not (
+        isinstance(out, Scalar) or out.ndim
+    ):
+        raise TypeError(f"`out` is a tensor or an array of at least one dimension, not {out!r}")
+    if out.shape != root.shape:
+        raise ValueError(f"`out` has the shape {out.shape}, the result {root.shape}")
+    stored, values = as_expression(out).values, root.values
+    if not can_store(values.type, stored.type):
+        raise TypeError(f"`out` of {stored.type.dtype} cannot take a result of {values.type.dtype}")
+    if stored.is_fill and typed_literal(values.fill, stored.type) != stored.fill:
+        was, wanted = stored.fill.value, values.fill.value
+        raise TypeError(f"`out` has the fill {was}, and cannot take a result of fill {wanted}")
+
+
+def _check_density(program: Program, nodes: list[Expression]) -> None:
+    """Raises TypeError for a dense result that is much larger than its sparse operands."""
+    for number in program.dense_of_sparse:
+        node = nodes[number]
+        size = math.prod(node.shape) * node.values.type.bits // 8
+        given: list[Any] = [nodes[n] for _, n in program.operands]
+        if size > SMALL and size > TIMES * sum([bytes_of(leaf.value) for leaf in given]):
+            what = f"the result is dense, of {size} bytes, and much larger than its operands"
+            raise TypeError(f"{what}: `todense()` makes it")
+
+
+def bytes_of(value: Any) -> int:
+    """How many bytes an operand is stored in."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, Scalar):
+        return 8
+    if isinstance(value, (Tensor, SwizzledTensor)):
+        tensor = value.body if isinstance(value, SwizzledTensor) else value
+        return sum(array.nbytes for array in tensor.memory.arrays)
+    return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
+
+
+def todense(x: Any) -> np.ndarray:
+    """A NumPy array of the same values."""
+    node = as_expression(x)
+    if type(node) is Leaf and not isinstance(x, Array):
+        return x if isinstance(x, np.ndarray) else getattr(x, "to_numpy", lambda: x.toarray())()
+    (result,) = computed((node,), is_dense=True)
+    return result.to_numpy()
+
+
+def dense_array(x: Any) -> np.ndarray:
+    """The same; raises TypeError if that were much larger than what `x` is stored in."""
+    if not hasattr(x, "shape"):
+        return np.asarray(x)
+    if isinstance(x, Array):
+        x = compute(x)
+    if not isinstance(x, Scalar):
+        size = math.prod(x.shape) * x.dtype.itemsize
+        if size > SMALL and size > TIMES * bytes_of(x):
+            raise TypeError(f"a dense array of this has {size} bytes: `todense()` makes one")
+    return todense(x)
+
+
+# ------------------------------------------------------------------------------------------ plan
+
+
+def plan(*arrays: Any) -> str:
+    """The programs that compute arrays, as text that `finch run` accepts, on operands of the same
+    formats and sizes without entries; it is printed, too."""
+    roots = tuple([as_expression(array) for array in arrays])
+    found = _Nodes(roots)
+    program = _program(roots, found, False, None)
+    lines: list[str] = []
+    for name, number in program.operands:
+        lines.append(
+            f"{name} = {_made(found.nodes[number].static.format, found.nodes[number].shape)}"
+        )
+    for name, value in _bound(program, found.nodes).items():
+        kind = type_of_value(value)
+        if kind is not None:
+            lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
+    for name, format, number in program.tensors:
+        shape = found.nodes[number].shape if name in program.sized else ()
+        lines.append(f"{name} = {_made(format, shape)}")
+    lines += [f"# {text}" for _, text in program.decisions]
+    lines += [pretty(program.kernel), *(f"println({name})" for name in program.results)]
+    text = "\n".join(lines) + "\n"
+    print(text, end="")
+    return text
+
+
+def _made(format: Level | Swizzled, shape: tuple[int, ...]) -> str:
+    """The expression of a script for a tensor of this format."""
+    if isinstance(format, ScalarLevel):
+        return str(format)
+    if isinstance(format, Swizzled):
+        own = tuple([shape[p - 1] for p in format.permutation]) if shape else ()
+        return f"swizzle({_made(format.level, own)}, {', '.join(map(str, format.permutation))})"
+    return f"Tensor({', '.join([str(format), *map(str, shape)])})"

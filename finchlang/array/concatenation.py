@@ -1,0 +1,384 @@
+"""Arrays put together of others: joined, stacked, repeated, rolled; and diagonals and triangles."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from finchlang.array.compute import todense
+from finchlang.array.expression import (
+    Array,
+    Constant,
+    Expression,
+    Leaf,
+    Reduce,
+    Spread,
+    View,
+    apply,
+)
+from finchlang.array.index_paths import Beyond, Fast, Slow, accessed, loops_of, value_of
+from finchlang.array.indexing import LISTED, IndexedPart, getitem, take
+from finchlang.array.inferred_values import Values, op_node, unknown_values, values_of
+from finchlang.array.operands import as_expression, operands
+from finchlang.array.products import tensordot
+from finchlang.array.promotion import normalized_axis
+from finchlang.array.reshaping import (
+    Reshape,
+    expand_dims,
+    permute_dims,
+    reshape,
+    reshaped,
+    with_axes,
+)
+from finchlang.array.to_program import Lowering, lowers, plain
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.sparse_list import SparseList
+from finchlang.syntax.nodes import Access, Call, Index, Literal, Node, Variable
+from finchlang.syntax.types import Bool
+from finchlang.tensors.tensor import Tensor
+
+
+class Concat(Expression):
+    """Arrays one after the other along an axis. `numbers` are the sizes of those before each, and of
+    all. Behind each part but the last that is more than an operand stands what says where it is."""
+
+    __slots__ = ("axis", "numbers", "places")
+    has_cases = True
+
+    def __init__(self, parts: list[Expression], axis: int):
+        sizes = [part.shape[axis] for part in parts]
+        self.axis, self.numbers = axis, (0, *accumulate(sizes))
+        first = parts[0].shape
+        self.shape = (*first[:axis], self.numbers[-1], *first[axis + 1 :])
+        marks = [
+            None if _is_covered(part, axis) or part is parts[-1] else _mark(size)
+            for part, size in zip(parts, sizes, strict=True)
+        ]
+        found = [mark for mark in marks if mark is not None]
+        at = iter(range(len(parts), len(parts) + len(found)))
+        self.places = tuple([None if mark is None else next(at) for mark in marks])
+        self.args, self.values = (*parts, *found), _values_of_parts(parts)
+        self.static = Concat, axis, self.places
+
+
+def _values_of_parts(parts: list[Expression]) -> Values:
+    """Where one part alone is sparse the whole is, too."""
+    sparse = [part for part in parts if type(part) is not Constant] or parts
+    fills = [part.values.fill for part in sparse if part.values.is_fill]
+    if fills and fills.count(fills[0]) == len(fills):
+        return values_of(fills[0], True)
+    return unknown_values(parts[0].values.type)
+
+
+def _mark(size: int) -> Expression:
+    """True at each of so many places, of which none is stored: out of range of it nothing is."""
+    return as_expression(Tensor(SparseList(Element(Literal(True))), size))
+
+
+def _is_covered(node: Expression, axis: int | None) -> bool:
+    """Whether an expression is read from one operand or result by way of the coordinate of an axis: out
+    of its range there is nothing."""
+    if isinstance(node, View):
+        axis = None if axis is None or node.stretched[axis] else node.axes[axis]
+        return axis is not None and _is_covered(node.args[0], axis)
+    if isinstance(node, IndexedPart):
+        is_plain = LISTED not in node.kinds and axis in node.places
+        return is_plain and _is_covered(node.args[0], node.places.index(axis))
+    if isinstance(node, Reshape):
+        modes = next((modes for modes, places in node.groups if axis in places), ())
+        return any([_is_covered(node.args[0], mode) for mode in modes])
+    return isinstance(node, (Leaf, Reduce))
+
+
+def _is_listed(node: Expression) -> bool:
+    """Whether parts of an operand are read at coordinates of a list, of which none may be missing."""
+    if isinstance(node, (Leaf, Reduce)):
+        return False
+    return isinstance(node, IndexedPart) and LISTED in node.kinds or any(map(_is_listed, node.args))
+
+
+@lowers(Concat)
+def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
+    index, last = indices[node.axis], len(node.places)
+    if len(loops_of(index)) > 1 or isinstance(_first(index), (Slow, Fast)):
+        # what is joined is stored where other loops go over it: the cases multiply
+        to.tensor(node)
+        return to.value(node, indices)
+    total = to.number(node, last)
+    found: Node = plain(node.values.fill)
+    for k in reversed(range(last)):
+        part, place = node.args[k], node.places[k]
+        if _is_listed(part):
+            to.tensor(part)
+        own = Beyond(index, to.number(node, k) if k else Literal(0), total)
+        value = to.value(part, (*indices[: node.axis], own, *indices[node.axis + 1 :]))
+        if isinstance(index, Index) and k < last - 1:  # where loops go is known by comparison
+            is_here = Call(op_node("<="), (index, to.number(node, k + 1)))
+            found = Call(op_node("ifelse"), (is_here, value, found))
+        elif place is not None:
+            mark: Any = node.args[place]
+            mark = accessed(Variable(to.operand(mark)), (own,))
+            is_here = Call(op_node("coalesce"), (mark, Literal(False)))
+            found = Call(op_node("ifelse"), (is_here, value, found))
+        elif k == last - 1:
+            found = value
+        else:
+            assert isinstance(
+                value, Call
+            )  # where there is nothing the others are in place of the fill
+            found = Call(value.op, (value.args[0], found))
+    return found
+
+
+def _first(index: Node) -> Node:
+    """An index without what may be out of range."""
+    while isinstance(index, Beyond):
+        index = index.index
+    return index
+
+
+def _at_least_one(arrays: Any, name: str) -> list[Any]:
+    found = [*arrays]
+    if not found:
+        raise ValueError(f"{name} takes at least one array")
+    return found
+
+
+def concat(arrays: Any, /, axis: int | None = 0) -> Array:
+    """Arrays one after the other along an axis, or all elements of them, with no axis."""
+    parts = operands(*_at_least_one(arrays, "concat"))
+    if axis is None:
+        parts, axis = [reshaped(part, (_count(part),)) for part in parts], 0
+    order = len(parts[0].shape)
+    if not order:
+        raise ValueError("arrays without dimensions cannot be joined, but stacked")
+    at = normalized_axis(axis, order)
+    first = parts[0].shape
+    for part in parts:
+        own = part.shape
+        if len(own) != order or (own[:at], own[at + 1 :]) != (first[:at], first[at + 1 :]):
+            what = f"shapes {first} and {own}"
+            raise ValueError(f"concat along axis {at} takes arrays of the same other sizes: {what}")
+    some = [part for part in parts if part.shape[at]] or parts[:1]
+    return Array(Concat(some, at) if len(some) > 1 else some[0])
+
+
+def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """The elements whose coordinates in two axes are the same, or differ by `offset`, along a new last
+    axis."""
+    arg = as_expression(x)
+    order = len(arg.shape)
+    first, second = normalized_axis(axis1, order), normalized_axis(axis2, order)
+    if first == second:
+        raise ValueError(f"axis {first} is there twice: a diagonal is of two")
+    rows, columns = arg.shape[first], arg.shape[second]
+    down, right = max(-offset, 0), max(offset, 0)
+    length = max(min(rows - down, columns - right), 0)
+    keys: list[Any] = [slice(None)] * order
+    keys[first], keys[second] = slice(down, down + length), slice(right, right + length)
+    part = getitem(Array(arg), tuple(keys)).node
+    kept = [k for k in range(order) if k not in (first, second)]
+    places = tuple([kept.index(k) if k in kept else len(kept) for k in range(order)])
+    return Array(Spread(part, places, (*[arg.shape[k] for k in kept], length)))
+
+
+class Triangle(Expression):
+    """Whether a coordinate in the last mode is at least, or at most, that in the one before and `k`."""
+
+    __slots__ = ("numbers", "op")
+
+    def __init__(self, op: str, shape: tuple[int, ...], k: int):
+        self.op, self.shape, self.args, self.numbers = op, shape, (), (k,)
+        self.values, self.static = unknown_values(Bool), (Triangle, op, len(shape))
+
+
+@lowers(Triangle)
+def _triangle(to: Lowering, node: Triangle, indices: tuple[Node, ...]) -> Node:
+    row, column = indices[-2:]
+    k = to.number(node)
+    if isinstance(row, Index) and isinstance(column, Index):
+        mask = Call(Variable("UpTriMask" if node.op == ">=" else "LoTriMask"), ())
+        return Access(mask, (row, Call(op_node("-"), (column, k))))
+    shifted = Call(op_node("+"), (value_of(row), k))
+    return Call(op_node(node.op), (value_of(column), shifted))
+
+
+def _within(op: str, x: Any, k: int) -> Array:
+    arg = as_expression(x)
+    if len(arg.shape) < 2:
+        raise ValueError("a triangle is of an array of at least two dimensions")
+    zero = Constant(typed_literal(0, arg.values.type))
+    rows, columns = arg.shape[-2:]  # no further off than there are elements, as sums wrap around
+    k = max(-rows, min(index(k), columns))
+    return Array(apply("ifelse", Triangle(op, arg.shape, k), arg, zero))
+
+
+def tril(x: Any, /, k: int = 0) -> Array:
+    """The elements up to the k-th diagonal above the main one of the last two axes, else 0."""
+    return _within("<=", x, k)
+
+
+def triu(x: Any, /, k: int = 0) -> Array:
+    """The elements from the k-th diagonal above the main one of the last two axes on, else 0."""
+    return _within(">=", x, k)
+
+
+def stack(arrays: Any, /, axis: int = 0) -> Array:
+    """Arrays of one shape one after the other along a new axis."""
+    parts = operands(*_at_least_one(arrays, "stack"))
+    order = len(parts[0].shape) + 1
+    at = (normalized_axis(axis, order),)
+    for part in parts:
+        if part.shape != parts[0].shape:
+            raise ValueError(f"stack takes arrays of one shape, not {parts[0].shape}, {part.shape}")
+    return concat([Array(with_axes(part, at, order)) for part in parts], axis=at[0])
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The parts of an array at each coordinate of an axis."""
+    arg = as_expression(x)
+    at = normalized_axis(axis, len(arg.shape))
+    before = (slice(None),) * at
+    return tuple([getitem(Array(arg), (*before, k)) for k in range(arg.shape[at])])
+
+
+def vstack(arrays: Any, /) -> Array:
+    """Arrays one below the other; vectors are rows."""
+    return concat([_of_order(x, 2) for x in arrays], axis=0)
+
+
+def hstack(arrays: Any, /) -> Array:
+    """Arrays one beside the other; vectors one after the other."""
+    found = [_of_order(x, 1) for x in arrays]
+    return concat(found, axis=min(1, max([x.ndim for x in found], default=1) - 1))
+
+
+def dstack(arrays: Any, /) -> Array:
+    """Arrays one behind the other, along the third axis."""
+    found = [_of_order(x, 2) for x in arrays]
+    return concat([expand_dims(x, axis=2) if x.ndim == 2 else x for x in found], axis=2)
+
+
+def column_stack(arrays: Any, /) -> Array:
+    """Matrices one beside the other; vectors are columns."""
+    found = [_of_order(x, 1) for x in arrays]
+    return concat([expand_dims(x, axis=1) if x.ndim == 1 else x for x in found], axis=1)
+
+
+def _of_order(x: Any, order: int) -> Array:
+    """`x` with new axes in front up to so many."""
+    arg = as_expression(x)
+    new = max(order - len(arg.shape), 0)
+    return Array(with_axes(arg, tuple(range(new)), len(arg.shape) + new) if new else arg)
+
+
+def block(arrays: Any, /) -> Array:
+    """An array of nested lists of blocks: the innermost lists go along the last axis."""
+
+    def depth_of(item: Any) -> int:
+        if not isinstance(item, list):
+            return 0
+        depths = {depth_of(part) for part in item}
+        if len(depths) != 1:
+            raise ValueError("block takes lists that are nested equally deep, none of them empty")
+        return 1 + depths.pop()
+
+    depth = depth_of(arrays)
+    orders = [len(as_expression(x).shape) for x in _leaves(arrays)]
+    order = max([depth, *orders])
+
+    def joined(item: Any, axis: int) -> Array:
+        if not isinstance(item, list):
+            return _of_order(item, order)
+        return concat([joined(part, axis + 1) for part in item], axis=axis)
+
+    return joined(arrays, order - depth)
+
+
+def _leaves(item: Any) -> list[Any]:
+    return [x for part in item for x in _leaves(part)] if isinstance(item, list) else [item]
+
+
+def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
+    """The elements moved towards higher coordinates along some axes, the last ones to the front; in
+    row-major order with no axis."""
+    arg = as_expression(x)
+    if axis is None:
+        moved = roll(Array(reshaped(arg, (_count(arg),))), sum(_listed(shift)), axis=0)
+        return Array(reshaped(moved.node, arg.shape))
+    shifts, axes = _listed(shift), _listed(axis)
+    if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
+        raise ValueError(f"roll takes a shift for each axis, not {len(shifts)} for {len(axes)}")
+    count = max(len(shifts), len(axes))
+    found = Array(arg)
+    for by, given in zip(shifts * (count // len(shifts)), axes * (count // len(axes)), strict=True):
+        at = normalized_axis(given, len(arg.shape))
+        first = -index(by) % (arg.shape[at] or 1)
+        if first:
+            before = (slice(None),) * at
+            parts = slice(first, None), slice(0, first)
+            found = concat([getitem(found, (*before, part)) for part in parts], axis=at)
+    return found
+
+
+def _listed(value: Any) -> list[Any]:
+    return [*value] if isinstance(value, (tuple, list)) else [value]
+
+
+def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
+    """Each part along an axis so many times, or as often as a list says; all elements with no axis."""
+    arg = as_expression(x)
+    if axis is None:
+        arg, axis = reshaped(arg, (_count(arg),)), 0
+    order = len(arg.shape)
+    at = normalized_axis(axis, order)
+    counts = np.asarray(todense(repeats) if isinstance(repeats, Array) else repeats)
+    counts = counts if counts.size else counts.astype(np.int64)
+    if counts.dtype.kind not in "iu" or counts.ndim > 1 or (counts < 0).any():
+        raise ValueError("repeat takes an integer, not negative, or a list of them")
+    if counts.ndim and counts.size != 1:
+        if counts.size != arg.shape[at]:
+            what = f"{counts.size} numbers for the {arg.shape[at]} parts along axis {at}"
+            raise ValueError(f"repeat is given {what}")
+        return take(Array(arg), np.repeat(np.arange(counts.size), counts), axis=at)
+    return Array(_times(arg, at, int(counts.reshape(())), False))
+
+
+def _times(arg: Expression, axis: int, count: int, is_whole: bool) -> Expression:
+    """Each part along an axis so many times, or all of them so many times."""
+    order, new = len(arg.shape), axis + (not is_whole)
+    wider = with_axes(arg, (new,), order + 1)
+    shape = (*wider.shape[:new], count, *wider.shape[new + 1 :])
+    all_axes = (*range(new), None, *range(new, order))
+    merged = (*arg.shape[:axis], arg.shape[axis] * count, *arg.shape[axis + 1 :])
+    return reshaped(View(arg, all_axes, shape), merged)
+
+
+def tile(x: Any, repetitions: Any, /) -> Array:
+    """The whole array so many times along each axis, of which new ones may be in front."""
+    counts = [index(n) for n in _listed(repetitions)]
+    if any([n < 0 for n in counts]):
+        raise ValueError(f"tile takes integers, not negative, and not {repetitions}")
+    found = _of_order(x, len(counts)).node
+    counts = [1] * (len(found.shape) - len(counts)) + counts
+    for axis, count in enumerate(counts):
+        found = found if count == 1 else _times(found, axis, count, True)
+    return Array(found)
+
+
+def kron(a: Any, b: Any, /) -> Array:
+    """Each element of `a` times all of `b`, in its place."""
+    first, second = operands(a, b)
+    order = max(len(first.shape), len(second.shape))
+    one, other = (_of_order(Array(arg), order) for arg in (first, second))
+    axes = [place for k in range(order) for place in (k, order + k)]
+    product = permute_dims(tensordot(one, other, axes=0), tuple(axes))
+    return reshape(product, tuple([m * n for m, n in zip(one.shape, other.shape, strict=True)]))
+
+
+def _count(arg: Expression) -> int:
+    return math.prod(arg.shape)

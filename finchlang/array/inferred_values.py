@@ -1,0 +1,125 @@
+"""What is known of the values of arrays before anything is computed: types and fills, and what operators
+make of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+from finchlang.algebra.expression_types import type_of as type_of_node
+from finchlang.algebra.simplify import simplify
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import const
+from finchlang.levels.element import typed_literal
+from finchlang.levels.level import Level, Swizzled
+from finchlang.operators.operator_table import operator
+from finchlang.syntax.nodes import Call, Literal, Node, Variable
+from finchlang.syntax.types import TYPES, Pair, PairType, Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Values:
+    """What is known of an array's values: their type; the fill, which is the function of the operands'
+    fills (SparseArray'21 section 5.2); whether they are surely that wherever no sparse operand
+    stores anything (`is_fill`), as those of a dense operand are not; whether they are a number that
+    programs are given. There is one object for each."""
+
+    type: Type
+    fill: Literal
+    is_fill: bool
+    is_number: bool = False
+
+
+@lru_cache(4096)
+def values_of(fill: Literal, is_fill: bool) -> Values:
+    """The Values of the fill's type."""
+    return Values(TYPES[fill.type or ""], fill, is_fill)
+
+
+def unknown_values(type: Type) -> Values:
+    """The Values of a type of which nothing is known."""
+    zero = Pair(0, 0) if isinstance(type, PairType) else 0
+    return values_of(typed_literal(type.wrap(zero), type), False)
+
+
+@cache
+def values_of_number(type: Type) -> Values:
+    """The Values of a number of a type, of which nothing is known before the program runs."""
+    return Values(type, typed_literal(type.wrap(0), type), False, True)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StoredValues:
+    """The format of operands, and what it says of their values. There is one object for each."""
+
+    format: Level | Swizzled
+    values: Values
+
+
+_formats: dict[int, tuple[Any, StoredValues]] = {}
+_known: dict[Any, StoredValues] = {}
+
+
+def stored_of(format: Level | Swizzled) -> StoredValues:
+    """What a format says of operands."""
+    found = _formats.get(id(format))
+    if found is not None:
+        return found[1]
+    stored = _known.get(format)
+    if stored is None:
+        level = format.level if isinstance(format, Swizzled) else format
+        if isinstance(level.element_type, PairType):
+            raise TypeError("there are no arrays of pairs")
+        is_sparse = not all([part.is_leaf or part.is_dense for part in level.levels()])
+        stored = _known[format] = StoredValues(format, values_of(level.fill, is_sparse))
+    if len(_formats) > 4096:
+        _formats.clear()
+    _formats[id(format)] = format, stored
+    return stored
+
+
+def op_node(op: Any) -> Node:
+    """The node of an operator that a name of the table or a node stands for."""
+    return Variable(op) if isinstance(op, str) else op
+
+
+@lru_cache(None)
+def identity_of(op: Any, type: Type) -> Literal:
+    """What a reduction starts with. Raises TypeError for an operator without an identity."""
+    row = operator(op_node(op))
+    start = None if row is None or row.identity is None else row.identity.value(type)
+    if isinstance(start, Pair):
+        start = Pair(start.first, 0)
+    if start is None:
+        name = getattr(op, "name", op)
+        raise TypeError(f"`{name}` cannot reduce arrays: it has no identity")
+    return typed_literal(type.wrap(start), type)
+
+
+@lru_cache(4096)
+def result_of(op: Any, *args: Values) -> Values:
+    """What is known of the values of `op` of arguments of which this is known."""
+    fills = [v.fill if v.is_fill else Variable(f"x{k}", type=v.type) for k, v in enumerate(args)]
+    call = Call(op_node(op), tuple(fills))
+    try:
+        result = type_of_node(call)
+    except FinchError as error:
+        raise TypeError(error.message) from None
+    if result is None:
+        raise TypeError(f"there is no operator {op} of {len(args)} arguments")
+    decided = simplify(call)
+    is_fill = all([v.is_fill for v in args]) or isinstance(decided, Literal)
+    if not isinstance(decided, Literal):
+        decided = _folded(call, [v.fill for v in args])
+        is_fill = is_fill and decided is not None
+    value = 0 if decided is None or decided.value is None else decided.value
+    return values_of(typed_literal(result.wrap(value), result), is_fill)
+
+
+def _folded(call: Call, fills: list[Literal]) -> Literal | None:
+    """The operator of fills, if it is defined for them."""
+    row = operator(call.op)
+    assert row is not None
+    found = row.folded([const(fill.value, TYPES[fill.type or ""]) for fill in fills])
+    return None if found is None else Literal(found.value, found.type.name)

@@ -1,0 +1,216 @@
+"""Functions that give the modes of an array another order, new ones or another shape: views, of which
+nothing is computed."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from copy import deepcopy
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from finchlang.array.expression import Array, Constant, Expression, Group, Leaf, Reshape, View
+from finchlang.array.index_paths import ONE, divided, joined
+from finchlang.array.operands import as_expression
+from finchlang.array.promotion import broadcast_shapes, normalized_axes, normalized_axis
+from finchlang.array.to_program import Lowering, lowers
+from finchlang.syntax.nodes import Node
+
+
+def permute_dims(x: Any, /, axes: Any = None) -> Array:
+    """The axes in another order; in the reverse one if none is given."""
+    arg = as_expression(x)
+    order = len(arg.shape)
+    given = range(order)[::-1] if axes is None else axes
+    found = tuple([normalized_axis(axis, order) for axis in given])
+    if sorted(found) != list(range(order)):
+        raise ValueError(f"{tuple(given)} are not the axes of {order} dimensions in some order")
+    return Array(View(arg, found, tuple([arg.shape[axis] for axis in found])))
+
+
+def transpose(x: Any, /, axes: Any = None) -> Array:
+    """`permute_dims`, and what `x.T` is."""
+    return permute_dims(x, axes)
+
+
+def matrix_transpose(x: Any, /) -> Array:
+    """The last two axes exchanged."""
+    order = len(x.shape)
+    if order < 2:
+        raise ValueError("a matrix has at least two dimensions")
+    return permute_dims(x, (*range(order - 2), order - 1, order - 2))
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
+    """Some axes at other places."""
+    order = len(x.shape)
+    sources, places = (
+        [
+            normalized_axis(a, order)
+            for a in (given if isinstance(given, (tuple, list)) else [given])
+        ]
+        for given in (source, destination)
+    )
+    if len(sources) != len(places) or len({*sources}) + len({*places}) < 2 * len(sources):
+        raise ValueError("moveaxis takes as many different places as different axes")
+    axes = [axis for axis in range(order) if axis not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        axes.insert(place, axis)
+    return permute_dims(x, axes)
+
+
+def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
+    """Two axes exchanged."""
+    axes = [*range(len(x.shape))]
+    first, second = normalized_axis(axis1, len(axes)), normalized_axis(axis2, len(axes))
+    axes[first], axes[second] = second, first
+    return permute_dims(x, axes)
+
+
+def expand_dims(x: Any, /, axis: Any = 0) -> Array:
+    """New axes of size 1 at these places of the result."""
+    arg = as_expression(x)
+    many = len(axis) if isinstance(axis, (tuple, list)) else 1
+    return Array(
+        with_axes(arg, normalized_axes(axis, len(arg.shape) + many), len(arg.shape) + many)
+    )
+
+
+def with_axes(arg: Expression, axes: tuple[int, ...], order: int) -> Expression:
+    """`arg` with these axes of size 1 put in, in all `order`."""
+    kept = iter(range(order))
+    places = tuple([None if k in axes else next(kept) for k in range(order)])
+    return View(arg, places, tuple([1 if p is None else arg.shape[p] for p in places]))
+
+
+def squeeze(x: Any, /, axis: Any = None) -> Array:
+    """Without these axes, which must be of size 1; without all of that size if none is given."""
+    arg = as_expression(x)
+    order = len(arg.shape)
+    ones = tuple([k for k, size in enumerate(arg.shape) if size == 1])
+    gone = ones if axis is None else normalized_axes(axis, order)
+    if not set(gone) <= set(ones):
+        raise ValueError(f"an array of shape {arg.shape} has no axes {gone} of size 1")
+    kept = tuple([k for k in range(order) if k not in gone])
+    return Array(View(arg, kept, tuple([arg.shape[k] for k in kept])))
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Array:
+    """`x` repeated along axes of size 1, and new ones in front, up to a shape."""
+    arg = as_expression(x)
+    wanted = _sizes(shape)
+    if any([size < 0 for size in wanted]):
+        raise ValueError(f"broadcast to {wanted}: a size is not negative")
+    if broadcast_shapes(arg.shape, wanted) != wanted:
+        raise ValueError(f"{arg.shape} does not broadcast to {wanted}")
+    new = len(wanted) - len(arg.shape)
+    return Array(View(arg, (*[None] * new, *range(len(arg.shape))), wanted))
+
+
+def broadcast_arrays(*arrays: Any) -> list[Array]:
+    """Arrays of the shape that all of them broadcast to."""
+    shape = broadcast_shapes(*[as_expression(x).shape for x in arrays])
+    return [broadcast_to(x, shape) for x in arrays]
+
+
+# ----------------------------------------------------------------------------------------- reshape
+
+#: the most places that an axis has
+MOST = 1 << 62
+
+
+@lowers(Reshape)
+def _reshape(to: Lowering, node: Reshape, indices: tuple[Node, ...]) -> Node:
+    (arg,) = node.args
+    own: list[Node] = [ONE] * len(arg.shape)
+    for modes, places in node.groups:
+        flat = joined([indices[k] for k in places], [to.size(node, k) for k in places])
+        parts = divided(flat, [to.size(arg, k) for k in modes])
+        for mode, part in zip(modes, parts, strict=True):
+            own[mode] = part
+    return to.value(arg, tuple(own))
+
+
+def reshaped(arg: Expression, shape: tuple[int, ...]) -> Expression:
+    """`arg` in another shape of as many places."""
+    if isinstance(arg, Reshape):
+        (arg,) = arg.args
+    if arg.shape == shape:
+        return arg
+    if 0 in shape:
+        return Constant(arg.values.fill, shape)
+    if max(shape, default=0) > MOST:
+        raise ValueError(f"{arg.shape} is not reshaped to {shape}: an axis has 2^62 places at most")
+    if isinstance(arg, Leaf) and isinstance(arg.value, np.ndarray):
+        with suppress(ValueError):  # its strides do not allow it
+            return as_expression(np.reshape(arg.value, shape, copy=False))
+    groups = _groups(arg.shape, shape)
+    if all([len(modes) == len(places) == 1 for modes, places in groups]):
+        found = {place: mode for (mode,), (place,) in groups}
+        return View(arg, tuple([found.get(k) for k in range(len(shape))]), shape)
+    return Reshape(arg, groups, shape)
+
+
+def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[Group, ...]:
+    """The fewest modes that must change together."""
+    modes, places = ([k for k, size in enumerate(s) if size != 1] for s in (old, new))
+    found: list[Group] = []
+    while modes:
+        m, n = old[modes[0]], new[places[0]]
+        first = second = 1
+        while m != n:
+            if m < n:
+                m, first = m * old[modes[first]], first + 1
+            else:
+                n, second = n * new[places[second]], second + 1
+        found.append((tuple(modes[:first]), tuple(places[:second])))
+        modes, places = modes[first:], places[second:]
+    return tuple(found)
+
+
+def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Array:
+    """The elements in row-major order in another shape, one size of which may be -1: what is left. With
+    `order="F"` they are column-major. Nothing is copied before it is computed, but for `copy`."""
+    arg = as_expression(x)
+    if order not in ("C", "F", "A"):
+        raise ValueError(f"the order of a reshape is 'C' or 'F', not {order!r}")
+    wanted = _wanted(arg.shape, _sizes(shape))
+    if copy and isinstance(arg, Leaf):
+        arg = as_expression(deepcopy(arg.value))
+    if order == "F":
+        return permute_dims(Array(reshaped(permute_dims(Array(arg)).node, wanted[::-1])))
+    return Array(reshaped(arg, wanted))
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    """A shape as it is given: an integer, or several."""
+    with suppress(TypeError):
+        return (index(shape),)
+    try:
+        return tuple([index(size) for size in shape])
+    except TypeError:
+        raise TypeError(f"sizes are integers, not {shape}") from None
+
+
+def _wanted(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape of as many places, in which what is -1 is found."""
+    new = [*shape]
+    if any([size < -1 for size in new]):
+        raise ValueError(f"reshape to {shape}: a size is not negative")
+    if new.count(-1) > 1:
+        raise ValueError(f"reshape to {shape}: only one size can be -1")
+    total = math.prod(old)
+    if -1 in new:
+        others = math.prod([size for size in new if size != -1])
+        new[new.index(-1)] = total // others if others else -1
+    if math.prod(new) != total or -1 in new:
+        message = f"an array of shape {old} has {total} elements, and is not reshaped to {shape}"
+        raise ValueError(message)
+    return tuple(new)
+
+
+def ravel(x: Any, /, order: str = "C") -> Array:
+    """All elements as a vector, in row-major order."""
+    return reshape(x, -1, order=order)

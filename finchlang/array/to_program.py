@@ -1,0 +1,406 @@
+"""Expressions to Finch programs: one kernel for all that is asked for, in which each result, and each
+reduction within an expression, is a loop nest of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from finchlang.array.cost import Counts
+from finchlang.array.expression import (
+    Constant,
+    Expression,
+    Leaf,
+    Map,
+    NumberOperand,
+    Reduce,
+    Refilled,
+    Reshape,
+    Spread,
+    View,
+)
+from finchlang.array.index_paths import ONE, accessed, goes_beyond, is_path, joined, loops_of
+from finchlang.array.inferred_values import identity_of, op_node, values_of
+from finchlang.array.loop_nest import EVERYWHERE, LoopNest, Read, ValueSpace
+from finchlang.array.plan import Plan, joining, nest_of, planned
+from finchlang.array.sparsity import space_of
+from finchlang.levels.element import Element
+from finchlang.levels.level import Level, Swizzled
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import accesses, rewrite_bottom_up, walk
+from finchlang.syntax.types import Int64, Type
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
+
+#: a larger expression than of so many nodes is not written twice
+SHARED = 16
+#: names of the loops' indices, by the modes of what they go over
+_NAMES = "ijklmnop"
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel, and what its names stand for: `operands` and `numbers` are bound anew at each call, to
+    the value of a node (by its number among the nodes of the expression), to one of its numbers or to
+    one of its sizes; `tensors` are made anew, with the number of the node they hold; `results` are
+    the names of what was asked for."""
+
+    kernel: ast.KernelNode
+    operands: tuple[tuple[str, int], ...]
+    numbers: tuple[tuple[str, int, int], ...]
+    sizes: tuple[tuple[str, int, int], ...]
+    tensors: tuple[tuple[str, Level | Swizzled, int], ...]
+    results: tuple[str, ...]
+    dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
+    decisions: tuple[tuple[str, str], ...]  # what was chosen from, with costs
+    is_counted: bool  # whether it depends on how much operands store
+    sized: frozenset[str]  # the tensors that are made of the size of what they hold
+    #: how many entries the arrays of small results had the last time
+    rooms: dict[str, list[int] | None] = field(default_factory=dict)
+
+
+@dataclass
+class _Loops:
+    """What is found of a loop nest while its expression is lowered: the accesses, and the indices that
+    get their extents from them."""
+
+    reads: list[Read] = field(default_factory=list)
+    accesses: list[ast.Access] = field(default_factory=list)
+    covered: set[ast.Node] = field(default_factory=set)
+
+
+class Lowering:
+    """A program in the making, for an expression whose nodes are numbered by `number_of`."""
+
+    def __init__(self, number_of: Callable[[Expression], int], is_dense: bool):
+        self.number_of, self.is_dense = number_of, is_dense
+        self.statements: list[ast.Node] = []
+        self.operands: dict[int, str] = {}
+        self.numbers: dict[tuple[int, int], str] = {}
+        self.sizes: dict[tuple[int, int], str] = {}
+        self.tensors: dict[int, tuple[str, Level | Swizzled]] = {}
+        self.given: dict[int, Level | Swizzled] = {}
+        self.decisions: list[str] = []
+        self.copies: list[tuple[str, Level | Swizzled]] = []
+        self.types: dict[str, Type] = {}  # of numbers
+        self.expected: dict[str, float] = {}  # how many entries tensors are expected to store
+        self.is_counted = False
+        self.sized: frozenset[str] = frozenset()
+        self.shared: set[int] = set()
+        self._loops, self.has_sparse = _Loops(), False
+
+    # ------------------------------------------------------------------------------ expressions
+
+    def value(self, node: Expression, indices: tuple[ast.Node, ...]) -> ast.Node:
+        """The element of a node at these indices, one for each of its modes, as an expression."""
+        number = self.number_of(node)
+        if number in self.shared:
+            self.tensor(node)
+        stored = self.tensors.get(number)
+        if stored is not None:
+            return self.read(stored[0], stored[1], indices)
+        return LOWERINGS[type(node)](self, node, indices)
+
+    def read(self, name: str, format: Any, indices: tuple[ast.Node, ...]) -> ast.Node:
+        """An access of a tensor of the kernel, its fill where that has no such place."""
+        own = tuple([index if is_path(index) else loops_of(index)[0] for index in indices])
+        found = accessed(ast.Variable(name), indices)
+        self._loops.reads.append(Read(format, own, self.expected.get(name, float("inf")), name))
+        self._loops.accesses.append(found)
+        if isinstance(found.tensor, ast.Variable):
+            self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}
+        if not any(map(goes_beyond, indices)):
+            return found
+        level = format.level if isinstance(format, Swizzled) else format
+        return ast.Call(op_node("coalesce"), (found, plain(level.fill)))
+
+    def read_leaf(self, node: Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
+        """An access of an operand."""
+        found = self.read(self.operand(node), node.static.format, indices)
+        reads = self._loops.reads
+        reads[-1] = replace(reads[-1], stored=entries_of(node.value))
+        return found
+
+    def operand(self, node: Leaf) -> str:
+        """The name of an operand."""
+        return self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
+
+    def number(self, node: Expression, k: int = 0) -> ast.Variable:
+        """The name of one of a node's numbers."""
+        name = self.numbers.setdefault((self.number_of(node), k), f"n{len(self.numbers)}")
+        self.types[name] = node.values.type if isinstance(node, NumberOperand) else Int64
+        return ast.Variable(name)
+
+    def size(self, node: Expression, mode: int) -> ast.Variable:
+        """The name of one of a node's sizes."""
+        name = self.sizes.setdefault((self.number_of(node), mode), f"s{len(self.sizes)}")
+        self.types[name] = Int64
+        return ast.Variable(name)
+
+    # ------------------------------------------------------------------------------- statements
+
+    def tensor(self, node: Expression, through: bool = True) -> str:
+        """The name of the tensor that a node is stored in, by a loop nest before the present one. Where
+        modes become one they are written one by one, if the loops are in their order."""
+        known = self.tensors.get(self.number_of(node))
+        if known is not None:
+            return known[0]
+        outer, self._loops = self._loops, _Loops()
+        if isinstance(node, Reduce):
+            (arg,) = node.args
+            reduced, op, start = node.axes, op_node(node.op), identity_of(node.op, node.values.type)
+        else:
+            arg, reduced, op, start = node, (), ast.Variable("initwrite"), node.values.fill
+        is_joined = through and isinstance(node, Reshape) and node.is_joined
+        if is_joined := is_joined and self.number_of(node) not in self.given:
+            (arg,) = node.args
+        own = tuple([ast.Index(_name(k)) for k in range(len(arg.shape))])
+        lower = LOWERINGS[type(node)]  # what is stored is not read from itself
+        value = self.value(arg, own) if arg is not node else lower(self, node, own)
+        self._loops.covered &= {*walk(value)}  # a list may be read whose places then do not count
+        kept = tuple([i for k, i in enumerate(own) if k not in reduced])
+        # a tensor begins as its fill does
+        values = values_of(start, node.values.is_fill)
+        extents = dict(zip(own, arg.shape, strict=True))
+        others = tuple([own[k] for k in reduced])
+        reads = tuple(self._loops.reads)
+        read_at = dict(zip(self._loops.accesses, reads, strict=True)).get
+        space: ValueSpace | Read = EVERYWHERE  # a dense result is stored everywhere
+        if values.is_fill:
+            space = space_of(value, read_at, self.types.__getitem__)
+        nest = LoopNest(kept, others, values, reads, extents, space)
+        plan, name = planned(nest, self.is_dense), f"t{len(self.tensors)}"
+        target: ast.Access = ast.Access(ast.Variable(name), kept)
+        if is_joined:
+            groups = [tuple([own[k] for k in modes]) for modes, _ in node.groups]  # type: ignore[attr-defined]
+            found = joining(nest, plan, groups, node.values.fill)
+            if found is None:
+                self._loops = outer
+                return self.tensor(node, False)
+            plan, self.sized = found, self.sized | {name}
+            sizes = [[self.size(arg, k) for k in modes] for modes, _ in node.groups]  # type: ignore[attr-defined]
+            target = accessed(ast.Variable(name), list(map(joined, groups, sizes)))
+        order, format = plan.order, self.given.get(self.number_of(node)) or plan.format
+        self.is_counted = self.is_counted or plan.is_counted
+        if order:
+            self.decisions.append(f"loops of {name}: {plan.told}")
+        self.expected[name] = Counts(nest).stored(kept)
+        value = self.arranged(value, plan, read_at)
+        body: ast.Node = ast.Assign(target, op, value)
+        for index in reversed(order):
+            body = ast.Loop(index, self._extent(arg, own.index(index), index), body)
+        self.statements += [ast.Declare(ast.Variable(name), plain(start)), body]
+        self.tensors[self.number_of(node)] = name, format
+        self._loops = outer
+        return name
+
+    def arranged(
+        self, value: ast.Node, plan: Plan, read_at: Callable[[ast.Access], Read | None]
+    ) -> ast.Node:
+        """An expression with copies of the sparse operands that are stored in another order than that of
+        the loops, but for those that are looked up, and with protocols."""
+        found = accesses(value)
+        for access in dict.fromkeys(found):
+            read = read_at(access)
+            if read is None or not read.is_sparse or len(read.own) < len(access.indices):
+                continue
+            if access.indices != read.indices:  # a part
+                continue
+            searched: dict[ast.Node, str] = {
+                index: "gallop" for r, index in plan.galloped if r is read
+            }
+            if read in plan.followed:
+                searched = {index: "follow" for index in read.own if not read.is_dense_at(index)}
+            new = access
+            if not read.follows(plan.order) and read not in plan.followed:
+                new = self.copied(access, read, plan.order)
+            if searched and found.count(access) == 1:
+                new = ast.Access(new.tensor, tuple([_by(searched.get(i), i) for i in new.indices]))
+            value = value if new is access else _with(value, access, new)
+        return value
+
+    def copied(self, access: ast.Access, read: Read, order: tuple[ast.Index, ...]) -> ast.Access:
+        """An access of a copy, which is stored in the order of the loops."""
+        own = [index for index in order if index in read.own]
+        level = read.format.level if isinstance(read.format, Swizzled) else read.format
+        copied = nest_of([True, *[False] * (len(own) - 1)], Element(level.fill))
+        permutation = tuple([read.indices.index(index) + 1 for index in reversed(own)])
+        is_plain = permutation == tuple(range(1, len(own) + 1))
+        name = f"c{len(self.copies)}"
+        self.copies.append((name, copied if is_plain else Swizzled(copied, permutation)))
+        target = ast.Access(ast.Variable(name), access.indices)
+        body: ast.Node = ast.Assign(target, ast.Variable("initwrite"), access)
+        for index in reversed(read.own):
+            body = ast.Loop(index, ast.Dimensionless(), body)
+        self.statements += [ast.Declare(ast.Variable(name), plain(level.fill)), body]
+        return target
+
+    def _extent(self, node: Expression, mode: int, index: ast.Index) -> ast.Node:
+        """What the operands say, if one is read at this index, else what the node's shape does."""
+        if index in self._loops.covered:
+            return ast.Dimensionless()
+        return ast.Extent(ONE, self.size(node, mode))
+
+    def program(
+        self, results: tuple[Expression, ...], given: dict[int, Level | Swizzled]
+    ) -> Program:
+        """The program that makes these, some of them of `given` formats."""
+        self.given, self.shared = given, self._shared(results)
+        names = tuple([self.tensor(node) for node in results])
+        decisions = tuple([("plan", told) for told in self.decisions])
+        return Program(
+            ast.KernelNode(ast.Block(tuple(self.statements)), decisions=decisions),
+            tuple((name, number) for number, name in self.operands.items()),
+            tuple((name, *of) for of, name in self.numbers.items()),
+            tuple((name, *of) for of, name in self.sizes.items()),
+            (
+                *((name, format, -1) for name, format in self.copies),
+                *((name, format, number) for number, (name, format) in self.tensors.items()),
+            ),
+            names,
+            self._dense_of_sparse(results),
+            decisions,
+            self.is_counted,
+            self.sized,
+        )
+
+    def _shared(self, results: tuple[Expression, ...]) -> set[int]:
+        """The nodes that are stored because they are used more than once: those that have cases, and
+        expressions of more than SHARED nodes, for which those that are stored count as one."""
+        uses: dict[int, int] = {}
+        sizes: dict[int, int] = {}
+        shared: set[int] = set()
+
+        def count(node: Expression) -> None:
+            number = self.number_of(node)
+            uses[number] = uses.get(number, 0) + 1
+            if uses[number] == 1:
+                for arg in node.args:
+                    count(arg)
+
+        def measure(node: Expression) -> int:
+            number = self.number_of(node)
+            if number not in sizes:
+                size = 1 + sum([measure(arg) for arg in node.args])
+                if uses[number] > 1 and (size > SHARED or node.has_cases):
+                    shared.add(number)
+                sizes[number] = 1 if number in shared or isinstance(node, Reduce) else size
+            return sizes[number]
+
+        for node in results:
+            count(node)
+        for node in results:
+            measure(node)
+        return shared
+
+    def _dense_of_sparse(self, results: tuple[Expression, ...]) -> tuple[int, ...]:
+        if not self.has_sparse:
+            return ()
+        numbers = [self.number_of(node) for node in results]
+        return tuple([n for n in numbers if _is_dense(self.tensors[n][1])])
+
+
+def _is_dense(format: Level | Swizzled) -> bool:
+    level = format.level if isinstance(format, Swizzled) else format
+    return all([part.is_leaf or part.is_dense for part in level.levels()])
+
+
+def entries_of(value: Any) -> float:
+    """How many entries an operand stores."""
+    if isinstance(value, np.ndarray):
+        return float(value.size)
+    if isinstance(value, (Tensor, SwizzledTensor)):
+        arrays = (value.body if isinstance(value, SwizzledTensor) else value).memory.arrays
+        return float(arrays[-1].size) if arrays else 1.0
+    return float(getattr(value, "nnz", 1))
+
+
+def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
+    return rewrite_bottom_up(lambda n: new if n == old else n, node)
+
+
+def _by(protocol: str | None, index: ast.Node) -> ast.Node:
+    """An index that a mode is read at by a protocol."""
+    return index if protocol is None else ast.Call(ast.Variable(protocol), (index,))
+
+
+def plain(literal: ast.Literal) -> ast.Literal:
+    """A literal as it is written where its type is the one it has anyway."""
+    own = literal.type in ("Bool", "Int64", "Float64")
+    return ast.Literal(literal.value) if own else literal
+
+
+def _name(mode: int) -> str:
+    return _NAMES[mode] if mode < len(_NAMES) else f"i{mode + 1}"
+
+
+#: by the class of a node, its element at these indices; whoever adds a node adds its own
+LOWERINGS: dict[type[Expression], Callable[[Lowering, Any, tuple[ast.Node, ...]], ast.Node]] = {}
+
+
+def lowers(kind: type[Expression]) -> Callable[[Any], Any]:
+    """A decorator for the function that lowers nodes of a class."""
+
+    def add(function: Any) -> Any:
+        LOWERINGS[kind] = function
+        return function
+
+    return add
+
+
+@lowers(Refilled)
+@lowers(Leaf)
+def _leaf(to: Lowering, node: Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
+    to.has_sparse = to.has_sparse or node.values.is_fill
+    return to.read_leaf(node, indices)
+
+
+@lowers(NumberOperand)
+def _number(to: Lowering, node: NumberOperand, indices: tuple[ast.Node, ...]) -> ast.Node:
+    return to.number(node)
+
+
+@lowers(Constant)
+def _constant(to: Lowering, node: Constant, indices: tuple[ast.Node, ...]) -> ast.Node:
+    return plain(node.values.fill)
+
+
+@lowers(Map)
+def _map(to: Lowering, node: Map, indices: tuple[ast.Node, ...]) -> ast.Node:
+    stretched = node.stretched or [(False,) * len(indices)] * len(node.args)
+    parts = [
+        to.value(arg, unstretched(indices, modes))
+        for arg, modes in zip(node.args, stretched, strict=True)
+    ]
+    return ast.Call(op_node(node.op), tuple(parts))
+
+
+def unstretched(indices: tuple[ast.Node, ...], stretched: tuple[bool, ...]) -> tuple[ast.Node, ...]:
+    """The indices of an argument where what it is broadcast to has these: 1 in modes of size 1."""
+    last = indices[len(indices) - len(stretched) :]
+    return tuple([ONE if repeats else i for i, repeats in zip(last, stretched, strict=True)])
+
+
+@lowers(Reduce)
+def _reduce(to: Lowering, node: Reduce, indices: tuple[ast.Node, ...]) -> ast.Node:
+    to.tensor(node)
+    return to.value(node, indices)
+
+
+@lowers(Spread)
+def _spread(to: Lowering, node: Spread, indices: tuple[ast.Node, ...]) -> ast.Node:
+    (arg,) = node.args
+    places = zip(node.places, node.stretched, strict=True)
+    return to.value(arg, tuple([ONE if repeats else indices[place] for place, repeats in places]))
+
+
+@lowers(View)
+def _view(to: Lowering, node: View, indices: tuple[ast.Node, ...]) -> ast.Node:
+    (arg,) = node.args
+    own: list[ast.Node] = [ONE] * len(arg.shape)
+    for axis, index, repeats in zip(node.axes, indices, node.stretched, strict=True):
+        if axis is not None and not repeats:
+            own[axis] = index
+    return to.value(arg, tuple(own))

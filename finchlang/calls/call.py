@@ -1,0 +1,143 @@
+"""A call: check that what it writes may be written, fill in what the kernel is given, run it, and take
+what it made or undo it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.base.locks import reentrant_lock
+from finchlang.calls.arguments import (
+    ARRAYS,
+    COUNTERS,
+    KIND,
+    OWNER,
+    SHAPE,
+    START,
+    STOP,
+    Argument,
+    in_use,
+)
+from finchlang.calls.compile_cache import Signature
+from finchlang.calls.undo import Output, Undoing
+from finchlang.native.compiled_kernel import NativeKernel
+from finchlang.tensors.bind import Bound, spans
+from finchlang.tensors.memory import Memory
+
+
+def check_outputs(
+    names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]
+) -> None:
+    """Check that what a kernel writes, the tensors at `written`, may be written, and is nothing that it
+    has by another name, too. Raises FinchError of kind "type" for a read-only array, "life cycle" for
+    shared memory."""
+    for at in written:
+        tensor = tensors[at]
+        if not tensor[KIND].is_writable(tensor):
+            hint = f"{names[at]} = copy({names[at]}) makes one of its own"
+            message = f"{names[at]} is a read-only array, and the kernel writes it"
+            raise FinchError("type", message, None, hint)
+        owner, start, stop = tensor[OWNER], tensor[START], tensor[STOP]
+        for other in tensors:
+            is_near = start < other[STOP] and other[START] < stop or other[OWNER] is owner
+            if is_near and other is not tensor:
+                _check_apart(names, tensors, tensor, other)
+
+
+def _check_apart(
+    names: Sequence[str], tensors: Sequence[Argument], written: Argument, other: Argument
+) -> None:
+    """Check that these two of the tensors have no entries in common."""
+    is_same = written[OWNER] is other[OWNER]
+    seen, others = written[KIND].seen(written), other[KIND].seen(other)
+    if is_same or any(np.shares_memory(a, b) for a in seen for b in others):
+        name, other_name = [names[list(map(id, tensors)).index(id(t))] for t in (written, other)]
+        what = "the same tensor" if is_same else "views of the same memory"
+        message = f"{name} and {other_name} are {what}, and the kernel writes it"
+        raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
+
+
+#: What every call of a kernel is made within, in any session: what a call has found of memory stays as
+#: it is until the call has ended. Others wait; a signal's handler, for which the call waits, must not
+#: make one (`is_calling`).
+one_call_at_a_time = reentrant_lock()
+
+#: whether this thread is making a call already
+is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[attr-defined]
+
+
+def call_within_call() -> FinchError:
+    what = "a kernel is run while another one runs in the same thread"
+    hint = "a signal's handler can note what happened, and leave the kernel for later"
+    return FinchError("life cycle", what, None, hint)
+
+
+#: the tensors and workspaces that are written, each with what was made of it
+Made = list[tuple[Argument, Memory | None]]
+
+
+class NativeCall:
+    """Calls of one compiled kernel, on tensors as `bounds` has them, with memory checks if it is
+    `checked`."""
+
+    def __init__(
+        self,
+        native: NativeKernel,
+        bounds: Sequence[Bound],
+        signature: Signature,
+        checked: bool = False,
+    ):
+        undoing = Undoing(native.layout.undo_log)
+        self._native, self._undoing = native, undoing
+        self._bounds, self._checked = bounds, checked
+        #: of each tensor how many of the last counters are inputs
+        self._counters = [*enumerate([bound.given_counters for bound in bounds])]
+        self._outputs = [
+            (at, Output(bound, span, native, undoing, signature, checked))
+            for at, (bound, span) in enumerate(zip(bounds, spans(bounds), strict=True))
+            if bound.written
+        ]
+
+    def run(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Made:
+        """Run on the arguments; gives those that are written, each with what was made of it (None if only
+        the content of its arrays is new).
+
+        Raises as `NativeKernel.call`; all arrays are then as they were.
+        """
+        arrays: list[np.ndarray] = []
+        inputs: list[Any] = []
+        undoing = self._undoing
+        for at, count in self._counters:
+            argument = arguments[at]
+            if self._checked:  # what is not in use cannot be read either
+                arrays += in_use(argument, self._bounds[at].level)
+            else:
+                arrays += argument[ARRAYS]
+            inputs += argument[SHAPE]
+            if count:
+                inputs += argument[COUNTERS][-count:]
+        inputs += numbers
+        try:
+            for at, output in self._outputs:
+                output.begin(arguments[at], arrays)
+            if undoing.has_logs:
+                undoing.add(arrays, inputs)
+            if self._checked:  # its shadows are the kernel's own
+                missing = len(self._native.layout.buffers) - len(arrays)
+                arrays += [np.empty(0, np.uint8) for _ in range(missing)]
+            outputs = self._native.call(arrays, inputs)
+            made: Made = []
+            for at, output in self._outputs:
+                argument = arguments[at]
+                made.append((argument, output.finish(argument, arrays, inputs, outputs)))
+            return made
+        except BaseException:
+            undoing.undo()
+            raise
+        finally:
+            if self._checked:
+                self._native.release()
+            undoing.kept.clear()  # it refers to nobody's arrays any more

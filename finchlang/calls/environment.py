@@ -1,0 +1,108 @@
+"""Scopes: which names a script has bound, and where an assignment goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from typing import Any
+
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import children
+
+
+class Scope:
+    """What is known of a scope before anything runs: the names it owns, and the scope it is in.
+
+    An inner scope owns the names it was made with: a function its parameters and what it assigns
+    to, a `for` its variable. An assignment goes to the nearest scope that owns the name, and
+    otherwise to the outermost one, so that a loop at top level changes global variables.
+    """
+
+    def __init__(self, parent: Scope | None = None, owned: Iterable[str] = ()):
+        self.parent, self.owned = parent, frozenset(owned)
+
+    def owner(self, name: str) -> Scope:
+        """The scope that `name` belongs to."""
+        scope = self
+        while scope.parent is not None and name not in scope.owned:
+            scope = scope.parent
+        return scope
+
+    def is_local(self, name: str) -> bool:
+        """Whether a scope other than the outermost owns `name`."""
+        return self.owner(name).parent is not None
+
+    def values_with(self, name: str) -> Callable[[Environment], dict[str, Any]]:
+        """Where the value of `name` is kept, as a function of this scope's environment."""
+        owner, scope, path = self.owner(name), self, "values"
+        if owner.parent is None:
+            return attrgetter("outermost")
+        while scope is not owner:
+            assert scope.parent is not None
+            scope, path = scope.parent, f"parent.{path}"
+        return attrgetter(path)
+
+
+#: the scope of a file or the prompt
+OUTERMOST = Scope()
+
+
+class Environment:
+    """What the names of a scope are bound to while it runs, in the environment of the scope it is
+    in; the outermost one is that of a file or the prompt. (`outermost` are its values: what refers to
+    itself would be kept, with its values, until Python looks for such cycles.)"""
+
+    __slots__ = ("outermost", "parent", "scope", "values")
+
+    def __init__(
+        self,
+        scope: Scope = OUTERMOST,
+        parent: Environment | None = None,
+        values: dict[str, Any] | None = None,
+    ):
+        self.scope, self.parent = scope, parent
+        self.values: dict[str, Any] = {} if values is None else values
+        self.outermost: dict[str, Any] = self.values if parent is None else parent.outermost
+
+    def owner(self, name: str) -> Environment:
+        """The environment that `name` belongs to."""
+        found = self
+        while found.parent is not None and name not in found.scope.owned:
+            found = found.parent
+        return found
+
+    def has(self, name: str) -> bool:
+        return name in self.owner(name).values
+
+    def get(self, name: str) -> Any:
+        """What `name` is bound to; KeyError if it is not."""
+        return self.owner(name).values[name]
+
+    def set(self, name: str, value: Any) -> None:
+        self.owner(name).values[name] = value
+
+    def names(self) -> Iterator[str]:
+        """Every name visible here."""
+        found: Environment | None = self
+        while found is not None:
+            yield from found.values
+            found = found.parent
+
+
+def assigned_names(node: ast.Node) -> set[str]:
+    """The names a function's body assigns to, which are therefore local to it; those a nested
+    function assigns to or a `for` runs over are their own."""
+    match node:
+        case ast.Function(name):
+            return {name}
+        case ast.Lambda() | ast.Comprehension() | ast.Local():
+            return set()
+        case ast.For(variable, iterable, body, names):
+            return assigned_names(iterable) | (assigned_names(body) - {variable, *names})
+        case ast.Macro("properties" | "case" | "iterate", (target, *_)):
+            declared = target.op if isinstance(target, ast.Call) else target
+            return {declared.name} if isinstance(declared, ast.Variable) else set()
+        case ast.Let(targets):
+            own = {t.name for t in targets if isinstance(t, ast.Variable)}
+            return own | assigned_names(node.value)
+    return {name for child in children(node) for name in assigned_names(child)}

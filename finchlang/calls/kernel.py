@@ -1,0 +1,349 @@
+"""A kernel for tensors of given formats, found on disk or made, and run by any engine."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from finchlang.algebra.program_context import Format
+from finchlang.base.disk_cache import default_cache
+from finchlang.base.errors import FinchError
+from finchlang.base.locks import cached_property
+from finchlang.calls.arguments import (
+    ARRAYS,
+    FORMAT,
+    KIND,
+    MAKERS,
+    VALUE,
+    Argument,
+    describe,
+    tensor_argument,
+)
+from finchlang.calls.call import Made, NativeCall, check_outputs
+from finchlang.calls.compile_cache import CacheEntry, cache_key
+from finchlang.calls.environment import Environment
+from finchlang.calls.lazy_shape import Template
+from finchlang.calls.substitute import (
+    apart,
+    functions_called,
+    in_ranges,
+    inferring,
+    masked,
+    refilled,
+    stored_formats,
+    with_inferred,
+    with_operations,
+)
+from finchlang.calls.workspace_exchange import to_exchange
+from finchlang.native.compiled_kernel import NativeKernel
+from finchlang.native.link import load_kernel
+from finchlang.script.as_operator import operation
+from finchlang.syntax.nodes import Assign, Call, KernelNode, Literal, Node, Variable
+from finchlang.syntax.traversal import walk
+from finchlang.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from finchlang.calls.staging import Staged
+    from finchlang.host.executing import ExecutingHost
+    from finchlang.host.ir import Residual
+    from finchlang.rules.base.engine import Tracer
+
+#: what was made of what is written, and the host steps taken
+Outcome = tuple[Made, Counter[str]]
+
+#: for each name of a kernel the format of what it is bound to, None if that is nothing for a kernel
+Formats = list[Any]
+Values = Sequence[Any]
+_NO_STEPS: Counter[str] = Counter()
+
+#: how many compiled kernels a call site keeps, one for each combination of formats
+KERNELS = 8
+
+
+class SpecializedKernel:
+    """A program compiled for formats. `tensors` are the script's names of the tensors it takes, in
+    order, `numbers` those of the script numbers; `written` says which of the tensors it changes;
+    `yields` are the script names that it hands back, `notes` what the user should know of it.
+
+    One that was compiled before is found on disk, and is normalised and staged only if somebody
+    wants to see that. Native code is `checked`, too, where FINCH_CHECKED is 1 in the environment.
+    Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
+    """
+
+    def __init__(
+        self,
+        program: Node,
+        formats: dict[str, Format],
+        which_rules: str = "all",
+        workspaces: bool = True,
+        checked: bool = False,
+        exchanged: frozenset[str] = frozenset(),
+    ):
+        self.source, self.formats, self.exchanged = program, formats, exchanged
+        self._choices = which_rules, workspaces, exchanged
+        self.checked = checked or os.environ.get("FINCH_CHECKED") == "1"
+        self._cache = default_cache()
+        choices = which_rules, workspaces, self.checked, tuple(sorted(exchanged))
+        self._key = cache_key(program, formats, choices, self._cache)
+        self._entry = entry = self._key.recall() if self._key is not None else None
+        self.was_found = entry is not None  # it was compiled before
+        self.signature = signature = entry.signature if entry else self.staged.signature
+        self.bounds = signature.bounds(formats) if entry else self.staged.bounds
+        self.tensors = tuple(signature.tensors.values())
+        self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
+        self.numbers, self.yields = signature.numbers, signature.yields
+        self.notes = signature.notes
+        self._workspaces = [Tensor(bound.level) for bound in self.bounds[len(self.tensors) :]]
+
+    @cached_property
+    def staged(self) -> Staged:
+        """The program made ready, from which all is made that is not on disk."""
+        from finchlang.calls.staging import Staged
+
+        known = self._entry.signature if self._entry else None
+        return Staged(self.source, self.formats, self._choices, known)
+
+    def _all_of(self, arguments: Values) -> Values:
+        """The arguments, and behind them those for workspaces."""
+        return [*arguments, *map(tensor_argument, self._workspaces)]
+
+    def run_on(
+        self, host: ExecutingHost, residual: Residual, arguments: Values, numbers: Values
+    ) -> None:
+        """Run a residual of this kernel on a host, on copies of what it writes, for the host to tell of."""
+        self.staged.run_on(host, residual, self._all_of(arguments), numbers)
+
+    def run(
+        self,
+        engine: str,
+        arguments: Values,
+        numbers: Values,
+        tracer: Tracer | None = None,
+        host: ExecutingHost | None = None,
+    ) -> Outcome:
+        """Run by the engine of this name, on `host` if given; gives what was made of what is written,
+        for it to take, and the host steps. Raises FinchError; everything is then as it was."""
+        if self._workspaces:
+            arguments = self._all_of(arguments)
+        if engine == "native":  # on the arguments' own memory, which is as it was if it fails
+            return self._native_call.run(arguments, numbers), _NO_STEPS
+        if engine == "interpret":
+            return self.staged.interpret(arguments, numbers, tracer, host)
+        return self.staged.evaluate(arguments, numbers, host)
+
+    def _run_on(
+        self, engine: str, values: Values, numbers: Values, tracer: Tracer | None = None
+    ) -> Counter[str]:
+        arguments = [argument for argument in map(describe, values) if argument is not None]
+        made, steps = self.run(engine, arguments, numbers, tracer)
+        for argument, memory in made:
+            argument[KIND].commit(argument, memory)
+        return steps
+
+    def interpret(
+        self, values: Values, numbers: Values, tracer: Tracer | None = None
+    ) -> Counter[str]:
+        """Interpret the program on tensors; gives the host steps."""
+        return self._run_on("interpret", values, numbers, tracer)
+
+    def run_residual(self, values: Values, numbers: Values) -> Counter[str]:
+        """Evaluate the residual program on tensors; gives the host steps."""
+        return self._run_on("residual", values, numbers)
+
+    def run_native(self, values: Values, numbers: Values) -> None:
+        """Run the compiled program on tensors."""
+        self._run_on("native", values, numbers)
+
+    def prepare(self) -> None:
+        """Have the program compiled."""
+        assert self._native_call
+
+    @cached_property
+    def _native_call(self) -> NativeCall:
+        return NativeCall(self.native, self.bounds, self.signature, self.checked)
+
+    @cached_property
+    def native(self) -> NativeKernel:
+        """The compiled kernel."""
+        key, entry, cache = self._key, self._entry, self._cache
+        if entry is not None and cache is not None:
+            found = load_kernel(entry.layout, entry.object_name, cache)
+            if found is not None:
+                return found
+        native = self.staged.compile(cache, self.checked)
+        if key is not None and native.object_name is not None:
+            key.keep(CacheEntry(self.signature, native.layout, native.object_name))
+        return native
+
+
+class CallSite:
+    """A kernel where it stands in a script, and what it was compiled to there, with these choices."""
+
+    def __init__(self, node: KernelNode, which_rules: str, workspaces: bool, checked: bool = False):
+        self.node, self.choices = node, (which_rules, workspaces, checked)
+        nodes = list(walk(node.program))
+        called = {id(n.op): n.op for n in nodes if isinstance(n, (Call, Assign))}
+        self.variables = {
+            n.name: n for n in nodes if isinstance(n, Variable) and id(n) not in called
+        }
+        #: the names that may be functions of the script
+        self.called = functions_called(nodes)
+        self._names = tuple(self.variables)
+        self._infers = bool(inferring(node.program))
+        self._known: list[KernelAtSite] = []  # the last used first
+
+    def describe(self, environment: Environment) -> tuple[list[Argument | None], Formats]:
+        """What the names of the kernel are bound to now, None for what is no value of kernels, and the
+        formats, with those functions that it calls behind them. Raises FinchError, at the name, for
+        what would be a tensor if it were in order, and for what no operator can be."""
+        found: list[Argument | None] = []
+        formats: Formats = []
+        values, is_outermost = environment.values, environment.parent is None
+        try:
+            for name in self._names:
+                if not is_outermost:
+                    values = environment.owner(name).values
+                value = values.get(name)
+                argument = MAKERS[type(value)](value)
+                found.append(argument)
+                formats.append(argument and argument[FORMAT])
+        except FinchError as error:
+            raise error.at(self.variables[self._names[len(found)]].span) from None
+        for name, node in self.called.items():
+            value = environment.owner(name).values.get(name)
+            try:
+                function = None if value is None else operation(value)
+                formats.append(in_ranges(function, self.node.program, self._names, found))
+            except FinchError as error:
+                raise error.at(node.span) from None
+        for tensor, fill in self.fills(formats).items():
+            at = self._names.index(tensor.name)
+            given = found[at]
+            if given is not None:
+                found[at] = new = refilled(given, fill, tensor)
+                formats[at] = new[FORMAT]
+        return found, formats
+
+    def named(self, formats: Formats) -> dict[str, Any]:
+        """The formats by the names that have any."""
+        found = zip(self._names, formats, strict=False)
+        return {name: format for name, format in found if format is not None}
+
+    def operations(self, formats: Formats) -> dict[str, Node]:
+        """The functions among the formats, by the names that the kernel calls them by."""
+        found = zip(self.called, formats[len(self.variables) :], strict=True)
+        return {name: function for name, function in found if function is not None}
+
+    def fills(self, formats: Formats) -> dict[Variable, Literal]:
+        """The fills of the tensors that are declared by `_`."""
+        if not self._infers:
+            return {}
+        named = self.named(formats)
+        if Template in map(
+            type, named.values()
+        ):  # of a view the kernel is made one of what it is of
+            return {}
+        from finchlang.calls.inferred_fills import inferred_fills
+
+        node = with_operations(masked(self.node, named), self.operations(formats))
+        return inferred_fills(node.program, stored_formats(named))
+
+    def find(self, formats: Formats) -> KernelAtSite | None:
+        """The kernel for arguments of these formats, if it is known."""
+        for kernel in self._known:
+            if kernel.formats == formats:
+                kernel.formats = formats  # the very same ones are compared in no time
+                if kernel is not self._known[0]:
+                    self._known.remove(kernel)
+                    self._known.insert(0, kernel)
+                return kernel
+        return None
+
+    def add(self, kernel: KernelAtSite) -> None:
+        """Know a kernel that was compiled for this site."""
+        self._known.insert(0, kernel)
+        del self._known[KERNELS:]
+
+
+def _chooser(positions: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """The function from a sequence to its items at these positions."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda items: [items[at] for at in positions]
+
+
+class KernelAtSite:
+    """A kernel compiled for the `formats` of the names of its site, and which of these it takes.
+    `is_ready` once it was told of, and compiled to what runs it. Those for other sizes are made when
+    they are needed; where there is no memory for them the `usual` one runs."""
+
+    def __init__(
+        self,
+        site: CallSite,
+        formats: Formats,
+        exchanged: frozenset[str] = frozenset(),
+        usual: KernelAtSite | None = None,
+    ):
+        self.site, self.formats, self.usual, self.is_ready = site, formats, usual, False
+        self._others: dict[frozenset[str], KernelAtSite] = {}
+        named, operations = site.named(formats), site.operations(formats)
+        node = with_operations(masked(site.node, named), apart(operations, site.node))
+        self.node, stored = with_inferred(node, site.fills(formats)), stored_formats(named)
+        kernel = self.kernel = SpecializedKernel(
+            self.node.program, stored, *site.choices, exchanged
+        )
+        names = list(site.variables)
+        self._tensors = _chooser([names.index(name) for name in kernel.tensors])
+        self._numbers = _chooser([names.index(name) for name in kernel.numbers])
+        self._written = [at for at, written in enumerate(kernel.written) if written]
+        self.is_choice = bool(kernel.signature.spans)
+
+    def fitting(self, arguments: list[Argument | None]) -> KernelAtSite:
+        """This kernel, or the one whose workspaces suit the sizes of these arguments."""
+        kernel = self.kernel
+        tensors, values = self._tensors(arguments), self._values(arguments)
+        numbers = dict(zip(kernel.numbers, values, strict=True))
+        read = zip(tensors, kernel.written, strict=True)
+        stored = (array for a, is_written in read if not is_written for array in a[ARRAYS])
+        given = dict(zip(kernel.signature.tensors, tensors, strict=True))
+        exchanged = to_exchange(kernel.signature.spans, given, numbers, stored)
+        if not exchanged:
+            return self
+        if exchanged not in self._others:
+            self._others[exchanged] = KernelAtSite(self.site, self.formats, exchanged, self)
+        return self._others[exchanged]
+
+    def given(self, arguments: Values) -> tuple[Values, Values]:
+        """The tensors and the numbers among the arguments of the site."""
+        return self._tensors(arguments), self._values(arguments) if self.kernel.numbers else ()
+
+    def _values(self, arguments: Values) -> list[Any]:
+        return [argument[VALUE] for argument in self._numbers(arguments)]
+
+    def run(
+        self,
+        arguments: list[Argument | None],
+        environment: Environment,
+        engine: str,
+        tracer: Tracer | None = None,
+    ) -> Counter[str]:
+        """Run by the engine of this name on the arguments of the site; gives the host steps. Raises
+        FinchError."""
+        kernel = self.kernel
+        tensors, numbers = self.given(arguments)
+        check_outputs(kernel.tensors, tensors, self._written)
+        try:
+            made, steps = kernel.run(engine, tensors, numbers, tracer)
+        except FinchError as error:
+            if self.usual is None or error.kind != "resource":
+                raise
+            return self.usual.run(arguments, environment, engine, tracer)
+        for argument, memory in made:
+            value = argument[KIND].commit(argument, memory)
+            if value is not argument[VALUE]:
+                at = [tensor is argument for tensor in tensors].index(True)
+                environment.set(kernel.tensors[at], value)
+        return steps

@@ -1,0 +1,420 @@
+"""Declared laws of functions, tried: a kernel compares the two sides of a law for many operands, and a
+wrong law is told with a counterexample.
+
+Of Bool and integers of 8 bits these are all values there are; else some small numbers, so that no sum
+or product of them overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from itertools import accumulate, product
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.sparsity_pattern import (
+    Conditions,
+    Formats,
+    SpaceOperand,
+    Spaces,
+    condition,
+    differs_from,
+)
+from finchlang.base.errors import Bug, FinchError
+from finchlang.calls.call import one_call_at_a_time
+from finchlang.calls.environment import OUTERMOST, Environment
+from finchlang.calls.kernel import CallSite, KernelAtSite
+from finchlang.host.construct import const
+from finchlang.host.ir import Const
+from finchlang.operators.operator import value_in
+from finchlang.operators.operator_table import NOT, literal_type, operator
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import rewrite_bottom_up, substitute, walk
+from finchlang.syntax.types import Bool, PairType, Type, promote
+from finchlang.syntax.user_function import Laws, Operation, Ranged
+from finchlang.text.parse import parse_script
+from finchlang.text.print import pretty
+
+#: how many steps of a loop a function takes in a trial, and how many apparent counterexamples that
+#: came of this are passed over
+STEPS, PASSED_OVER = 1000, 8
+#: how many values are tried where the kernel fails
+FEW = 6
+#: how many combinations of values are tried
+MOST = 2**24 + 1
+_NAMES = ("x", "y", "z")
+_NONE = 1 << 60
+_TRUE, _FALSE = ast.Literal(True), ast.Literal(False)
+#: how much the results of floats may differ, of the greater one
+TOLERANCE, LARGEST = 1e-4, 1e300
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A law as it is written: two sides that are equal for all values of `names`, which have these
+    types, for which `where` holds, and that lie in a range. `what` the function is said to be; `near` are
+    values about which it may not be so."""
+
+    what: str
+    names: Mapping[str, Type]
+    sides: tuple[ast.Node, ast.Node]
+    where: ast.Node = _TRUE
+    near: tuple[Any, ...] = ()
+    range: Ranged | None = None
+
+
+def check_laws(program: ast.Node, formats: Formats) -> None:
+    """Raise FinchError "type", with a counterexample, for a function in a program of known types whose
+    laws are wrong for the types that it is called with, or whose region is for the fills."""
+    spaces = Spaces(formats)
+    for node in walk(program):
+        match node:
+            case ast.Call(Operation() as function, args):
+                operands = args
+            case ast.Assign(target, Operation() as function, value):
+                operands = (target, value)
+            case _:
+                continue
+        types = tuple(t for t in map(type_of, operands) if t is not None)
+        if function.laws == Laws() or len(types) < len(operands):
+            continue
+        # in a kernel it may have another name, which nobody wrote
+        name = function.span.text if function.span is not None else function.name
+        states = function.laws.region is not None and isinstance(node, ast.Call)
+        fill = spaces.at_fills(node) if states else None
+        known = tuple(map(spaces.operand, operands)) if isinstance(fill, ast.Literal) else ()
+        message = _fault(replace(function, name=name, span=None), types, known, fill)
+        if message is not None:
+            hint = f"correct what is declared of `{name}`"
+            raise FinchError("type", message, node.span, hint)
+
+
+@lru_cache(maxsize=1024)
+def _fault(
+    function: Operation,
+    types: tuple[Type, ...],
+    operands: tuple[SpaceOperand, ...],
+    fill: ast.Node | None,
+) -> str | None:
+    """What is wrong with the laws of a function for operands of such types, and such fills, at which it
+    is `fill`, if that is a literal."""
+    if any(isinstance(type, PairType) for type in types):
+        return None
+    trials = [*_trials(function, types)]
+    for ranged in function.laws.ranged:
+        where = f" where {' && '.join(map(pretty, ranged.bounds))}"
+        for trial in _trials(replace(function, laws=ranged.laws), types):
+            what = trial.what + where
+            trials.append(replace(trial, what=what, near=ranged.near, range=ranged))
+    if isinstance(fill, ast.Literal) and not ast.is_missing(fill):
+        trials.append(_outside(function, types, operands, fill))
+    for trial in trials:
+        found = _counterexample(trial)
+        if found is not None:
+            values, *results = found
+            given = [f"{n} = {_shown(v)}" for n, v in zip(trial.names, values, strict=True)]
+            sides = [
+                f"{pretty(rewrite_bottom_up(_untyped, side))} is {_shown(result)}"
+                for side, result in zip(trial.sides, results, strict=True)
+                if not isinstance(side, ast.Literal)
+            ]
+            where = f"with {', '.join(given)}, " if given else ""
+            of = " and ".join(dict.fromkeys(map(str, types)))
+            return f"`{function.name}` is not {trial.what} for {of}: {where}{', but '.join(sides)}"
+    return None
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _untyped(node: ast.Node) -> ast.Node:
+    return replace(node, type=None) if isinstance(node, ast.Literal) else node
+
+
+# -------------------------------------------------------------------------------------------- laws
+
+
+def _trials(function: Operation, types: tuple[Type, ...]) -> Iterator[Trial]:
+    """What is declared of a function, but for its region. What exchanges arguments is tried for the type
+    that they promote to, the rest for the types that they have."""
+    laws, x, y, z = function.laws, *map(ast.Variable, _NAMES)
+    plain, type = replace(function, laws=Laws()), reduce(promote, types)
+
+    def f(*args: ast.Node) -> ast.Node:
+        return ast.Call(plain, args)
+
+    def trial(what: str, count: int, *sides: ast.Node) -> Trial:
+        return Trial(what, dict.fromkeys(_NAMES[:count], type), sides)  # type: ignore[arg-type]
+
+    if "commutative" in laws.properties:
+        yield trial("commutative", 2, f(x, y), f(y, x))
+    if "associative" in laws.properties:
+        yield trial("associative", 3, f(f(x, y), z), f(x, f(y, z)))
+    if "idempotent" in laws.properties:
+        yield trial("idempotent", 1, f(*(x for _ in types)), x)
+    if "right_idempotent" in laws.properties:
+        yield trial("right idempotent", 2, f(f(x, y), y), f(x, y))
+    if "involution" in laws.properties:
+        yield trial("an involution", 1, f(f(x)), x)
+    for law, given in (
+        ("identity", laws.identity),
+        *(("annihilator", a) for a in laws.annihilators),
+    ):
+        for k, own in enumerate(types):
+            value = given and _in(own, given[0])
+            if given is None or value is None or given[1] not in (None, k + 1):
+                continue
+            names = dict(zip(_many(len(types) - 1), (*types[:k], *types[k + 1 :]), strict=True))
+            args = [*map(ast.Variable, names)]
+            what = f"a function with the {law} {pretty(given[0])} as argument {k + 1}"
+            sides = f(*args[:k], value, *args[k:]), value if law == "annihilator" else x
+            yield Trial(what, names, sides)
+    if laws.inverse is not None and laws.identity is not None:
+        unit = _in(type, laws.identity[0])
+        if unit is not None:
+            yield trial(
+                f"undone by `{_name(laws.inverse)}`", 1, f(x, ast.Call(laws.inverse, (x,))), unit
+            )
+    for g, at in laws.distributes:
+        what, sum = f"distributive over `{_name(g)}`", ast.Call(g, (y, z))
+        if at in (None, 2):
+            yield trial(what, 3, f(x, sum), ast.Call(g, (f(x, y), f(x, z))))
+        if at in (None, 1):
+            yield trial(what, 3, f(sum, x), ast.Call(g, (f(y, x), f(z, x))))
+    for case in laws.cases:
+        pairs = [*zip(case.patterns, types, strict=True)]
+        patterns = [_in(type, p) if isinstance(p, ast.Literal) else p for p, type in pairs]
+        names = {p.name: type for p, type in pairs[::-1] if isinstance(p, ast.Variable)}
+        known = [p for p in patterns if p is not None]
+        if len(known) == len(patterns):
+            shown = ", ".join(map(pretty, case.patterns))
+            bound = dict.fromkeys(p.name for p in case.patterns if isinstance(p, ast.Variable))
+            result = ast.Call(case.result, tuple(map(ast.Variable, bound)))
+            yield Trial(f"what its case ({shown}) says", names, (f(*known), result))
+
+
+def _outside(
+    function: Operation,
+    types: tuple[Type, ...],
+    operands: tuple[SpaceOperand, ...],
+    fill: ast.Literal,
+) -> Trial:
+    """That outside of its region a function gives the result's fill (SparseArray'21 section 5.1)."""
+    assert function.laws.region is not None
+    parameters, region = function.laws.region
+    plain, args = replace(function, laws=Laws()), [*map(ast.Variable, _many(len(types)))]
+    differing: dict[str, Conditions] = {}
+    given: list[ast.Node] = []
+    for arg, type, operand in zip(args, types, operands, strict=True):
+        differing[arg.name] = None
+        if operand.fill is not None and not operand.is_constant:
+            exact = differs_from(replace(arg, type=type), operand.fill)
+            differing[arg.name] = exact, exact
+        given.append(operand.fill if operand.is_constant and operand.fill else arg)
+    named: ast.Node = substitute(region, dict(zip(parameters, args, strict=True)))
+    inside = condition(named, differing)
+    fills = tuple(o.fill for o in operands if o.fill is not None)
+    is_filled = all(o.is_filled for o in operands)
+    return Trial(
+        f"the result's fill outside of `{pretty(named)}`",
+        {a.name: t for a, t in zip(args, types, strict=True) if a in given},
+        (ast.Call(plain, tuple(given)), ast.Call(plain, fills) if is_filled else fill),
+        _FALSE if inside is None else ast.Call(NOT, (inside,)),
+        tuple(f.value for f in fills),
+    )
+
+
+def _many(count: int) -> Iterator[str]:
+    yield from (_NAMES[k] if k < len(_NAMES) else f"x{k}" for k in range(count))
+
+
+def _name(function: ast.Node) -> str:
+    return function.name if isinstance(function, (ast.Variable, Operation)) else pretty(function)
+
+
+def _in(type: Type, literal: ast.Literal) -> ast.Literal | None:
+    """A literal as one of a type; None if it is no value of that."""
+    value = value_in(literal.value, type)
+    return None if value is None else ast.Literal(value, type.name)
+
+
+# ------------------------------------------------------------------------------------------ trials
+
+
+def samples(type: Type, near: tuple[Any, ...] = ()) -> np.ndarray:
+    """The values that each variable is given, the simplest first; some are `near` these numbers."""
+    if type == Bool:
+        return np.array([False, True])
+    if type.bits == 8:
+        found = np.arange(type.lowest, type.highest + 1)
+    else:
+        source = np.random.default_rng(0)
+        few = [0, 1, 2, 3, 5, 12] if type.kind == "uint" else [0, 1, -1, 2, -2, 3, 5, -15]
+        more = source.integers(0 if type.kind == "uint" else -100, 101, size=24)
+        found = np.concatenate([few, more])
+        if type.is_float:
+            found = np.concatenate([found, source.standard_normal(12) * 10])
+        about = [n + step for n in near for step in (0, 1, -1)]
+        found = np.unique([*found, *(v for v in about if value_in(v, type) is not None)])
+    return found[np.lexsort((found < 0, np.abs(found)))].astype(type.dtype)
+
+
+#: operands for which the sides of a law differ, and what they are
+Found = tuple[list[Any], Any, Any]
+
+
+def _counterexample(trial: Trial) -> Found | None:
+    count, start = len(trial.names), 0
+    most = int(MOST ** (1 / max(count, 1)))
+    values = [samples(type, trial.near) for type in trial.names.values()]
+    if trial.range is not None:
+        within = trial.range.holds
+        values = [each[[within(value.item()) for value in each]] for each in values]
+    values = [each[:most] for each in values]
+    if not all(map(len, values)):
+        return None
+    try:
+        search = _Search(trial, values)
+        for _ in range(PASSED_OVER):
+            code = search.first(start)
+            if code == _NONE:
+                return None
+            start, found = code + 1, []
+            for each in values:
+                code, at = divmod(code, len(each))
+                found.append(each[at].item())
+            differing = _differing(trial, found)
+            if differing is not None:
+                return differing
+    except FinchError as error:
+        if error.kind in ("interrupted", "resource"):
+            raise
+    # for some operands it has no result: those that are left, one by one
+    few = [[value.item() for value in each[:FEW]] for each in values]
+    found_each = (_differing(trial, list(found)) for found in product(*few))
+    return next((found for found in found_each if found is not None), None)
+
+
+def _differing(trial: Trial, values: list[Any]) -> Found | None:
+    given = {n: const(v, t) for (n, t), v in zip(trial.names.items(), values, strict=True)}
+    try:
+        is_meant, one, other = (_value(side, given) for side in (trial.where, *trial.sides))
+    except FinchError:
+        return None
+    if is_meant is None or not is_meant.value:
+        return None
+    if one is None or other is None or _is_equal(one, other):
+        return None
+    return values, one.value, other.value
+
+
+def _value(side: ast.Node, given: dict[str, Const]) -> Const | None:
+    """The value of a side; None if there is none, or after too many steps."""
+    match side:
+        case ast.Literal(value) if (type := literal_type(side)) is not None:
+            return const(value, type)
+        case ast.Variable(name):
+            return given[name]
+        case ast.Call(op, args):
+            row, values = operator(op), [_value(arg, given) for arg in args]
+            known = [value for value in values if value is not None]
+            return None if row is None or len(known) < len(values) else row.folded(known)
+    raise Bug(f"{side!r} is no side of a law")
+
+
+def _is_equal(one: Const, other: Const) -> bool:
+    a, b = one.value, other.value
+    if a == b or (a != a and b != b):
+        return True
+    return one.type.is_float and abs(a - b) <= TOLERANCE * min(max(abs(a), abs(b), 1), LARGEST)
+
+
+class _Search:
+    """The kernel that looks for operands for which the sides of a law differ."""
+
+    def __init__(self, trial: Trial, values: list[np.ndarray]):
+        self.functions: dict[ast.Node, str] = {}
+        one, other = (pretty(rewrite_bottom_up(self._by_name, side)) for side in trial.sides)
+        indices = [f"i{k}" for k in range(len(trial.names))]
+        names = [f"{n} = values{k}[{indices[k]}]" for k, n in enumerate(trial.names)]
+        steps = accumulate(map(len, values), mul, initial=1)
+        code = " + ".join(f"({i} - 1) * {s}" for i, s in zip(indices, steps, strict=False))
+        # infinities are equal to themselves alone, as is NaN
+        about = f"abs(one - other) <= {TOLERANCE} * min(max(abs(one), abs(other), 1), {LARGEST})"
+        differ = f"one != other && (one == one || other == other) && !({about})"
+        names = [*names, f"one = {one}", f"other = {other}", f"code = {code or 0}"]
+        loops = ", ".join(f"{i} = _" for i in ("o", *reversed(indices)))
+        if not any(type.is_float for type in trial.names.values()):
+            differ = "one != other"
+        opened = "\n".join(f"let {name}" for name in names)
+        closed = "end\n" * len(names)
+        text = (
+            f"@finch for {loops}\n{opened}\nif code >= start && ({pretty(trial.where)}) && {differ}\n"
+            f"first[o] <<min>>= code\nend\n{closed}end"
+        )
+        node = parse_script(text, "<laws>").statements[0]
+        assert isinstance(node, ast.KernelNode)
+        self.first_found = np.zeros(1, np.int64)
+        rows = {name: operator(_limited(function)) for function, name in self.functions.items()}
+        arrays = {f"values{k}": each for k, each in enumerate(values)}
+        bound = {**arrays, "first": self.first_found, "start": 0, **rows}
+        self.environment = Environment(OUTERMOST, None, bound)
+        self.site = CallSite(node, "all", True)
+        self.found: KernelAtSite | None = None
+
+    def _by_name(self, node: ast.Node) -> ast.Node:
+        if isinstance(node, ast.Call) and isinstance(node.op, Operation):
+            name = self.functions.setdefault(node.op, f"f{len(self.functions)}")
+            return replace(node, op=ast.Variable(name))
+        return node
+
+    def first(self, start: int) -> int:
+        """The first operands from `start` on for which they differ, as a number; _NONE if none."""
+        self.first_found[0] = _NONE
+        self.environment.set("start", start)
+        with one_call_at_a_time:
+            arguments, formats = self.site.describe(self.environment)
+            if self.found is None:
+                self.found = KernelAtSite(self.site, formats)
+            self.found.run(arguments, self.environment, "native")
+        return int(self.first_found[0])
+
+
+# ------------------------------------------------------------------------- functions that come to an end
+
+
+def _limited(function: ast.Node) -> ast.Node:
+    """A function that gives any value after many steps of its loops."""
+    if not isinstance(function, Operation):
+        return function
+    taken = ast.Variable("steps taken")
+    more = ast.Let((taken,), None, ast.Call(ast.Variable("+"), (taken, ast.Literal(1))))
+    is_few = ast.Call(ast.Variable("<"), (taken, ast.Literal(STEPS)))
+
+    def change(node: Any) -> Any:
+        match node:
+            case ast.While(condition, body):
+                return replace(
+                    node,
+                    condition=ast.Call(ast.Variable("&&"), (is_few, condition)),
+                    body=ast.Script((more, body)),
+                )
+            case ast.For(_, _, body):
+                left = ast.If(
+                    ((is_few, ast.Script(())), (ast.Literal(True), ast.Script((ast.Break(),))))
+                )
+                return replace(node, body=ast.Script((more, left, body)))
+            case ast.Call(Operation() as inner):
+                return replace(node, op=_limited(inner))
+        return node
+
+    body = rewrite_bottom_up(change, function.body)
+    if isinstance(body, ast.Script) and body != function.body:
+        body = ast.Script((ast.Let((taken,), None, ast.Literal(0)), *body.statements))
+    return replace(function, body=body)

@@ -1,0 +1,255 @@
+"""Tensors in another shape as values of scripts: nothing is computed before one is needed as a tensor of
+its own, and kernels have the shape operators in its name's place."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from finchlang.algebra.index_arithmetic import times
+from finchlang.algebra.program_context import ONE, call
+from finchlang.base.errors import Bug, FinchError
+from finchlang.host.construct import const
+from finchlang.host.ir import Expr, Var
+from finchlang.host.primitives import as_function
+from finchlang.levels.dense import Dense
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.sparse_coo import SparseCOO
+from finchlang.levels.sparse_list import SparseList
+from finchlang.normalize.shapes.reader import Reader
+from finchlang.normalize.shapes.shaped import Shaped
+from finchlang.operators.build import LARGEST
+from finchlang.operators.operator_table import OPERATORS
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import substitute, walk
+from finchlang.syntax.types import Int64, promote
+from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.array_base import ArrayMethods
+from finchlang.tensors.tensor import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """What a kernel depends on of a view: the call that it stands for, of tensors and numbers by names
+    that only it has."""
+
+    call: ast.Node
+    names: tuple[str, ...]
+
+
+#: equal ones are the same
+_template = lru_cache(1024)(Template)
+
+
+class TensorView(ArrayMethods):
+    """A tensor made of others by shape operators. `values` are those that the names of its template
+    stand for, which it has no copies of."""
+
+    def __init__(self, call: ast.Node, values: Mapping[str, Any]):
+        self.values = dict(values)
+        self.template = _template(call, tuple(self.values))
+        self.order = len(self.shape)  # and the sizes are right
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes as they are now. Raises FinchError "dimension", "bounds" for a slice, "type"."""
+        orders = tuple([len(getattr(v, "shape", ())) for v in self.values.values()])
+        return _sizes(self.template, orders).of(self.values)
+
+    @property
+    def tensors(self) -> list[Any]:
+        return [as_tensor(value) for value in self.values.values() if not isinstance(value, int)]
+
+    @property
+    def format(self) -> Level:
+        """What it is materialised in: dense as its tensors are, else lists, of the fill of the first that
+        is sparse."""
+        found = [_level(tensor.format) for tensor in self.tensors]
+        sparse = [level for level in found if not _is_dense(level)]
+        element = reduce(promote, [level.element_type for level in found])
+        fill = (sparse or found)[0].fill.value
+        leaf: Level = Element(typed_literal(element.wrap(fill), element))
+        if sparse and self.order > 2:
+            return SparseCOO(leaf, Int64, self.order)
+        for mode in range(self.order):
+            leaf = SparseList(leaf) if sparse and not mode else Dense(leaf)
+        return leaf
+
+    ndim = property(lambda self: self.order)
+    fill = property(lambda self: self.format.fill.value)
+    dtype = property(lambda self: self.format.element_type.dtype)
+
+    def materialized(self, format: Level | None = None) -> Tensor:
+        """A tensor of the same elements, by a kernel that stores what is not the format's fill."""
+        format = self.format if format is None else format
+        result = Tensor(format, *self.shape)
+        session = importlib.import_module("finchlang.python.session").own_session()
+        session.run_kernel(_copying(self.order, format.fill), {"T": result, "V": self})
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.materialized(), name)
+
+    def __repr__(self) -> str:
+        return f"{'x'.join(map(str, self.shape))} view of {self.format}"
+
+    def call_of(self, names: Mapping[str, ast.Node]) -> ast.Node:
+        """The call with others in the places of its own names."""
+        return substitute(self.template.call, {ast.Variable(k): v for k, v in names.items()})
+
+
+_AGREE = "there are sizes of {} that must be equal"
+#: of which each is a function of what is given
+Sizes = tuple[Callable[..., int], ...]
+
+
+class _Sizes:
+    """The sizes of shape operators as kernels have them, of tensors of these orders; and what kernels
+    check of them when they are run."""
+
+    def __init__(self, template: Template, orders: tuple[int, ...]):
+        self.orders = dict(zip(template.names, orders, strict=True))
+        self.inputs = {
+            (name, mode): Var(name, Int64)
+            for name, order in self.orders.items()
+            for mode in (range(1, order + 1) or (0,))
+        }
+        self.equal: list[tuple[str, Sizes]] = []  # with what is said if they are not
+        self.products: list[Sizes] = []
+        self.slices: list[Sizes] = []
+        reader = Reader(
+            lambda node: Shaped(node, self.orders[node.name]),
+            extent=_range,
+            agree=lambda a, b: self.equal.append((_AGREE, self.functions(a.stop, b.stop))),
+        )
+        found = reader.shaped(template.call)
+        for part in [*walk(found.node)][::-1]:
+            if isinstance(part, ast.Call) and isinstance(part.op, ast.Variable):
+                self.check(part.op.name, part.args)
+        modes = range(1, found.order + 1)
+        self.sizes = self.functions(*[Shaped(found.node, 0).size(k) for k in modes])
+
+    def check(self, name: str, args: tuple[Any, ...]) -> None:
+        if name == "concat":
+            for mode in range(1, self.order(args[1]) + 1):
+                if mode != args[0].value:
+                    message = f"tensors of sizes {{}} in dimension {mode} are not put together"
+                    sizes = [Shaped(t, 0).size(mode) for t in args[1:]]
+                    self.equal.append((message, self.functions(*sizes)))
+        elif name == "collapse":
+            self.products.append(
+                self.functions(*[Shaped(args[0], 0).size(p.value) for p in args[1:]])
+            )
+        elif name == "broadcast":
+            self.products.append(self.functions(args[2]))
+        elif name == "split" and args[3:] in ((), (ast.Literal(True),)):
+            n = Shaped(args[0], 0).size(args[1].value)
+            rest = call("div", n, call("max", args[2], ONE))
+            self.equal.append((_AGREE, self.functions(n, times(args[2], rest))))
+        elif name == "window":
+            for mode, part in enumerate(args[1:], 1):
+                if isinstance(part, ast.Extent):
+                    n = Shaped(args[0], 0).size(mode)
+                    found = self.functions(part.start, part.stop, part.step or ONE, n)
+                    self.slices.append(found)
+
+    def order(self, node: Any) -> int:
+        if isinstance(node, ast.Variable):
+            return self.orders[node.name]
+        if isinstance(node, ast.Formula):
+            return len(node.indices)
+        more = {"collapse": -1, "split": 1, "broadcast": 1}.get(node.op.name, 0)
+        return self.order(node.args[node.op.name == "concat"]) + more
+
+    def functions(self, *nodes: ast.Node) -> Sizes:
+        """Sizes as functions of the numbers, and of the sizes of the tensors."""
+        variables = list(self.inputs.values())
+        return tuple([as_function(self.expression(node), variables) for node in nodes])
+
+    def expression(self, node: ast.Node) -> Expr:
+        match node:
+            case ast.Literal(value):
+                return const(value, Int64)
+            case ast.Variable(name):
+                return self.inputs[name, 0]
+            case ast.Call(ast.Variable("size"), (ast.Variable(name), ast.Literal(mode))):
+                return self.inputs[name, mode]
+            case ast.Call(ast.Variable(name), args):
+                return OPERATORS[name].build(*map(self.expression, args))
+        raise Bug(f"{node!r} is no size")
+
+    def of(self, values: Mapping[str, Any]) -> tuple[int, ...]:
+        given = [n for v in values.values() for n in getattr(v, "shape", (v,))]
+
+        def known(functions: Sizes) -> tuple[int, ...]:
+            return tuple([function(*given) for function in functions])
+
+        for start, stop, step, n in map(known, self.slices):
+            if step == 0 or abs(step) >= LARGEST:
+                message = f"the step of a slice is not 0 and within 2^62, and not {step}"
+                raise FinchError("dimension", message)
+            places = range(start, stop + (1 if step > 0 else -1), step)
+            if places and not (1 <= places[0] <= n and 1 <= places[-1] <= n):
+                message = f"the slice {start}:{step}:{stop} is not within 1:{n}"
+                raise FinchError("bounds", message)
+        for message, functions in self.equal:
+            if len({*(found := known(functions))}) > 1:
+                raise FinchError("dimension", message.format(" and ".join(map(str, found))))
+        sizes = known(self.sizes)
+        for size in (*map(prod, map(known, self.products)), *sizes):
+            if size > LARGEST:
+                raise FinchError("dimension", f"a mode cannot have the size {size}")
+        return sizes
+
+
+_sizes = lru_cache(1024)(_Sizes)
+
+
+def _range(node: ast.Node) -> ast.Node:
+    if isinstance(node, ast.Extent):
+        return node
+    raise FinchError("type", "a range is expected here", hint="write `a:b`")
+
+
+def _level(format: Any) -> Level:
+    return format.level if isinstance(format, Swizzled) else format
+
+
+def _is_dense(level: Level) -> bool:
+    return all([part.is_leaf or part.is_dense for part in level.levels()])
+
+
+@lru_cache(256)
+def _copying(order: int, fill: ast.Literal) -> ast.KernelNode:
+    """`T[...] = V[...]` where that is not the fill."""
+    indices = tuple([ast.Index(f"i{k + 1}") for k in range(order)])
+    element, target = ast.Access(ast.Variable("V"), indices), ast.Access(ast.Variable("T"), indices)
+    body: ast.Node = ast.Assign(target, ast.Variable("initwrite"), element)
+    if fill.value == fill.value:
+        body = ast.Sieve(ast.Call(ast.Variable("!="), (element, fill)), body)
+    for index in indices:
+        body = ast.Loop(index, ast.Dimensionless(), body)
+    return ast.KernelNode(ast.Block((ast.Declare(ast.Variable("T"), fill), body)))
+
+
+def numpy_view(name: str, value: Any, modes: list[int], shape: tuple[int, ...]) -> Any:
+    """An array over the memory of another, column-major, if its strides allow it; else None."""
+    if not isinstance(value, np.ndarray):
+        return None
+    if name in ("permute_dims", "permutedims"):
+        return value.transpose([mode - 1 for mode in modes] or None)  # by default all, reversed
+    if name not in ("reshape", "flatten", "vec", "expand_dims", "squeeze"):
+        return None
+    try:
+        return np.reshape(value, shape, order="F", copy=False)
+    except ValueError:
+        return None

@@ -1,0 +1,256 @@
+"""A program made ready for formats: normalised, bound, staged once, and run by the rules or by the
+evaluator of residuals. A kernel that is found on disk does without."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from finchlang.algebra.expression_types import with_fills, with_presence
+from finchlang.algebra.program_context import Format, ProgramContext
+from finchlang.algebra.sparsity_pattern import with_spaces, wrong_fills
+from finchlang.base.disk_cache import DiskCache
+from finchlang.base.locks import cached_property
+from finchlang.calls.arguments import ARRAYS, COUNTERS, SHAPE, Argument, in_use
+from finchlang.calls.call import Made
+from finchlang.calls.compile_cache import Signature
+from finchlang.calls.workspace_choice import spans
+from finchlang.host import interrupts
+from finchlang.host.executing import ExecutingHost, run_residual
+from finchlang.host.inspecting import shielded
+from finchlang.host.interface import Host
+from finchlang.host.ir import Residual, Var
+from finchlang.host.recording import ResidualHost, no_collection
+from finchlang.host.remembering import RememberingHost
+from finchlang.host.verify import verified
+from finchlang.levels.level import Level
+from finchlang.native.compiled_kernel import NativeKernel
+from finchlang.native.jit import assembly_text, compile_residual, llvm_text
+from finchlang.normalize.pass_list import Normalized, normalize, stages
+from finchlang.normalize.passes.whole_copies import with_copies
+from finchlang.optimize.pipeline import Pass, transform
+from finchlang.rules.base.engine import Machine, OneByOne, Rule, State, Tracer
+from finchlang.rules.table import rules
+from finchlang.syntax.nodes import Block, Declare, Define, Node, Thaw, Value, Variable
+from finchlang.syntax.traversal import forget, substitute, walk
+from finchlang.syntax.types import Type
+from finchlang.tensors import bind
+from finchlang.tensors.memory import Memory
+
+#: what was made of what is written, and the host steps taken
+Outcome = tuple[Made, Counter[str]]
+Values = Sequence[Any]
+
+
+class Staged:
+    """A program for formats, as `choices` say: the rules, whether workspaces are inserted, and which of
+    them are exchanged. Its `signature` may be known.
+
+    Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
+    """
+
+    def __init__(
+        self,
+        program: Node,
+        formats: dict[str, Format],
+        choices: tuple[str, bool, frozenset[str]],
+        signature: Signature | None = None,
+    ):
+        self.source, self.formats = program, formats
+        self.which_rules, self.insert_workspaces, self.exchanged = choices
+        if signature is None:
+            signature = signature_of(self.normalized, self.program, formats)
+        self.signature, self.bounds = signature, signature.bounds(formats)
+        self._inputs = {n: Var(n, formats[n]) for n in signature.numbers}  # type: ignore[arg-type]
+
+    @cached_property
+    def normalized(self) -> Normalized:
+        """The program in normal form."""
+        found = normalize(self.source, self.formats, self.insert_workspaces, self.exchanged)
+        notes = wrong_fills(found.program, found.formats, found.tensors)
+        return replace(found, notes=(*found.notes, *notes))
+
+    @cached_property
+    def program(self) -> Node:
+        """The normal form, with fills, spaces and copies of whole tensors: what the rules run."""
+        program, formats = self.normalized.program, self.normalized.formats
+        return with_copies(
+            with_spaces(with_fills(with_presence(program), formats), formats), formats
+        )
+
+    def passes(self) -> list[tuple[str, Node]]:
+        """The program after each pass of normalisation."""
+        context = ProgramContext(dict(self.formats), self.insert_workspaces, self.exchanged)
+        return list(stages(self.source, context))
+
+    def run_rules(
+        self, host: Host, tracer: Tracer | None, noted: Callable[[Rule], Rule] = lambda rule: rule
+    ) -> None:
+        """Run the rules on the program, over the memory of its tensors, each as `noted` has it."""
+        host = host if tracer is None else shielded(host)
+        for bound in self.bounds:
+            bound.enter(host)
+        numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
+        own, formats = self.bounds[len(self.signature.tensors) :], self.normalized.formats
+        fibers = {b.name: b.fiber_of(formats[b.name]) for b in self.bounds}
+        state = State.before(host, fibers, [bound.name for bound in own])
+        try:
+            table = map(noted, rules(self.which_rules))
+            Machine(table, tracer).run(substitute(self.program, numbers), state)
+        finally:
+            forget()
+
+    @cached_property
+    def residual(self) -> Residual:
+        """The residual program: what the rules leave to do once the formats are known."""
+        host = ResidualHost()
+        with no_collection():
+            self.run_rules(host, None)
+        return verified(self.recorded(host))
+
+    def recorded(self, host: ResidualHost) -> Residual:
+        """The residual program of what the rules did on a host."""
+        return Residual(
+            "kernel",
+            tuple(buffer for bound in self.bounds for buffer in bound.buffers),
+            tuple(v for bound in self.bounds for v in bound.inputs) + tuple(self._inputs.values()),
+            tuple(cell for bound in self.bounds for cell in bound.outputs),
+            host.code(),
+            procedures=host.procedures(),
+        )
+
+    def changed(self, change: Pass) -> Residual:
+        """The residual program after a pass."""
+        return transform(self.residual, [change])
+
+    def llvm(self) -> str:
+        """The optimised LLVM IR."""
+        return llvm_text(self.residual)
+
+    def assembly(self) -> str:
+        """The machine's assembly."""
+        return assembly_text(self.residual)
+
+    def compile(self, cache: DiskCache | None, checked: bool) -> NativeKernel:
+        """The program as machine code."""
+        return compile_residual(self.residual, cache, checked)
+
+    def interpret(
+        self,
+        arguments: Values,
+        numbers: Values,
+        tracer: Tracer | None = None,
+        host: ExecutingHost | None = None,
+    ) -> Outcome:
+        """Run the rules on the executing host."""
+        # rules that tell of each step are applied anew in each
+        own = host or (RememberingHost() if tracer is None else ExecutingHost())
+        arrays, inputs = self._copied(arguments)
+        buffers = [buffer for bound in self.bounds for buffer in bound.buffers]
+        own.arrays |= dict(zip(buffers, arrays, strict=True))
+        variables = [*(v for bound in self.bounds for v in bound.inputs), *self._inputs.values()]
+        for variable, value in zip(variables, [*inputs, *numbers], strict=True):
+            variable.held = value
+        interrupts.interruptible(lambda: self.run_rules(own, tracer))
+        outputs = [own.cells[cell] for bound in self.bounds for cell in bound.outputs]
+        return self._made(arguments, [own.arrays[b] for b in buffers], outputs), own.steps
+
+    def one_by_one(self, tracer: Tracer) -> Tracer:
+        """A tracer for which loops step one by one."""
+        return OneByOne(tracer, ExecutingHost().evaluate)
+
+    def evaluate(
+        self, arguments: Values, numbers: Values, host: ExecutingHost | None = None
+    ) -> Outcome:
+        """Run the residual program by the plain evaluator."""
+        arrays, inputs = self._copied(arguments)
+        given = self.residual, arrays, [*inputs, *numbers], host or ExecutingHost()
+        host, *made = interrupts.interruptible(lambda: run_residual(*given))
+        return self._made(arguments, *made), host.steps
+
+    def run_on(
+        self, host: ExecutingHost, residual: Residual, arguments: Values, numbers: Values
+    ) -> None:
+        """Run a residual of this program on a host, on copies of what it writes, for it to tell of."""
+        arrays, inputs = self._copied(arguments)
+        run_residual(residual, arrays, [*inputs, *numbers], host)
+
+    def _copied(self, arguments: Sequence[Argument]) -> tuple[list[np.ndarray], list[Any]]:
+        """The arrays, as far as they are in use, and inputs, of what is written copies."""
+        arrays: list[np.ndarray] = []
+        inputs: list[Any] = []
+        for bound, argument in zip(self.bounds, arguments, strict=True):
+            own = in_use(argument, bound.level, bound.name in self.signature.renewed)
+            arrays += [a.copy() for a in own] if bound.written else own
+            inputs += bound.given(argument[SHAPE], argument[COUNTERS])
+        return arrays, inputs
+
+    def _made(
+        self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
+    ) -> Made:
+        """The arguments that are written, each with what was made of it."""
+        made: Made = []
+        places = zip(self.bounds, bind.spans(self.bounds), arguments, strict=True)
+        for bound, (buffers, _, outs), argument in places:
+            if bound.written:
+                values, order = outputs[outs], bound.level.order
+                both = zip(arrays[buffers], argument[ARRAYS], strict=True)
+                own = [new if new.size else old for new, old in both]  # a dead workspace has none
+                made.append((argument, Memory(tuple(values[:order]), own, tuple(values[order:]))))
+        return made
+
+
+# ------------------------------------------------------------------------------- how it is called
+
+
+def signature_of(normalized: Normalized, program: Node, formats: dict[str, Format]) -> Signature:
+    """The signature of `program`, which is `normalized` with its types noted."""
+    used = {n.name for n in walk(program) if isinstance(n, Variable)}
+    known = normalized.formats
+    signature = Signature(
+        dict(normalized.tensors),
+        dict(normalized.workspaces),
+        normalized.yields,
+        tuple(n for n, t in known.items() if isinstance(t, Type) and n in used),
+        frozenset(n.tensor.name for n in walk(program) if isinstance(n, (Declare, Thaw))),
+        frozenset(n.tensor.name for n in walk(program) if isinstance(n, Declare)),
+        frozenset(),
+        normalized.notes,
+        spans(program, normalized),
+    )
+    anew = renewed(program, signature.levels(formats))
+    return Signature(**{**vars(signature), "renewed": frozenset(anew)})
+
+
+def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
+    """Which tensors `program`, in normal form, always declares before it does anything else with
+    them; then what their arrays hold when it begins does not matter."""
+    mentioned: set[str] = set()
+    found: set[str] = set()
+    for step in _steps(program):
+        if isinstance(step, Declare):
+            name = step.tensor.name
+            if name not in mentioned and not _looks_back(formats[name]):
+                found.add(name)
+        mentioned.update(node.name for node in walk(step) if isinstance(node, Variable))
+    return found
+
+
+def _looks_back(format: Level) -> bool:
+    return any(level.clears_entries for level in format.levels())
+
+
+def _steps(program: Node) -> Iterator[Node]:
+    """What `program` does in any case, in order."""
+    if isinstance(program, Block):
+        for statement in program.statements:
+            yield from _steps(statement)
+    elif isinstance(program, Define):
+        yield program.value
+        yield from _steps(program.body)
+    else:
+        yield program

@@ -1,0 +1,290 @@
+"""What stands in a kernel in the place of what its names are bound to: masks, functions, and the
+fills that `A .= _` leaves to be found."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from finchlang.algebra.program_context import RESERVED, WORDS, Format
+from finchlang.base.errors import FinchError
+from finchlang.calls.arguments import (
+    ARRAYS,
+    COUNTERS,
+    FORMAT,
+    KIND,
+    OWNER,
+    SHAPE,
+    TENSOR,
+    VALUE,
+    Argument,
+    Kind,
+)
+from finchlang.calls.environment import Environment, Scope
+from finchlang.calls.lazy_shape import Template, TensorView
+from finchlang.levels.element import Element
+from finchlang.levels.level import Level, Swizzled
+from finchlang.normalize.shapes.shape_table import operators_in
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import children, replace, rewrite_bottom_up, substitute, walk
+from finchlang.syntax.types import PairType
+from finchlang.syntax.user_function import Operation, Ranged
+from finchlang.tensors.memory import Memory
+from finchlang.tensors.tensor import SwizzledTensor
+from finchlang.wrappers.masks import MaskValue
+
+
+def stored_formats(formats: dict[str, Any]) -> dict[str, Format]:
+    """The formats of the names that stand for no masks."""
+    return {n: f for n, f in formats.items() if not isinstance(f, MaskValue)}
+
+
+def masked(node: ast.KernelNode, values: dict[str, Any]) -> ast.KernelNode:
+    """The kernel with masks in the places of the names that are bound to them."""
+    masks = {name: mask for name, mask in values.items() if isinstance(mask, MaskValue)}
+    if not masks:
+        return node
+    calls: dict[ast.Node, ast.Node] = {
+        ast.Variable(name): mask.call for name, mask in masks.items()
+    }
+    return replace(node, program=substitute(node.program, calls))
+
+
+def with_views(node: ast.KernelNode, templates: Mapping[str, Template]) -> ast.KernelNode:
+    """The kernel with shape operators in the places of the names that are bound to views; their tensors
+    and numbers have the names of `names_within`. Raises FinchError "type" where a view is made anew."""
+    calls: dict[ast.Node, ast.Node] = {}
+    for name, template in templates.items():
+        own = zip(template.names, names_within(node, name, template), strict=True)
+        inner: dict[ast.Node, ast.Node] = {ast.Variable(k): ast.Variable(new) for k, new in own}
+        calls[ast.Variable(name)] = substitute(template.call, inner)
+    for found in walk(node.program):
+        names = found.names if isinstance(found, ast.Yield) else (getattr(found, "tensor", None),)
+        whole = [n for n in names if n in calls and not isinstance(found, ast.Access)]
+        if whole:
+            message = (
+                f"`{whole[0].name}` is a view of other tensors: a kernel reads and updates these"
+            )
+            hint = f"make a tensor of it: `{whole[0].name} = copy({whole[0].name})`"
+            raise FinchError("type", message, whole[0].span, hint)
+    return ast.KernelNode(substitute(node.program, calls), span=node.span)
+
+
+def names_within(node: ast.KernelNode, name: str, template: Template) -> list[str]:
+    """The names that the tensors and numbers of a view have in a kernel, where it is bound to `name`."""
+    taken = {n.name for n in walk(node.program) if isinstance(n, (ast.Index, ast.Variable))}
+    found: list[str] = []
+    for own in template.names:
+        new = f"{name}_{own}"
+        while new in taken:
+            new += "_"
+        taken.add(new)
+        found.append(new)
+    return found
+
+
+def through_views(
+    node: ast.KernelNode, templates: Mapping[str, Template], environment: Environment
+) -> Environment:
+    """An environment for such a kernel, in which what is written takes its place in the view."""
+    places: dict[str, tuple[TensorView, str]] = {}
+    for name, template in templates.items():
+        view = environment.get(name)
+        for own, new in zip(template.names, names_within(node, name, template), strict=True):
+            places[new] = view, own
+    return Environment(Scope(environment.scope, places), environment, _Places(places))
+
+
+class _Places(dict[str, Any]):
+    """The values of names that stand for tensors and numbers of views."""
+
+    def __init__(self, places: dict[str, tuple[TensorView, str]]):
+        super().__init__({name: view.values[own] for name, (view, own) in places.items()})
+        self.places = places
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        view, own = self.places[name]
+        view.values[own] = value
+
+
+def with_operations(node: ast.KernelNode, operations: Mapping[str, ast.Node]) -> ast.KernelNode:
+    """The kernel with functions in the places of the names that it calls them by."""
+    if not operations:
+        return node
+
+    def change(node: Any) -> ast.Node:
+        if not isinstance(node, (ast.Call, ast.Assign)) or not isinstance(node.op, ast.Variable):
+            return node
+        found = operations.get(node.op.name)
+        if isinstance(found, Operation) and found.laws.ranged:
+            ranged = tuple(_of_call(r, node) for r in found.laws.ranged)
+            found = replace(found, laws=replace(found.laws, ranged=ranged))
+        return node if found is None else replace(node, op=replace(found, span=node.op.span))
+
+    return replace(node, program=rewrite_bottom_up(change, node.program))
+
+
+def _of_call(ranged: Ranged, node: ast.Call | ast.Assign) -> Ranged:
+    """Laws over a range as those of one call: known to hold if all its operands lie there."""
+    are_known = isinstance(node, ast.Call) and all(  # what is reduced may be anything
+        ranged.holds(arg.value) if isinstance(arg, ast.Literal) else _name(arg) in ranged.known
+        for arg in node.args
+    )
+    return ranged if are_known else replace(ranged, known=())
+
+
+def _name(operand: ast.Node) -> str:
+    """The name of an operand that is a number, or an entry of a tensor; none of others."""
+    of = operand.tensor if isinstance(operand, ast.Access) else operand
+    return of.name if isinstance(of, ast.Variable) else ""
+
+
+def in_ranges(
+    function: ast.Node | None,
+    program: ast.Node,
+    names: Sequence[str],
+    arguments: Sequence[Argument | None],
+) -> ast.Node | None:
+    """A function with the names of those operands in a program whose values, as they are now, lie in
+    the ranges of its laws."""
+    if not isinstance(function, Operation) or not function.laws.ranged:
+        return function
+    nodes = list(walk(program))
+    made = [children(n)[0] for n in nodes if isinstance(n, (ast.Assign, ast.Declare, ast.Define))]
+    own = {v.name for node in made for v in walk(node) if isinstance(v, ast.Variable)}
+    read = {_name(arg) for n in nodes if isinstance(n, ast.Call) for arg in n.args} - own
+    found = [(n, a) for n, a in zip(names, arguments, strict=True) if n in read and a is not None]
+    ranged = tuple(
+        replace(r, known=tuple(name for name, argument in found if _lies(r, argument)))
+        for r in function.laws.ranged
+    )
+    return replace(function, laws=replace(function.laws, ranged=ranged))
+
+
+def _lies(ranged: Ranged, argument: Argument) -> bool:
+    """Whether all values of an argument lie in a range, those that are not stored, too. It is convex, so
+    that the least and the greatest tell."""
+    format = argument[FORMAT]
+    level = format.level if isinstance(format, Swizzled) else format
+    if not isinstance(level, Level) or level.order == 0:
+        value = argument[VALUE]
+        return isinstance(value, (bool, int, float)) and ranged.holds(value)
+    memory = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
+    values = memory.storage(level)[-1].get("val")
+    if values is None or isinstance(level.element_type, PairType):
+        return False
+    ends = (values.min().item(), values.max().item()) if values.size else ()
+    return all(map(ranged.holds, (*ends, level.fill.value)))
+
+
+def functions_called(nodes: Collection[ast.Node]) -> dict[str, ast.Variable]:
+    """The names among a kernel's nodes that may be functions of the script: those that are called and
+    have no meaning of their own there."""
+    around = {id(op) for node in nodes for op in operators_in(node)}
+    own = {n.index.name for n in nodes if isinstance(n, ast.Loop)} | WORDS
+    own |= {n.variable.name for n in nodes if isinstance(n, ast.Define)}
+    called = (
+        n.op for n in nodes if isinstance(n, (ast.Call, ast.Assign)) and id(n.op) not in around
+    )
+    names = (op for op in called if isinstance(op, ast.Variable) and op.name not in own)
+    return {op.name: op for op in names if op.name.isidentifier()}
+
+
+def apart(operations: Mapping[str, ast.Node], node: ast.KernelNode) -> Mapping[str, ast.Node]:
+    """Functions that a kernel calls, under names that mean nothing else there."""
+    if not operations:
+        return operations
+    nodes = walk(node.program)
+    others = {n.name for n in nodes if isinstance(n, (ast.Index, ast.Variable))}
+    return _named_apart(operations, RESERVED | (others - operations.keys()))
+
+
+def _named_apart(operations: Mapping[str, ast.Node], taken: Collection[str]) -> dict[str, ast.Node]:
+    """Operations, and those that they call, under names of their own that are not `taken`."""
+    chosen: dict[str, Operation] = {}
+
+    def rename(node: ast.Node) -> ast.Node:
+        if not isinstance(node, ast.Call) or not isinstance(node.op, Operation):
+            return node
+        return replace(node, op=named(node.op))
+
+    def named(found: Operation) -> Operation:
+        body = rewrite_bottom_up(rename, found.body)
+        name, count = found.name, 1
+        while name in taken or chosen.setdefault(name, found) != found:
+            count += 1
+            name = f"{found.name}_{count}"
+        is_same = name == found.name and body is found.body
+        return found if is_same else replace(found, name=name, body=body)
+
+    return {k: named(f) if isinstance(f, Operation) else f for k, f in operations.items()}
+
+
+def inferring(program: ast.Node) -> list[ast.Declare]:
+    """The declarations in a program that leave the fill to be found."""
+    found = [n for n in walk(program) if isinstance(n, ast.Declare)]
+    return [n for n in found if isinstance(n.init, ast.Dimensionless)]
+
+
+def with_inferred(node: ast.KernelNode, fills: dict[ast.Variable, ast.Literal]) -> ast.KernelNode:
+    """A kernel with these fills in the places of `_`."""
+    return replace(node, program=with_fills(node.program, fills)) if fills else node
+
+
+def with_fills(program: ast.Node, fills: dict[ast.Variable, ast.Literal]) -> ast.Node:
+    """A program with these fills in the places of `_`."""
+
+    def change(node: ast.Node) -> ast.Node:
+        if isinstance(node, ast.Declare) and isinstance(node.init, ast.Dimensionless):
+            return replace(node, init=fills[node.tensor])
+        return node
+
+    return rewrite_bottom_up(change, program)
+
+
+def refilled(argument: Argument, fill: ast.Literal, name: ast.Variable) -> Argument:
+    """A tensor with another fill, as a kernel is called with it that may make it anew: of memory before
+    anything was declared. Where every level is Dense it keeps its own. Raises FinchError "type" for what
+    cannot have it."""
+    format = argument[FORMAT]
+    level = format.level if isinstance(format, Swizzled) else format
+    is_dense = all(part.is_dense or part.is_leaf for part in level.levels())
+    if is_dense or level.order == 0 or level.fill == fill:
+        return argument
+    if argument[KIND] is not TENSOR or not isinstance(level.leaf, Element):
+        message = f"`{name.name} .= _` finds the fill {fill.value}, which it cannot have"
+        hint = f"bind {name.name} to a Tensor over an Element"
+        raise FinchError("type", message, name.span, hint)
+    new: Any = _with_leaf(level, Element(fill))
+    storage = [part.empty() for part in new.levels()]
+    memory = Memory.of(new, argument[SHAPE], storage, copied=False)
+    if isinstance(format, Swizzled):
+        new = Swizzled(new, format.permutation)
+    body = memory.shape, memory.arrays, memory.counters
+    return (argument[VALUE], new, *body, *argument[OWNER:KIND], REFILLED)
+
+
+def _with_leaf(level: Level, leaf: Level) -> Level:
+    return leaf if level.is_leaf else level.with_child(_with_leaf(level.child, leaf))
+
+
+class _OfRefilled(Kind):
+    """A tensor that takes another format than it had, once it is declared: then some array has entries,
+    or the tensor has none."""
+
+    takes_memory = True
+    is_undeclared = True
+
+    def commit(self, argument: Argument, made: Memory | None) -> Any:
+        value, format = argument[VALUE], argument[FORMAT]
+        if made is None or made.shape == argument[SHAPE] and not any(a.size for a in made.arrays):
+            return value  # the kernel did not come to the declaration
+        tensor = value.body if isinstance(value, SwizzledTensor) else value
+        tensor.format = format.level if isinstance(format, Swizzled) else format
+        tensor.memory = made
+        tensor.back_buffer, tensor.checked = None, True
+        return value
+
+
+REFILLED = _OfRefilled()

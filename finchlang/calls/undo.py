@@ -1,0 +1,178 @@
+"""What a call of a native kernel may change, and how it is as before if the call fails.
+
+A tensor that is written is of one of three classes. *Declared anew*: the kernel writes into a back
+buffer, which is swapped in on success. *Stored to at scattered positions*: the kernel keeps a log of
+what it overwrites (`optimize/undo_log.py`). *Else* the arrays are saved before the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.aligned_memory import aligned_copy
+from finchlang.calls.arguments import ARRAYS, KIND, SHAPE, Argument
+from finchlang.calls.compile_cache import Signature
+from finchlang.host.noted import LAST_EPOCH, Log, UndoLog, undo
+from finchlang.native.compiled_kernel import NativeKernel
+from finchlang.tensors.bind import Bound
+from finchlang.tensors.memory import Memory
+
+
+class Output:
+    """A tensor that a kernel writes: where its buffers, inputs and outputs are among those of the
+    kernel."""
+
+    def __init__(
+        self,
+        bound: Bound,
+        span: tuple[slice, slice, slice],
+        native: NativeKernel,
+        undoing: Undoing,
+        signature: Signature,
+        checked: bool,
+    ):
+        self.buffers, self.inputs, self.outputs = span
+        self.native, self.undoing = native, undoing
+        first_counter = self.outputs.start + bound.level.order
+        self.shape = slice(self.outputs.start, first_counter)
+        self.counters = slice(first_counter, self.outputs.stop)
+        self.numbers = numbers = range(self.buffers.start, self.buffers.stop)
+        dtypes = [buffer.type.dtype for buffer in bound.buffers]
+        layout, numbered = native.layout, list(zip(numbers, dtypes, strict=True))
+        self.grown = [(number, dtype) for number, dtype in numbered if number in layout.grown]
+        #: the numbers of the buffers, and empty memory for each
+        self.written = [(n, np.empty(0, dtype)) for n, dtype in numbered if n in layout.written]
+        self.unwritten = [n for n in numbers if n not in layout.written]
+        self.is_declared = bound.name in signature.declared
+        #: whether the kernel asks for all the room it needs, whatever memory it is given
+        is_renewed = bound.name in signature.renewed
+        self.is_renewed = is_renewed and {n for n, _ in self.written} <= {*layout.grown}
+        #: whether the arrays of this call are none of the argument's
+        self.is_apart = False
+        #: whether a back buffer's entries must not be taken for what was written
+        self.checked = checked
+        #: whether all that a call makes anew but what is in the arrays is seen in sizes and counters
+        counts = [level.counts_lengths for level in bound.level.levels()]
+        self.is_counted = bool(bound.buffers) and all(counts)
+
+    def begin(self, argument: Argument, arrays: list[np.ndarray]) -> None:
+        """Get ready for a call, with these arrays for the kernel's buffers."""
+        undoing, kind = self.undoing, argument[KIND]
+        is_renewed = self.is_renewed and kind.takes_memory
+        is_handed_out = self.is_declared and kind.is_handed_out(argument)
+        self.is_apart = is_renewed or is_handed_out
+        if is_handed_out:  # what others have stays as it was
+            for number in self.unwritten if is_renewed else self.numbers:
+                arrays[number] = aligned_copy(arrays[number])
+        if not is_renewed:
+            for number, _ in self.written:
+                undoing.keep(number, arrays[number])
+            return
+        back_buffer = None if self.checked else kind.back_buffer(argument)
+        first = self.buffers.start
+        for number, empty in self.written:
+            spare = empty if back_buffer is None else back_buffer.arrays[number - first]
+            # a kernel that writes some arrays only leaves others to both memories
+            arrays[number] = empty if spare is arrays[number] else spare
+
+    def finish(
+        self, argument: Argument, arrays: list[np.ndarray], inputs: list[Any], outputs: list[Any]
+    ) -> Memory | None:
+        """What a call made of the argument; None if nothing but the content of its arrays is new."""
+        takes_memory = argument[KIND].takes_memory
+        is_in_place, native = not self.is_apart, self.native
+        for number, dtype in self.grown:
+            grown = native.grown(number, dtype)
+            if grown is not None:
+                arrays[number], is_in_place = grown, False
+        if is_in_place and self.is_counted and outputs[self.outputs] == inputs[self.inputs]:
+            return None
+        own: Sequence[np.ndarray] = argument[ARRAYS] if is_in_place else arrays[self.buffers]
+        shape, counters = tuple(outputs[self.shape]), tuple(outputs[self.counters])
+        if not takes_memory and shape != argument[SHAPE]:
+            # the value keeps what it was, and the name gets another
+            own = [array.copy() for array in own]
+            for number, _ in self.written:
+                self.undoing.undo_one(number)
+        return Memory(shape, own, counters)
+
+
+class Undoing:
+    """What is kept of the arrays that a kernel writes in place, for one call after another; its own
+    memory stays for the next call."""
+
+    def __init__(self, undo_log: UndoLog):
+        self._logs = {log.array: _LogMemory(log) for log in undo_log.logs}
+        self._saved: dict[int, np.ndarray] = {}  # by number of buffer
+        self._epoch = 0
+        #: whether `add` has anything to do
+        self.has_logs = bool(self._logs)
+        self.kept: list[tuple[int, np.ndarray]] = []
+
+    def keep(self, number: int, array: np.ndarray) -> None:
+        """Have buffer `number`, which is `array`, restored if the call fails."""
+        log = self._logs.get(number)
+        if log is not None:
+            log.take(array)
+        else:
+            saved = self._saved.get(number)
+            if saved is None or saved.size != array.size:
+                self._saved[number] = array.copy()
+            else:
+                saved[...] = array
+        self.kept.append((number, array))
+
+    def add(self, arrays: list[np.ndarray], inputs: list[Any]) -> None:
+        """Tell the kernel of the logs: their arrays, the epoch, and the sizes that they ask for."""
+        self._epoch += 1
+        if self._epoch > LAST_EPOCH:
+            self._epoch = 1
+            for log in self._logs.values():
+                log.touched[:] = 0
+        inputs.append(self._epoch)
+        for log in self._logs.values():
+            arrays += log.touched, log.at, log.was
+            if log.tells_size:
+                inputs.append(log.given)
+            log.given = 0
+
+    def undo(self) -> None:
+        """Have all arrays as they were."""
+        for number, array in self.kept:
+            self._restore(number, array)
+
+    def undo_one(self, number: int) -> None:
+        """Have the array of this buffer alone as it was."""
+        for kept, array in self.kept:
+            if kept == number:
+                self._restore(number, array)
+
+    def _restore(self, number: int, array: np.ndarray) -> None:
+        log = self._logs.get(number)
+        if log is not None:
+            undo(array, log.at, log.was)
+        else:
+            array[...] = self._saved[number]
+
+
+class _LogMemory:
+    """The arrays of one log, with room for every entry of the array it is kept of."""
+
+    def __init__(self, log: Log):
+        self.touched, self.at, self.was = _log_arrays(0, np.dtype(np.int8))
+        self.tells_size = log.size is not None
+        self.given = 0  # how many entries the array has of which something is noted
+
+    def take(self, array: np.ndarray) -> None:
+        """Make room for a log of `array`."""
+        self.given = array.size
+        if self.was.size < array.size or self.was.dtype != array.dtype:
+            self.touched, self.at, self.was = _log_arrays(array.size, array.dtype)
+        self.at[0] = 0
+
+
+def _log_arrays(size: int, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return np.zeros(size, np.uint8), np.empty(size + 1, np.int64), np.empty(size, dtype)

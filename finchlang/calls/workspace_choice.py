@@ -1,0 +1,94 @@
+"""How many places workspaces span, as far as it is known before a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from finchlang.algebra.index_arithmetic import length, terms
+from finchlang.algebra.program_context import is_call, reads, root
+from finchlang.calls.workspace_exchange import Choice, Sum
+from finchlang.normalize.pass_list import Normalized
+from finchlang.syntax import nodes as ast
+
+
+def spans(program: ast.Node, normalized: Normalized) -> dict[str, Choice]:
+    """How many places the workspaces of `program`, in normal form, that have two formats to choose from
+    have in each mode, if that is known before it begins. Those of several modes that are declared
+    again and again have no flags, which are read in proportion to their places."""
+    sizes, found, unknown = _KnownSizes(), dict[str, Choice](), set[str]()
+    copied: dict[str, str] = {}  # of transposed copies what they are of
+
+    def visit(node: ast.Node, loops: tuple[Sum | None, ...]) -> None:
+        match node:
+            case ast.Block(statements):
+                for s in statements:
+                    visit(s, loops)
+            case ast.Define(variable, value, body):
+                sizes.known[variable.name] = value
+                visit(body, loops)
+            case ast.Loop(_, extent, body):
+                visit(body, (*loops, sizes.extent(extent)))
+            case ast.Sieve(_, body):
+                visit(body, loops)
+            case ast.Declare(tensor, _, dims):
+                totals = sizes.declared[tensor.name] = tuple(map(sizes.extent, dims))
+                known = tuple([total for total in totals if total is not None])
+                is_choice = tensor.name in normalized.choices and len(known) == len(dims)
+                if is_choice and (len(dims) == 1 or not loops):
+                    found[tensor.name] = known, ()
+                    if loops:
+                        unknown.add(tensor.name)
+            case ast.Assign(target, _, value):
+                update(node, root(target.tensor), loops)
+                if isinstance(value, ast.Access):
+                    copied[str(root(target.tensor))] = str(root(value.tensor))
+
+    def update(node: ast.Assign, name: str | None, loops: tuple[Sum | None, ...]) -> None:
+        if name in found:
+            read = tuple(copied.get(n, n) for n in reads(node) if n != name)
+            known = tuple([size for size in loops if size is not None])
+            if len(known) < len(loops) or not normalized.tensors.keys() >= {*read}:
+                unknown.add(name)
+            found[name] = found[name][0], (*found[name][1], (known, read))
+
+    if normalized.choices:
+        visit(program, ())
+    return {name: (c[0], ()) if name in unknown else c for name, c in found.items()}
+
+
+class _KnownSizes:
+    """What is known of a program up to some place: the values of `let`, and the dimensions of what is
+    declared."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, ast.Node] = {}
+        self.declared: dict[str, tuple[Sum | None, ...]] = {}
+
+    def extent(self, node: Any) -> Sum | None:
+        """How many coordinates an extent has."""
+        if isinstance(node, ast.Variable) and node.name in self.known:
+            return self.extent(self.known[node.name])
+        if is_call(node, "meet"):  # all that meet agree
+            return next((s for s in map(self.extent, node.args) if s is not None), None)
+        return self.sum(length(node)) if isinstance(node, ast.Extent) else None
+
+    def sum(self, node: ast.Node) -> Sum | None:
+        total: list[tuple[int, str, int]] = []
+        for sign, term in terms(node):
+            part = self.term(term)
+            if part is None:
+                return None
+            total += [(sign * factor, name, mode) for factor, name, mode in part]
+        return tuple(total)
+
+    def term(self, node: Any) -> Sum | None:
+        if isinstance(node, ast.Literal) and isinstance(node.value, int):
+            return ((node.value, "", 0),)
+        if isinstance(node, ast.Variable):
+            known = self.known.get(node.name)
+            return ((1, node.name, 0),) if known is None else self.sum(known)
+        if not is_call(node, "size"):
+            return None
+        name, mode = node.args[0].name, node.args[1].value
+        dims = self.declared.get(name)
+        return ((1, name, mode),) if dims is None else dims[mode - 1]

@@ -1,0 +1,166 @@
+"""Tensors as the denotation has them: functions from indices to values, which know where they have
+structure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.denote.extents import Environment
+from finchlang.denote.numpy_operators import SPELLINGS
+from finchlang.denote.typed_values import Failed, Number, number, type_error
+from finchlang.syntax.nodes import MISSING, Node, Variable
+from finchlang.syntax.traversal import walk
+from finchlang.syntax.types import Type, type_of_dtype, type_of_value
+from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, mirrored_modes
+
+
+@dataclass
+class DenseArray:
+    """A tensor: dense `data` of `type`, of which what is not `stored` is structure. An element is the
+    same as that with the coordinates of a pair of `mirrored` modes exchanged.
+
+    What is stored is known of every tensor that the program does not write. Of one that it writes: a
+    written element is, and with it all of the `whole` modes, which store what is not written; those
+    are None if every element is stored."""
+
+    data: np.ndarray
+    stored: np.ndarray
+    type: Type
+    whole: tuple[int, ...] | None = None
+    mirrored: tuple[tuple[int, int], ...] = ()
+
+    def read(self, at: tuple[int, ...]) -> Number:
+        return Number(self.data[at].copy(), not self.stored[at])  # a pair would be a view
+
+    def declare(self, shape: tuple[int, ...], value: Any) -> None:
+        self.data = np.full(shape, value, self.type.dtype, order="F")
+        self.stored = np.full(shape, self.whole is None)
+
+    def write(self, at: tuple[int, ...], value: Any, stores: bool = True) -> None:
+        """Set an element; `stores`: whether it is stored from now on."""
+        mirrored = [at]
+        for a, b in self.mirrored:
+            for known in list(mirrored):
+                other = list(known)
+                other[a], other[b] = known[b], known[a]
+                mirrored.append(tuple(other))
+        for each in mirrored:
+            self.data[each] = value
+            if stores:
+                modes = enumerate(each)
+                around = tuple(slice(None) if k in (self.whole or ()) else i for k, i in modes)
+                self.stored[around] = True
+
+
+def bind(program: Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseArray], Environment]:
+    """The tensors and the numbers and ranges among the free names of a program."""
+    arrays: dict[str, DenseArray] = {}
+    environment: Environment = {}
+    same: dict[int, DenseArray] = {}  # two names of one tensor see each other's updates
+    used = {n.name for n in walk(program) if isinstance(n, Variable)}
+    for name in used & bindings.keys():
+        value = bindings[name]
+        if type_of_value(value) is not None:
+            environment[name] = number(value)
+        elif hasattr(value, "stop") and getattr(value, "step", 0) == 1:
+            environment[name] = (int(value.start), int(value.stop))
+        elif (tensor := as_tensor(value)) is not None:
+            if id(value) not in same:
+                same[id(value)] = _dense(tensor)
+            arrays[name] = same[id(value)]
+    return arrays, environment
+
+
+def _dense(tensor: Any) -> DenseArray:
+    data = np.array(tensor.to_numpy(), order="F")
+    element = type_of_dtype(data.dtype)
+    assert element is not None
+    stored = np.zeros(data.shape, bool)
+    if isinstance(tensor, Scalar):
+        stored[()] = not tensor.format.is_structured or tensor.value != tensor.fill
+    else:
+        stored[tuple(tensor.entries()[0])] = True
+    return DenseArray(data, stored, element, _whole_modes(tensor), mirrored_modes(tensor))
+
+
+def _whole_modes(tensor: Any) -> tuple[int, ...] | None:
+    """The modes, from 0, of the levels at the bottom that store what is not written; None if all
+    levels do."""
+    if isinstance(tensor, Scalar):
+        return () if tensor.format.is_structured else None
+    level = tensor.format.level if isinstance(tensor, SwizzledTensor) else tensor.format
+    swizzle = (
+        tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, tensor.order + 1)
+    )
+    mode = 0
+    whole: list[int] = []
+    for part in [p for p in level.levels() if not p.is_leaf][::-1]:
+        if not part.stores_fill:
+            return tuple(whole)
+        whole += [swizzle[mode + k] - 1 for k in range(part.modes)]
+        mode += part.modes
+    return None
+
+
+class ScriptFunction(Protocol):
+    """A function of the script, which its own evaluator runs."""
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        """The result for numbers. Raises FinchError."""
+
+    def type(self, types: Sequence[Type]) -> Type:
+        """The type of the result for numbers of these types. Raises FinchError "type"."""
+
+
+def type_of_result(function: ScriptFunction, args: list[Any], node: Node) -> Type | None:
+    """The type of the result for these values, None if one is missing. Raises FinchError "type"."""
+    if MISSING in args:
+        return None
+    if not all(isinstance(a, (Number, Failed)) for a in args):
+        raise type_error("a function takes numbers").at(node.span)
+    try:
+        return function.type([_type_of(a.value) for a in args])
+    except FinchError as error:
+        raise error.at(node.span) from None
+
+
+def of_function(
+    function: ScriptFunction, type: Any, args: list[Any], node: Node, is_idle: bool
+) -> Number | Failed:
+    """A function on values, with a result of `type`; it is not called where that is not needed."""
+    any_value = number(type.wrap((0, 0) if type.kind == "pair" else 0), type)
+    failed = next((a for a in args if isinstance(a, Failed)), None)
+    if failed is not None:
+        return Failed(failed.error, any_value.value)
+    if is_idle:
+        return any_value
+    try:
+        result = number(function([a.value for a in args]))
+    except FinchError as error:
+        if error.kind != "bounds":
+            raise error.at(node.span) from None
+        return Failed(error.at(node.span), any_value.value)
+    return Number(result.value, all(a.is_structural for a in args))
+
+
+def _type_of(value: Any) -> Type:
+    found = type_of_dtype(value.dtype)
+    assert found is not None
+    return found
+
+
+def is_needed(op: Node, before: list[Any]) -> bool:
+    """Whether the next operand of an operator is needed, after those before."""
+    name = SPELLINGS.get(op.name, op.name) if isinstance(op, Variable) else ""
+    if not before or name not in ("ifelse", "&&", "||"):
+        return True
+    first = before[0]
+    if not isinstance(first, Number) or not first.is_bool:
+        return False
+    return bool(first.value) == (name == "&&" or (name == "ifelse" and len(before) == 1))

@@ -1,0 +1,157 @@
+"""What a program may do to a tensor where (Finch'25 section 4): it changes between reading and updating in
+the scope that it is declared in, the program or the body of a loop, condition or `let`, and nowhere else; a
+statement of that scope reads it or updates it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from finchlang.base.errors import FinchError, Span
+from finchlang.denote.shape_arithmetic import tensors_of
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import children, walk
+
+READ, UPDATE = ast.MODES
+#: what writes without looking at what was there
+WRITES = ast.Variable("initwrite"), ast.Variable("overwrite")
+
+
+def check_life_cycle(program: ast.Node) -> None:
+    """Raises FinchError "life cycle" for a tensor that a statement of its scope reads and updates, or
+    updates by two operators; that is used before it is declared, or declared where it is not at home; and
+    for a mode that it is asked to leave, or to take, in vain."""
+    declared = {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
+    bound = {n.variable.name for n in walk(program) if isinstance(n, ast.Define)}
+    used = {t.name for n in walk(program) for t in _named(n)} - bound
+    _ScopeWalk().scope(program, dict.fromkeys(used - declared, READ), used - declared, READ)
+
+
+def _named(node: ast.Node) -> Iterator[ast.Variable]:
+    if isinstance(node, ast.Access):
+        yield from tensors_of(node.tensor)
+    elif isinstance(node, (ast.Declare, ast.Freeze, ast.Thaw, ast.Mode)):
+        yield node.tensor
+
+
+@dataclass
+class _StatementUses:
+    """Where a statement reads tensors, and where it updates them, with what operators."""
+
+    reads: dict[str, Span | None] = field(default_factory=dict)
+    updates: dict[str, list[tuple[ast.Node, Span | None]]] = field(default_factory=dict)
+
+
+class _ScopeWalk:
+    """Goes through the scopes of a program."""
+
+    def __init__(self) -> None:
+        self.formulas: dict[str, ast.Node] = {}  # what a `let` binds that is read as a tensor
+
+    def scope(
+        self,
+        node: ast.Node,
+        own: dict[str, str | None],
+        visible: set[str],
+        start: str | None = None,
+    ) -> None:
+        """A scope, to which `own` tensors belong already, with their modes; those that it declares have the
+        mode `start` before: None where they are not to be used."""
+        while isinstance(node, ast.Define):  # a `let` that is all of a scope goes on with it
+            self.check_visible(node.value, visible)
+            self.bind(node)
+            node = node.body
+        statements = node.statements if isinstance(node, ast.Block) else (node,)
+        for s in statements:
+            if isinstance(s, ast.Declare) and s.tensor.name not in own:
+                if s.tensor.name in visible:
+                    raise _wrong(s.tensor.name, "changes its mode outside of its scope", s.span)
+                own[s.tensor.name] = start
+        visible = visible | own.keys()
+        for s in statements:
+            self.statement(s, own)
+            self.inside(s, visible)
+
+    def statement(self, node: ast.Node, own: dict[str, str | None]) -> None:
+        """What a statement does to the tensors of the scope."""
+        uses = _StatementUses()
+        self.note(node, uses)
+        for name in uses.reads.keys() & own.keys():
+            _check_is_declared(name, own, uses.reads[name])
+            if name in uses.updates:
+                raise _wrong(name, "is read and updated in one statement", uses.reads[name])
+            own[name] = READ
+        for name in uses.updates.keys() & own.keys():
+            updates = uses.updates[name]
+            _check_is_declared(name, own, updates[0][1])
+            reductions = [(op, span) for op, span in updates if op not in WRITES]
+            for op, span in reductions:
+                if op != reductions[0][0]:
+                    raise _wrong(name, "is updated by two operators in one statement", span)
+            own[name] = UPDATE
+        if isinstance(node, (ast.Declare, ast.Freeze, ast.Thaw)) and node.tensor.name in own:
+            name = node.tensor.name
+            if isinstance(node, ast.Freeze) and own[name] != UPDATE:
+                raise _wrong(name, "is not being updated", node.span)
+            if isinstance(node, ast.Thaw) and own[name] != READ:
+                raise _wrong(name, "is updated already", node.span)
+            own[name] = READ if isinstance(node, ast.Freeze) else UPDATE
+
+    def inside(self, node: ast.Node, visible: set[str]) -> None:
+        """The scopes within a statement."""
+        if isinstance(node, (ast.Loop, ast.Sieve, ast.Define)):
+            header = [child for child in children(node) if child is not node.body]
+            for child in header:
+                self.check_visible(child, visible)
+            if isinstance(node, ast.Define):
+                self.bind(node)
+            self.scope(node.body, {}, visible)
+        elif isinstance(node, ast.Block):
+            for s in node.statements:
+                self.inside(s, visible)
+        else:
+            self.check_visible(node, visible)
+
+    def bind(self, node: ast.Define) -> None:
+        if isinstance(node.value, ast.Formula):
+            self.formulas[node.variable.name] = node.value
+
+    def check_visible(self, node: ast.Node, visible: set[str]) -> None:
+        for n in walk(node):
+            for tensor in _named(n):
+                if tensor.name not in visible and tensor.name not in self.formulas:
+                    raise _wrong(
+                        tensor.name, "is used outside of the scope that declares it", n.span
+                    )
+
+    def note(self, node: ast.Node, uses: _StatementUses) -> None:
+        """Note what a statement reads and updates, however deep."""
+        match node:
+            case ast.Assign(target, op, value):
+                for part in (*target.indices, value):
+                    self.note(part, uses)
+                for tensor in tensors_of(target.tensor):
+                    uses.updates.setdefault(tensor.name, []).append((op, node.span))
+            case ast.Access(tensor):
+                for child in children(node):
+                    self.note(child, uses)
+                for found in tensors_of(tensor):
+                    if found.name in self.formulas:
+                        self.note(self.formulas[found.name], uses)
+                    else:
+                        uses.reads.setdefault(found.name, node.span)
+            case ast.Define(_, ast.Formula(), body):
+                self.bind(node)
+                self.note(body, uses)
+            case _:
+                for child in children(node):
+                    self.note(child, uses)
+
+
+def _check_is_declared(name: str, own: dict[str, str | None], span: Span | None) -> None:
+    if own[name] is None:
+        raise _wrong(name, "is used before its declaration in this scope", span)
+
+
+def _wrong(name: str, what: str, span: Span | None) -> FinchError:
+    return FinchError("life cycle", f"{name} {what}", span)

@@ -1,0 +1,379 @@
+"""Dimensions for the denotational semantics: which integers each index and each declared tensor
+runs over, found by solving equations between actual numbers (Finch'25 section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from finchlang.base.errors import FinchError
+from finchlang.denote.index_modifiers import check_count, summands, unwrap
+from finchlang.denote.shape_arithmetic import Bounds, infer, tensors_of
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import children
+
+#: what names stand for: a number, `missing`, an extent (start, stop), or None while not known
+Environment = dict[str, Any]
+
+
+class Late(Exception):
+    """An expression whose value is known only later, when the program has come to it."""
+
+
+class ExtentEvaluator(Protocol):
+    """What is asked of the semantics; all raise Late."""
+
+    def bound(self, node: ast.Node, env: Environment) -> Any: ...
+    def whole(self, node: ast.Node, env: Environment) -> int: ...
+    def room(self, window: ast.Extent, env: Environment) -> int: ...
+    def extent(self, node: ast.Node, env: Environment) -> tuple[int, int] | None: ...
+    def size_now(self, tensor: ast.Variable) -> tuple[int, ...]: ...
+    def setting(self, node: ast.Node, env: Environment) -> Any: ...
+    def bounds(self, tensor: ast.Node, env: Environment) -> list[Bounds]: ...
+    def mask_shape(self, mask: ast.Call, env: Environment) -> tuple[int | None, ...]: ...
+
+
+def _is_single(extent: ast.Node) -> bool:
+    """Whether a loop visits one coordinate only, `for k = x:x` (Fig 12): its index is any expression,
+    and says nothing about dimensions."""
+    return (
+        isinstance(extent, ast.Extent)
+        and extent.start == extent.stop
+        and extent.start != ast.Literal(1)
+    )
+
+
+@dataclass(eq=False)
+class UnknownDimension:
+    """A dimension to be found. `state` is 0 for `_`, 1 for one that is known only when the program
+    comes there, 2 for start:stop. `origin` says where it came from. A `fixed` one was given by a
+    loop's bounds and is not to be learnt from others, and an `endless` one has no bounds."""
+
+    state: int = 0
+    start: int = 0
+    stop: int = 0
+    origin: str = ""
+    fixed: bool = False
+    endless: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        return self.state == 2
+
+    def take(self, other: UnknownDimension, shift: int) -> bool:
+        """Learn from `other`, moved by `shift`; whether there was something to learn."""
+        if other.state <= self.state or self.fixed:
+            return False
+        self.state, self.origin = other.state, other.origin
+        self.start, self.stop = other.start + shift, other.stop + shift
+        return True
+
+    def follow(self, parts: Sequence[UnknownDimension], function: Any, access: ast.Access) -> bool:
+        """Learn from those it is made of, by a function on their bounds."""
+        if self.state == 2 or self.endless or any(d.state == 0 and not d.endless for d in parts):
+            return False
+        if any(d.state == 1 for d in parts):
+            learnt, self.state = self.state == 0, 1
+            return learnt
+        bounds = _computed(parts, function, access)
+        if bounds is None:
+            self.endless = True
+            return True
+        self.state, self.origin = 2, "a shape operator"
+        self.start, self.stop = bounds
+        return True
+
+
+def _computed(parts: Sequence[UnknownDimension], function: Any, access: ast.Access) -> Bounds:
+    try:
+        return function(*(None if d.endless else (d.start, d.stop) for d in parts))
+    except FinchError as error:
+        raise error.at(access.span) from None
+
+
+def _of_bounds(bounds: Bounds, origin: str) -> UnknownDimension:
+    """That of a mode that is known; it tells nothing if it has no bounds."""
+    if bounds is None:
+        return UnknownDimension(fixed=True, endless=True)
+    return UnknownDimension(2, *bounds, f"a mode of {origin}", True)
+
+
+@dataclass(eq=False)
+class Repeated(UnknownDimension):
+    """That of an index k in `for k = i:i`: where nothing else tells, i has the dimension k has."""
+
+    other: UnknownDimension = field(default_factory=UnknownDimension)
+
+
+@dataclass
+class Equations:
+    """The dimensions of the loops and declarations in `region`, by the identity of their nodes, and
+    how they depend on each other.
+
+    `same` holds (a, b, shift, access) for b = a + shift; `sized` (a, b) for a tensor that has been
+    written with dimension a and is then read with b = 1:stop of a; `defaults` (a, b) for a tensor
+    of dimension a, if no index tells, declared where it had dimension b; `made` (a, b, f, access) for
+    b that follows from some a by f, a function on bounds.
+    """
+
+    semantics: ExtentEvaluator
+    region: ast.Node
+    env: Environment
+    loops: dict[int, UnknownDimension] = field(default_factory=dict)
+    declarations: dict[int, list[UnknownDimension]] = field(default_factory=dict)
+    same: list[tuple[UnknownDimension, UnknownDimension, int, ast.Access]] = field(
+        default_factory=list
+    )
+    sized: list[tuple[UnknownDimension, UnknownDimension]] = field(default_factory=list)
+    defaults: list[tuple[UnknownDimension, UnknownDimension]] = field(default_factory=list)
+    made: list[tuple[Sequence[UnknownDimension], UnknownDimension, Any, ast.Access]] = field(
+        default_factory=list
+    )
+
+    def __post_init__(self) -> None:
+        self.tensors: dict[str, list[UnknownDimension]] = {}  # the modes of each, where the walk is
+        #: the sizes, before, of what is declared and not read since
+        self.written: dict[str, list[UnknownDimension]] = {}
+        self.visit(self.region, self.env, {})
+        for name in list(self.written):
+            self.finish(name)
+
+    # ---------------------------------------------------------------- collecting
+
+    def visit(self, node: ast.Node, env: Environment, indices: dict[str, UnknownDimension]) -> None:
+        match node:
+            case ast.Loop(i, extent, body):
+                self.visit(extent, env, indices)
+                dimension = self.loops[id(node)] = self.given(extent, env)
+                dimension.fixed = dimension.state > 0
+                inside = {k: d for k, d in indices.items() if k != i.name}
+                if not _is_single(extent):
+                    inside[i.name] = dimension
+                elif (other := indices.get(getattr(extent.start, "name", ""))) is not None:  # type: ignore[attr-defined]
+                    inside[i.name] = other if isinstance(other, Repeated) else Repeated(other=other)
+                self.visit(body, env | {i.name: None}, inside)
+            case ast.Define(variable, value, body):
+                if not isinstance(value, ast.Formula):
+                    self.visit(value, env, indices)
+                hidden = {k: d for k, d in indices.items() if k != variable.name}
+                if isinstance(value, ast.Formula):
+                    self.tensors[variable.name] = self.formula(value, env, indices)
+                self.visit(body, env | {variable.name: self.maybe(value, env)}, hidden)
+            case ast.Assign(target, _, value):
+                self.visit(value, env, indices)
+                for index in target.indices:
+                    self.visit(index, env, indices)
+                self.access(target, env, indices)
+            case ast.Declare(tensor, init, dims):
+                self.visit(init, env, indices)
+                self.declaration(node, tensor, [self.given(d, env) for d in dims], env)
+            case ast.Access():
+                for child in children(node):
+                    self.visit(child, env, indices)
+                for tensor in tensors_of(node.tensor):
+                    self.finish(tensor.name)
+                self.access(node, env, indices)
+            case ast.Freeze(tensor):
+                self.finish(tensor.name)
+            case _:
+                for child in children(node):
+                    self.visit(child, env, indices)
+
+    def given(self, node: ast.Node, env: Environment) -> UnknownDimension:
+        """The dimension written down in the program."""
+        try:
+            found = self.semantics.extent(node, env)
+        except Late:
+            return UnknownDimension(1)
+        return (
+            UnknownDimension()
+            if found is None
+            else UnknownDimension(2, *found, "the bounds of the loop")
+        )
+
+    def maybe(self, node: ast.Node, env: Environment) -> Any:
+        try:
+            return self.semantics.bound(node, env)
+        except Late:
+            return None
+
+    def formula(
+        self, formula: ast.Formula, env: Environment, indices: dict[str, UnknownDimension]
+    ) -> list[UnknownDimension]:
+        """The modes of an expression as a tensor: what its accesses tell of its indices."""
+        own = {index.name: UnknownDimension() for index in formula.indices}
+        self.visit(formula.value, env | dict.fromkeys(own), indices | own)
+        return list(own.values())
+
+    def modes(self, tensor: ast.Variable, env: Environment) -> list[UnknownDimension]:
+        if tensor.name not in self.tensors and tensor.name in env:  # a formula bound around
+            return [_of_bounds(b, tensor.name) for b in self.semantics.bounds(tensor, env)]
+        if tensor.name not in self.tensors:
+            shape = self.semantics.size_now(tensor)
+            self.tensors[tensor.name] = [
+                UnknownDimension(2, 1, size, f"mode {k + 1} of {tensor.name}", True)
+                for k, size in enumerate(shape)
+            ]
+        return self.tensors[tensor.name]
+
+    def declaration(
+        self,
+        node: ast.Declare,
+        tensor: ast.Variable,
+        dims: list[UnknownDimension],
+        env: Environment,
+    ) -> None:
+        self.finish(tensor.name)
+        before = self.modes(tensor, env)
+        if dims and len(dims) != len(before):
+            message = f"{tensor.name} has {len(before)} dimensions, {len(dims)} are given"
+            raise FinchError("dimension", message, node.span)
+        new = dims or [UnknownDimension() for _ in before]
+        self.declarations[id(node)] = self.tensors[tensor.name] = new
+        self.written[tensor.name] = before
+
+    def finish(self, name: str) -> None:
+        """From here on the tensor has a size, and is no longer sized by its indices: it is sized
+        before those that are written with what is read of it."""
+        if name in self.written:
+            self.defaults += zip(self.tensors[name], self.written.pop(name), strict=True)
+            sizes = [UnknownDimension() for _ in self.tensors[name]]
+            self.sized += zip(self.tensors[name], sizes, strict=True)
+            self.tensors[name] = sizes
+
+    def access(
+        self, node: ast.Access, env: Environment, indices: dict[str, UnknownDimension]
+    ) -> None:
+        root, modes = unwrap(node)
+        sizes = self.sizes(root, env, node)
+        check_count(root, sizes, modes, node)
+        for mode, own in zip(modes, sizes, strict=True):
+            for index, window, permissive, is_first in mode.windows:
+                if is_first and not permissive:
+                    self.equate(index, self.window(window, env), node, env, indices)
+            if not (mode.windows or mode.permissive):
+                self.equate(mode.index, own, node, env, indices)
+
+    def equate(
+        self,
+        index: ast.Node,
+        size: UnknownDimension,
+        access: ast.Access,
+        env: Environment,
+        indices: dict[str, UnknownDimension],
+    ) -> None:
+        """`index`, if it is an index of a loop but for a shift, runs over all of `size`."""
+        found = [(s, n) for s, n in summands(index) if isinstance(n, ast.Index)]
+        if len(found) != 1 or found[0][0] != 1:
+            return
+        (_, name), shift = found[0], 0
+        dimension = indices.get(name.name)
+        if dimension is None:
+            return  # a loop around the region, which has been seen to
+        try:
+            for sign, term in summands(index):
+                if term is not name:
+                    shift += sign * self.semantics.whole(term, env)
+        except Late:
+            return
+        if not isinstance(dimension, Repeated):
+            self.same.append((dimension, size, shift, access))
+        elif shift == 0:
+            self.defaults.append((dimension.other, size))
+
+    def window(self, window: ast.Extent, env: Environment) -> UnknownDimension:
+        """The dimension of an index that counts within a window."""
+        try:
+            room = self.semantics.room(window, env)
+        except Late:
+            return UnknownDimension(1, fixed=True)
+        return UnknownDimension(2, 1, room, "a window", True)
+
+    def sizes(
+        self, tensor: ast.Node, env: Environment, access: ast.Access
+    ) -> list[UnknownDimension]:
+        """The modes of what is accessed, within its wrappers (Burrito'24 Fig 9)."""
+
+        def leaf(tensor: Any) -> list[UnknownDimension]:
+            if isinstance(tensor, ast.Variable):
+                return self.modes(tensor, env)
+            shape, name = self.semantics.mask_shape(tensor, env), tensor.op.name
+            return [_of_bounds(None if size is None else (1, size), name) for size in shape]
+
+        def of(function: Any, *parts: UnknownDimension, back: Any = None) -> UnknownDimension:
+            made = UnknownDimension(fixed=back is None)
+            self.made.append((parts, made, function, access))
+            if back is not None:
+                self.made.append(((made,), parts[0], back, access))
+            return made
+
+        try:
+            return infer(tensor, leaf, lambda node: self.semantics.setting(node, env), of)
+        except Late:
+            return [UnknownDimension(1, fixed=True) for _ in access.indices]
+
+    # ---------------------------------------------------------------- solving
+
+    def solve(self) -> None:
+        """Find what can be found. Raises FinchError "dimension" where two do not match."""
+        self.propagate()
+        for dimension, before in self.defaults:
+            if dimension.state == 0 and dimension.take(before, 0):
+                if dimension not in self.loops.values():
+                    self.same += self.kept(dimension)
+                self.propagate()
+        for index, size, shift, access in self.same:
+            if not (index.is_known and size.is_known):
+                continue
+            if (index.start + shift, index.stop + shift) != (size.start, size.stop):
+                one = f"{index.start + shift}:{index.stop + shift} (from {index.origin})"
+                other = f"{size.start}:{size.stop} (from {size.origin})"
+                raise FinchError("dimension", f"{one} does not match {other}", access.span)
+        for parts, made, function, access in self.made:
+            if made.is_known and all(d.is_known for d in parts):
+                bounds = _computed(parts, function, access)
+                if bounds != (made.start, made.stop):
+                    both = f"{bounds} does not match {made.start}:{made.stop} (from {made.origin})"
+                    raise FinchError("dimension", both, access.span)
+        for written, read in self.sized:
+            if written.is_known and read.is_known and written.stop != read.stop:
+                message = f"what is written over 1:{written.stop} is read over 1:{read.stop}"
+                raise FinchError("dimension", f"{message} (from {read.origin})", self.region.span)
+
+    def kept(
+        self, dimension: UnknownDimension
+    ) -> list[tuple[UnknownDimension, UnknownDimension, int, ast.Access]]:
+        """All tensors written with an index that only they tell of keep theirs if one does."""
+        before, met = dict(self.defaults), {dimension}
+        told = {index for index, size, _, _ in self.same if not (size in before or size.fixed)}
+        edges = [e for e in self.same if e[0] not in told and e[1] in before]
+        while more := {d for edge in edges if met & {*edge[:2]} for d in edge[:2]} - met:
+            met |= more
+        kept = [(before[d], d, 0, access) for _, d, _, access in edges if d in met]
+        return [edge for edge in kept if edge[0].is_known]
+
+    def extent(self, loop: ast.Loop) -> tuple[int, int] | None:
+        """The dimension of a loop's index, or None where it is not found (yet)."""
+        found = self.loops.get(id(loop))
+        return (found.start, found.stop) if found and found.is_known else None
+
+    def shape(self, declare: ast.Declare) -> tuple[int, ...] | None:
+        """The sizes of a declared tensor, or None where they are not found (yet)."""
+        found = self.declarations.get(id(declare))
+        if found is None or not all(d.is_known for d in found):
+            return None
+        return tuple(max(d.stop, 0) for d in found)
+
+    def propagate(self) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for index, size, shift, _ in self.same:
+                changed |= size.take(index, shift)
+                changed |= index.take(size, -shift)
+            for written, read in self.sized:
+                if read.take(written, 0):
+                    read.start, changed = 1, True
+            for parts, made, function, access in self.made:
+                changed |= made.follow(parts, function, access)

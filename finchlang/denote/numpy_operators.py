@@ -1,0 +1,435 @@
+"""The operators as the denotation has them: written with NumPy, apart from the operator table, so that
+a fault there is seen.
+
+A value is a NumPy scalar. It is `structural` if it is a literal or what a tensor has where it stores
+nothing: such a value decides the result of some operators whatever the others are (`0 * NaN` is 0).
+"""
+
+from __future__ import annotations
+
+import math
+import operator as py
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.denote.typed_values import Failed, Number, convert, pair, pair_of, type_error, wrap
+from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Variable
+from finchlang.syntax.types import ALIASES, TYPES
+
+# ------------------------------------------------------------------------------- types of operands
+
+
+def common(*types: np.dtype) -> np.dtype:
+    """What operands are brought to: floats win, then width, then unsigned; Bool is the least. Pairs
+    are brought to that part by part."""
+    if all(t.names for t in types):
+        return pair_of(*(common(*(t[name] for t in types)) for name in ("first", "second")))
+    if any(t.names for t in types):
+        raise type_error("a pair is no number")
+    return max(
+        types, key=lambda t: ("biuf".index(t.kind) // 3, t.itemsize * (t.kind != "b"), t.kind)
+    )
+
+
+def _together(args: Sequence[Any], bools: bool = False) -> list[Any]:
+    """The operands in their common type; Bools count as Int64 unless told."""
+    dtype = common(*(a.dtype for a in args))
+    if dtype.kind == "b" and not bools:
+        dtype = np.dtype(np.int64)
+    return [a if a.dtype == dtype else convert(a, dtype) for a in args]
+
+
+def _floats(args: Sequence[Any]) -> list[Any]:
+    if common(*(a.dtype for a in args)).kind == "f":
+        return _together(args)
+    return [np.float64(a) for a in args]
+
+
+# ------------------------------------------------------------------------------------ the meanings
+
+Meaning = Callable[..., Any]
+
+
+def _promoted(function: Meaning, bools: bool = False) -> Meaning:
+    return lambda *args: function(*_together(args, bools))
+
+
+def _on_floats(function: Meaning) -> Meaning:
+    return lambda *args: function(*_floats(args))
+
+
+def _whole(function: Callable[[int, int], int], floating: Meaning) -> Meaning:
+    """A division: `function` on integers of any size, `floating` on floats."""
+
+    def divide(*args: Any) -> Any:
+        a, b = _together(args)
+        if a.dtype.kind == "f":
+            return floating(a, b)
+        return wrap(function(int(a), int(b)), a.dtype)
+
+    return divide
+
+
+def _exactly(rounded: Callable[[Fraction], int]) -> Meaning:
+    """The quotient of two floats as they are, rounded to a whole number."""
+
+    def divide(a: Any, b: Any) -> Any:
+        if np.isnan(a) or np.isnan(b) or b == 0:
+            return a / b
+        if np.isinf(a):
+            return a.dtype.type(np.nan)
+        one = Fraction(float(a))
+        if np.isinf(b):  # less than any number, but not 0
+            return a.dtype.type(rounded(Fraction(int(np.sign(a) * np.sign(b)), 2)))
+        try:
+            return a.dtype.type(float(rounded(one / Fraction(float(b)))))
+        except OverflowError:
+            return a / b
+
+    return divide
+
+
+def _towards_zero(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _power(a: Any, b: Any) -> Any:
+    if "f" in (a.dtype.kind, b.dtype.kind):
+        return np.power(*_floats((a, b)))
+    (a,), exponent = _together((a,)), int(convert(b, np.dtype(np.int64)))
+    base = int(a)
+    if exponent < 0:  # the whole part of the fraction
+        return a.dtype.type(base ** (-exponent % 2) if abs(base) == 1 else 0)
+    return wrap(pow(base, exponent, 1 << 64), a.dtype)
+
+
+_STEPS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+
+
+def _stepped(step: Meaning) -> Meaning:
+    """As many steps with a as n says, one by one."""
+
+    def run(x: Any, a: Any, n: Any) -> Any:
+        x, a = _floats((x, a))
+        return reduce(lambda x, _: step(x, a), range(int(n)), x)
+
+    return run
+
+
+def _compared(function: Callable[[Any, Any], bool]) -> Meaning:
+    """Integers are compared by their values, whatever their types."""
+
+    def compare(a: Any, b: Any) -> Any:
+        if "f" in (a.dtype.kind, b.dtype.kind):
+            return np.bool_(function(*_together((a, b))))
+        return np.bool_(function(int(a), int(b)))
+
+    return compare
+
+
+def _logical(function: Meaning) -> Meaning:
+    def apply(*args: Any) -> Any:
+        if any(a.dtype.kind != "b" for a in args):
+            raise type_error("a condition must be a Bool")
+        return function(*args)
+
+    return apply
+
+
+def _bits(function: Meaning) -> Meaning:
+    def apply(*args: Any) -> Any:
+        if any(a.dtype.kind == "f" for a in args):
+            raise type_error("bit operations need integers or Bools")
+        return function(*_together(args, bools=True))
+
+    return apply
+
+
+def _shifted(sign: int) -> Meaning:
+    """By a count of any size; a negative one shifts the other way."""
+
+    def shift(a: Any, b: Any) -> Any:
+        if "f" in (a.dtype.kind, b.dtype.kind):
+            raise type_error("a shift needs integers")
+        (a,), count = _together((a,)), sign * int(b)
+        value = int(a)
+        return wrap(value << min(count, 64) if count >= 0 else value >> min(-count, 64), a.dtype)
+
+    return shift
+
+
+def _scaled(a: Any, b: Any) -> Any:
+    if b.dtype.kind == "f":
+        raise type_error("the exponent of ldexp is an integer")
+    exponent = min(max(int(b), -(1 << 16)), 1 << 16)
+    return np.ldexp(_floats((a,))[0], exponent)
+
+
+def _rounded(function: Meaning) -> Meaning:
+    return lambda a: function(a) if a.dtype.kind == "f" else a
+
+
+def _part(name: str) -> Meaning:
+    def part(pair: Any) -> Any:
+        if not pair.dtype.names:
+            raise type_error(f"{pair.dtype} is no pair")
+        return pair[name]
+
+    return part
+
+
+def _by_first(is_worse: Callable[[Any, Any], bool]) -> Meaning:
+    """The first pair, unless its first part is worse than that of the second."""
+
+    def chosen(a: Any, b: Any) -> Any:
+        if not (a.dtype.names and b.dtype.names):
+            raise type_error("these are no pairs")
+        return convert(b if is_worse(a["first"], b["first"]) else a, common(a.dtype, b.dtype))
+
+    return chosen
+
+
+def _second(a: Any, b: Any) -> Any:
+    return b
+
+
+_OF_FLOATS = (
+    *("sqrt", "exp", "exp2", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan", "asin"),
+    *("acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt"),
+)
+_OF_TWO_FLOATS = ("atan2", "copysign", "hypot", "nextafter")
+#: by name and number of operands
+MEANINGS: dict[tuple[str, int], Meaning] = {
+    ("+", 1): _promoted(lambda a: a),
+    ("-", 1): _promoted(np.negative),
+    ("+", 2): _promoted(np.add),
+    ("-", 2): _promoted(np.subtract),
+    ("*", 2): _promoted(np.multiply, bools=True),
+    ("/", 2): _on_floats(np.true_divide),
+    ("div", 2): _whole(_towards_zero, _exactly(math.trunc)),
+    ("%", 2): _whole(lambda a, b: a - b * _towards_zero(a, b), np.fmod),
+    ("fld", 2): _whole(lambda a, b: a // b, _exactly(math.floor)),
+    ("cld", 2): _whole(lambda a, b: -(-a // b), _exactly(math.ceil)),
+    ("mod", 2): _whole(lambda a, b: a % b, np.mod),
+    ("^", 2): _power,
+    **{(f"{name}_times", 3): _stepped(step) for name, step in _STEPS.items()},
+    ("min", 2): _promoted(np.minimum, bools=True),
+    ("max", 2): _promoted(np.maximum, bools=True),
+    **{(sign, 2): _compared(f) for sign, f in (("==", py.eq), ("!=", py.ne), ("<", py.lt))},
+    **{(sign, 2): _compared(f) for sign, f in (("<=", py.le), (">", py.gt), (">=", py.ge))},
+    ("&&", 2): _logical(np.logical_and),
+    ("||", 2): _logical(np.logical_or),
+    ("!", 1): _logical(np.logical_not),
+    ("&", 2): _bits(np.bitwise_and),
+    ("|", 2): _bits(np.bitwise_or),
+    ("xor", 2): _bits(np.bitwise_xor),
+    ("~", 1): _bits(np.invert),
+    ("<<", 2): _shifted(1),
+    (">>", 2): _shifted(-1),
+    ("identity", 1): lambda a: a,
+    ("inv", 1): _on_floats(np.reciprocal),
+    ("sign", 1): _promoted(np.sign),
+    ("isnan", 1): lambda a: np.isnan(a) if a.dtype.kind == "f" else np.bool_(False),
+    ("abs", 1): lambda a: a if a.dtype.kind == "b" else np.abs(a),
+    **{(name, 1): _rounded(getattr(np, name)) for name in ("floor", "ceil", "trunc")},
+    ("round", 1): _rounded(np.rint),
+    **{(name, 1): _on_floats(getattr(np, name)) for name in _OF_FLOATS},
+    **{(name, 2): _on_floats(getattr(np, name)) for name in _OF_TWO_FLOATS},
+    ("ldexp", 2): _scaled,
+    ("=>", 2): pair,
+    ("first", 1): _part("first"),
+    ("last", 1): _part("second"),
+    ("minby", 2): _by_first(py.gt),
+    ("maxby", 2): _by_first(py.lt),
+    ("initwrite", 2): _second,
+    ("overwrite", 2): _second,
+    **{(t.name, 1): lambda a, dtype=t.dtype: convert(a, dtype) for t in TYPES.values()},
+}
+_INTEGERS = [t.name for t in TYPES.values() if t.is_integer]
+MEANINGS |= {(f"cut_{name}", 1): MEANINGS[name, 1] for name in _INTEGERS}
+SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {
+    name: type.name for name, type in ALIASES.items()
+}
+_LAZY = ("coalesce", "ifelse")
+#: the operators that take any number of operands, from left to right
+OF_MANY = ("+", "*", "min", "max", "&&", "||", "&", "|", "xor")
+
+
+# ------------------------------------------------------------------------------------- structure
+
+
+def _is_extreme(x: Any, dtype: np.dtype, sign: int) -> bool:
+    """Whether nothing of a type is beyond x."""
+    if dtype.kind == "f":
+        return bool(x == sign * np.inf)
+    limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return int(x) == limits[sign > 0]
+
+
+def _zero_left(k: int, x: Any, dtype: np.dtype) -> Any:
+    return 0 if k == 1 and x == 0 else None
+
+
+def _of_quotient(k: int, x: Any, dtype: np.dtype) -> Any:
+    return 0 if (x == 0 if k == 1 else np.isinf(x)) else None
+
+
+def _of_remainder(k: int, x: Any, dtype: np.dtype) -> Any:
+    return 0 if (x == 0 if k == 1 else x == 1 and dtype.kind in "iu") else None
+
+
+def _has_all_bits(x: Any, dtype: np.dtype) -> bool:
+    return bool(x == (1 if dtype.kind == "b" else wrap(-1, dtype)))
+
+
+#: what a structural k-th operand x decides alone, whatever the others are, else None; the
+#: operands have a common type
+DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
+    "*": lambda k, x, t: 0 if x == 0 else None,
+    **dict.fromkeys(("/", "div"), _of_quotient),
+    **dict.fromkeys(("fld", "cld"), _zero_left),
+    **dict.fromkeys(("<<", ">>", "ldexp"), _zero_left),
+    **dict.fromkeys(("%", "mod"), _of_remainder),
+    "+": lambda k, x, t: x if np.isinf(x) else None,
+    "-": lambda k, x, t: (x if k == 1 else -x) if np.isinf(x) else None,
+    "^": lambda k, x, t: 1 if (x == 1 if k == 1 else x == 0) else None,
+    "min": lambda k, x, t: x if _is_extreme(x, t, -1) else None,
+    "max": lambda k, x, t: x if _is_extreme(x, t, 1) else None,
+    "<": lambda k, x, t: False if x == (np.inf if k == 1 else -np.inf) else None,
+    ">": lambda k, x, t: False if x == (-np.inf if k == 1 else np.inf) else None,
+    "&&": lambda k, x, t: None if x else False,
+    "||": lambda k, x, t: True if x else None,
+    "&": lambda k, x, t: 0 if x == 0 else None,
+    "|": lambda k, x, t: x if _has_all_bits(x, t) else None,
+}
+
+
+# ------------------------------------------------------------------------------------ application
+
+
+def apply(
+    op: Node, args: list[Any], node: Node, meanings: Mapping[tuple[str, int], Meaning] = MEANINGS
+) -> Any:
+    """An operator, which computes what `meanings` say, on values (Number, Failed, `missing`): a value,
+    or `missing`.
+
+    Raises FinchError of kind type or unknown name, placed at `node`."""
+    try:
+        result = _apply(op, args, meanings)
+        return (
+            Failed(result.error.at(node.span), result.value)
+            if isinstance(result, Failed)
+            else result
+        )
+    except FinchError as error:
+        raise error.at(node.span) from None
+
+
+def _apply(op: Node, args: list[Any], meanings: Mapping[tuple[str, int], Meaning]) -> Any:
+    if isinstance(op, Call) and op.op == Variable("choose"):
+        return _choose(op, args)
+    name = op.name if isinstance(op, Variable) else ""
+    name = SPELLINGS.get(name, name)
+    if name == "coalesce" and args:
+        return next((a for a in args if a is not MISSING), MISSING)
+    if name in OF_MANY and len(args) > 2:
+        return reduce(lambda a, b: _apply(op, [a, b], meanings), args)
+    if name == "ifelse" and len(args) == 3:
+        return _ifelse(*args)
+    meaning = meanings.get((name, len(args)))
+    if meaning is None:
+        if name in _LAZY or any(known == name for known, _ in MEANINGS):
+            raise type_error(f"{name} does not take {len(args)} arguments")
+        raise FinchError("unknown name", f"{name or 'this'} is not an operator")
+    if MISSING in args:
+        return MISSING
+    if not all(isinstance(a, (Number, Failed)) for a in args):
+        raise type_error(f"{name} takes numbers")
+    return _of_numbers(name, meaning, args)
+
+
+def _of_numbers(name: str, meaning: Meaning, args: list[Any]) -> Any:
+    values = [a.value for a in args]
+    if name not in OF_PAIRS and any(value.dtype.names for value in values):
+        raise type_error("a pair is no number")
+    with np.errstate(all="ignore"):
+        decided = _decided(name, args)
+        if name in ("&&", "||") and values[0].dtype.kind == "b" and values[0] == (name == "||"):
+            args = args[:1]  # the second operand is not needed
+        failed = next((a.error for a in args if isinstance(a, Failed)), None)
+        if name in DIVISIONS and _divides_by_zero(*values):
+            failed = failed or FinchError("bounds", "an integer is divided by 0")
+            values[1] = values[1].dtype.type(1)
+        result = meaning(*values)
+        is_cut = name in _INTEGERS and values[0].dtype.kind == "f"
+        if is_cut and int(result) != float(values[0]):
+            failed = failed or FinchError("bounds", f"{name} cannot hold {values[0]}")
+        if decided is not None:
+            return Number(convert(np.asarray(decided)[()], result.dtype), True)
+    if failed is not None:
+        return Failed(failed, result)
+    return Number(result, all(a.is_structural for a in args))
+
+
+#: those that take pairs
+OF_PAIRS = ("minby", "maxby", "first", "last", "identity", "initwrite", "overwrite")
+#: those of which integers cannot be divided by 0
+DIVISIONS = ("div", "fld", "cld", "%", "mod")
+
+
+def _divides_by_zero(a: Any, b: Any) -> bool:
+    return "f" not in (a.dtype.kind, b.dtype.kind) and b == 0
+
+
+def _decided(name: str, args: list[Any]) -> Any:
+    """What structural operands decide, if they do not decide differently."""
+    if name not in DECIDING or len(args) != 2:
+        return None
+    dtype = common(*(a.value.dtype for a in args))
+    known = [
+        (k, a.value) for k, a in enumerate(args, 1) if isinstance(a, Number) and a.is_structural
+    ]
+    found = [r for k, x in known if (r := DECIDING[name](k, x, dtype)) is not None]
+    return found[0] if found and all(r == found[0] for r in found) else None
+
+
+def _ifelse(condition: Any, then: Any, otherwise: Any) -> Any:
+    if isinstance(condition, Failed) and _are_same_structure(then, otherwise):
+        return then
+    if condition is MISSING or isinstance(condition, Failed):
+        return condition
+    if not isinstance(condition, Number) or not condition.is_bool:
+        raise type_error("a condition must be a Bool")
+    chosen, other = (then, otherwise) if condition.value else (otherwise, then)
+    if chosen is MISSING or other is MISSING or isinstance(chosen, Failed):
+        return chosen
+    value = convert(chosen.value, common(chosen.value.dtype, other.value.dtype))
+    return Number(value, condition.is_structural and chosen.is_structural)
+
+
+def _are_same_structure(one: Any, other: Any) -> bool:
+    numbers = isinstance(one, Number) and isinstance(other, Number)
+    if not numbers or not one.is_structural or not other.is_structural:
+        return False
+    return one.value.dtype == other.value.dtype and bool(one.value == other.value)
+
+
+def _choose(op: Call, args: list[Any]) -> Any:
+    """choose(z)(a, b) is a if a is not z, else b."""
+    (z,) = op.args if len(op.args) == 1 else (None,)
+    if not isinstance(z, Literal) or len(args) != 2:
+        raise type_error("choose takes one literal, and then two arguments")
+    if MISSING in args or isinstance(args[0], Failed):
+        return MISSING if MISSING in args else args[0]
+    a, b = args
+    found = a.value.item() if a.value.dtype.names else a.value
+    chosen, other = (a, b) if found != z.value else (b, a)
+    if isinstance(chosen, Failed):
+        return chosen
+    value = convert(chosen.value, common(a.value.dtype, b.value.dtype))
+    return Number(value, a.is_structural and chosen.is_structural)

@@ -1,0 +1,293 @@
+"""Where accesses lead, as the denotation has it: to an element of a tensor, of a formula, of a mask, or
+of what a shape operator makes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.denote import shape_arithmetic
+from finchlang.denote.bindings import DenseArray
+from finchlang.denote.extents import Environment, Late
+from finchlang.denote.index_modifiers import MASKS, check_count, is_mask, unwrap
+from finchlang.denote.numpy_operators import apply, common
+from finchlang.denote.shape_arithmetic import Bounds, is_operator
+from finchlang.denote.typed_values import Failed, Number, convert, number
+from finchlang.syntax.nodes import (
+    MISSING,
+    Access,
+    Call,
+    Extent,
+    Formula,
+    Index,
+    Literal,
+    Node,
+    Variable,
+)
+
+_TIMES = Variable("*")
+
+
+@dataclass(frozen=True)
+class Named:
+    """What `let T[i, j] = e` binds: an expression as a tensor, and what its names stand for."""
+
+    formula: Formula
+    env: Environment
+    #: its modes, once they have been asked for
+    modes: list[Bounds] = field(default_factory=list, compare=False)
+
+
+class Places(ABC):
+    """What accesses mean, for `arrays`."""
+
+    arrays: dict[str, DenseArray]
+    is_ahead: bool  # whether dimensions are being found, ahead of the program
+    changing: set[str]  # tensors whose contents must not be looked at now
+    resizing: set[str]  # tensors whose sizes must not be looked at now
+    unwrapped: dict[int, Any]  # what `unwrap` gives for each access met so far
+
+    # what expressions are worth, and the sizes a formula gives its indices
+    @abstractmethod
+    def value(self, node: Node, env: Environment) -> Any:
+        """The value of an expression."""
+
+    @abstractmethod
+    def whole(self, node: Node, env: Environment) -> int:
+        """The value of an integer."""
+
+    @abstractmethod
+    def modes_of(self, named: Named) -> list[Bounds]:
+        """The bounds of the modes of a tensor."""
+
+    # ---------------------------------------------------------------- elements
+
+    def read(self, access: Access, env: Environment) -> Any:
+        """What is read; of a place that is out of range an error, if anything needs the value."""
+        try:
+            root, at = self.locate(access, env)
+        except FinchError as error:
+            if error.kind != "bounds":
+                raise
+            dtype = self.dtype(self.within_wrappers(access)[0], env)
+            return Failed(error.at(access.span), np.zeros((), dtype)[()])
+        return MISSING if at is None else self.element(root, at, env)
+
+    def element(self, root: Any, at: tuple[int, ...], env: Environment) -> Any:
+        """The element at `at`, from 1, of a name or of a call."""
+        if isinstance(root, Variable):
+            named = env.get(root.name)
+            if isinstance(named, Named):
+                names = [index.name for index in named.formula.indices]
+                bound = dict(zip(names, map(number, at), strict=True))
+                return self.value(named.formula.value, named.env | bound)
+            if root.name in self.changing:
+                raise Late
+            return self.array(root).read(tuple(i - 1 for i in at))
+        if is_mask(root):
+            args = [self.whole(a, env) for a in root.args]
+            return number(MASKS[root.op.name.lower()].holds(*args, *at), is_structural=True)
+        factors = [self.read(access, env) for access in self.inside(root, at, env)]
+        if MISSING in factors:
+            return MISSING
+        if len(factors) == 1 and not shape_arithmetic.operator(root).takes_all:
+            return factors[0]
+        dtype = self.dtype(root, env)
+        if not factors:
+            return Number(np.zeros((), dtype)[()], True)
+        found = reduce(lambda a, b: apply(_TIMES, [a, b], root), factors)
+        kept = convert(found.value, dtype)
+        return (
+            Failed(found.error, kept)
+            if isinstance(found, Failed)
+            else Number(kept, found.is_structural)
+        )
+
+    def inside(self, root: Call, at: tuple[int, ...], env: Environment) -> list[Access]:
+        """What an element of an operator is the product of."""
+        row = shape_arithmetic.operator(root)
+        parts = row.parts(root)
+        settings = [self.setting(s, env) for s in row.settings(root)]
+        bounds = [self.bounds(part, env) for part in parts]
+        return [
+            Access(parts[k], tuple(map(Literal, inner)), span=root.span)
+            for k, inner in row.places(settings, bounds, at)
+        ]
+
+    def place(self, access: Access, env: Environment) -> tuple[Variable, tuple[int, ...] | None]:
+        """The tensor that an assignment to `access` comes to, and the coordinates, from 0."""
+        root, at = self.locate(access, env)
+        while is_operator(root) and shape_arithmetic.operator(root).is_written:
+            if at is None:
+                return next(shape_arithmetic.tensors_of(root)), None
+            (inner,) = self.inside(root, at, env)
+            root, at = self.locate(inner, env)
+        if not isinstance(root, Variable) or isinstance(env.get(root.name), Named):
+            what = (
+                "a mask"
+                if is_mask(root)
+                else "a formula"
+                if isinstance(root, Variable)
+                else root.op.name
+            )
+            raise FinchError("type", f"{what} cannot be assigned to", access.span)
+        return root, None if at is None else tuple(i - 1 for i in at)
+
+    def locate(self, access: Access, env: Environment) -> tuple[Any, tuple[int, ...] | None]:
+        """The tensor (its name, or the call of a mask or an operator) and the coordinates, from 1,
+        that are accessed; None for those out of range that read `missing`."""
+        root, modes = self.within_wrappers(access)
+        bounds = self.bounds(root, env)
+        check_count(root, bounds, modes, access)
+        coordinates: list[int] = []
+        outside = False
+        name = root.name if isinstance(root, Variable) else root.op.name
+        for mode, limits in zip(modes, bounds, strict=True):
+            i = needed(self.value(mode.index, env), mode.index)
+            if i is MISSING:
+                outside = True
+                continue
+            if not isinstance(i, Number) or not i.is_integer:
+                raise FinchError("type", "an index must be an integer", mode.index.span)
+            inside = True
+            for index, window, permissive, _ in mode.windows:
+                room, at = (1, self.room(window, env)), self.value(index, env)
+                where = f"in a window of {name}"
+                inside = inside and self.is_inside(at, room, permissive, where, index)
+            outside |= not (
+                inside and self.is_inside(i, limits, mode.permissive, f"of {name}", mode.index)
+            )
+            coordinates.append(int(i.value))
+        return root, None if outside else tuple(coordinates)
+
+    def within_wrappers(self, access: Access) -> Any:
+        if all(isinstance(i, Literal) for i in access.indices):
+            return unwrap(access)  # it may have been made for one element
+        if id(access) not in self.unwrapped:
+            self.unwrapped[id(access)] = unwrap(access)
+        return self.unwrapped[id(access)]
+
+    def is_inside(
+        self, i: Number, limits: Bounds, permissive: bool, where: str, index: Node
+    ) -> bool:
+        """Whether an index is within its limits; if it is neither that nor permissive, that is an
+        error."""
+        if limits is None or limits[0] <= i.value <= limits[1]:
+            return True
+        if permissive:
+            return False
+        if self.is_ahead:
+            raise Late  # the program may never come there
+        shown = f"{limits[0]}:{limits[1]} {where}"
+        raise FinchError("bounds", f"index {i.value} is not in {shown}", index.span)
+
+    # ---------------------------------------------------------------- shapes and types
+
+    def bounds(self, tensor: Node, env: Environment) -> list[Bounds]:
+        """The bounds of the modes of a tensor within wrappers and operators (Burrito'24 Fig 9)."""
+
+        def of(function: Any, *modes: Bounds, back: Any = None) -> Bounds:
+            return function(*modes)
+
+        def leaf(tensor: Any) -> list[Bounds]:
+            if not isinstance(tensor, Variable):
+                sizes = self.mask_shape(tensor, env)
+                return [None if n is None else (1, n) for n in sizes]
+            named = env.get(tensor.name)
+            if isinstance(named, Named):
+                return self.modes_of(named)
+            self.check_is_tensor(tensor, env)
+            return [(1, n) for n in self.shape(tensor)]
+
+        return shape_arithmetic.infer(tensor, leaf, lambda node: self.setting(node, env), of)
+
+    def setting(self, node: Node, env: Environment) -> Any:
+        """An argument of an operator, or of a wrapper: a range with its step, true or false, or a
+        number."""
+        if isinstance(node, Extent):
+            step = 1 if node.step is None else self.whole(node.step, env)
+            return self.whole(node.start, env), self.whole(node.stop, env), step
+        if isinstance(node, Literal) and isinstance(node.value, bool):
+            return node.value
+        return self.whole(node, env)
+
+    def dtype(self, tensor: Any, env: Environment) -> np.dtype:
+        """The type of the elements of a tensor: of a concatenation, what those of its parts have in
+        common."""
+        if is_operator(tensor):
+            parts = [
+                self.dtype(part, env) for part in shape_arithmetic.operator(tensor).parts(tensor)
+            ]
+            if tensor.op == Variable("kron"):
+                zeros = [Number(np.zeros((), t)[()]) for t in parts]
+                return apply(_TIMES, zeros, tensor).value.dtype
+            return common(*parts)
+        if isinstance(tensor, Call):
+            return np.dtype(bool) if is_mask(tensor) else self.dtype(tensor.args[0], env)
+        named = env.get(tensor.name)
+        if not isinstance(named, Named):
+            return self.array(tensor).type.dtype
+        if any(b is not None and b[1] < b[0] for b in self.modes_of(named)):
+            return np.dtype(bool)  # nothing is read of it
+        first = tuple(1 if b is None else b[0] for b in self.modes_of(named))
+        found = self.element(tensor, first, env)
+        return np.dtype(bool) if found is MISSING else found.value.dtype
+
+    def array(self, name: Variable) -> DenseArray:
+        if name.name not in self.arrays:
+            raise self.unknown(name)
+        return self.arrays[name.name]
+
+    def size_now(self, name: Variable) -> tuple[int, ...]:
+        return self.array(name).data.shape
+
+    def mask_shape(self, mask: Call, env: Environment) -> tuple[int | None, ...]:
+        if not is_mask(mask):
+            raise FinchError("unknown name", f"there is no wrapper {mask.op.name}", mask.span)  # type: ignore[attr-defined]
+        args = [self.whole(a, env) for a in mask.args]
+        return MASKS[mask.op.name.lower()].shape(*args)  # type: ignore[attr-defined]
+
+    def shape(self, name: Variable) -> tuple[int, ...]:
+        if name.name in self.resizing:
+            raise Late
+        return self.size_now(name)
+
+    def check_is_tensor(self, name: Variable, env: Environment) -> None:
+        if name.name in env and name.name not in self.arrays:
+            raise FinchError("type", f"{name.name} is a number, not a tensor", name.span)
+
+    def unknown(self, node: Index | Variable) -> FinchError:
+        if node.name in self.arrays:
+            hint = f"a tensor is read by {node.name}[...]"
+            return FinchError("type", f"{node.name} is a tensor, not a number", node.span, hint)
+        return FinchError("unknown name", f"{node.name} is not defined", node.span)
+
+    def room(self, window: Extent, env: Environment) -> int:
+        """The number of integers in a window or slice."""
+        start, stop = self.whole(window.start, env), self.whole(window.stop, env)
+        if window.step is None:
+            return stop - start + 1
+        step = self.whole(window.step, env)
+        if step == 0:
+            message = "the step of a slice is not 0"
+            raise FinchError("dimension", message, window.step.span)
+        return len(range(start, stop + step // abs(step), step))
+
+
+def _shown(root: Any) -> str:
+    """What is no tensor, for messages."""
+    if isinstance(root, Variable):
+        return "an expression"
+    return "a mask" if is_mask(root) else f"what {root.op.name} makes"
+
+
+def needed(value: Any, node: Node) -> Any:
+    """A value that something needs. Raises what it failed with."""
+    if isinstance(value, Failed):
+        raise value.error.at(node.span)
+    return value

@@ -1,0 +1,450 @@
+"""The shape operators as the denotation has them: the sizes they give (Burrito'24 Fig 9), and where
+their elements stand in what they are made of (section 4.1), each by index arithmetic of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+from finchlang.base.errors import FinchError
+from finchlang.denote.index_modifiers import is_mask, is_wrapper
+from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
+
+#: the integers that an index of a mode may be; None where there are no bounds
+Bounds = tuple[int, int] | None
+#: a mode of which the bounds are known, or are to be found
+Mode = Any
+#: makes a mode of others: of how its bounds follow from theirs, and how those of the one that it is
+#: made of follow from its own
+Of = Callable[..., Mode]
+#: an element of one of the tensors an operator is made of: which, and its coordinates
+Place = tuple[int, tuple[int, ...]]
+Places = Callable[[list[Any], list[list[Bounds]], tuple[int, ...]], list[Place]]
+
+
+@dataclass(frozen=True)
+class TensorOperator:
+    """An operator on tensors, which stand among its arguments from the `first` on, one, or all that
+    follow. `modes` gives the modes of the result for the other arguments and the modes of the
+    tensors; `places` the elements of which one at some coordinates is the product, for the bounds
+    of these modes; what `is_written` comes to one element."""
+
+    modes: Callable[[list[Any], list[list[Mode]], Of], list[Mode]]
+    places: Places
+    first: int = 0
+    takes_all: bool = False
+    is_written: bool = True
+
+    def parts(self, call: Call) -> tuple[Node, ...]:
+        return call.args[self.first : None if self.takes_all else self.first + 1]
+
+    def settings(self, call: Call) -> list[Node]:
+        return [*call.args[: self.first], *call.args[self.first + len(self.parts(call)) :]]
+
+
+def is_operator(tensor: Node) -> bool:
+    return isinstance(tensor, Call) and getattr(tensor.op, "name", "") in OPERATORS
+
+
+def operator(call: Call) -> TensorOperator:
+    return OPERATORS[call.op.name]  # type: ignore[attr-defined]
+
+
+def tensors_of(tensor: Node) -> Iterator[Variable]:
+    """The tensors, or the names of formulas, within wrappers and operators."""
+    if isinstance(tensor, Variable):
+        yield tensor
+    elif isinstance(tensor, Call) and is_operator(tensor):
+        for part in operator(tensor).parts(tensor):
+            yield from tensors_of(part)
+    elif isinstance(tensor, Call) and tensor.args and not is_mask(tensor):
+        yield from tensors_of(tensor.args[0])
+
+
+def infer(
+    tensor: Any, leaf: Callable[[Node], list[Mode]], value: Callable[[Node], Any], of: Of
+) -> list[Mode]:
+    """The modes of a tensor within wrappers and operators: `leaf` gives those of a name or a mask,
+    `value` the values of arguments. Raises FinchError of kind dimension."""
+    try:
+        if is_operator(tensor):
+            row = operator(tensor)
+            parts = [infer(part, leaf, value, of) for part in row.parts(tensor)]
+            return row.modes([value(s) for s in row.settings(tensor)], parts, of)
+        if not is_wrapper(tensor):
+            return leaf(tensor)
+        return _of_wrapper(tensor, infer(tensor.args[0], leaf, value, of), value, of)
+    except FinchError as error:
+        raise error.at(tensor.span) from None
+
+
+def _of_wrapper(call: Call, modes: list[Mode], value: Callable[[Node], Any], of: Of) -> list[Mode]:
+    name, settings = call.op.name, call.args[1:]  # type: ignore[attr-defined]
+    if name == "swizzle":
+        order = [value(s) for s in settings]
+        return [modes[order.index(k + 1)] for k in range(len(modes))]
+    if name == "toeplitz":
+        k = value(settings[0])
+        return [*modes[: k - 1], of(lambda: None), of(lambda: None), *modes[k:]]
+
+    def changed(mode: Mode, setting: Node) -> Mode:
+        if name == "window" and isinstance(setting, Extent):
+            length = _length(*value(setting))
+            return of(lambda: (1, length))
+        if name == "offset" and setting != Literal(0):
+            by = value(setting)
+            return of(lambda bounds: bounds and (bounds[0] - by, bounds[1] - by), mode)
+        return of(lambda: None) if name == "permissive" and setting == Literal(True) else mode
+
+    return list(map(changed, modes, settings))
+
+
+# ---------------------------------------------------------------------------------- sizes and modes
+
+
+def _refused(message: str) -> FinchError:
+    return FinchError("dimension", message)
+
+
+def size(bounds: Bounds) -> int:
+    """The size of a mode. Raises FinchError "dimension" unless it counts from 1 and ends."""
+    if bounds is None or bounds[0] != 1:
+        raise _refused("the shape of a tensor changes only where a mode counts from 1 and ends")
+    return max(bounds[1], 0)
+
+
+def _sized(function: Callable[..., int]) -> Callable[..., Bounds]:
+    """A function on sizes as one on bounds."""
+
+    def on_bounds(*bounds: Bounds) -> Bounds:
+        result = function(*map(size, bounds))
+        if not 0 <= result <= 1 << 62:
+            raise _refused(f"a mode cannot have the size {result}")
+        return 1, result
+
+    return on_bounds
+
+
+def _product(*sizes: int) -> int:
+    return prod(sizes)
+
+
+def _equal(*sizes: int, mode: int) -> int:
+    if any(s != sizes[0] for s in sizes):
+        given = " and ".join(map(str, sizes))
+        raise _refused(f"tensors of sizes {given} in dimension {mode} are not put together")
+    return sizes[0]
+
+
+def _index(p: Any, order: int) -> int:
+    """Mode p, from 1, as a place in a list."""
+    if type(p) is not int or not 1 <= p <= order:
+        raise _refused(f"there is no mode {p} of {order}")
+    return p - 1
+
+
+def _two(p: int, q: int, order: int) -> tuple[int, int]:
+    if p == q:
+        raise _refused(f"mode {p} is named twice")
+    return _index(p, order), _index(q, order)
+
+
+def _length(start: int, stop: int, step: int) -> int:
+    if step == 0 or abs(step) >= 1 << 62:
+        raise _refused(f"the step of a slice is not 0 and within 2^62, and not {step}")
+    return max((stop - start) // step + 1, 0)
+
+
+def _with(items: Sequence[Any], k: int, *new: Any) -> list[Any]:
+    """`items` with others in the place of the k-th."""
+    return [*items[:k], *new, *items[k + 1 :]]
+
+
+def _constant(of: Of, n: int) -> Mode:
+    return of(_sized(lambda: n))
+
+
+# ------------------------------------------------------------------------------------ the primitives
+
+
+def _collapse(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,), (p, q) = parts, s
+    p, q = _two(p, q, len(modes))
+    both = of(_sized(_product), modes[p], modes[q])
+    return [both if k == min(p, q) else m for k, m in enumerate(modes) if k != max(p, q)]
+
+
+def _in_collapsed(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    p, q = s[0] - 1, s[1] - 1
+    past, n = at[min(p, q)] - 1, size(shapes[0][p])
+    inner = list(at)
+    inner.insert(max(p, q), 0)
+    inner[p], inner[q] = past % n + 1, past // n + 1
+    return [(0, tuple(inner))]
+
+
+def _split(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,), (p, m, *last) = parts, s
+    p, given = _index(p, len(modes)), [n for n in last if not isinstance(n, bool)]
+    if m < 1 - len(given):
+        raise _refused(f"a mode is not split by {m}")
+
+    def count(n: int) -> int:
+        rest = given[0] if given else n // m
+        if m * rest != n:
+            parts = " x ".join(map(str, (m, *given)))
+            raise _refused(f"a mode of size {n} is not split into parts of size {parts}")
+        return rest
+
+    slow = of(_sized(count), modes[p], back=_sized(lambda n: n * m))
+    both = [_constant(of, m), slow]
+    return _with(modes, p, *(reversed(both) if last and last[0] is True else both))
+
+
+def _in_split(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    p, m, *last = s
+    fast, slow = at[p - 1 : p + 1][:: -1 if last and last[0] is True else 1]
+    return [(0, (*at[: p - 1], (slow - 1) * m + fast, *at[p + 1 :]))]
+
+
+def _concat(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    if len({len(modes) for modes in parts}) != 1:
+        orders = " and ".join(str(len(modes)) for modes in parts)
+        raise _refused(f"tensors of order {orders} are not put together")
+    p = _index(s[0], len(parts[0]))
+    sums = of(_sized(lambda *sizes: sum(sizes)), *(modes[p] for modes in parts))
+    return [
+        sums if k == p else of(_sized(partial(_equal, mode=k + 1)), *each)
+        for k, each in enumerate(zip(*parts, strict=True))
+    ]
+
+
+def _in_concat(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    p, k = s[0] - 1, 0
+    i = at[p]
+    while i > size(shapes[k][p]):
+        i -= size(shapes[k][p])
+        k += 1
+    return [(k, tuple(_with(at, p, i)))]
+
+
+def _slice(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    """(Whether it is within the mode is seen where an element is read.)"""
+    (modes,), (p, given) = parts, s
+    p, length = _index(p, len(modes)), _length(*given)
+    return _with(modes, p, of(_sized(lambda _: length), modes[p]))
+
+
+def _in_slice(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    p, (start, _, step) = s
+    return [(0, tuple(_with(at, p - 1, start + (at[p - 1] - 1) * step)))]
+
+
+def _broadcast(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,), (p, *n) = parts, s
+    p = _index(p, len(modes) + 1)
+    return [*modes[:p], _constant(of, *(n or [1])), *modes[p:]]
+
+
+def _in_broadcast(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    return [(0, tuple(_with(at, s[0] - 1)))]
+
+
+# -------------------------------------------------------------------------------- those made of them
+
+
+def _reshape(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,) = parts
+    known = prod(n for n in s if n != -1)
+    if s.count(-1) > 1 or any(n < -1 for n in s):
+        raise _refused(f"these are no sizes: {s}")
+
+    def shaped(n: int, *sizes: int) -> int:
+        count = prod(sizes)
+        rest = count // known if -1 in s and known else 1
+        if known * rest != count:
+            raise _refused(f"{count} elements are not reshaped to {' x '.join(map(str, s))}")
+        return rest if n == -1 else n
+
+    return [of(_sized(lambda *sizes, n=n: shaped(n, *sizes)), *modes) for n in s]
+
+
+def _in_reshaped(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    inner = [size(b) for b in shapes[0]]
+    known = prod(n for n in s if n != -1)
+    outer = [prod(inner) // known if n == -1 else n for n in s]
+    past = sum((i - 1) * prod(outer[:k]) for k, i in enumerate(at))
+    return [(0, tuple(past // prod(inner[:k]) % n + 1 for k, n in enumerate(inner)))]
+
+
+def _hcat(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    columns = [[*modes, _constant(of, 1)] if len(modes) == 1 else modes for modes in parts]
+    return _concat([2], columns, of)
+
+
+def _in_hcat(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    columns = [[*shape, (1, 1)] if len(shape) == 1 else shape for shape in shapes]
+    ((k, inner),) = _in_concat([2], columns, at)
+    return [(k, inner[: len(shapes[k])])]
+
+
+def _stack(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    p = _index(s[0], len(parts[0]) + 1)
+    return _concat(s, [[*modes[:p], _constant(of, 1), *modes[p:]] for modes in parts], of)
+
+
+def _in_stack(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    return [(at[s[0] - 1] - 1, tuple(_with(at, s[0] - 1)))]
+
+
+class _Block(TensorOperator):
+    """Rows of tensors beside each other, one row below the other."""
+
+    def parts(self, call: Call) -> tuple[Node, ...]:
+        c, *tensors = call.args
+        if not isinstance(c, Literal) or type(c.value) is not int:
+            raise FinchError("type", "`block` takes an integer literal and tensors", call.span)
+        if c.value < 1 or len(tensors) % c.value:
+            message = f"{len(tensors)} blocks are no rows of {c.value}"
+            raise FinchError("dimension", message, call.span)
+        rows = [tensors[k : k + c.value] for k in range(0, len(tensors), c.value)]
+        return tuple(Call(Variable("concat"), (Literal(2), *row), span=call.span) for row in rows)
+
+    def settings(self, call: Call) -> list[Node]:
+        return []
+
+
+def _blocks(s: list[Any], rows: list[list[Mode]], of: Of) -> list[Mode]:
+    if any(len(modes) != 2 for modes in rows):
+        raise _refused("blocks are matrices")
+    return _concat([1], rows, of)
+
+
+def _in_rows(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    return _in_concat([1], shapes, at)
+
+
+def _times(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    """`repeat` and `tile`."""
+    (modes,), (p, n) = parts, s
+    return _with(modes, _index(p, len(modes)), of(_sized(lambda size: size * n), modes[p - 1]))
+
+
+def _moved(to: Callable[[int, int, Any], int]) -> Places:
+    """Where an element of index i of the mode that is named first stands, by i, the mode's size, and
+    the setting that follows."""
+
+    def places(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+        p = s[0] - 1
+        return [(0, tuple(_with(at, p, to(at[p], size(shapes[0][p]), s[-1]))))]
+
+    return places
+
+
+def _same(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    """`roll` and `flip`."""
+    p = _index(s[0], len(parts[0]))
+    return _with(parts[0], p, of(_sized(lambda n: n), parts[0][p]))
+
+
+def _squeeze(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    def one(n: int) -> int:
+        if n != 1:
+            raise _refused(f"a mode of size {n} is not squeezed")
+        return n
+
+    p = _index(s[0], len(parts[0]))
+    of(_sized(one), parts[0][p])
+    return _with(parts[0], p)
+
+
+def _in_squeezed(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    _squeeze(s, shapes, lambda bounds, *modes: bounds(*modes))  # it is of size 1
+    return [(0, (*at[: s[0] - 1], 1, *at[s[0] - 1 :]))]
+
+
+def _permuted(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    s = s or [2, 1]
+    if sorted(s) != list(range(1, len(parts[0]) + 1)):
+        raise _refused(f"{s} is no permutation of {len(parts[0])} modes")
+    return [parts[0][p - 1] for p in s]
+
+
+def _in_permuted(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    return [(0, tuple(at[(s or [2, 1]).index(k + 1)] for k in range(len(at))))]
+
+
+def _diagonal(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    (modes,) = parts
+    first, second = s or (1, 2)
+    p, q = _two(first, second, len(modes))
+    rest = [m for k, m in enumerate(modes) if k not in (p, q)]
+    return [*rest, of(_sized(min), modes[p], modes[q])]
+
+
+def _in_diagonal(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    inner = list(at[:-1])
+    for k in sorted(p - 1 for p in s or (1, 2)):
+        inner.insert(k, at[-1])
+    return [(0, tuple(inner))]
+
+
+def _kron(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    if len(parts) != 2 or len(parts[0]) != len(parts[1]):
+        raise _refused("kron takes two tensors of the same order")
+    return [of(_sized(_product), a, b) for a, b in zip(*parts, strict=True)]
+
+
+def _in_kron(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    sizes = [size(b) for b in shapes[1]]
+    slow = tuple((i - 1) // n + 1 for i, n in zip(at, sizes, strict=True))
+    fast = tuple((i - 1) % n + 1 for i, n in zip(at, sizes, strict=True))
+    return [(0, slow), (1, fast)]
+
+
+def _triangle(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+    if len(parts[0]) != 2:
+        raise _refused("a triangle has two modes")
+    return parts[0]
+
+
+def _in_triangle(holds: Callable[[int, int, int], bool]) -> Places:
+    """Outside of it there is no element, and 0."""
+    return lambda s, shapes, at: [(0, at)] if holds(*at, *(s or [0])) else []
+
+
+_CONCAT = TensorOperator(_concat, _in_concat, first=1, takes_all=True)
+_FLATTEN = TensorOperator(
+    lambda s, parts, of: _reshape([-1], parts, of),
+    lambda s, shapes, at: _in_reshaped([-1], shapes, at),
+)
+_PERMUTE = TensorOperator(_permuted, _in_permuted)
+
+OPERATORS = {
+    "collapse": TensorOperator(_collapse, _in_collapsed),
+    "split": TensorOperator(_split, _in_split),
+    "concat": _CONCAT,
+    "slice": TensorOperator(_slice, _in_slice),
+    "broadcast": TensorOperator(_broadcast, _in_broadcast),
+    "reshape": TensorOperator(_reshape, _in_reshaped),
+    **dict.fromkeys(("flatten", "vec"), _FLATTEN),
+    "cat": _CONCAT,
+    "vcat": TensorOperator(lambda s, parts, of: _concat([1], parts, of), _in_rows, takes_all=True),
+    "hcat": TensorOperator(_hcat, _in_hcat, takes_all=True),
+    "stack": TensorOperator(_stack, _in_stack, first=1, takes_all=True),
+    "block": _Block(_blocks, _in_rows, takes_all=True),
+    "repeat": TensorOperator(_times, _moved(lambda i, n, r: (i - 1) // r + 1)),
+    "tile": TensorOperator(_times, _moved(lambda i, n, r: (i - 1) % n + 1)),
+    "roll": TensorOperator(_same, _moved(lambda i, n, s: (i - 1 - s) % n + 1)),
+    "flip": TensorOperator(_same, _moved(lambda i, n, _: n + 1 - i)),
+    "expand_dims": TensorOperator(_broadcast, _in_broadcast),
+    "squeeze": TensorOperator(_squeeze, _in_squeezed),
+    **dict.fromkeys(("permute_dims", "permutedims"), _PERMUTE),
+    "diagonal": TensorOperator(_diagonal, _in_diagonal),
+    "kron": TensorOperator(_kron, _in_kron, takes_all=True, is_written=False),
+    "tril": TensorOperator(_triangle, _in_triangle(lambda i, j, k: j - i <= k), is_written=False),
+    "triu": TensorOperator(_triangle, _in_triangle(lambda i, j, k: j - i >= k), is_written=False),
+}

@@ -1,0 +1,105 @@
+"""What a program says of modes and types is settled before it is denoted: from how its statements
+follow each other (Finch'25 sections 4 and 5.5), and from what its names are bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from finchlang.base.errors import FinchError
+from finchlang.denote.shape_arithmetic import tensors_of
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.syntax.types import type_of_value
+
+READ, UPDATE = ast.MODES
+Modes = dict[str, str]
+
+
+def settled(program: ast.Node, bindings: Mapping[str, Any]) -> ast.Node:
+    """`program` with the modes it asks for as numbers, and with names in place of typed names.
+
+    Raises FinchError "type" for a name whose value is of another type."""
+    if not any(isinstance(n, (ast.Mode, ast.Typed)) for n in walk(program)):
+        return program
+    own = {n.variable.name for n in walk(program) if isinstance(n, ast.Define)}
+
+    def settle(node: ast.Node) -> ast.Node:
+        if isinstance(node, ast.Variable) and node.name in ast.MODES:
+            is_bound = node.name in own or node.name in bindings
+            return node if is_bound else _number(node.name)
+        if isinstance(node, ast.Mode) and type_of_value(bindings.get(node.tensor.name)) is not None:
+            raise FinchError("type", f"{node.tensor.name} is a number, no tensor", node.span)
+        return (
+            _checked(node, bindings) if isinstance(node, ast.Typed) else map_children(settle, node)
+        )
+
+    return _scope(settle(program), {})
+
+
+def _number(mode: str) -> ast.Literal:
+    return ast.Literal(ast.MODES.index(mode), "UInt8")
+
+
+def _checked(node: ast.Typed, bindings: Mapping[str, Any]) -> ast.Variable:
+    found = type_of_value(bindings.get(node.name.name))
+    if found is None or found.name != node.kind:
+        raise FinchError("type", f"{node.name.name} is no {node.kind}", node.span)
+    return node.name
+
+
+def _scope(node: ast.Node, modes: Modes) -> Any:
+    """The statements of a scope, with the modes of tensors before it. What is declared, or updated by
+    a statement, is in update mode from there on until it is read."""
+    if isinstance(node, ast.Define):
+        return replace(node, value=_asked(node.value, modes), body=_scope(node.body, modes))
+    if not isinstance(node, ast.Block):
+        return _statement(node, modes)
+    return replace(node, statements=tuple(_statement(s, modes) for s in node.statements))
+
+
+def _statement(node: ast.Node, modes: Modes) -> Any:
+    """A statement of the scope whose tensors have `modes`, which it changes."""
+    match node:
+        case ast.Declare(tensor):  # what it is declared as is found before
+            node = _asked(node, modes | {tensor.name: READ})
+            modes[tensor.name] = UPDATE
+        case ast.Thaw(tensor):
+            modes[tensor.name] = UPDATE
+        case ast.Freeze(tensor):
+            modes[tensor.name] = READ
+        case _:
+            modes |= _uses(node)
+    return _inside(node, modes)
+
+
+def _inside(node: ast.Node, modes: Modes) -> Any:
+    """A statement when tensors have these modes."""
+    match node:
+        case ast.Loop(_, extent, body):
+            return replace(node, extent=_asked(extent, modes), body=_scope(body, dict(modes)))
+        case ast.Sieve(condition, body):
+            inner = _scope(body, dict(modes))
+            return replace(node, condition=_asked(condition, modes), body=inner)
+        case ast.Define(_, value, body):
+            return replace(node, value=_asked(value, modes), body=_scope(body, dict(modes)))
+        case ast.Block():
+            return _scope(node, modes)
+    return _asked(node, modes)
+
+
+def _asked(node: ast.Node, modes: Modes) -> Any:
+    if isinstance(node, ast.Mode):
+        return _number(modes.get(node.tensor.name, READ))
+    return map_children(lambda child: _asked(child, modes), node)
+
+
+def _uses(node: ast.Node) -> Modes:
+    """The modes of the tensors that a statement reads or updates, but for those it declares."""
+    declared = {n.tensor.name for n in walk(node) if isinstance(n, ast.Declare)}
+    targets = [n.target for n in walk(node) if isinstance(n, ast.Assign)]
+    updated = {t.name for target in targets for t in tensors_of(target.tensor)}
+    accesses = [n for n in walk(node) if isinstance(n, ast.Access)]
+    read = {t.name for access in accesses for t in tensors_of(access.tensor)} - updated
+    modes = dict.fromkeys(read, READ) | dict.fromkeys(updated, UPDATE)
+    return {name: mode for name, mode in modes.items() if name not in declared}

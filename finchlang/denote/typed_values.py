@@ -1,0 +1,81 @@
+"""The values that expressions have in the denotation, and how they are converted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.syntax.types import Type, type_of_value
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value of an expression; `value` is a NumPy scalar."""
+
+    value: Any
+    is_structural: bool = False
+
+    @property
+    def is_integer(self) -> bool:
+        return self.value.dtype.kind in "iu"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.value.dtype.kind == "b"
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What an operator gives that cannot be computed: an error, if anything needs the value."""
+
+    error: FinchError
+    value: Any  # any of the type that there would be
+
+
+def number(value: Any, type: Type | None = None, is_structural: bool = False) -> Number:
+    """A Python or NumPy number as a value of `type`, or of the type it has."""
+    found = type or type_of_value(value)
+    assert found is not None
+    return Number(wrap(value, found.dtype), is_structural)
+
+
+def wrap(value: Any, dtype: np.dtype) -> Any:
+    if dtype.kind in "iu" and not isinstance(value, (float, np.floating)):
+        whole = int(value) & ((1 << 8 * dtype.itemsize) - 1)
+        return np.array(whole, f"u{dtype.itemsize}").view(dtype)[()]
+    return np.array(value, dtype)[()] if dtype.names else dtype.type(value)
+
+
+def convert(value: Any, dtype: np.dtype) -> Any:
+    """A NumPy scalar as another type: floats are cut to integers of the range, NaN to 0."""
+    if dtype.names:
+        return pair(*(convert(value[name], dtype[name]) for name in dtype.names))
+    if dtype.kind == "b":
+        return np.bool_(value != 0)
+    if dtype.kind in "iu" and value.dtype.kind == "f":
+        limits = np.iinfo(dtype)
+        if np.isnan(value):
+            return dtype.type(0)
+        if float(limits.min) < value < float(limits.max):
+            return dtype.type(int(value))
+        return dtype.type(limits.min if value <= float(limits.min) else limits.max)
+    with np.errstate(all="ignore"):
+        return wrap(value, dtype)
+
+
+def pair(a: Any, b: Any) -> Any:
+    return np.array((a, b), pair_of(a.dtype, b.dtype))[()]
+
+
+def pair_of(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The type of pairs: scalars of two fields."""
+    if a.names or b.names:
+        raise type_error("a pair is of two numbers")
+    return np.dtype([("first", a), ("second", b)], align=True)
+
+
+def type_error(message: str) -> FinchError:
+    return FinchError("type", message)

@@ -1,0 +1,1 @@
+"""Tensors in files, one format a file."""

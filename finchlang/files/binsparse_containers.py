@@ -1,0 +1,191 @@
+"""Binsparse files as the library `binsparse` (which this module needs) asks for them, with what a file
+says checked before it is believed: what it holds is in it, and not in other files that it names, and
+sizes are looked at before memory is asked for."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from binsparse import (
+    BINSPARSE_VERSION,
+    BinsparseContainer,
+    HDF5BinsparseContainer,
+    NPZBinsparseContainer,
+    ZarrBinsparseContainer,
+)
+
+from finchlang.base.errors import FinchError
+from finchlang.files.paths import check_memory, failure
+
+#: how deeply brackets may nest in a descriptor, where each level of a tensor has one
+DEPTH = 200
+#: how arrays of Zarr may be encoded: as numbers, which nothing else is made of
+CODECS = {"bytes", "transpose", "blosc", "gzip", "zstd", "crc32c"}
+#: what drafts of the standard called its parts, and how they wrote its version
+DRAFT = {"tensor": "custom", "level_kind": "level_desc"}
+DRAFT_VERSION = "0.1"
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[BinsparseContainer]:
+    """A file to be read. What its library says of files that are not sound becomes ValueError."""
+    try:
+        if file.suffix == ".zarr":
+            yield Zarr(_zarr_group(file, "r"), file)
+        elif file.suffix == ".npz":
+            with np.load(file, allow_pickle=False) as archive:
+                yield Npz(archive, file)
+        else:
+            with h5py.File(file, "r") as group:
+                yield Hdf5(group, file)
+    except (KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(str(error)) from None
+
+
+@contextmanager
+def created(out: Any, suffix: str) -> Iterator[BinsparseContainer]:
+    """A file to be written, which is open, or a folder."""
+    if suffix == ".zarr":
+        yield Zarr(_zarr_group(out, "w"))
+    elif suffix == ".npz":
+        arrays: dict[str, np.ndarray] = {}
+        yield Npz(arrays)
+        np.savez(out, **arrays)  # type: ignore[arg-type]
+    else:  # headers of HDF5 1.8 have checksums
+        with h5py.File(out, "w", libver=("v108", "v108")) as group:
+            yield Hdf5(group)
+
+
+class Hdf5(HDF5BinsparseContainer):
+    """An HDF5 file."""
+
+    def __init__(self, group: Any, file: Any = None):
+        super().__init__(group)
+        self.file = file
+
+    def _read_header(self) -> dict[str, Any]:
+        text = self.group.attrs.get("binsparse")
+        if text is None:
+            raise ValueError("it is no Binsparse file: it has no attribute `binsparse`")
+        return checked_header(text if isinstance(text, str) else bytes(text).decode(), self.file)
+
+    def _write_header(self, value: dict[str, Any]) -> None:
+        # a text of fixed length stands in a header with a checksum: damage to it is found, where
+        # HDF5 would else read for ever
+        self.group.attrs["binsparse"] = np.bytes_(json.dumps({"binsparse": value}, indent=2))
+
+    def _read_buffer(self, key: str) -> np.ndarray:
+        link = self.group.get(key, getlink=True)
+        if link is None:
+            raise ValueError(f"it has no array `{key}`")
+        if not isinstance(link, h5py.HardLink):
+            raise ValueError(f"`{key}` is a link")
+        stored = self.group[key]
+        if not isinstance(stored, h5py.Dataset) or stored.shape is None:
+            raise ValueError(f"`{key}` is no array of numbers")
+        if stored.external or stored.is_virtual:
+            raise ValueError(f"`{key}` is kept in other files")
+        check_memory(self.file, stored.size * max(stored.dtype.itemsize, 8))
+        return _checked(key, stored[()], self.read_header())
+
+
+class Npz(NPZBinsparseContainer):
+    """An archive of NumPy's, or a mapping that is to become one."""
+
+    def __init__(self, arrays: Any, path: Any = None):
+        super().__init__(arrays)
+        self.path = path
+
+    def _read_header(self) -> dict[str, Any]:
+        return checked_header(str(self._array("binsparse").item()), self.path)
+
+    def _read_buffer(self, key: str) -> np.ndarray:
+        return _checked(key, self._array(key), self.read_header())
+
+    def _array(self, key: str) -> np.ndarray:
+        if key not in self.file:
+            raise ValueError(f"it has no array `{key}`")
+        check_memory(self.path, self.file.zip.getinfo(f"{key}.npy").file_size)
+        return self.file[key]
+
+
+def _zarr_group(folder: Path, mode: Any) -> Any:
+    try:
+        import zarr
+    except ImportError:
+        what = "read" if mode == "r" else "write"
+        why = "it takes the library zarr, which is not installed"
+        raise failure(what, folder, why, hint="pip install finchlang[zarr]") from None
+    for text in folder.rglob("zarr.json"):
+        check_depth(text.read_text())
+    return zarr.open_group(zarr.storage.LocalStore(folder), mode=mode, zarr_format=3)
+
+
+class Zarr(ZarrBinsparseContainer):
+    """A group of Zarr's."""
+
+    def __init__(self, group: Any, file: Any = None):
+        super().__init__(group)
+        self.file = file
+
+    def _read_header(self) -> dict[str, Any]:
+        return checked_header(json.dumps(self.group.attrs.asdict().get("binsparse")), self.file)
+
+    def _read_buffer(self, key: str) -> np.ndarray:
+        stored = self.group.get(key)
+        if stored is None or not hasattr(stored, "chunks"):
+            raise ValueError(f"it has no array `{key}`")
+        unknown = {codec.to_dict()["name"] for codec in stored.metadata.codecs} - CODECS
+        if unknown:
+            raise ValueError(f"`{key}` is encoded as {', '.join(sorted(unknown))}")
+        entries = max(math.prod(stored.shape), math.prod(stored.chunks))
+        check_memory(self.file, entries * max(stored.dtype.itemsize, 8))
+        return _checked(key, stored[...], self.read_header())
+
+
+def checked_header(text: str, file: Any) -> dict[str, Any]:
+    """The descriptor, in the words of the standard. Raises FinchError "type" for complex numbers,
+    ValueError for what is no descriptor."""
+    check_depth(text)
+    found = json.loads(text, object_pairs_hook=lambda p: {DRAFT.get(k, k): v for k, v in p})
+    header = found.get("binsparse") if isinstance(found, dict) else None
+    if not isinstance(header, dict):
+        raise ValueError("its descriptor is not one of Binsparse")
+    if header.get("version") == DRAFT_VERSION:
+        header["version"] = BINSPARSE_VERSION
+    shape = header.get("shape")
+    if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError("its shape is no list of whole numbers from 0")
+    if "complex[" in str(header.get("data_types")):
+        raise FinchError("type", f"{file} holds complex numbers, which are no element type")
+    return header
+
+
+def check_depth(text: str) -> None:
+    """Raises ValueError where brackets nest deeply in JSON: its reader takes a frame of C's for each."""
+    depth = deepest = 0
+    for found in re.finditer(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', text, re.DOTALL):
+        depth += (found[0] in "[{") - (found[0] in "]}")
+        deepest = max(deepest, depth)
+    if deepest > DEPTH:
+        raise ValueError(f"its descriptor is nested more than {DEPTH} deep")
+
+
+def _checked(key: str, array: np.ndarray, header: dict[str, Any]) -> np.ndarray:
+    """An array as it is stored, which must be one of numbers such as the descriptor tells."""
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"`{key}` is no array of numbers")
+    told = str(header["data_types"].get(key))
+    if array.dtype.kind == "f" and "float" not in told:
+        raise ValueError(f"`{key}` holds {array.dtype}, not {told}")
+    return array.reshape(-1)

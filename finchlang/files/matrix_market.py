@@ -1,0 +1,209 @@
+"""Matrix Market files (`.mtx`): matrices as lists of coordinates, or as dense arrays; and the header
+and lines of numbers that other text files have too."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.files.paths import check_memory
+from finchlang.levels.dense import Dense
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.level import Level
+from finchlang.levels.pattern import Pattern
+from finchlang.levels.sparse_list import SparseList
+from finchlang.syntax.types import Bool, type_of_dtype
+from finchlang.tensors.array_base import MAX_DIMENSION
+from finchlang.tensors.entries import mirrored
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+
+#: what stands in a list of coordinates or an array
+FIELDS = {
+    "real": np.float64,
+    "double": np.float64,
+    "integer": np.int64,
+    "unsigned-integer": np.uint64,
+    "pattern": np.bool_,
+}
+#: which diagonal is the first of those below it that an array has; a list may have any entries
+SYMMETRIES = {"general": None, "symmetric": 0, "hermitian": 0, "skew-symmetric": 1}
+
+
+def read_mtx(file: Path) -> Tensor:
+    """A matrix: Dense(SparseList(...)) of a coordinate file, Dense(Dense(...)) of an array file.
+
+    Each line has one entry, and nothing but that. Raises FinchError "type" for complex numbers,
+    "resource", ValueError for a damaged file.
+    """
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        layout, field, symmetry = read_header(lines, file, ("matrix",))
+        sizes = read_sizes(lines)
+        if layout not in ("coordinate", "array") or symmetry not in SYMMETRIES:
+            raise ValueError(f"its layout `{layout} {symmetry}` is not known")
+        if len(sizes) != (3 if layout == "coordinate" else 2):
+            raise ValueError("it does not tell its sizes and its number of entries")
+        rows, columns = sizes[:2]
+        if symmetry != "general" and rows != columns:
+            raise ValueError(f"a {symmetry} matrix is square, not {rows} x {columns}")
+        dtype = np.dtype(FIELDS[field])
+        if layout == "array":
+            return Tensor.from_numpy(_array(file, lines, (rows, columns), dtype, symmetry))
+        if max(rows, columns) > MAX_DIMENSION:
+            raise ValueError(f"{rows} x {columns} is no size of a matrix")
+        check_memory(file, columns * 8 * 4)
+        coordinates, values = read_counted(file, lines, (rows, columns), dtype, sizes[2])
+    if symmetry != "general":
+        coordinates, values = mirrored(coordinates, values, symmetry == "skew-symmetric")
+    format = Dense(SparseList(leaf_of(values.dtype)))
+    return Tensor.from_coo(format, (rows, columns), [row - 1 for row in coordinates], values)
+
+
+def _array(
+    file: Path, lines: TextIO, shape: tuple[int, int], dtype: np.dtype, symmetry: str
+) -> np.ndarray:
+    """The entries column by column; of a symmetric matrix only those from a diagonal on down."""
+    if dtype == np.bool_:
+        raise ValueError("a pattern is a list of coordinates, and no array")
+    first, size = SYMMETRIES[symmetry], shape[0]
+    count = shape[0] * shape[1] if first is None else size * (size + 1 - 2 * first) // 2
+    values = read_counted(file, lines, (), dtype, count)[1]
+    if first is None:
+        return values.reshape(shape, order="F")
+    array = np.zeros(shape, dtype, order="F")
+    column, row = np.triu_indices(size, first)
+    array[row, column] = values
+    array[column, row] = -values if first else values
+    return array
+
+
+# ------------------------------------------------------------------------- headers and lines of text
+
+
+def read_header(lines: TextIO, file: Path, objects: tuple[str, ...]) -> tuple[str, str, str]:
+    """What the first line says of layout, field and symmetry; it may leave out `real general`.
+
+    Raises FinchError "type" for complex numbers, ValueError for another header."""
+    words = next(lines, "").lower().split()
+    words += ["real", "general"][len(words) - 3 :]
+    if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] not in objects:
+        expected = f"%%MatrixMarket {objects[0]} coordinate real general"
+        raise ValueError(f"it does not begin with `{expected}` or the like")
+    layout, field, symmetry = words[2:]
+    if field == "complex":
+        raise FinchError("type", f"{file} holds complex numbers, which are no element type")
+    if field not in FIELDS:
+        raise ValueError(f"its field `{field}` is not known")
+    return layout, field, symmetry
+
+
+def read_sizes(lines: TextIO) -> list[int]:
+    """The whole numbers of the first line that has any."""
+    sizes = list(map(int, next(content(lines, "%"), [])))
+    if not sizes or min(sizes) < 0:
+        raise ValueError("it does not tell its sizes and its number of entries")
+    return sizes
+
+
+def content(lines: TextIO, comment: str) -> Iterator[list[str]]:
+    """The words of each line that has any besides comments. (`readline`, for `seek` to work.)"""
+    while line := lines.readline():
+        words = line.partition(comment)[0].split()
+        if words:
+            yield words
+
+
+def read_counted(
+    file: Path, lines: TextIO, shape: tuple[int, ...], dtype: np.dtype, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """As `read_entries`, of which there must be `count`, within `shape`."""
+    # a number takes two bytes at least; this is seen before memory is asked for
+    if 2 * count * (len(shape) + (dtype != np.bool_)) > file.stat().st_size + 1:
+        raise ValueError("it is cut short")
+    coordinates, values = read_entries(lines, len(shape), dtype, "%")
+    if len(values) != count:
+        raise ValueError(f"it has {len(values)} entries instead of {count}")
+    if count and np.any(coordinates.max(axis=1) > shape):
+        raise ValueError("a coordinate is greater than the size")
+    return coordinates, values
+
+
+def read_entries(
+    lines: TextIO, order: int, dtype: np.dtype, comment: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The coordinates of each entry, from 1 (a row for each mode), and the values: of Bool none are
+    written. Raises ValueError unless each line has these numbers and nothing else."""
+    fields: list[Any] = [("at", np.int64, (order,))] if order else []
+    if dtype != np.bool_:
+        fields.append(("value", dtype))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*input contained no data")
+        warnings.simplefilter("error", DeprecationWarning)  # a fraction that is cut off
+        table = np.loadtxt(lines, np.dtype(fields), comments=comment, ndmin=1)
+    coordinates = table["at"].T if order else np.empty((0, len(table)), np.int64)
+    if coordinates.size and coordinates.min() < 1:
+        raise ValueError("coordinates count from 1")
+    return coordinates, np.ones(len(table), bool) if dtype == np.bool_ else table["value"]
+
+
+def leaf_of(dtype: np.dtype) -> Level:
+    """The leaf that holds entries of a file."""
+    return Pattern() if dtype == np.bool_ else Element(typed_literal(0, type_of_dtype(dtype)))
+
+
+# ----------------------------------------------------------------------------------------- writing
+
+
+def mtx_matrix(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[Any, str]:
+    """A tensor as what SciPy writes, and the field of the file.
+
+    Raises FinchError "dimension" for what is no matrix, "type" for a fill that is not 0.
+    """
+    if isinstance(tensor, Scalar) or tensor.order != 2:
+        hint = ".ttx, .npy and .bsp.h5 files hold tensors of any number of dimensions"
+        raise FinchError("dimension", "a .mtx file holds a matrix", hint=hint)
+    check_fill(tensor, ".mtx")
+    body = tensor.body if isinstance(tensor, SwizzledTensor) else tensor
+    element = body.format.element_type
+    is_dense = all(isinstance(level, Dense) for level in list(body.format.levels())[:-1])
+    if is_dense and element != Bool:
+        return tensor.to_numpy(), field_of(tensor)
+    import scipy.sparse
+
+    coordinates, values = tensor.entries()
+    if element == Bool:
+        coordinates, values = coordinates[:, values], values[values].astype(np.int8)
+    return scipy.sparse.coo_array((values, tuple(coordinates)), tensor.shape), field_of(tensor)
+
+
+def write_mtx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
+    import scipy.io
+    import scipy.sparse
+
+    matrix, field = mtx_matrix(tensor)
+    if not matrix.size:  # which SciPy writes as real numbers
+        layout, count = ("coordinate", " 0") if scipy.sparse.issparse(matrix) else ("array", "")
+        rows, columns = matrix.shape
+        text = f"%%MatrixMarket matrix {layout} {field} general\n{rows} {columns}{count}\n"
+        out.write(text.encode())
+        return
+    scipy.io.mmwrite(out, matrix, field=field, precision=17, symmetry="general")
+
+
+def check_fill(tensor: Tensor | SwizzledTensor, suffix: str) -> None:
+    """What text files leave out is 0. Raises FinchError "type" for another fill."""
+    if tensor.fill != 0:
+        hint = "a .bsp.h5 file holds any fill"
+        raise FinchError("type", f"a {suffix} file holds a fill of 0, not {tensor.fill}", hint=hint)
+
+
+def field_of(tensor: Tensor | SwizzledTensor) -> str:
+    """What Matrix Market calls the element type."""
+    kind = tensor.dtype.kind
+    if tensor.dtype == np.uint64:
+        return "unsigned-integer"
+    return {"b": "pattern", "f": "real"}.get(kind, "integer")

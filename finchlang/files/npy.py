@@ -1,0 +1,38 @@
+"""NumPy's own files (`.npy`): any tensor, stored densely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.syntax.types import type_of_dtype
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+
+
+def read_npy(file: Path) -> np.ndarray:
+    """The array in a file, in the machine's byte order. Raises FinchError "type" for entries that
+    are no element type, ValueError for a damaged file."""
+    with open(file, "rb") as text:
+        version = np.lib.format.read_magic(text)
+        read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
+            version, np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read(text)
+        bytes_needed = dtype.itemsize
+        for size in shape:
+            bytes_needed *= size
+        if dtype.kind == "c" or dtype.hasobject or type_of_dtype(dtype.newbyteorder("=")) is None:
+            raise FinchError("type", f"{file} holds {dtype}, which is no element type")
+        if file.stat().st_size - text.tell() < bytes_needed:
+            raise ValueError("it is cut short")
+    array = np.load(file, allow_pickle=False)
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def write_npy(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar, value: Any) -> None:
+    """`value` if it is an array, or else `tensor` made dense."""
+    array = value if isinstance(value, np.ndarray) else tensor.to_numpy()
+    np.save(out, array, allow_pickle=False)

@@ -1,0 +1,162 @@
+"""A residual program as a text to read: deterministic, and complete but for errors' spans."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from finchlang.base.errors import Bug
+from finchlang.host import ir
+
+
+def text(residual: ir.Residual) -> str:
+    """The listing of `residual`.
+
+    Variables and cells are bound with their types (`p: Int64 = ...`; `cell c: Int64 := ...` where a
+    cell is first set). Equal names are told apart by numbers in the order of first appearance, so
+    the listing does not depend on how a residual came about, and equal listings mean the same.
+    """
+    return Listing().text(residual)
+
+
+class Listing:
+    """The lines listed so far, and the names used in them."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[Any, str] = {}
+        self.used: set[str] = set()
+        self.numbers: dict[str, int] = {}  # the last one of each name that is there more than once
+
+    def text(self, residual: ir.Residual) -> str:
+        buffers = [f"{self.name(b)}: {b.type}[]" for b in residual.buffers]
+        inputs = [f"{self.name(v)}: {v.type}" for v in residual.inputs]
+        head = f"kernel {residual.name}({', '.join(buffers)}; {', '.join(inputs)})"
+        for procedure in residual.procedures:
+            self.procedure(procedure)
+        self.code(residual.body, 1)
+        outputs = [f"{self.name(c)}: {c.type}" for c in residual.outputs]
+        if outputs:
+            self.lines.append(f"    return {', '.join(outputs)}")
+        return "\n".join([head, *self.lines, "end", ""])
+
+    def procedure(self, procedure: ir.Procedure) -> None:
+        inputs = [f"{self.name(v)}: {v.type}" for v in procedure.inputs]
+        cells = [f"{self.name(c)}: {c.type}" for c in procedure.cells]
+        self.line(1, f"procedure {procedure.name}({', '.join(inputs)}; {', '.join(cells)})")
+        self.code(procedure.body, 2)
+        self.line(1, "end")
+
+    def name(self, thing: ir.Var | ir.Cell | ir.Buffer) -> str:
+        """The name a thing is listed by: its own, without the number its maker gave it."""
+        found = self.names.get(thing)
+        if found is None:
+            base = re.sub(r"_\d+$", "", thing.name) or thing.name
+            found, number = base, self.numbers.get(base, 1)
+            while found in self.used:
+                number += 1
+                found = f"{base}_{number}"
+            self.numbers[base] = number
+            self.used.add(found)
+            self.names[thing] = found
+        return found
+
+    # ------------------------------------------------------------------------------- expressions
+
+    def expr(self, expr: ir.Expr, inside: bool = False) -> str:
+        """`inside` an operator, an operator is put in parentheses."""
+        return ir.written(expr, self.name, inside)
+
+    # -------------------------------------------------------------------------------- statements
+
+    def code(self, code: ir.Code, depth: int) -> None:
+        for statement in code.statements:
+            self.statement(statement, depth)
+
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+
+    def bind(self, depth: int, variable: ir.Var, value: str) -> None:
+        self.line(depth, f"{self.name(variable)}: {variable.type} = {value}")
+
+    def statement(self, statement: ir.Stmt, depth: int) -> None:
+        match statement:
+            case ir.Bind(variable, expr):
+                self.bind(depth, variable, self.expr(expr))
+            case ir.Load(variable, buffer, index):
+                self.bind(depth, variable, f"{self.name(buffer)}[{self.expr(index)}]")
+            case ir.Store(buffer, index, value):
+                target = f"{self.name(buffer)}[{self.expr(index)}]"
+                self.line(depth, f"{target} = {self.expr(value)}")
+            case ir.Get(variable, cell):
+                self.bind(depth, variable, self.name(cell))
+            case ir.Set(cell, value):
+                content = self.expr(value)
+                target = self.name(cell) if cell in self.names else self.new_cell(cell)
+                self.line(depth, f"{target} := {content}")
+            case ir.Branch(condition, then, otherwise):
+                self.line(depth, f"if {self.expr(condition)}{'  # rarely' * statement.is_rare}")
+                self.code(then, depth + 1)
+                if otherwise.statements:
+                    self.line(depth, "else")
+                    self.code(otherwise, depth + 1)
+                self.line(depth, "end")
+            case ir.WhileLoop(test, condition, body):
+                self.loop(test, condition, body, depth)
+            case ir.ForLoop(variable, start, stop, body):
+                span = f"{self.expr(start, True)}:{self.expr(stop, True)}"
+                how = "  # step by step" if statement.is_plain else ""
+                self.line(depth, f"for {self.name(variable)} = {span}{how}")
+                self.code(body, depth + 1)
+                self.line(depth, "end")
+            case _:
+                self.line(depth, self.simple(statement))
+
+    def new_cell(self, cell: ir.Cell) -> str:
+        return f"cell {self.name(cell)}: {cell.type}"
+
+    def loop(self, test: ir.Code, condition: ir.Expr, body: ir.Code, depth: int) -> None:
+        if not test.statements:
+            self.line(depth, f"while {self.expr(condition)}")
+        else:
+            self.line(depth, "while begin")
+            self.code(test, depth + 2)
+            self.line(depth + 2, self.expr(condition))
+            self.line(depth + 1, "end")
+        self.code(body, depth + 1)
+        self.line(depth, "end")
+
+    def simple(self, statement: ir.Stmt) -> str:
+        """The line of a statement that reads like a call."""
+        match statement:
+            case ir.Grow(buffer, size):
+                return f"grow({self.name(buffer)}, {self.expr(size)})"
+            case ir.Room(variable, buffer):
+                return f"{self.name(variable)}: {variable.type} = room({self.name(buffer)})"
+            case ir.Fill(buffer, start, stop, value):
+                bounds = f"{self.expr(start)}, {self.expr(stop)}"
+                return f"fill({self.name(buffer)}, {bounds}, {self.expr(value)})"
+            case ir.Sort(buffer, start, stop):
+                return f"sort({self.name(buffer)}, {self.expr(start)}, {self.expr(stop)})"
+            case ir.SortBy(buffer, scratch, start, stop, keys, bound):
+                arrays = f"{self.name(buffer)}, {self.name(scratch)}"
+                range, by = f"{self.expr(start)}, {self.expr(stop)}", self.name(keys)
+                return f"sort_by({arrays}, {range}, {by}, {self.expr(bound)})"
+            case ir.SortBits(buffer, scratch, start, stop, low, high):
+                args = ", ".join(self.expr(e) for e in (start, stop, low, high))
+                return f"sort_bits({self.name(buffer)}, {self.name(scratch)}, {args})"
+            case ir.Search(variable, buffer, start, stop, key):
+                args = ", ".join(self.expr(e) for e in (start, stop, key))
+                result = f"{self.name(variable)}: {variable.type}"
+                return f"{result} = search({self.name(buffer)}, {args})"
+            case ir.Disjoint(variable, buffer, index, shift, other, place):
+                first = f"{self.name(buffer)}, {self.expr(index)}, {self.expr(shift)}"
+                args = f"{first}, {self.name(other)}, {self.expr(place)}"
+                return f"{self.name(variable)}: {variable.type} = disjoint({args})"
+            case ir.CallProcedure(name, values, cells):
+                numbers = ", ".join(self.expr(v) for v in values)
+                return f"call {name}({numbers}; {', '.join(map(self.name, cells))})"
+            case ir.Fail(kind, message, values):
+                extra = "".join(f", {self.expr(v)}" for v in values)
+                return f"fail({kind!r}, {message!r}{extra})"
+        raise Bug(f"no listing of the statement {statement!r}")

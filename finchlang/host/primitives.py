@@ -1,0 +1,209 @@
+"""What each primitive operation of the host language computes, on Python values."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from finchlang.host.ir import Const, Expr, Op, Var
+from finchlang.syntax.types import Bool, Float64, Pair, Type
+
+
+def _fdiv(a: float, b: float) -> float:
+    if b != 0:
+        return a / b
+    if a == 0 or math.isnan(a):
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _idiv(a: int, b: int) -> int:
+    if b == 0:
+        return 0
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _irem(a: int, b: int) -> int:
+    return a - b * _idiv(a, b) if b else 0
+
+
+def _minimum(a: Any, b: Any) -> Any:
+    return a if a != a or (b == b and a < b) else b
+
+
+def _maximum(a: Any, b: Any) -> Any:
+    return a if a != a or (b == b and a > b) else b
+
+
+def _total(function: Callable[..., Any]) -> Callable[..., float]:
+    """A function of `math` or NumPy that gives NaN or an infinity where Python's would raise."""
+
+    def total(*args: float) -> float:
+        with np.errstate(all="ignore"):
+            return float(function(*args))
+
+    return total
+
+
+def _fmod(a: float, b: float) -> float:
+    return math.nan if b == 0 or math.isinf(a) else math.fmod(a, b)
+
+
+def _shift(a: int, count: int, type: Type, left: bool) -> int:
+    if count < 0:
+        return _shift(a, -count, type, not left)
+    if count >= type.bits:
+        return 0 if left or a >= 0 else -1
+    return a << count if left else a >> count
+
+
+def _round_away(value: float, how: Callable[[float], float]) -> float:
+    return float(how(value)) if math.isfinite(value) else value
+
+
+def _cast(value: Any, source: Type, target: Type) -> Any:
+    if source.is_float and target.is_integer:
+        if math.isnan(value):
+            return 0
+        if value <= target.lowest:
+            return target.lowest
+        return target.highest if value >= target.highest else int(value)
+    return value
+
+
+#: what takes n steps with the same value, by the operation of one step
+STEPS = {"add_times": np.add, "mul_times": np.multiply, "div_times": np.divide}
+#: so many steps are taken for constants at most, and at a time
+MOST_STEPS = 1 << 16
+
+
+def _stepped(step: np.ufunc, dtype: Any, x: float, a: float, count: int) -> float:
+    """`x` after so many steps with `a`, one after the other. Once two steps change nothing (x * -1), nor do
+    the two that follow."""
+    with np.errstate(all="ignore"):
+        while count > 0:
+            given = np.full(min(count, MOST_STEPS) + 1, a, dtype)
+            given[0] = x
+            values = step.accumulate(given)
+            count, x = count - len(given) + 1, float(values[-1])
+            if len(values) > 2 and np.array_equal(values[-1:], values[-3:-2], equal_nan=True):
+                count %= 2
+    return x
+
+
+_PLAIN: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "fdiv": _fdiv,
+    "idiv": _idiv,
+    "irem": _irem,
+    "ipow": lambda a, b: a**b if b >= 0 else a ** (-b % 2) if abs(a) == 1 else 0,
+    "fpow": _total(np.power),
+    "fmod": _fmod,
+    "copysign": math.copysign,
+    "atan2": math.atan2,
+    **{name: _total(getattr(np, name)) for name in ("hypot", "nextafter", "ldexp", "exp2", "cbrt")},
+    "min": _minimum,
+    "max": _maximum,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "neg": operator.neg,
+    "abs": abs,
+    "bits": lambda a: max(a, 0).bit_length(),
+    "floor": lambda a: _round_away(a, math.floor),
+    "ceil": lambda a: _round_away(a, math.ceil),
+    "trunc": lambda a: _round_away(a, math.trunc),
+    "round": lambda a: _round_away(a, round),
+    "isnan": lambda a: a != a,
+    "select": lambda c, a, b: a if c else b,
+    "pair": Pair,
+    "first": lambda pair: pair[0],
+    "second": lambda pair: pair[1],
+    **{
+        name: _total(getattr(np, numpy_name))
+        for name, numpy_name in {
+            "asin": "arcsin",
+            "acos": "arccos",
+            "atan": "arctan",
+            **{f"{name}h": f"arc{name[1:]}h" for name in ("asin", "acos", "atan")},
+            **{
+                n: n
+                for n in (
+                    *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan"),
+                    *("sinh", "cosh", "tanh", "expm1", "log1p"),
+                )
+            },
+        }.items()
+    },
+}
+
+
+#: those that give Python's own Bools where the result is a Bool
+_TRUTHS = {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "isnan"}
+
+
+def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
+    """`name` on values of type `operand` (the first argument's), as a value of type `result`."""
+    if name == "cast":
+        return result.wrap(_cast(args[0], operand, result))
+    if name == "not":
+        return not args[0] if operand == Bool else result.wrap(~args[0])
+    if name == "nextafter" and result.bits == 32:
+        return float(np.nextafter(np.float32(args[0]), np.float32(args[1])))
+    if name in STEPS:
+        return _stepped(STEPS[name], result.dtype, *args)
+    if name in ("shl", "shr"):
+        return result.wrap(_shift(args[0], args[1], result, name == "shl"))
+    if name == "ipow" and args[1] >= 64:
+        return result.wrap(pow(args[0], args[1], 1 << 64))
+    if name in ("floor", "ceil", "trunc", "round", "abs") and result.is_integer:
+        return result.wrap(abs(args[0]) if name == "abs" else args[0])
+    return result.wrap(_PLAIN[name](*args))
+
+
+def as_function(expr: Expr, variables: Sequence[Var]) -> Callable[..., Any]:
+    """`expr` as a function of the values of its variables."""
+    if isinstance(expr, Const):
+        value = expr.value
+        return lambda *values: value
+    if isinstance(expr, Var):
+        number = next(k for k, variable in enumerate(variables) if variable is expr)
+        return lambda *values: values[number]
+    assert isinstance(expr, Op)
+    function = _as_function(expr.name, expr.type, expr.args[0].type)
+    if len(expr.args) == len(variables) and all(map(operator.is_, expr.args, variables)):
+        return function
+    parts = [as_function(a, variables) for a in expr.args]
+    if expr.name == "select":
+        condition, then, otherwise = parts
+        return lambda *values: then(*values) if condition(*values) else otherwise(*values)
+    return lambda *values: function(*[part(*values) for part in parts])
+
+
+def _as_function(name: str, result: Type, operand: Type) -> Callable[..., Any]:
+    """`apply` for these types, without what it need not look at: Python's own operation, if that
+    gives what is wanted, as a Float64 and a Bool is."""
+    if name in (_PLAIN if result == Float64 else _TRUTHS if result == Bool else ()):
+        return _PLAIN[name]
+    if name in ("add", "sub", "mul") and result.is_integer:
+        plain, low, high = _PLAIN[name], result.lowest, result.highest
+
+        def wrapped(a: int, b: int) -> int:
+            value = plain(a, b)
+            return value if low <= value <= high else result.wrap(value)
+
+        return wrapped
+    return lambda *values: apply(name, result, operand, list(values))

@@ -1,0 +1,246 @@
+"""Going through recorded code and its expressions, and making code anew from them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any
+
+from finchlang.host import ir
+from finchlang.host.construct import op
+
+
+def walk(code: ir.Code) -> Iterator[ir.Stmt]:
+    """Every statement in `code`, each before those nested in it, in textual order."""
+    stack = [*reversed(code.statements)]
+    while stack:
+        yield (statement := stack.pop())
+        for inner in reversed(nested(statement)):
+            stack += reversed(inner.statements)
+
+
+def nested(statement: ir.Stmt) -> tuple[ir.Code, ...]:
+    """The pieces of code that stand directly in `statement`."""
+    match statement:
+        case ir.Branch(_, then, otherwise):
+            return then, otherwise
+        case ir.WhileLoop(test, _, body):
+            return test, body
+        case ir.ForLoop(_, _, _, body):
+            return (body,)
+    return ()
+
+
+def rebuild(code: ir.Code, change: Callable[[tuple[ir.Stmt, ...]], Iterable[ir.Stmt]]) -> ir.Code:
+    """`code` with the statements that `change` makes of each piece of code in it, of what is nested
+    before what is around it. What does not change stays the same object."""
+
+    def inside(statement: ir.Stmt) -> ir.Stmt:
+        old = nested(statement)
+        new = [rebuild(code, change) for code in old]
+        if all(map(operator.is_, old, new)):
+            return statement
+        names = [
+            f.name for f in fields(statement) if isinstance(getattr(statement, f.name), ir.Code)
+        ]
+        return replace(statement, **dict(zip(names, new, strict=True)))
+
+    statements = tuple(change(tuple(map(inside, code.statements))))
+    is_same = len(statements) == len(code.statements)
+    if is_same and all(map(operator.is_, statements, code.statements)):
+        return code
+    return ir.Code(statements)
+
+
+def rewrite(code: ir.Code, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> ir.Code:
+    """`code` with each statement replaced by those that `change` gives for it, what is nested in it
+    having been replaced before."""
+    return rebuild(code, lambda statements: [new for s in statements for new in change(s)])
+
+
+def everything(residual: ir.Residual) -> Iterator[ir.Stmt]:
+    """Every statement of a program, those of its procedures after its own."""
+    for code in (residual.body, *(procedure.body for procedure in residual.procedures)):
+        yield from walk(code)
+
+
+def is_heavy(code: ir.Code) -> bool:
+    """Whether one run of `code` may take long: it has a loop, or works on a range."""
+    return any(
+        isinstance(
+            s,
+            (ir.WhileLoop, ir.ForLoop, ir.Fill, ir.Sort, ir.SortBy, ir.SortBits, ir.CallProcedure),
+        )
+        for s in walk(code)
+    )
+
+
+def touches(statement: ir.Stmt, buffer: ir.Buffer) -> bool:
+    """Whether `statement`, or one nested in it, uses `buffer`."""
+    return any(uses(s, buffer) for s in walk(ir.Code((statement,))))
+
+
+def uses(statement: ir.Stmt, buffer: ir.Buffer) -> bool:
+    """Whether `statement` itself uses `buffer`."""
+    return any(used is buffer for used in arrays(statement))
+
+
+def written(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
+    """The buffers whose entries `statement` itself changes."""
+    match statement:
+        case ir.Store(buffer) | ir.Fill(buffer) | ir.Sort(buffer):
+            return (buffer,)
+        case ir.SortBy(buffer, scratch) | ir.SortBits(buffer, scratch):
+            return buffer, scratch
+        case ir.CallProcedure():
+            return statement.changed
+    return ()
+
+
+def changes(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
+    """The buffers that `statement` itself writes to or lets grow."""
+    return (statement.buffer,) if isinstance(statement, ir.Grow) else written(statement)
+
+
+def cells_of(code: ir.Code) -> list[ir.Cell]:
+    """The cells that `code` uses, in order."""
+    found: dict[ir.Cell, None] = {}
+    for statement in walk(code):
+        if isinstance(statement, (ir.Get, ir.Set)):
+            found[statement.cell] = None
+        elif isinstance(statement, ir.CallProcedure):
+            found |= dict.fromkeys(statement.cells)
+    return list(found)
+
+
+def arrays(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
+    """The buffers that `statement` itself uses."""
+    if isinstance(statement, ir.SortBy):
+        return statement.buffer, statement.scratch, statement.keys
+    if isinstance(statement, ir.SortBits):
+        return statement.buffer, statement.scratch
+    if isinstance(statement, ir.Disjoint):
+        return statement.buffer, statement.other
+    if isinstance(statement, ir.CallProcedure):
+        return statement.used
+    buffer = getattr(statement, "buffer", None)
+    return () if buffer is None else (buffer,)
+
+
+def variables(expr: ir.Expr) -> set[ir.Var]:
+    """The variables in `expr`."""
+    seen, stack = {expr}, [expr]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, ir.Op):
+            stack += (new := [arg for arg in top.args if arg not in seen])
+            seen.update(new)
+    return {part for part in seen if isinstance(part, ir.Var)}
+
+
+def free_variables(code: ir.Code) -> list[ir.Var]:
+    """The variables that `code` uses and does not bind, by their names."""
+    bound: set[ir.Var] = set()
+    seen: set[ir.Expr] = set()
+    stack: list[ir.Expr] = []
+    for statement in walk(code):
+        kind: Any = type(statement)
+        for name in _parts(kind):
+            part = getattr(statement, name)
+            if name == "variable":
+                bound.add(part)
+            elif isinstance(part, ir.Expr):
+                stack.append(part)
+            elif isinstance(part, tuple):
+                stack += [expr for expr in part if isinstance(expr, ir.Expr)]
+        while stack:
+            expr = stack.pop()
+            if expr not in seen:
+                seen.add(expr)
+                stack += expr.args if isinstance(expr, ir.Op) else ()
+    used = {expr for expr in seen if isinstance(expr, ir.Var)}
+    return sorted(used - bound, key=lambda variable: variable.name)
+
+
+@cache
+def _parts(kind: Any) -> tuple[str, ...]:
+    """The fields of a kind of statement that may have expressions."""
+    return tuple(f.name for f in fields(kind) if "Code" not in f.type)
+
+
+def indirect(code: ir.Code) -> Iterator[ir.Load | ir.Store]:
+    """What reads or writes an array at an index that `code` has itself read from one."""
+    read: set[ir.Expr] = set()
+
+    def depends(expr: ir.Expr) -> bool:
+        return expr in read or (isinstance(expr, ir.Op) and any(map(depends, expr.args)))
+
+    for statement in walk(code):
+        if isinstance(statement, (ir.Load, ir.Store)) and depends(statement.index):
+            yield statement
+        if isinstance(statement, ir.Load) or (
+            isinstance(statement, ir.Bind) and depends(statement.expr)
+        ):
+            read.add(statement.variable)
+
+
+def substituted(code: ir.Code, values: dict[Any, Any]) -> ir.Code:
+    """`code` with other expressions and cells in place of the variables and cells in `values`, to which
+    this adds what it has found out about expressions. The variables that it binds are told."""
+
+    def new(part: Any) -> Any:
+        if isinstance(part, ir.Op):
+            if part not in values:
+                args = [new(arg) for arg in part.args]
+                is_same = all(map(operator.is_, args, part.args))
+                values[part] = part if is_same else op(part.name, *args, type=part.type)
+            return values[part]
+        match part:
+            case ir.Var() | ir.Cell():
+                return values.get(part, part)
+            case ir.Code():
+                return ir.Code(tuple(map(again, part.statements)))
+            case tuple():
+                return tuple(map(new, part))
+        return part
+
+    def again(statement: ir.Stmt) -> ir.Stmt:
+        changed = {
+            f.name: new(old)
+            for f in fields(statement)
+            if isinstance(old := getattr(statement, f.name), (ir.Expr, ir.Cell, ir.Code, tuple))
+        }
+        if isinstance(statement, ir.Bind) and statement.variable.definition is not None:
+            statement.variable.definition = changed["expr"]
+        return replace(statement, **changed)
+
+    return new(code)
+
+
+def instance(statements: Iterable[ir.Stmt], values: dict[Any, Any]) -> list[ir.Stmt]:
+    """Statements once more, with variables of their own, and with `values` in place of other
+    variables and of buffers; `values` tells afterwards what stands for which variable."""
+
+    def new(part: Any) -> Any:
+        match part:
+            case ir.Op():
+                return op(part.name, *map(new, part.args), type=part.type)
+            case ir.Var() | ir.Buffer():
+                return values.get(part, part)
+            case ir.Code():
+                return ir.Code(tuple(instance(part.statements, values)))
+            case tuple():
+                return tuple(map(new, part))
+        return part
+
+    def again(statement: Any) -> ir.Stmt:
+        if variable := getattr(statement, "variable", None):
+            definition = new(statement.expr) if isinstance(statement, ir.Bind) else None
+            values[variable] = ir.Var(variable.name, variable.type, definition=definition)
+        return replace(
+            statement, **{f.name: new(getattr(statement, f.name)) for f in fields(statement)}
+        )
+
+    return [again(statement) for statement in statements]

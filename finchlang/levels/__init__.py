@@ -1,0 +1,1 @@
+"""Looplets, the level interface, and one level a file."""

@@ -1,0 +1,224 @@
+"""Levels whose fibers are one block of neighbouring coordinates each, with neighbouring positions in
+the child: shared by SparseBand and Ragged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.errors import Bug, FinchError
+from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Cell, Expr
+from finchlang.levels.fiber_ops import move_range, ranges_equal
+from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
+from finchlang.levels.pattern import reject_pattern
+from finchlang.levels.pointer_arrays import ranges
+from finchlang.levels.sorted_coordinates import accumulate
+from finchlang.levels.sparse_hash import SparseHash
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int64, Type
+
+Entry = tuple[Callable[[Host, Expr], Expr], Callable[[], None]]
+#: the last coordinate of a fiber in which nothing is stored
+NONE = const(-1)
+
+
+@dataclass(frozen=True)
+class OneBlock(Level):
+    """ofs[p] up to, not including, ofs[p + 1] are the positions in the child of the block of the
+    fiber at position p. Subclasses say where the block is.
+
+    Written in order only; coordinates that are passed over between two that are written are stored
+    as fill. While it is written, ofs[p + 1] counts the positions of fiber p, and `stored` those of
+    all fibers so far; freezing adds the counts up.
+    """
+
+    lvl: Level
+    index: Type = Int64
+
+    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("ofs", None),)
+    counters: ClassVar = (("stored", Int64),)
+    is_sequential: ClassVar[bool] = True
+    stores_fill: ClassVar[bool] = True
+    is_comparable: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+
+    def __post_init__(self) -> None:
+        require_signed(self)
+        reject_pattern(self)
+
+    def random_access(self) -> Level:
+        return SparseHash(self.lvl.random_access(), self.index)
+
+    # ------------------------------------------------------------------ what subclasses say
+
+    def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
+        """(b, e, s): the coordinates b + 1 to e are stored, coordinate i at position s + i - b - 1."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
+    def enter(self, host: Host, fiber: Fiber, before: Expr, first: Expr) -> Entry:
+        """Go on writing a fiber that has `before` positions; `first` is the next one to be used.
+        Gives what gives the position of coordinate i, for i after all those stored so far, and what
+        is to be done once the block is as long as `stored` says."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
+    # ------------------------------------------------------------------ the life cycle
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        host.set(store.stored, ZERO)
+        host.grow(store.ofs, ONE)
+        host.store(store.ofs, ZERO, ZERO)
+        self.lvl.declare(host, store.child, dims[:-1])
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        host.grow(store.ofs, add(stop, 2))
+        host.fill(store.ofs, add(start, 1), add(stop, 2), ZERO)
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self.check_positions(host, store.counters["stored"])
+        accumulate(host, store.ofs, count)
+        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        def child(a: Expr, b: Expr) -> Expr:
+            return self.lvl.equal(host, store.child, dims[:-1], a, b)
+
+        return ranges_equal(host, store.ofs, p, q, (), child)
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        def child(a: Expr, b: Expr) -> None:
+            self.lvl.move(host, store.child, dims[:-1], a, b)
+
+        move_range(host, store.ofs, source, target, (), child)
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        stored = host.load(store.ofs, count, "stored", Int64)
+        host.set(store.stored, stored)
+        self.lvl.truncate(host, store.child, dims[:-1], stored)
+
+    # ------------------------------------------------------------------ reading
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        """A run of fill, the block, a run of fill; with `follow` a comparison for each coordinate."""
+        if mode != READ:
+            return Thunk(lambda host: self._append(host, fiber))
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            before, last, start = self.region(host, fiber, stop)
+
+            def at(host: Host, i: Expr) -> Node:
+                return fiber.child(add(start, sub(sub(i, before), 1)))
+
+            def either(host: Host, i: Expr) -> Node:
+                inside = op("and", compare("gt", i, before), compare("le", i, last))
+                return Switch(inside, at(host, i), self.fill)
+
+            if protocol == "follow":
+                return Lookup(either), None
+            gap = () if before is ZERO else (Phase(Run(self.fill), stop=before),)
+            block = Phase(Lookup(at), stop=last)
+            return Sequence((*gap, block, Phase(Run(self.fill)))), None
+
+        return Thunk(preamble)
+
+    # ------------------------------------------------------------------ writing
+
+    def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+        store, after = fiber.store, add(fiber.position, 1)
+        first = host.get(store.stored)
+        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+        before = host.load(store.ofs, after, "before", Int64)
+        position, leave = self.enter(host, fiber, before, first)
+        made = host.cell(first, "made")  # positions up to here are fill, if nothing else
+
+        def at(host: Host, i: Expr) -> Node:
+            return Thunk(lambda host: self._write(host, fiber, position(host, i), made))
+
+        def epilogue(host: Host) -> None:
+            written = host.let(sub(host.get(store.stored), first), "written")
+
+            def keep() -> None:
+                host.store(store.ofs, after, add(before, written))
+                leave()
+                if fiber.dirty is not None:
+                    host.set(fiber.dirty, TRUE)
+
+            host.branch(compare("gt", written, 0), keep)
+
+        return Lookup(at), epilogue
+
+    def _write(self, host: Host, fiber: Fiber, where: Expr, made: Cell) -> tuple[Node, Any]:
+        """Write at the position `where`, with fill in the gap before it."""
+        store = fiber.store
+        q = host.let(where, "q")
+
+        def make() -> None:
+            start = host.get(made)
+            self.lvl.assemble(host, store.child, fiber.dims[:-1], start, q)
+            host.set(made, add(q, 1))
+
+        host.branch(compare("ge", q, host.get(made)), make)
+        dirty = host.cell(FALSE, "dirty")
+
+        def epilogue(host: Host) -> None:
+            host.branch(host.get(dirty), lambda: host.set(store.stored, add(q, 1)))
+
+        return fiber.child(q, dirty), epilogue
+
+    # ------------------------------------------------------------------ storage as arrays
+
+    def blocks(self, storage: dict[str, Any], count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The first position and the first coordinate of each of `count` fibers."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ofs = storage["ofs"].astype(np.int64)
+        starts, firsts = self.blocks(storage, len(ofs) - 1)
+        which, nth = ranges(ofs[positions + 1] - ofs[positions])
+        fibers = positions[which]
+        return which, firsts[fibers] + nth, starts[fibers] + nth
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ofs"][count])
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"ofs": count + 1}
+
+
+def require_signed(level: Any) -> None:
+    """Raises FinchError "type" for an index type that cannot hold -1."""
+    if level.index.kind != "int":
+        name = type(level).__name__
+        raise FinchError(
+            "type", f"the index type of {name} must be signed: it stores -1 where nothing is stored"
+        )
+
+
+def validate_last(idx: np.ndarray, count: int, size: int) -> str | None:
+    """Why `idx` does not hold a coordinate or -1 for each of `count` fibers of `size`, or None."""
+    if len(idx) < count:
+        return f"idx has {len(idx)} entries for {count} fibers"
+    idx = idx[:count]
+    if count and (idx.min() < -1 or idx.max() >= size):
+        return f"stored coordinates must be in -1..{size - 1}"
+    return None
+
+
+def validate_offsets(ofs: np.ndarray, count: int) -> str | None:
+    """Why `ofs` does not hold the positions of `count` blocks, or None."""
+    if len(ofs) < count + 1:
+        return f"ofs has {len(ofs)} entries for {count} blocks; it needs {count + 1}"
+    ofs = ofs[: count + 1]
+    if ofs[0] != 0 or np.any(ofs[1:] < ofs[:-1]):
+        return "ofs must start at 0 and never descend"
+    return None

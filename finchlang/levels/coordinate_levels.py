@@ -1,0 +1,260 @@
+"""Levels of one or several modes whose fibers list the coordinates of what is stored, in order: shared
+by SparseCOO and SparseHash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.errors import Bug, FinchError
+from finchlang.host.construct import ZERO, add
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Expr
+from finchlang.levels.fiber_ops import ranges_equal
+from finchlang.levels.level import Dims, Fiber, Level, Storage, TensorLike
+from finchlang.levels.looplets import Lookup, Spike, Thunk
+from finchlang.levels.pointer_arrays import (
+    are_new,
+    is_ascending,
+    listed_at,
+    pointer_problem,
+    pointers,
+)
+from finchlang.levels.sorted_coordinates import Here, Listed, load_range
+from finchlang.syntax.nodes import Literal, Node
+from finchlang.syntax.types import Int64, Type
+
+
+@dataclass(frozen=True, slots=True)
+class PartOfFiber(TensorLike):
+    """What is left of a fiber of several modes where some of them are known."""
+
+    fiber: Fiber
+
+    @property
+    def mode(self) -> str:
+        return self.fiber.mode
+
+    def fill_value(self) -> Literal | None:
+        return self.fiber.level.fill
+
+
+@dataclass(frozen=True)
+class Coordinates(Level):
+    """Fiber p has the entries ptr[p] up to, not including, ptr[p + 1]; entry q has the coordinate
+    idx[q] or, of several modes, idx1[q], idx2[q] and so on. Entries are sorted by their last
+    coordinate, then by the one before, and so on.
+
+    Raises FinchError "type" for less than one mode.
+    """
+
+    lvl: Level
+    index: Type = Int64
+    number: int = 1
+
+    is_comparable: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+
+    def __post_init__(self) -> None:
+        if isinstance(self.number, bool) or not 1 <= self.number <= 64:
+            message = f"{type(self).__name__} has 1 to 64 modes, not {self.number}"
+            raise FinchError("type", message)
+
+    @property
+    def modes(self) -> int:
+        return self.number
+
+    def names(self) -> tuple[str, ...]:
+        """The arrays of coordinates, that of the first mode first."""
+        if self.number == 1:
+            return ("idx",)
+        return tuple(f"idx{k + 1}" for k in range(self.number))
+
+    def buffers(self, store: Storage) -> tuple[Buffer, ...]:
+        """The arrays of coordinates."""
+        return tuple(store.buffers[name] for name in self.names())
+
+    def own(self, dims: Dims) -> tuple[Expr, ...]:
+        """The sizes of this level's modes, of those of a tensor or fiber."""
+        return dims[len(dims) - self.number :]
+
+    def below(self, dims: Dims) -> tuple[Expr, ...]:
+        """The sizes of the child's dimensions."""
+        return dims[: len(dims) - self.number]
+
+    def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
+        """The position in the child of entry q: q, if the level does not say otherwise."""
+        return q
+
+    def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
+        """The positions in the child of `entries`."""
+        return entries
+
+    def read_entries(self, host: Host, fiber: Fiber, protocol: str | None) -> Node:
+        """The looplets over the last mode of `fiber`."""
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            start, stop = load_range(host, fiber)
+            return Entries(fiber, self.number, start, stop).looplets(host, protocol), None
+
+        return Thunk(preamble)
+
+    def write_anywhere(self, fiber: Fiber, known: tuple[Expr, ...] = ()) -> Lookup:
+        """What is written at any coordinate of the mode before those whose coordinates are `known`
+        (from 1, the last mode first)."""
+
+        def at(host: Host, i: Expr) -> Node:
+            coordinates = *known, i
+            if len(coordinates) < self.number:
+                return Written(fiber, coordinates)
+            return Thunk(lambda host: self.enter(host, fiber, coordinates))
+
+        return Lookup(at)
+
+    def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
+        """The entry at `coordinates` (from 1, the last mode first) of a level that is written by
+        `write_anywhere`, and what is done when it was written."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        def children(a: Expr, b: Expr) -> Expr:
+            one, other = (self.child_position(host, store, k) for k in (a, b))
+            return self.lvl.equal(host, store.child, self.below(dims), one, other)
+
+        return ranges_equal(host, store.ptr, p, q, self.buffers(store), children)
+
+    # ------------------------------------------------------------------ storage as arrays
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        rows = coordinates.reshape(self.number, -1)
+        arrays, entries, firsts = self.pack_entries(positions, rows, count)
+        return arrays | {"stored": len(firsts)}, entries, len(firsts)
+
+    def pack_entries(
+        self, positions: np.ndarray, rows: np.ndarray, count: int
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+        """`ptr` and the coordinates of what is given sorted; which entry each belongs to, and the
+        first of each entry."""
+        new = are_new(positions, *rows)
+        arrays: dict[str, Any] = {"ptr": pointers(positions[new], count, Int64.dtype)}
+        for name, row in zip(self.names(), rows, strict=True):
+            arrays[name] = row[new].astype(self.index.dtype)
+        return arrays, np.cumsum(new) - 1, np.flatnonzero(new)
+
+    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
+        return int(storage["ptr"][count])
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which, entries = listed_at(storage["ptr"], positions)
+        rows = np.array([storage[name][entries] for name in self.names()], np.int64)
+        return which, rows.reshape(self.number, -1), self.child_positions(storage, entries)
+
+    def validate(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
+        ptr, rows = storage["ptr"], {name: storage[name] for name in reversed(self.names())}
+        listed = {f"coordinates of {name}": len(row) for name, row in rows.items()}
+        problem = pointer_problem(ptr, count, listed)
+        if problem is not None:
+            return problem
+        ptr = ptr[: count + 1]
+        sizes = size if isinstance(size, tuple) else (size,)
+        rises = alike = np.ones(max(ptr[-1] - 1, 0), bool)
+        rises = ~rises
+        for row, limit in zip(rows.values(), reversed(sizes), strict=True):
+            row = row[: ptr[-1]]
+            if len(row) and (row.min() < 0 or row.max() >= limit):
+                return f"stored coordinates must be in 0..{limit - 1}"
+            rises = rises | (alike & (row[1:] > row[:-1]))
+            alike = alike & (row[1:] == row[:-1])
+        is_sorted = is_ascending(ptr, rises)
+        return None if is_sorted else "stored coordinates must ascend within each fiber"
+
+
+@dataclass(frozen=True, slots=True)
+class Entries(PartOfFiber):
+    """The entries start up to, not including, stop of a fiber, which have the same coordinates in all
+    modes of the level but the first `left`."""
+
+    left: int
+    start: Expr
+    stop: Expr
+
+    def __str__(self) -> str:
+        return f"{self.fiber}[{self.start}:{self.stop}]"
+
+    @property
+    def level(self) -> Coordinates:
+        level = self.fiber.level
+        assert isinstance(level, Coordinates)
+        return level
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        dims = self.fiber.dims
+        return dims[: len(dims) - self.level.number + self.left]
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        return Thunk(lambda host: (self.looplets(host, protocol), None))
+
+    def looplets(self, host: Host, protocol: str | None) -> Node:
+        """A stepper (or jumper) over spikes up to the last stored coordinate, then a run of fill;
+        with `follow` a binary search for each coordinate."""
+        idx = self.level.buffers(self.fiber.store)[self.left - 1]
+        listed = Listed(idx, self.start, self.stop, self.level.fill)
+        is_last = self.left == 1  # else the entries of one coordinate are several
+
+        def payload(host: Host, q: Expr, i: Expr) -> Node:
+            if is_last:
+                return self.fiber.child(self.level.child_position(host, self.fiber.store, q))
+            return Entries(self.fiber, self.left - 1, q, after(host, q, i))
+
+        def after(host: Host, q: Expr, i: Expr) -> Expr:
+            """The first position after q of another coordinate than that of q, which is i."""
+            return add(q, 1) if is_last else host.search(idx, add(q, 1), self.stop, i, "end")
+
+        def there(q: Expr, i: Expr) -> Node:
+            return Thunk(lambda host: (payload(host, q, i), None))
+
+        if protocol == "follow":
+            return Lookup(lambda host, i: listed.at(host, i, lambda q: there(q, i)))
+        size = self.sizes()[-1]
+        assert size is not None
+        listed = listed.until_last(host, size)
+
+        def coordinate(host: Host, q: Expr) -> Expr:
+            return ZERO if is_last else listed.coordinate(host, q)
+
+        def body(host: Host, here: Here) -> Node:
+            def tail(host: Host) -> tuple[Node, None]:
+                q = here(host)
+                return payload(host, q, coordinate(host, q)), None
+
+            return Spike(listed.fill, Thunk(tail))
+
+        def following(host: Host, q: Expr) -> Expr:
+            return after(host, q, coordinate(host, q))
+
+        tail = payload if is_last else None
+        return listed.then_fill(listed.steps(host, protocol, body, tail, None, following))
+
+
+@dataclass(frozen=True, slots=True)
+class Written(PartOfFiber):
+    """A fiber being written, at `coordinates` (from 1, the last mode first) of its last modes."""
+
+    coordinates: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.coordinates)))}]"
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.fiber.dims[: len(self.fiber.dims) - len(self.coordinates)]
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        level = self.fiber.level
+        assert isinstance(level, Coordinates)
+        return level.write_anywhere(self.fiber, self.coordinates)

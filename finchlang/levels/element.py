@@ -1,0 +1,163 @@
+"""The Element leaf: an array of values, one for each position (Finch'25 Table 4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.aligned_memory import full_aligned
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import TRUE, ZERO, add, const
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.fiber_ops import copy_array, same_value
+from finchlang.levels.level import Dims, Fiber, Level, Storage
+from finchlang.syntax.nodes import Literal, Node, Value
+from finchlang.syntax.types import (
+    TYPES,
+    Bool,
+    Float64,
+    Int64,
+    PairType,
+    Type,
+    can_store,
+    foreign,
+    type_of_value,
+)
+
+
+def typed_literal(value: Any, type: Type | None = None) -> Literal:
+    """The literal of a number, always with its type named; `type` converts it.
+
+    Raises FinchError "type" for what is no number, or none that `type` can keep.
+    """
+    if isinstance(value, Literal):
+        type, value = type or (TYPES[value.type] if value.type else None), value.value
+    own = type_of_value(value)
+    if own is None:
+        raise FinchError("type", f"a fill value must be a number or a Bool, not {foreign(value)}")
+    found = type or own
+    are_numbers = not isinstance(own, PairType) and not isinstance(found, PairType)
+    is_kept = can_store(own, found) or (
+        are_numbers and math.isfinite(value) and found.wrap(value) == value
+    )
+    if not is_kept:
+        raise FinchError("type", f"{value} of type {own} cannot be kept as {found}")
+    return Literal(found.wrap(value), found.name)
+
+
+def literal_text(literal: Literal) -> str:
+    """A typed literal as it is written in a format."""
+    type = TYPES[literal.type or Int64.name]
+    if isinstance(type, PairType):
+        parts = zip(literal.value, (type.first.name, type.second.name), strict=True)
+        return " => ".join(literal_text(Literal(v, t)) for v, t in parts)
+    if type == Bool:
+        return "true" if literal.value else "false"
+    text = repr(literal.value).replace("inf", "Inf").replace("nan", "NaN")
+    return text if type in (Int64, Float64) else f"{type}({text})"
+
+
+def differs(a: np.ndarray, b: Any) -> np.ndarray:
+    """Which values are not those of `b`, a value or an array; NaN is NaN. Raises FinchError "type" for
+    pairs and numbers."""
+    other = np.array(b, pair.dtype) if isinstance(pair := type_of_value(b), PairType) else b
+    if bool(a.dtype.names) != bool(np.asarray(other).dtype.names):
+        raise FinchError("type", "a pair is no number")
+    return (a != other) & ~((a != a) & (other != other))
+
+
+class LeafLevel(Level):
+    """A leaf, of which nothing is left to do when its tensor is frozen or thawed."""
+
+    is_leaf: ClassVar[bool] = True
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        pass
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        pass
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Valued(LeafLevel):
+    """A leaf whose values are of the fill's type."""
+
+    value: Literal
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", typed_literal(self.value))
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({literal_text(self.value)})"
+
+    @property
+    def fill(self) -> Literal:
+        return self.value
+
+    @property
+    def element_type(self) -> Type:
+        return TYPES[self.value.type or ""]
+
+
+@dataclass(frozen=True)
+class Element(Valued):
+    """`Element(fill)`: values of the fill's type, all equal to it at first."""
+
+    arrays: ClassVar = (("val", None),)
+    is_comparable: ClassVar[bool] = True
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        pass  # assemble writes the fill
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        host.grow(store.val, add(stop, 1))
+        if start is stop:
+            host.store(store.val, start, const(self.value.value, self.element_type))
+        else:
+            host.fill(store.val, start, add(stop, 1), const(self.value.value, self.element_type))
+
+    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
+        host.fill(store.val, ZERO, count, value)
+
+    def takes(self, other: Level) -> bool:
+        return self == other
+
+    def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
+        host.grow(store.val, count)
+        copy_array(host, store.val, ZERO, source.val, count)
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        return same_value(host.load(store.val, p, "val"), host.load(store.val, q, "val"))
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        host.store(store.val, target, host.load(store.val, source, "val"))
+
+    def read(self, host: Host, fiber: Fiber) -> Node:
+        return Value(host.load(fiber.store.val, fiber.position, "val"))
+
+    def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
+        host.store(fiber.store.val, fiber.position, value)
+        if fiber.dirty is not None:
+            host.set(fiber.dirty, TRUE)
+
+    def pack_values(self, values: np.ndarray, positions: np.ndarray, count: int) -> dict[str, Any]:
+        array = full_aligned(count, self.value.value, self.element_type.dtype)
+        array[positions] = values
+        return {"val": array}
+
+    def unpack_values(self, storage: dict[str, Any], positions: np.ndarray) -> np.ndarray:
+        return storage["val"][positions]
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"val": count}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        stored = len(storage["val"])
+        return f"{stored} values are stored for {count} positions" if stored < count else None

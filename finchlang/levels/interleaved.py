@@ -1,0 +1,230 @@
+"""The Interleaved level: fibers that are written in turn, each of them in order, and stored one after
+the other by counting (Gustavson's transpose)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import (
+    FALSE,
+    ONE,
+    TRUE,
+    ZERO,
+    add,
+    below_64,
+    bit_length,
+    compare,
+    const,
+    maximum,
+    op,
+    sub,
+)
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Expr
+from finchlang.levels.element import Element
+from finchlang.levels.fiber_ops import copy_array
+from finchlang.levels.level import UPDATE, Dims, Fiber, Level, Storage
+from finchlang.levels.sparse_coo import SparseCOO
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int32, Int64
+
+#: There are 2^8 buckets at most, so that what is written to at a time is in the processor's caches; each
+#: has room for so many entries more at a time. That is no power of 2, so that the lines of caches that
+#: buckets, all about as full, are written to are not the same.
+_BITS, _CHUNK = 8, 1032
+
+
+@dataclass(frozen=True)
+class Interleaved(SparseCOO):
+    """`Interleaved{N}(lvl)`, over an Element: what SparseCOO stores, but its fibers may be written in
+    any order, each of them in order.
+
+    While it is written, fiber p's entries are in the bucket p >> shift with those of its neighbours,
+    as they come, in chunks: the first begins at first[b], that after chunk c at next[c]; the last is
+    written up to, not including, at[b] and ends at end[b]. Entry e has the coordinates new1[e] and so
+    on, new_fiber[e], counted within the bucket, and new_val[e]. Freezing counts the entries
+    of each fiber and puts them in their places, bucket by bucket.
+    """
+
+    counters: ClassVar[Any] = tuple(
+        (name, Int64) for name in ("stored", "taken", "buckets", "shift")
+    )
+    takes_any_fiber: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.lvl, Element):
+            raise FinchError("type", f"Interleaved is over an Element, not over {self.lvl}")
+
+    @property
+    def arrays(self) -> Any:  # type: ignore[override]
+        new = ((f"new{k + 1}", None) for k in range(self.number))
+        stage = ((f"stage{k + 1}", None) for k in range(self.number))
+        value, fiber = ("new_val", self.element_type), ("new_fiber", Int32)
+        staged = ("stage_val", self.element_type)
+        return (
+            *super().arrays,
+            *new,
+            value,
+            fiber,
+            *stage,
+            staged,
+            *((a, Int64) for a in ("first", "at", "end", "next")),
+        )
+
+    def __str__(self) -> str:
+        return super().__str__().replace(SparseCOO.__name__, type(self).__name__)
+
+    def takes(self, other: Level) -> bool:
+        return False
+
+    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+        """Nothing of the buckets is in use once it is frozen."""
+        return dict.fromkeys((a for a, _ in self.arrays), 0) | super().used(storage, count, size)
+
+    def _arrays(self, store: Storage, name: str) -> tuple[Buffer, ...]:
+        """The arrays of a name, one for each mode."""
+        return tuple(store.buffers[f"{name}{k + 1}"] for k in range(self.number))
+
+    # ------------------------------------------------------------------ the life cycle
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        super().declare(host, store, dims)
+        host.set(store.taken, ZERO)
+        host.set(store.buckets, ZERO)
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        super().assemble(host, store, dims, start, stop)
+        buckets = host.get(store.buckets, lower=ZERO)
+
+        def first() -> None:
+            bits = bit_length(host, maximum(stop, 0))
+            host.set(store.shift, maximum(sub(bits, _BITS), 0))
+
+        host.branch(compare("eq", buckets, 0), first)
+        count = host.let(add(op("shr", stop, below_64(host.get(store.shift))), 1), "buckets")
+
+        def more() -> None:
+            host.grow(store.first, count)
+            for array in (store.at, store.end):
+                host.grow(array, count)
+                host.fill(array, buckets, count, ZERO)
+            host.set(store.buckets, count)
+
+        host.branch(compare("lt", buckets, count), more)
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        ptr, shift = store.ptr, below_64(host.get(store.shift))
+        new = (*self._arrays(store, "new"), store.new_val)
+        stage = (*self._arrays(store, "stage"), store.stage_val)
+        stored = (*self.buffers(store), store.child.val)
+        for array in stored:
+            host.grow(array, host.get(store.taken))
+        total = host.cell(ZERO, "total")
+
+        def bucket(b: Expr) -> None:
+            first = host.let(add(op("shl", b, shift), 1), "first", lower=ONE)
+            behind = host.let(op("min", op("shl", add(b, 1), shift), count), "behind")
+            start = host.get(total, lower=ZERO)
+
+            def pointer(e: Expr) -> Expr:
+                fiber = host.load(store.new_fiber, e, "fiber", Int64)
+                return host.let(add(fiber, first), "p", lower=ONE)
+
+            def tally(e: Expr) -> None:
+                p = pointer(e)
+                host.store(ptr, p, add(host.load(ptr, p, "count"), 1))
+
+            def begin(p: Expr) -> None:
+                q = host.get(total)
+                host.set(total, add(q, host.load(ptr, p, "count")))
+                host.store(ptr, p, q)
+
+            def put(e: Expr) -> None:
+                p = pointer(e)
+                q = host.load(ptr, p, "q", lower=start)
+                host.store(ptr, p, add(q, 1))
+                at = host.let(sub(q, start), "at", lower=ZERO)
+                for one, other in zip(stage, new, strict=True):
+                    host.store(one, at, host.load(other, e, "v"))
+
+            self._each(host, store, b, tally)
+            host.count(first, behind, begin, "p")
+            entries = host.let(sub(host.get(total), start), "entries", lower=ZERO)
+            for array in stage:
+                host.grow(array, entries)
+            self._each(host, store, b, put)
+            for array, source in zip(stored, stage, strict=True):
+                copy_array(host, array, start, source, entries)
+
+        host.count(ZERO, sub(host.get(store.buckets), 1), bucket, "b")
+        host.set(store.stored, host.get(total))
+        self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
+
+    def _each(self, host: Host, store: Storage, b: Expr, body: Callable[[Expr], None]) -> None:
+        """For each entry of bucket b, in the order in which they were written."""
+        at, end = (host.load(array, b, "end", lower=ZERO) for array in (store.at, store.end))
+
+        def chunks() -> None:
+            start = host.cell(host.load(store.first, b, "first"), "start")
+
+            def one() -> None:
+                e = host.get(start, lower=ZERO)
+                host.count(e, add(e, _CHUNK - 1), body, "e")
+                host.set(start, host.load(store.next, op("idiv", e, const(_CHUNK)), "next"))
+
+            host.loop(lambda: compare("lt", add(host.get(start), _CHUNK), end), one)
+            host.count(host.get(start, lower=ZERO), sub(at, 1), body, "e")
+
+        host.branch(compare("gt", end, 0), chunks)
+
+    # ------------------------------------------------------------------ writing
+
+    def _begin(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+        return self.write_anywhere(fiber), None
+
+    def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
+        store, p = fiber.store, fiber.position
+        shift = below_64(host.get(store.shift))
+        b = host.let(op("shr", p, shift), "b", lower=ZERO)
+        at, end = (host.load(array, b, "end", lower=ZERO) for array in (store.at, store.end))
+        new, taken = host.cell(at, "at"), host.get(store.taken)
+        is_full = host.let(compare("eq", at, end), "full")
+
+        def room() -> None:
+            host.set(new, taken)
+            more = host.let(add(taken, _CHUNK), "more")
+            for array in (*self._arrays(store, "new"), store.new_fiber, store.new_val):
+                host.grow(array, more)
+
+        host.branch(is_full, room)
+        e = host.get(new, lower=ZERO)
+        host.store(store.new_val, e, const(self.fill.value, self.element_type))
+        dirty = host.cell(FALSE, "dirty")
+
+        def begin() -> None:
+            """The room is the next chunk."""
+            chunk = host.let(op("idiv", end, const(_CHUNK)), "chunk", lower=ZERO)
+
+            def link() -> None:
+                host.store(store.next, sub(chunk, 1), e)
+
+            host.branch(compare("eq", end, 0), lambda: host.store(store.first, b, e), link)
+            host.set(store.taken, add(taken, _CHUNK))
+            host.grow(store.next, op("idiv", add(taken, _CHUNK), const(_CHUNK)))
+            host.store(store.end, b, add(e, _CHUNK))
+
+        def keep() -> None:
+            host.branch(is_full, begin)
+            for array, i in zip(self._arrays(store, "new"), reversed(coordinates), strict=True):
+                host.store(array, e, sub(i, 1))
+            host.store(store.new_fiber, e, sub(p, op("shl", b, shift)))
+            host.store(store.at, b, add(e, 1))
+            if fiber.dirty is not None:
+                host.set(fiber.dirty, TRUE)
+
+        values = Storage(self.lvl, {"val": store.new_val}, {})
+        return Fiber(values, (), e, dirty, UPDATE), lambda host: host.branch(host.get(dirty), keep)

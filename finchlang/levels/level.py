@@ -1,0 +1,449 @@
+"""The level interface (Finch'25 section 3, Table 3): what a format is, how it is stored, and the
+functions declare, assemble, freeze, thaw, unfurl, read and write every level has.
+
+A `Level` is a format: immutable, compared by structure, printed as it is written
+(`Dense(SparseList(Element(0.0)))`, outermost first; the outermost level is the last mode). A
+`Storage` is a level bound to the memory of one tensor in one kernel. A `Fiber` is a subtensor at one
+position of a store, and is what accesses refer to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.errors import Bug, Span
+from finchlang.host.construct import ONE, compare, const
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.levels.looplets import Run
+from finchlang.syntax.nodes import Literal, Node
+from finchlang.syntax.types import Int64, Type
+from finchlang.text.print import pretty
+
+READ, UPDATE = "read", "update"
+#: the sizes of the modes of a level and of those below it, the outermost last
+Dims = tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Level:
+    """A format. Subclasses are dataclasses whose fields are the child and static parameters."""
+
+    #: arrays of the storage: (name, type); a type None is the level's own index or element type
+    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = ()
+    #: numbers of the storage that change when it is written: (name, type), None as above
+    counters: ClassVar[tuple[tuple[str, Type | None], ...]] = ()
+    #: whether fibers must be written in order and coordinates in ascending order (Table 4)
+    is_sequential: ClassVar[bool] = False
+    #: whether a sequential level's fibers may be written in turn, as long as each is in order
+    takes_any_fiber: ClassVar[bool] = False
+    #: whether every coordinate has a position of its own, stored or not
+    is_dense: ClassVar[bool] = False
+    #: whether there may be coordinates without an entry, which are fill
+    has_gaps: ClassVar[bool] = True
+    #: whether the child has a position for every coordinate, so that sizes multiply
+    has_all_positions: ClassVar[bool] = False
+    #: whether modes have one size, and whether coordinates of its first and last mean the same exchanged
+    is_square: ClassVar[bool] = False
+    is_symmetric: ClassVar[bool] = False
+    #: whether a fiber can hold entries at any coordinates
+    holds_any: ClassVar[bool] = True
+    #: whether it stores those coordinates of a fiber that have an entry, in order, and no others
+    lists_entries: ClassVar[bool] = False
+    #: whether coordinates nobody wrote may be stored too (then there can be no Pattern below)
+    stores_fill: ClassVar[bool] = False
+    #: protocols a read may ask for, the default first
+    protocols: ClassVar[tuple[str, ...]] = ("walk",)
+    #: whether `declare` looks at what the arrays hold, so as to clear no more than that
+    clears_entries: ClassVar[bool] = False
+    #: whether sizes and counters tell how much of each array of a frozen tensor is in use
+    counts_lengths: ClassVar[bool] = True
+    #: arrays of which entries are read that were never written, whatever they hold
+    anything: ClassVar[frozenset[str]] = frozenset()
+    is_leaf: ClassVar[bool] = False
+    #: whether reading a leaf gives structure, and reducing into it may end the loops around
+    is_structured: ClassVar[bool] = False
+    is_short_circuit: ClassVar[bool] = False
+    #: whether frozen fibers of this level can be compared and moved: `equal`, `move`, `truncate`
+    is_comparable: ClassVar[bool] = False
+    #: whether equal neighbours are stored as one: then `pack_merged` takes the place of `pack`
+    merges: ClassVar[bool] = False
+    #: whether a program says by which operator what is written to one place is combined: `combining`
+    combines: ClassVar[bool] = False
+
+    @property
+    def child(self) -> Level:
+        """The level below (Table 4 calls the field `lvl`)."""
+        return getattr(self, "lvl")  # noqa: B009
+
+    def levels(self) -> Iterator[Level]:
+        """This level and those below it, down to the leaf."""
+        level = self
+        while not level.is_leaf:
+            yield level
+            level = level.child
+        yield level
+
+    @property
+    def order(self) -> int:
+        """The number of dimensions."""
+        return sum(level.modes for level in self.levels())
+
+    @property
+    def modes(self) -> int:
+        """The number of dimensions this level itself has: one, but for coordinate and packed levels."""
+        return 0 if self.is_leaf else 1
+
+    def sizes(self, shape: tuple[int, ...]) -> list[Any]:
+        """The sizes of this level and those below, for a tensor of `shape`: an integer for a level
+        of one mode, a tuple (first mode first) for one of several, 1 for the leaf."""
+        sizes: list[Any] = []
+        for level in self.levels():
+            own = shape[len(shape) - level.modes :]
+            sizes.append(own[0] if len(own) == 1 else own or 1)
+            shape = shape[: len(shape) - level.modes]
+        return sizes
+
+    @property
+    def leaf(self) -> Level:
+        return list(self.levels())[-1]
+
+    @property
+    def fill(self) -> Literal:
+        """The value at coordinates that are not stored, typed."""
+        return self.leaf.fill
+
+    @property
+    def element_type(self) -> Type:
+        return self.leaf.element_type
+
+    @property
+    def own_type(self) -> Type:
+        """What None stands for in `arrays` and `counters`."""
+        return self.element_type if self.is_leaf else self.index_type
+
+    @property
+    def index_type(self) -> Type:
+        """The integer type of stored coordinates and positions."""
+        return getattr(self, "index", Int64)
+
+    def __str__(self) -> str:
+        parameters = "" if self.index_type == Int64 else f"{{{self.index_type}}}"
+        return f"{type(self).__name__}{parameters}({self.child})"
+
+    def with_child(self, child: Level) -> Level:
+        """This format over another child."""
+        return replace(self, lvl=child)  # type: ignore[call-arg]
+
+    def random_access(self) -> Level:
+        """The same format with each sequential level replaced by one that is written in any order."""
+        return self if self.is_leaf else self.with_child(self.child.random_access())
+
+    # ------------------------------------------------------------------------- the index type
+
+    def check_sizes(self, host: Host, sizes: tuple[Expr, ...], span: Span | None = None) -> None:
+        """Fail (kind dimension) where the index type cannot hold the coordinates of a dimension."""
+        for size in sizes:
+            message = (
+                f"{self.index_type} has no room for the coordinates of a dimension of size {{}}"
+            )
+            self._check_fits(host, size, "dimension", message, span)
+
+    def check_positions(self, host: Host, count: Expr | Cell) -> None:
+        """Fail (kind resource) where the index type cannot hold `count` positions. Levels ask once
+        they know how many there are, before they read what they stored of them."""
+        name = type(self).__name__
+        message = f"{self.index_type} has no room for the {{}} positions of a {name}"
+        self._check_fits(host, count, "resource", message, None)
+
+    def _check_fits(
+        self, host: Host, number: Expr | Cell, kind: str, message: str, span: Span | None
+    ) -> None:
+        index = self.index_type
+        if index.bits < 64:
+            found = host.get(number) if isinstance(number, Cell) else number
+            too_many = compare("gt", found, const(index.highest))
+            host.branch(too_many, lambda: host.fail(kind, message, (found,), span))
+
+    # ------------------------------------------------- Table 3: programs over host operations
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        """Empty the storage for a tensor of size `dims` (this level's own is the last)."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        """Make the fibers at positions start..stop (both included), all fill."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        """Finish `count` fibers for reading."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        """Make `count` fibers ready for updates."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
+        """Set every leaf of `count` fibers to `value`; for Dense levels and leaves only."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        """The looplet nest over coordinates 1..stop of `fiber` (`stop` is its dimension)."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def read(self, host: Host, fiber: Fiber) -> Node:
+        """The value of a leaf, in read mode or (for `old op= new`) in update mode."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
+        """Set the value of a leaf, and the dirty bit."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    # -------------------------------------- copies of whole tensors (whole_copies.py)
+
+    def takes(self, other: Level) -> bool:
+        """Whether `take` can be given the storage of a tensor of the format `other`."""
+        return False
+
+    def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
+        """Make all `count` fibers, which are empty, those of `source`, which are frozen."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        """Whether the frozen fibers at positions p and q hold the same."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        """Make the fiber at `target` the frozen fiber at `source`, which lies above. All that are
+        kept are moved in turn, each to the position after the one before."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        """Forget the frozen fibers from position `count` on."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    # ----------------------------------------------- storage as NumPy arrays, outside of kernels
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        """Storage for entries at `coordinates` (0-based, of this level's dimension `size`) in the
+        fibers at `positions` (of `count`), sorted by both. Gives the arrays, the position of each
+        entry in the child and the number of positions there. A level of several modes takes a row
+        of coordinates for each, first mode first, and its sizes in a tuple; so do the others."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def pack_merged(
+        self,
+        positions: np.ndarray,
+        coordinates: np.ndarray,
+        contents: np.ndarray,
+        count: int,
+        size: int,
+    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+        """As `pack`, storing equal neighbours as one: two entries have the same number in `contents`
+        if the subfibers they belong to are equal. Gives also which entries are left to be stored in
+        the child (a mask); the positions are theirs."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The stored coordinates in the fibers at `positions`: for each, which of `positions` it
+        belongs to (an index into it), its coordinate (0-based) and its position in the child."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        """The number of positions in the child, for `count` fibers of `size` stored in `storage`."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int | None:
+        """How many coordinates (of a level that merges, runs of them) `count` fibers store, if that
+        can be told at once."""
+        return None
+
+    def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray | None:
+        """Which of the entries of a tensor have a position of their own (None: all). `coordinates`
+        has a row for each mode of the tensor; this level's last is mode `mode`, from 1. Raises
+        FinchError "access order" for entries that no tensor of this format can hold."""
+        return None
+
+    def where_written(self, indices: tuple[Node, ...]) -> Node | None:
+        """What must hold of the indices of this level's modes to copy another tensor into it: None
+        if it takes what it reads back anywhere."""
+        return None
+
+    def empty(self) -> dict[str, Any]:
+        """Storage before anything was declared: arrays without entries, counters at 0."""
+        storage = {n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays}
+        return storage | {name: 0 for name, _ in self.counters}
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        """How many entries of each array are in use."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        """Why compiled code must not be given these arrays (a linear check), or None."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Storage:
+    """A level bound to the memory of one tensor in one kernel: a Buffer for each of its arrays, a
+    Cell for each of its counters, and the store of its child."""
+
+    level: Level
+    buffers: dict[str, Buffer]
+    counters: dict[str, Cell]
+    child_store: Storage | None = None
+    size_cells: tuple[Cell, ...] = ()  # of the outermost level: the tensor's sizes, if written
+    #: whether the tensor is written, and all fibers are there from its declaration on
+    is_whole: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        buffers, counters = self.__dict__["buffers"], self.__dict__["counters"]
+        if name in buffers:
+            return buffers[name]
+        if name in counters:
+            return counters[name]
+        raise AttributeError(name)
+
+    @property
+    def child(self) -> Storage:
+        assert self.child_store is not None
+        return self.child_store
+
+    @property
+    def is_outermost(self) -> bool:
+        """Whether this is the outermost level of a tensor that is written: it has a single fiber."""
+        return bool(self.size_cells)
+
+    def stores(self) -> Iterator[Storage]:
+        """This store and those below it, down to the leaf's."""
+        store: Storage | None = self
+        while store is not None:
+            yield store
+            store = store.child_store
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorLike(Node):
+    """What may stand in an access: fibers, masks, wrapped tensors."""
+
+    is_leaf: ClassVar[bool] = True  # generic walks do not look inside
+
+    @property
+    def mode(self) -> str:
+        """READ or UPDATE: what an access of it may do (Finch'25 Fig 14, e(mode(tns)))."""
+        return READ
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        """The size of each dimension; None for a dimension without bounds."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    @property
+    def order(self) -> int:
+        """The number of dimensions."""
+        return len(self.sizes())
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        """First and last coordinate of the last dimension, or of the one so many before; None if it is
+        without bounds."""
+        size = self.sizes()[-1 - back]
+        return None if size is None else (ONE, size)
+
+    def located(self, in_a_row: bool) -> int:
+        """How many of the last dimensions are looked up, by default; or `in_a_row`, with their places at
+        one position after the other."""
+        return 0
+
+    def uniform(self, value: Node) -> Node:
+        """The tensor of this one's dimensions but the last that has `value` everywhere."""
+        return Uniform(value, self.sizes()[:-1], self.mode)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        """The looplet nest over the last dimension, 1..stop (everything if None)."""
+        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+    def fill_value(self) -> Literal | None:
+        """The value where nothing is stored; None where that has no meaning."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform(TensorLike):
+    """The same `value` in every place of a tensor of these sizes."""
+
+    value: Node
+    dims: tuple[Expr | None, ...]
+    mode: str = READ
+
+    def __str__(self) -> str:
+        return pretty(self.value)
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.dims
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        return Run(self.uniform(self.value) if len(self.dims) > 1 else self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Fiber(TensorLike):
+    """The subtensor at `position` of `store`, with the sizes `dims` of its dimensions. In update
+    mode `dirty` is the cell to set once something has been written, if a parent wants to know."""
+
+    store: Storage
+    dims: Dims
+    position: Expr = field(default_factory=lambda: const(0))
+    dirty: Cell | None = None
+    mode: str = READ
+
+    def __str__(self) -> str:
+        return f"{self.store.level}@{self.position}"
+
+    @property
+    def level(self) -> Level:
+        return self.store.level
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.dims
+
+    def fill_value(self) -> Literal | None:
+        return self.level.fill
+
+    def located(self, in_a_row: bool) -> int:
+        return len(list(takewhile(lambda level: level.is_dense, self.level.levels())))
+
+    def child(self, position: Expr, dirty: Cell | None = None) -> Fiber:
+        """The subfiber at `position` of the child level."""
+        dims = self.dims[: len(self.dims) - self.level.modes]
+        return Fiber(self.store.child, dims, position, dirty, self.mode)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        return self.level.unfurl(
+            host, self, self.dims[-1] if stop is None else stop, mode, protocol
+        )
+
+
+@dataclass(frozen=True)
+class Swizzled:
+    """The format of a tensor whose modes are named in another order than they are stored:
+    `swizzle(A, perm...)[i...]` is `A[i[perm[1]], i[perm[2]], ...]` (Finch'25 Table 5).
+
+    `permutation` is 1-based: a row-major matrix (SciPy's CSR, NumPy's C order) is
+    Swizzled(level, (2, 1)).
+    """
+
+    level: Level
+    permutation: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"swizzle({self.level}, {', '.join(map(str, self.permutation))})"

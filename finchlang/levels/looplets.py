@@ -1,0 +1,407 @@
+"""The looplets (Finch'25 Table 2, Looplets'23 section 4): data that describes how to iterate over
+one dimension of a tensor, and `rebuild`, the fold over them. What they mean is written in the rules
+(`rules/base/loops.py`, `rules/base/regions.py`, `rules/base/steppers.py`).
+
+Where a looplet needs code, it holds a Python function over host operations. A *payload* is what a
+leaf looplet gives for one coordinate: a Literal, a Value, a fiber of the dimensions that are left,
+or a looplet again. Looplets are nodes so that they can stand where a tensor stands in an access;
+each is its own (compared by identity), because each carries state of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
+from types import MethodType
+from typing import Any, ClassVar
+
+from finchlang.base.errors import Bug
+from finchlang.host.construct import ONE, ZERO, add, compare, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Expr, Var
+from finchlang.syntax.nodes import Node, is_missing
+from finchlang.syntax.types import Int64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Looplet(Node):
+    """What every looplet is."""
+
+    is_leaf: ClassVar[bool] = True  # generic walks do not look inside
+
+    # Node compares by structure, and would find two looplets of one kind equal
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__.lower()}(...)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup(Looplet):
+    """A randomly accessible region: `body(host, i)` is the payload at coordinate i, which may be
+    `missing` if so is said."""
+
+    body: Callable[[Host, Expr], Node]
+    may_miss: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run(Looplet):
+    """A constant region: `body` is the payload at every coordinate."""
+
+    body: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spike(Looplet):
+    """A run of payload `body`, then the single payload `tail` at the last coordinate.
+
+    `end` is that coordinate. A level may leave it out: then it is the end of the phase, stepper or
+    jumper the spike stands in, which sets it. A region cut off before `end` sees the run only.
+    `is_stored` says that the tail is there to be read even if the region does not reach `end`.
+    """
+
+    body: Node
+    tail: Node
+    end: Expr | None = None
+    is_stored: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Phase(Looplet):
+    """`body` on the coordinates start..stop; an end left out is the region's own."""
+
+    body: Node
+    start: Expr | None = None
+    stop: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence(Looplet):
+    """Phases one after the other; together they cover the region. A phase's start may be left out:
+    it begins where the one before ends."""
+
+    phases: tuple[Phase, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Switch(Looplet):
+    """`head` if `condition` holds, else `tail`."""
+
+    condition: Expr
+    head: Node
+    tail: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice(Looplet):
+    """`options[k][1]` where the k-th condition holds (no two do), else `otherwise`: a switch that waits
+    until nothing else is to be done. The derived rule Union takes several together, where the rule
+    Choice tells all combinations apart."""
+
+    options: tuple[tuple[Expr, Node], ...]
+    otherwise: Node
+    is_stored: bool = False  # all options are there to be read, whichever holds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Thunk(Looplet):
+    """Work to be done before and after. `preamble(host)` does the first part and gives the body;
+    `epilogue(host)` does the last. Both run once for all accesses the looplet stands in."""
+
+    preamble: Callable[[Host], tuple[Node, Callable[[Host], None] | None]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps(Looplet):
+    """What steppers and jumpers have in common: any number of looplets, one after the other.
+
+    `seek(host, i)` moves to the one that holds coordinate i, `stride(host)` is the last coordinate
+    of the current one, `body(host)` the current one, `next(host)` moves on by one. `last` is the
+    last coordinate of all, `first` the first: there it stands without a seek. `seek` is None once
+    it has been done (StepperSeek).
+    """
+
+    seek: Callable[[Host, Expr], None] | None
+    stride: Callable[[Host], Expr]
+    body: Callable[[Host], Node]
+    next: Callable[[Host], None]
+    last: Expr | None = None
+    stored: Stored | None = None
+    first: Expr = ONE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stepper(Steps):
+    """A stepper: takes the smallest stride of all steppers in the loop."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Jumper(Steps):
+    """A jumper: the largest stride of all jumpers leads, the others follow as steppers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks(Jumper):
+    """A jumper over blocks, each with a looplet nest of its own, which is entered once: no other
+    stride cuts a block, since where another jumper leads this one stays a jumper. `lookup` has what is
+    at each coordinate, if that can be looked up."""
+
+    lookup: Node | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shift(Looplet):
+    """`body` moved by `delta`: coordinate i of the loop is coordinate i - delta of the body
+    (Looplets'23 section 8)."""
+
+    body: Node
+    delta: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AcceptRun(Looplet):
+    """On the left of an assignment: a writer that takes one value for a whole region.
+    `body(host, start, stop)` is the payload that writes coordinates start..stop."""
+
+    body: Callable[[Host, Expr, Expr], Node]
+
+
+#: the first and the last coordinate of an entry, and what makes its payload (of one that is a point) or
+#: its looplet
+Entry = tuple[Expr, Expr, Callable[[Host], Node]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stepper as a cursor over sorted storage, for the rule Meet: at its positions start..stop - 1 is
+    an entry each, in order, and `fill` is the payload between (None if there is nothing between).
+
+    `here(host)` is the position the stepper is at, `go(host, q)` moves it to another, and
+    `locate(host, q, i)` is the first position from q on that ends at or after coordinate i.
+    `entry(host, q)` is what stands there: a point each, if `are_points`, and then no two have the same
+    coordinate, if `are_distinct`. `listed` is a buffer and what is added to its entries for the
+    coordinates of points, if that is how they are stored."""
+
+    start: Expr
+    stop: Expr
+    fill: Node | None
+    here: Callable[[Host], Expr]
+    go: Callable[[Host, Expr], None]
+    locate: Callable[[Host, Expr, Expr], Expr]
+    entry: Callable[[Host, Expr], Entry]
+    are_points: bool = False
+    are_distinct: bool = True
+    listed: tuple[Buffer, Expr] | None = None
+
+    def coordinate(self, host: Host, q: Expr) -> Expr:
+        """The coordinate of the point at position q."""
+        return self.entry(host, q)[1]
+
+
+def _same(part: Any) -> Any:
+    return part
+
+
+def apart(steps: Steps) -> Steps:
+    """Steps whose functions take notes for each other, with notes of their own."""
+    owner = getattr(steps.stride, "__self__", None)
+    if owner is None:
+        return steps
+    other, own = copy(owner), {}
+    for name in ("stride", "body", "next"):
+        function = getattr(steps, name)
+        if getattr(function, "__self__", None) is owner:
+            own[name] = MethodType(function.__func__, other)
+    changes: dict[str, Any] = own
+    return replace(steps, **changes)
+
+
+def rebuild(
+    looplet: Any,
+    inside: Callable[[Node], Node],
+    payload: Callable[[Node], Node] = _same,
+    up: Callable[[Expr], Expr] = _same,
+    down: Callable[[Expr], Expr] = _same,
+) -> Any:
+    """`looplet` with `inside` applied to the looplets that stand directly in it, and `payload` to what
+    it gives for a coordinate; `up` takes coordinates inside to those of the result, `down` back."""
+
+    def end(coordinate: Expr | None) -> Expr | None:
+        return None if coordinate is None else up(coordinate)
+
+    match looplet:
+        case Lookup(at, may_miss):
+            return Lookup(lambda host, i: payload(at(host, down(i))), may_miss)
+        case Run(body):
+            return Run(payload(body))
+        case Spike(body, tail, last):
+            return replace(looplet, body=payload(body), tail=payload(tail), end=end(last))
+        case Phase(body, start, stop):
+            return Phase(inside(body), end(start), end(stop))
+        case Sequence(phases):
+            return Sequence(tuple(rebuild(p, inside, payload, up, down) for p in phases))
+        case Switch(condition, head, tail):
+            return Switch(condition, inside(head), inside(tail))
+        case Choice(options, otherwise):
+            options = tuple((c, inside(body)) for c, body in options)
+            return replace(looplet, options=options, otherwise=inside(otherwise))
+        case Thunk(preamble):
+
+            def enter(host: Host) -> tuple[Node, Callable[[Host], None] | None]:
+                body, epilogue = preamble(host)
+                return inside(body), epilogue
+
+            return Thunk(enter)
+        case Shift(body, delta):
+            return Shift(inside(body), delta)
+        case AcceptRun(accept):
+            return AcceptRun(lambda host, a, b: payload(accept(host, down(a), down(b))))
+        case Steps(seek, stride, current, _, last, known, first):
+            new = replace(
+                looplet,
+                seek=None if seek is None else lambda host, i: seek(host, down(i)),
+                stride=lambda host: up(stride(host)),
+                body=lambda host: inside(current(host)),
+                last=end(last),
+                stored=known and _stored(known, inside, payload, up, down),
+                first=up(first),
+            )
+            if isinstance(new, Blocks) and new.lookup is not None:
+                return replace(new, lookup=rebuild(new.lookup, inside, payload, up, down))
+            return new
+    return looplet
+
+
+def _stored(known: Stored, inside: Any, payload: Any, up: Any, down: Any) -> Stored:
+    """`rebuild` for a cursor."""
+    entry, locate, change = known.entry, known.locate, payload if known.are_points else inside
+
+    def moved(host: Host, q: Expr) -> Entry:
+        first, last, make = entry(host, q)
+        return up(first), up(last), lambda host: change(make(host))
+
+    return replace(
+        known,
+        fill=known.fill and payload(known.fill),
+        locate=lambda host, q, i: locate(host, q, down(i)),
+        entry=moved,
+        listed=known.listed and _moved(*known.listed, up),
+    )
+
+
+def _moved(idx: Buffer, delta: Expr, up: Callable[[Expr], Expr]) -> tuple[Buffer, Expr] | None:
+    """Coordinates that are stored after `up`, if that only adds a number to each."""
+    i = Var("i", Int64)
+    return (idx, up(delta)) if up is _same or up(i) is add(i, up(ZERO)) else None
+
+
+def map_payloads(function: Callable[[Node], Node], node: Node) -> Node:
+    """A looplet nest with `function` applied to the payloads at its leaves."""
+
+    def inside(node: Node) -> Node:
+        return map_payloads(function, node)
+
+    return rebuild(node, inside, inside) if isinstance(node, Looplet) else function(node)
+
+
+def shifted(node: Node, delta: Expr) -> Node:
+    """A looplet with all its coordinates moved by `delta`."""
+    if isinstance(node, Shift):
+        return Shift(node.body, add(delta, node.delta))
+    return rebuild(
+        node,
+        lambda body: Shift(body, delta),
+        up=lambda i: add(i, delta),
+        down=lambda i: sub(i, delta),
+    )
+
+
+def set_end(looplet: Any, end: Expr | None) -> Any:
+    """`looplet` with the end of the spikes in it set, where they leave it to their surroundings."""
+    match looplet:
+        case Spike(end=None) if end is not None:
+            return replace(looplet, end=end)
+        case Switch() | Thunk():
+            return rebuild(looplet, lambda body: set_end(body, end))
+        case Shift(moved, delta):
+            return Shift(set_end(moved, None if end is None else sub(end, delta)), delta)
+        case Sequence((*phases, Phase(rest, start, None))):
+            return Sequence((*phases, Phase(rest, start, end)))
+        case Phase(body, start, None) if end is not None:
+            return Phase(set_end(body, end), start)
+        case Sequence((*before, last)):
+            return Sequence((*before, set_end(last, end)))
+    return looplet
+
+
+def at_point(host: Host, node: Any, i: Expr) -> Node:
+    """What a looplet nest has at coordinate i: payload, with what is to be done or asked for it."""
+
+    def inside(body: Node) -> Node:
+        return at_point(host, body, i)
+
+    match node:
+        case Lookup(at):  # which may read what is not there in other phases
+            return Thunk(lambda host: (at(host, i), None))
+        case AcceptRun(accept):
+            return accept(host, i, i)
+        case Run(body):
+            return body
+        case Spike(body, tail, end):
+            assert end is not None
+            return Switch(compare("eq", i, end), tail, body)
+        case Phase(body, _, stop):
+            return inside(set_end(body, stop))
+        case Sequence((*phases, last)):
+            rest = inside(last)
+            for phase in reversed(phases):
+                assert phase.stop is not None
+                rest = Switch(compare("le", i, phase.stop), inside(phase), rest)
+            return rest
+        case Shift(body, delta):
+            return inside(shifted(body, delta))
+        case Blocks(lookup=Lookup() as found):
+            return inside(found)
+        case Steps(seek):
+
+            def find(host: Host) -> tuple[Node, None]:
+                assert seek is not None
+                seek(host, i)
+                return at_point(host, set_end(node.body(host), node.stride(host)), i), None
+
+            return Thunk(find)
+        case Switch() | Choice():
+            return rebuild(node, inside)
+        case Thunk(preamble):
+
+            def enter(host: Host) -> tuple[Node, Callable[[Host], None] | None]:
+                body, epilogue = preamble(host)
+                return at_point(host, body, i), epilogue
+
+            return Thunk(enter)
+    raise Bug(f"nothing is at a place of {node}")
+
+
+def may_be_missing(looplet: Node) -> bool:
+    """Whether a payload in `looplet`, a looplet nest over the last dimension that is left, may be
+    `missing`. Wrappers put runs of it before and after a tensor, never between its entries; but a
+    product has them in each block."""
+    match looplet:
+        case Run(body) | Phase(body) | Shift(body):
+            return may_be_missing(body)
+        case Spike(body, tail) | Switch(_, body, tail):
+            return may_be_missing(body) or may_be_missing(tail)
+        case Choice(options, otherwise):
+            return any([may_be_missing(x) for x in (*(body for _, body in options), otherwise)])
+        case Sequence(phases):
+            return any([may_be_missing(phase) for phase in phases])
+        case Lookup():
+            return looplet.may_miss
+        case Steps():
+            return isinstance(looplet, Blocks)
+        case Looplet():  # what a thunk or a tensor gives is not known yet
+            return True
+    return is_missing(looplet)

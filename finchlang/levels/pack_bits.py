@@ -1,0 +1,199 @@
+"""The PackBits level: runs of equal subfibers mixed with literal regions (Looplets'23 Fig 3h)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.fiber_ops import each_equal, ranges_equal
+from finchlang.levels.level import Dims, Fiber, Storage
+from finchlang.levels.looplets import Lookup, Run, Switch, Thunk
+from finchlang.levels.run_levels import expand, spans
+from finchlang.levels.run_list import RunList
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int64
+
+
+@dataclass(frozen=True)
+class PackBits(RunList):
+    """`PackBits(lvl)`: the q-th region of the fiber at position p ends at right[ptr[p] + q], and
+    begins after the region before it, the first at 0. Its subfibers are at positions ofs[ptr[p] + q]
+    to ofs[ptr[p] + q + 1] - 1 of the child: a single one is repeated over all of the region (a run),
+    else there is one for each coordinate (a literal region).
+
+    Written as a RunList; once equal neighbours are merged, freezing joins the runs of one coordinate
+    that are next to each other into literal regions.
+    """
+
+    has_gaps: ClassVar[bool] = False
+    arrays: ClassVar = (("ptr", None), ("right", None), ("ofs", None))
+    counts_lengths: ClassVar[bool] = False  # of the literals between runs
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        RunList.freeze(self, host, store, dims, count)
+        self._join(host, store, count)
+
+    def _join(self, host: Host, store: Storage, count: Expr) -> None:
+        """From the runs of a RunList to regions."""
+        host.grow(store.ofs, add(host.get(store.stored), 1))
+        host.store(store.ofs, ZERO, ZERO)
+        regions, first = host.cell(ZERO, "regions"), host.cell(ZERO, "first")
+
+        def fiber(p: Expr) -> None:
+            stop = host.load(store.ptr, add(p, 1), "stop", Int64)
+            begin, is_open = host.cell(ZERO, "begin"), host.cell(FALSE, "open")
+
+            def run(q: Expr) -> None:
+                end = host.load(store.right, q, "right", Int64)
+                single = host.let(compare("eq", host.get(begin), end), "single")
+                joins = op("and", single, host.get(is_open))
+                host.branch(
+                    joins, lambda: None, lambda: host.set(regions, add(host.get(regions), 1))
+                )
+                now = host.get(regions)
+                host.store(store.right, sub(now, 1), end)
+                host.store(store.ofs, now, add(q, 1))
+                host.set(is_open, single)
+                host.set(begin, add(end, 1))
+
+            host.count(host.get(first), sub(stop, 1), run, "q")
+            host.set(first, stop)
+            host.store(store.ptr, add(p, 1), host.get(regions))
+
+        host.count(ZERO, sub(count, 1), fiber, "p")
+
+    def region(self, fiber: Fiber, q: Expr) -> Node:
+        ofs, right = fiber.store.ofs, fiber.store.right
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            first = host.load(ofs, q, "first", Int64, lower=ZERO)
+            after = host.load(ofs, add(q, 1), "after", Int64)
+            end = host.load(right, q, "right", Int64)
+            base = host.let(sub(sub(after, end), 2), "base")  # literals are counted from their last
+            literal = Lookup(lambda host, i: fiber.child(host.let(add(base, i), "position")))
+            is_run = compare("eq", after, add(first, 1))
+            return Switch(is_run, Run(fiber.child(first)), literal), None
+
+        return Thunk(preamble)
+
+    def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> Node:
+        ofs, right = fiber.store.ofs, fiber.store.right
+        q = host.search(right, start, end, sub(i, 1))
+        first = host.load(ofs, q, "first", Int64)
+        after = host.load(ofs, add(q, 1), "after", Int64)
+        back = sub(host.load(right, q, "right", Int64), sub(i, 1))
+        is_run = compare("eq", after, add(first, 1))
+        position = op("select", is_run, first, sub(sub(after, 1), back))
+        return fiber.child(host.let(position, "position"))
+
+    # ------------------------------------------------------------------------ comparing and moving
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        def children(a: Expr, b: Expr) -> Expr:
+            first, other = host.load(store.ofs, a, "a", Int64), host.load(store.ofs, b, "b", Int64)
+            length = host.let(sub(host.load(store.ofs, add(a, 1), "end", Int64), first), "length")
+            rest = sub(host.load(store.ofs, add(b, 1), "end", Int64), other)
+            same = host.cell(FALSE, "same")
+
+            def one(k: Expr) -> Expr:
+                c, d = host.let(add(first, k), "c"), host.let(add(other, k), "d")
+                return self.lvl.equal(host, store.child, dims[:-1], c, d)
+
+            host.branch(
+                compare("eq", length, rest), lambda: host.set(same, each_equal(host, length, one))
+            )
+            return host.get(same)
+
+        return ranges_equal(host, store.ptr, p, q, (store.right,), children)
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        start = host.load(store.ptr, source, "start", Int64)
+        stop = host.load(store.ptr, add(source, 1), "stop", Int64)
+        to = host.load(store.ptr, target, "to", Int64)
+        first, last = (
+            host.load(store.ofs, start, "a", Int64),
+            host.load(store.ofs, stop, "b", Int64),
+        )
+        down = host.let(sub(first, host.load(store.ofs, to, "c", Int64)), "down")
+
+        def child(c: Expr) -> None:
+            self.lvl.move(host, store.child, dims[:-1], c, host.let(sub(c, down)))
+
+        def region(q: Expr) -> None:
+            k = host.let(add(to, sub(q, start)), "k")
+            host.store(store.right, k, host.load(store.right, q, "right"))
+            end = host.load(store.ofs, add(q, 1), "end", Int64)
+            host.store(store.ofs, add(k, 1), host.let(sub(end, down), "end"))
+
+        host.count(first, sub(last, 1), child, "c")
+        host.count(start, sub(stop, 1), region, "q")
+        host.store(store.ptr, add(target, 1), host.let(add(to, sub(stop, start)), "end"))
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        regions = host.load(store.ptr, count, "regions", Int64)
+        stored = host.load(store.ofs, regions, "stored", Int64)
+        host.set(store.stored, stored)
+        self.lvl.truncate(host, store.child, dims[:-1], stored)
+
+    # ---------------------------------------------------------------------- storage as NumPy arrays
+
+    def pack_merged(
+        self,
+        positions: np.ndarray,
+        coordinates: np.ndarray,
+        contents: np.ndarray,
+        count: int,
+        size: int,
+    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+        runs, entries, total, kept = RunList.pack_merged(
+            self, positions, coordinates, contents, count, size
+        )
+        fiber, _, right, before = spans(runs, np.arange(count))
+        single = right == before + 1
+        begins = np.ones(total, bool)
+        begins[1:] = ~(single[1:] & single[:-1]) | (fiber[1:] != fiber[:-1])
+        ends = np.ones(total, bool)
+        ends[:-1] = begins[1:]
+        dtype = self.index.dtype
+        ptr = np.concatenate(([0], np.cumsum(begins)))[runs["ptr"]].astype(dtype)
+        ofs = np.concatenate((np.flatnonzero(begins), [total])).astype(dtype)
+        return runs | {"ptr": ptr, "right": runs["right"][ends], "ofs": ofs}, entries, total, kept
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ofs = storage["ofs"].astype(np.int64)
+        if kept is not None:  # every region of literals, and the runs of these
+            kept = (np.diff(ofs) > 1) | kept[ofs[:-1]]
+        which, q, right, before = spans(storage, positions, kept)
+        coordinates, region = expand(before + 1, right)
+        first, after = ofs[q][region], ofs[q + 1][region]
+        literal = after - 1 - (right[region] - coordinates)
+        return which[region], coordinates, np.where(after == first + 1, first, literal)
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ofs"][storage["ptr"][count]])
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return RunList.used(self, storage, count, size) | {"ofs": int(storage["ptr"][count]) + 1}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        problem = RunList.validate(self, storage, count, size)
+        if problem is not None:
+            return problem
+        regions = int(storage["ptr"][count])
+        ofs = storage["ofs"][: regions + 1].astype(np.int64)
+        if len(ofs) < regions + 1:
+            return f"ofs has {len(ofs)} entries for {regions} regions; it needs {regions + 1}"
+        if ofs[0] != 0:
+            return "ofs must start at 0"
+        _, _, right, before = spans(storage, np.arange(count))
+        held = ofs[1:] - ofs[:-1]
+        if not np.all((held == 1) | (held == right - before)):
+            return "a region must hold one subfiber, or one for each of its coordinates"
+        return None

@@ -1,0 +1,303 @@
+"""Packed matrices, levels of two modes that store one half of a square: UpperTriangular,
+LowerTriangular, Symmetric (Looplets'23 Fig 3a, c; the layouts are those of LAPACK)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.errors import Bug, FinchError
+from finchlang.host.construct import ZERO, add, compare, maximum, minimum, mul, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.coordinate_levels import PartOfFiber
+from finchlang.levels.element import differs
+from finchlang.levels.fiber_ops import each_equal
+from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch
+from finchlang.levels.pattern import reject_pattern
+from finchlang.levels.pointer_arrays import ranges
+from finchlang.levels.write_refused import refused
+from finchlang.syntax.nodes import Access, Call, Node, Variable
+
+
+@dataclass(frozen=True)
+class Packed(Level):
+    """The stored half of an n x n matrix, column after column: n (n + 1) / 2 positions in the child
+    for each fiber. Freezing and thawing do nothing of their own.
+
+    Written in any order, in the stored half: an assignment elsewhere is an access-order error at run
+    time, unless it is known beforehand not to happen (`if i <= j`). Raises FinchError "dimension"
+    for a matrix that is not square.
+    """
+
+    lvl: Level
+
+    has_all_positions: ClassVar[bool] = True
+    is_square: ClassVar[bool] = True
+    stores_fill: ClassVar[bool] = True
+    holds_any: ClassVar[bool] = False
+    is_comparable: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
+
+    def __post_init__(self) -> None:
+        reject_pattern(self)
+
+    @property
+    def modes(self) -> int:
+        return 2
+
+    # ------------------------------------------------------------------ what subclasses say
+
+    def column_start(self, j: Any, n: Any) -> Any:
+        """What is added to i for the position of (i, j), both from 0; of Exprs or of arrays."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
+    def is_stored(self, i: Any, j: Any) -> Any:
+        """Whether (i, j) is in the stored half; of Exprs or of arrays."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
+    def column(self, host: Host, column: Column) -> Node:
+        """The looplets of a column."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
+    def follow(self, column: Column, i: Expr) -> Node:
+        """What is read at coordinate i of a column."""
+        child = column.fiber.child(add(column.start(column.j), i))
+        return Switch(self.is_stored(i, column.j), child, self.fill)
+
+    # ------------------------------------------------------------------ the life cycle
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        rows, columns = dims[-2:]
+        message = f"{type(self).__name__} is square, not {{}} x {{}}"
+        differ = compare("ne", rows, columns)
+        host.branch(differ, lambda: host.fail("dimension", message, (rows, columns)))
+        self.lvl.declare(host, store.child, dims[:-2])
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        area = _area(dims[-1])
+        first = host.let(mul(start, area), "first")
+        last = host.let(sub(mul(add(stop, 1), area), 1), "last")
+        self.lvl.assemble(host, store.child, dims[:-2], first, last)
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self.lvl.freeze(
+            host, store.child, dims[:-2], host.let(mul(count, _area(dims[-1])), "count")
+        )
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self.lvl.thaw(host, store.child, dims[:-2], host.let(mul(count, _area(dims[-1])), "count"))
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        area = host.let(_area(dims[-1]), "area")
+        a, b = host.let(mul(p, area), "a"), host.let(mul(q, area), "b")
+
+        def one(k: Expr) -> Expr:
+            x, y = host.let(add(a, k)), host.let(add(b, k))
+            return self.lvl.equal(host, store.child, dims[:-2], x, y)
+
+        return each_equal(host, area, one)
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        area = host.let(_area(dims[-1]), "area")
+        a, b = host.let(mul(source, area), "a"), host.let(mul(target, area), "b")
+
+        def one(k: Expr) -> None:
+            x, y = host.let(add(a, k)), host.let(add(b, k))
+            self.lvl.move(host, store.child, dims[:-2], x, y)
+
+        host.count(ZERO, sub(area, 1), one, "k")
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        stored = host.let(mul(count, _area(dims[-1])), "count")
+        self.lvl.truncate(host, store.child, dims[:-2], stored)
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        return Lookup(lambda host, j: Column(fiber, j))
+
+    # ------------------------------------------------------------------ storage as arrays
+
+    def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray:
+        stored = self.is_stored(coordinates[mode - 2], coordinates[mode - 1])
+        self.check_rest(coordinates, values, mode, ~stored & differs(values, self.fill.value))
+        return stored
+
+    def check_rest(
+        self, coordinates: np.ndarray, values: np.ndarray, mode: int, rest: np.ndarray
+    ) -> None:
+        """Raises FinchError "access order" if the entries `rest`, which are neither in the stored
+        half nor fill, are not what is read there."""
+        if rest.any():
+            i, j = coordinates[mode - 2 : mode, rest][:, 0] + 1
+            message = f"{type(self).__name__} has no place for an entry at ({i}, {j})"
+            raise FinchError("access order", message)
+
+    def _square(self, size: Any) -> int:
+        rows, columns = size
+        if rows != columns:
+            message = f"{type(self).__name__} is square, not {rows} x {columns}"
+            raise FinchError("dimension", message)
+        return columns
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        n = self._square(size)
+        area, (i, j) = _half(n * (n + 1)), coordinates
+        return {}, positions * area + self.column_start(j, n) + i, count * area
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        n = self._square(size)
+        cells = np.indices((n, n)).reshape(2, -1)
+        i, j = cells[:, self.is_stored(*cells)]
+        which, nth = ranges(np.full(len(positions), len(i)))
+        children = positions[which] * _half(n * (n + 1)) + (self.column_start(j, n) + i)[nth]
+        return which, np.array([i[nth], j[nth]]), children
+
+    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
+        return count * _half(size[1] * (size[1] + 1))
+
+    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+        return {}
+
+    def validate(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
+        rows, columns = size
+        return None if rows == columns else f"it must be square, not {rows} x {columns}"
+
+
+def _half(product: Any) -> Any:
+    """Half of an even number: of an Expr, an array or an integer."""
+    return op("idiv", product, 2) if isinstance(product, Expr) else product // 2
+
+
+def _area(n: Expr) -> Expr:
+    return _half(mul(n, add(n, 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Column(PartOfFiber):
+    """Column `j` (from 1) of a packed matrix."""
+
+    j: Expr
+
+    def __str__(self) -> str:
+        return f"{self.fiber}[:, {self.j}]"
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.fiber.dims[:-1]
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if protocol == "follow" and mode == READ:
+            return Lookup(lambda host, i: self.level.follow(self, i))
+        return self.level.column(host, self)
+
+    @property
+    def level(self) -> Packed:
+        level = self.fiber.level
+        assert isinstance(level, Packed)
+        return level
+
+    def start(self, j: Expr) -> Expr:
+        """What is added to i (from 1) for the position of (i, j)."""
+        n = self.fiber.dims[-1]
+        first = mul(self.fiber.position, _area(n))
+        return sub(add(first, self.level.column_start(sub(j, 1), n)), 1)
+
+    def stored(self, host: Host) -> Lookup:
+        """The part of the column that is stored."""
+        start = host.let(self.start(self.j), "start")
+        return Lookup(lambda host, i: self.fiber.child(add(start, i), self.fiber.dirty))
+
+    def outside(self) -> Node:
+        """The part that is not: fill to read, and nothing may be written."""
+        if self.fiber.mode == READ:
+            return Run(self.fiber.level.fill)
+        message = f"{type(self.level).__name__} has no place to write ({{}}, {{}})"
+        return Lookup(lambda host, i: refused(self.fiber, message, (i, self.j)))
+
+
+@dataclass(frozen=True)
+class UpperTriangular(Packed):
+    """`UpperTriangular(lvl)`: (i, j) is stored if i <= j, at position j (j + 1) / 2 + i of the child
+    (all from 0); below the diagonal there is fill."""
+
+    def column_start(self, j: Any, n: Any) -> Any:
+        return _half(j * (j + 1)) if isinstance(j, np.ndarray) else _half(mul(j, add(j, 1)))
+
+    def is_stored(self, i: Any, j: Any) -> Any:
+        return compare("le", i, j) if isinstance(i, Expr) else i <= j
+
+    def column(self, host: Host, column: Column) -> Node:
+        return Sequence((Phase(column.stored(host), stop=column.j), Phase(column.outside())))
+
+
+@dataclass(frozen=True)
+class LowerTriangular(Packed):
+    """`LowerTriangular(lvl)`: (i, j) is stored if i >= j, at position j (2 n - j - 1) / 2 + i of the
+    child (all from 0); above the diagonal there is fill."""
+
+    def column_start(self, j: Any, n: Any) -> Any:
+        if isinstance(j, np.ndarray):
+            return _half(j * (2 * n - j - 1))
+        return _half(mul(j, sub(sub(mul(n, 2), j), 1)))
+
+    def is_stored(self, i: Any, j: Any) -> Any:
+        return compare("ge", i, j) if isinstance(i, Expr) else i >= j
+
+    def column(self, host: Host, column: Column) -> Node:
+        before = Phase(column.outside(), stop=sub(column.j, 1))
+        return Sequence((before, Phase(column.stored(host))))
+
+
+@dataclass(frozen=True)
+class Symmetric(UpperTriangular):
+    """`Symmetric(lvl)`: as UpperTriangular; what is read at (i, j) with i > j is what is stored at
+    (j, i). Only (i, j) with i <= j may be written."""
+
+    is_symmetric: ClassVar[bool] = True
+    has_gaps: ClassVar[bool] = False
+
+    def column(self, host: Host, column: Column) -> Node:
+        if column.fiber.mode != READ:
+            return UpperTriangular.column(self, host, column)
+
+        def mirrored(host: Host, i: Expr) -> Node:
+            return column.fiber.child(add(column.start(i), column.j))
+
+        return Sequence((Phase(column.stored(host), stop=column.j), Phase(Lookup(mirrored))))
+
+    def follow(self, column: Column, i: Expr) -> Node:
+        low, high = minimum(i, column.j), maximum(i, column.j)
+        return column.fiber.child(add(column.start(high), low))
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which, rows, children = UpperTriangular.unpack(self, storage, positions, size)
+        below = np.flatnonzero(rows[0] < rows[1])
+        both = np.concatenate((np.arange(len(which)), below))
+        return which[both], np.hstack((rows, rows[::-1, below])), children[both]
+
+    def where_written(self, indices: tuple[Node, ...]) -> Node | None:
+        return Access(Call(Variable("UpTriMask"), ()), indices)
+
+    def check_rest(
+        self, coordinates: np.ndarray, values: np.ndarray, mode: int, rest: np.ndarray
+    ) -> None:
+        """What is below the diagonal must be above it too, and the other way round."""
+        i, j = coordinates[mode - 2], coordinates[mode - 1]
+        above = (i < j) & differs(values, self.fill.value)
+        mirrored = coordinates.copy()
+        mirrored[mode - 2], mirrored[mode - 1] = j, i
+        halves = []
+        for coords, half in ((coordinates, above), (mirrored, rest)):
+            order = np.lexsort(coords[:, half])
+            halves.append((coords[:, half][:, order], values[half][order]))
+        (a, x), (b, y) = halves
+        if a.shape != b.shape or np.any(a != b) or np.any(differs(x, y)):
+            raise FinchError("access order", "Symmetric cannot hold what is not symmetric")

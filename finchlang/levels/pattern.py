@@ -1,0 +1,81 @@
+"""The Pattern leaf: every stored position is true, everything else false (Finch'25 Table 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.errors import Bug, FinchError
+from finchlang.host.construct import TRUE
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.element import LeafLevel, typed_literal
+from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.syntax.nodes import Literal, Node, Value
+from finchlang.syntax.types import Bool, Type
+
+
+@dataclass(frozen=True)
+class Pattern(LeafLevel):
+    """`Pattern()`: Bool values without any storage. While it is written, the dirty bit of the
+    sparse level above is the value itself, so that a written `false` leaves nothing stored."""
+
+    is_comparable: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return "Pattern()"
+
+    @property
+    def fill(self) -> Literal:
+        return typed_literal(False)
+
+    @property
+    def element_type(self) -> Type:
+        return Bool
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        pass
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        pass
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        return TRUE
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        pass
+
+    def read(self, host: Host, fiber: Fiber) -> Node:
+        if fiber.mode == READ:
+            return typed_literal(True)
+        if fiber.dirty is None:
+            raise Bug("a Pattern without a sparse level above it")
+        return Value(host.get(fiber.dirty))
+
+    def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
+        if fiber.dirty is None:
+            raise Bug("a Pattern without a sparse level above it")
+        host.set(fiber.dirty, value)
+
+    def pack_values(self, values: np.ndarray, positions: np.ndarray, count: int) -> dict[str, Any]:
+        return {}
+
+    def unpack_values(self, storage: dict[str, Any], positions: np.ndarray) -> np.ndarray:
+        return np.ones(len(positions), bool)
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {}
+
+
+def reject_pattern(level: Level) -> None:
+    """Raises FinchError "type" for a level over a Pattern that stores coordinates nobody wrote."""
+    if isinstance(level.child, Pattern):
+        name = type(level).__name__
+        raise FinchError(
+            "type",
+            f"{name}(Pattern()) cannot be: {name} also stores coordinates that are not written, "
+            "and a Pattern is true wherever it is stored",
+            hint=f"use {name}(Element(false)), or SparseList(Pattern())",
+        )

@@ -1,0 +1,318 @@
+"""Levels that list runs of equal subfibers, from ptr[p] to ptr[p + 1] - 1, by their last coordinates in
+`right`: what RunList, SparseRunList and PackBits share (Finch'25 Table 4).
+
+They are written in order, run by run. While they are, ptr holds the positions of the fibers that are
+finished: `fibers` of them, with `stored` runs so far. Equal neighbours are merged: at once where their
+children are leaves, whose values are there by then, else when they are frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Cell, Expr
+from finchlang.levels.fiber_ops import move_range, ranges_equal
+from finchlang.levels.level import Dims, Fiber, Level, Storage
+from finchlang.levels.looplets import AcceptRun, Thunk
+from finchlang.levels.pointer_arrays import (
+    are_new,
+    is_ascending,
+    listed_at,
+    pointer_problem,
+    ranges,
+)
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int64, Type
+
+#: cells and what they held
+Contents = list[tuple[Cell, Expr]]
+
+
+@dataclass(frozen=True)
+class Runs(Level):
+    """What levels of runs have in common: how they are written, merged, compared and packed."""
+
+    lvl: Level
+    index: Type = Int64
+
+    is_sequential: ClassVar[bool] = True
+    is_comparable: ClassVar[bool] = True
+    merges: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+    #: the arrays with a number for each run
+    bounds: ClassVar[tuple[str, ...]] = ("right",)
+
+    # ------------------------------------------------------------------------------- the life cycle
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        for cell in store.counters.values():
+            host.set(cell, ZERO)
+        host.grow(store.ptr, ONE)
+        host.store(store.ptr, ZERO, ZERO)
+        self.lvl.declare(host, store.child, dims[:-1])
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        host.grow(store.ptr, add(stop, 2))
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        """Finish all fibers, then merge equal neighbours that are not merged yet (Table 4 copies them
+        into a buffer; here those that stay move down in place)."""
+        self._finish(host, store, dims, count)
+        self.check_positions(host, store.counters["stored"])
+        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
+        if not self.lvl.is_leaf and all(level.is_comparable for level in self.lvl.levels()):
+            self._merge(host, store, dims, count)
+
+    def _finish(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        """End the fibers below `count` that have not been ended yet."""
+
+        def end_fiber() -> None:
+            self._fill_up(host, store, dims, dims[-1])
+            after = host.let(add(host.get(store.fibers), 1), "after")
+            host.store(store.ptr, after, host.get(store.stored))
+            host.set(store.fibers, after)
+            self._begin(host, store)
+
+        host.loop(lambda: compare("lt", host.get(store.fibers), count), end_fiber)
+
+    def _begin(self, host: Host, store: Storage) -> None:
+        """Nothing is in the fiber yet that is written now."""
+
+    def _fill_up(self, host: Host, store: Storage, dims: Dims, end: Expr) -> Contents:
+        """Store a run of fill up to coordinate `end` (from 1), if gaps are stored at all; gives what
+        undoes it."""
+        return []
+
+    def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
+        """Store that the next run q is over coordinates start..stop (from 1), or make the run before
+        it longer, if they touch and are equal; what is at q is then beyond what is stored."""
+        host.grow(store.right, add(q, 1))
+
+        def append() -> None:
+            host.store(store.right, q, sub(stop, 1))
+            host.set(store.stored, add(q, 1))
+
+        def lengthen() -> None:
+            host.store(store.right, sub(q, 1), sub(stop, 1))
+            host.set(store.stored, q)
+
+        if self.lvl.is_leaf and self.lvl.is_comparable:
+            host.branch(self._continues(host, store, q, start), lengthen, append)
+        else:
+            append()
+
+    def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
+        """Whether run q, of which the children are leaves, goes on with the run before it."""
+        raise AssertionError("each level of runs says what comes before a run")
+
+    def _same(
+        self, host: Host, store: Storage, condition: Expr, q: Expr, touches: Any = None
+    ) -> Expr:
+        """Whether `condition` holds, and then the runs q - 1 and q touch and are equal."""
+        same = host.cell(FALSE, "same")
+
+        def look() -> None:
+            equal = self.lvl.equal(host, store.child, (), host.let(sub(q, 1), "before"), q)
+            host.set(same, equal if touches is None else op("and", touches(), equal))
+
+        host.branch(condition, look)
+        return host.get(same)
+
+    # ----------------------------------------------------------------------------------- writing
+
+    def update(self, host: Host, fiber: Fiber) -> Node:
+        """The looplet of a fiber that is written."""
+
+        def preamble(host: Host) -> tuple[Node, Any]:
+            store = fiber.store
+            before = [(cell, host.get(cell)) for cell in store.counters.values()]
+            if fiber.position is not ZERO:
+                self._finish(host, store, fiber.dims, fiber.position)
+            parent = fiber.dirty
+            written = None if parent is None else host.cell(FALSE, "written")
+
+            def epilogue(host: Host) -> None:
+                """A parent that finds nothing written uses the position again."""
+                if parent is not None and written is not None:
+                    host.branch(
+                        host.get(written),
+                        lambda: host.set(parent, TRUE),
+                        lambda: _restore(host, before),
+                    )
+
+            def accept(host: Host, start: Expr, stop: Expr) -> Node:
+                return Thunk(lambda host: self._append(host, fiber, start, stop, written))
+
+            return AcceptRun(accept), epilogue
+
+        return Thunk(preamble)
+
+    def _append(
+        self, host: Host, fiber: Fiber, start: Expr, stop: Expr, written: Cell | None
+    ) -> tuple[Node, Any]:
+        store = fiber.store
+        before = self._fill_up(host, store, fiber.dims, sub(start, 1))
+        q = host.get(store.stored)
+        self.lvl.assemble(host, store.child, fiber.dims[:-1], q, q)
+        dirty = host.cell(FALSE, "dirty")
+
+        def push() -> None:
+            self._push(host, store, q, start, stop)
+            if written is not None:
+                host.set(written, TRUE)
+
+        def epilogue(host: Host) -> None:
+            host.branch(host.get(dirty), push, lambda: _restore(host, before))
+
+        return fiber.child(q, dirty), epilogue
+
+    # ----------------------------------------------------------------------------------- merging
+
+    def _merge(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        kept, first = host.cell(ZERO, "kept"), host.cell(ZERO, "first")
+
+        def fiber(p: Expr) -> None:
+            stop = host.load(store.ptr, add(p, 1), "stop", Int64)
+            base = host.get(kept)
+
+            def run(q: Expr) -> None:
+                k = host.get(kept)
+                same = host.cell(FALSE, "same")
+
+                def compare_children() -> None:
+                    before = host.let(sub(k, 1), "before")
+                    host.set(same, self.lvl.equal(host, store.child, dims[:-1], before, q))
+
+                self._if_touching(host, store, base, k, q, compare_children)
+                host.branch(
+                    host.get(same),
+                    lambda: host.store(store.right, sub(k, 1), host.load(store.right, q, "right")),
+                    lambda: keep(k, q),
+                )
+
+            def keep(k: Expr, q: Expr) -> None:
+                def shift() -> None:
+                    for name in self.bounds:
+                        host.store(store.buffers[name], k, host.load(store.buffers[name], q, name))
+                    self.lvl.move(host, store.child, dims[:-1], q, k)
+
+                host.branch(compare("lt", k, q), shift)
+                host.set(kept, add(k, 1))
+
+            host.count(host.get(first), sub(stop, 1), run, "q")
+            host.set(first, stop)
+            host.store(store.ptr, add(p, 1), host.get(kept))
+
+        host.count(ZERO, sub(count, 1), fiber, "p")
+        left = host.get(kept)
+        host.set(store.stored, left)
+        self.lvl.truncate(host, store.child, dims[:-1], left)
+
+    def _if_touching(
+        self, host: Host, store: Storage, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
+    ) -> None:
+        """`then` if run q begins where the run before it, now k - 1 of its fiber's from `base`, ends."""
+        host.branch(compare("gt", k, base), then)
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        def children(a: Expr, b: Expr) -> Expr:
+            return self.lvl.equal(host, store.child, dims[:-1], a, b)
+
+        arrays = tuple(store.buffers[name] for name in self.bounds)
+        return ranges_equal(host, store.ptr, p, q, arrays, children)
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        def child(a: Expr, b: Expr) -> None:
+            self.lvl.move(host, store.child, dims[:-1], a, b)
+
+        arrays = tuple(store.buffers[name] for name in self.bounds)
+        move_range(host, store.ptr, source, target, arrays, child)
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        stored = host.load(store.ptr, count, "stored", Int64)
+        host.set(store.stored, stored)
+        self.lvl.truncate(host, store.child, dims[:-1], stored)
+
+    # --------------------------------------------------------------------- storage as NumPy arrays
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ptr"][count])
+
+    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return self.child_count(storage, count, size)
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        stored = int(storage["ptr"][count])
+        return {"ptr": count + 1} | dict.fromkeys(self.bounds, stored)
+
+
+def _restore(host: Host, contents: Contents) -> None:
+    """(A run that was made longer to fill a gap will be made so again, since the gap remains.)"""
+    for cell, value in contents:
+        host.set(cell, value)
+
+
+def find_runs(
+    positions: np.ndarray, coordinates: np.ndarray, contents: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The runs of equal neighbours among entries sorted by position and coordinate: the fiber, first
+    and last coordinate of each; which entries its first coordinate has (a mask over all entries);
+    and the run of each of those."""
+    new = are_new(positions, coordinates)
+    entry = np.cumsum(new) - 1
+    fiber, at, content = positions[new], coordinates[new], contents[new]
+    begins = are_new(fiber, at - np.arange(len(at)), content)
+    ends = np.ones(len(fiber), bool)
+    ends[:-1] = begins[1:]
+    kept = begins[entry] if len(new) else new
+    return fiber[begins], at[begins], at[ends], kept, (np.cumsum(begins) - 1)[entry[kept]]
+
+
+def spans(
+    storage: dict[str, Any], positions: np.ndarray, kept: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The runs of the fibers at `positions`: for each, which of the positions, its position in `right`,
+    its last coordinate and that of the run before it in the same fiber (or -1); of `kept` positions in
+    `right` alone, if given."""
+    which, q = listed_at(storage["ptr"], positions)
+    right = storage["right"].astype(np.int64)
+    is_first = q == storage["ptr"][positions][which]
+    before = np.where(is_first, -1, right[q - 1]) if len(q) else q
+    chosen = slice(None) if kept is None else kept[q]
+    return which[chosen], q[chosen], right[q[chosen]], before[chosen]
+
+
+def expand(starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All integers of the ranges starts..stops (both included), and which range each is of."""
+    which, nth = ranges(stops - starts + 1)
+    return starts[which] + nth, which
+
+
+def validate_right(storage: dict[str, Any], count: int, size: int, covers: bool) -> str | None:
+    """Why `ptr` and `right` list no runs of `count` fibers of `size`, or None; with `covers`, the
+    runs of each fiber must end at its last coordinate."""
+    ptr, right = storage["ptr"], storage["right"]
+    problem = pointer_problem(ptr, count, {"stored runs": len(right)})
+    if problem is not None:
+        return problem
+    ptr = ptr[: count + 1]
+    right = right[: ptr[-1]]
+    if len(right) and (right.min() < 0 or right.max() >= size):
+        return f"runs must end in 0..{size - 1}"
+    if not is_ascending(ptr, right[1:] > right[:-1]):
+        return "the ends of runs must ascend within each fiber"
+    if covers and size:
+        if np.any(ptr[1:] == ptr[:-1]):
+            return "a fiber has no run"
+        if count and np.any(right[ptr[1:] - 1] != size - 1):
+            return f"the runs of each fiber must end at {size - 1}"
+    return None

@@ -1,0 +1,126 @@
+"""The RunList level: runs of equal subfibers, one after the other (Finch'25 Table 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import ZERO, compare, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.dense import Dense
+from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.looplets import Lookup, Run, Thunk
+from finchlang.levels.pattern import Pattern
+from finchlang.levels.pointer_arrays import pointers
+from finchlang.levels.run_levels import Contents, Runs, expand, find_runs, spans, validate_right
+from finchlang.levels.sorted_coordinates import Listed, load_range
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int64, Type
+
+
+@dataclass(frozen=True)
+class RunList(Runs):
+    """`RunList(lvl)`: the q-th run of the fiber at position p ends at right[ptr[p] + q], and begins
+    after the run before it, the first at 0; its subfiber is at position ptr[p] + q of the child.
+
+    (Table 4 counts from where runs begin, which takes one more entry for each fiber.) Every
+    coordinate is in a run; where nothing is written that is a run of fill. While it is written,
+    `covered` coordinates of the unfinished fiber are in runs.
+    """
+
+    has_gaps: ClassVar[bool] = False
+    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("ptr", None), ("right", None))
+    counters: ClassVar = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
+
+    def __post_init__(self) -> None:
+        if isinstance(self.lvl, Pattern):
+            name = type(self).__name__
+            raise FinchError(
+                "type",
+                f"{name}(Pattern()) would be true everywhere: every coordinate is in a run",
+                hint=f"use {name}(Element(false)) or SparseRunList(Pattern())",
+            )
+
+    def random_access(self) -> Level:
+        return Dense(self.lvl.random_access())
+
+    def _begin(self, host: Host, store: Storage) -> None:
+        host.set(store.covered, ZERO)
+
+    def _fill_up(self, host: Host, store: Storage, dims: Dims, end: Expr) -> Contents:
+        stored, covered = host.get(store.stored), host.get(store.covered)
+
+        def gap() -> None:
+            self.lvl.assemble(host, store.child, dims[:-1], stored, stored)
+            self._push(host, store, stored, covered, end)
+
+        host.branch(compare("lt", covered, end), gap)
+        return [(store.stored, stored), (store.covered, covered)]
+
+    def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
+        Runs._push(self, host, store, q, start, stop)
+        host.set(store.covered, stop)
+
+    def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
+        return self._same(host, store, compare("gt", host.get(store.covered), 0), q)
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode != READ:
+            return self.update(host, fiber)
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            start, end = load_range(host, fiber)
+            if protocol == "follow":
+                return Lookup(lambda host, i: self.find(host, fiber, start, end, i)), None
+            listed = Listed(fiber.store.right, start, end, self.fill, stop, "right")
+            steps = listed.steps(host, protocol, lambda host, here: self.region(fiber, here(host)))
+            return steps, None
+
+        return Thunk(preamble)
+
+    def region(self, fiber: Fiber, q: Expr) -> Node:
+        """The looplet of region q."""
+        return Run(fiber.child(q))
+
+    def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> Node:
+        """The subfiber at coordinate i."""
+        return fiber.child(host.search(fiber.store.right, start, end, sub(i, 1)))
+
+    def pack_merged(
+        self,
+        positions: np.ndarray,
+        coordinates: np.ndarray,
+        contents: np.ndarray,
+        count: int,
+        size: int,
+    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+        fiber, left, right, kept, run = find_runs(positions, coordinates, contents)
+        before = np.full(len(fiber), -1)
+        before[1:] = np.where(fiber[1:] == fiber[:-1], right[:-1], -1)
+        gap = left > before + 1
+        last = np.full(count, -1)
+        last[fiber] = right
+        open_ends = np.flatnonzero(last < size - 1)
+        fibers = np.concatenate((fiber, fiber[gap], open_ends))
+        ends = np.concatenate((right, left[gap] - 1, np.full(len(open_ends), size - 1)))
+        order = np.lexsort((ends, fibers))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        storage: dict[str, Any] = {"ptr": pointers(fibers, count, self.index.dtype)}
+        storage |= {"right": ends[order].astype(self.index.dtype)}
+        storage |= {"stored": len(ends), "fibers": count}
+        return storage, rank[run], len(ends), kept
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which, q, right, before = spans(storage, positions, kept)
+        coordinates, run = expand(before + 1, right)
+        return which[run], coordinates, q[run]
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        return validate_right(storage, count, size, covers=True)

@@ -1,0 +1,200 @@
+"""Levels whose fibers list their coordinates in ascending order in `idx`, from ptr[p] to
+ptr[p + 1] - 1: how they are read, in parts that other levels use, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Expr
+from finchlang.levels import looplets
+from finchlang.levels.level import Dims, Fiber, Level, Storage
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int64, Type
+
+#: gives where a stepper is now
+Here = Callable[[Host], Expr]
+#: the position in the child of coordinate i (from 1) listed at position q of `idx`
+ChildPosition = Callable[[Expr, Expr], Expr]
+
+
+def load_range(host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
+    """The positions in `idx` that belong to `fiber`: from the first up to, not including, the second."""
+    ptr = fiber.store.ptr
+    start = host.load(ptr, fiber.position, "start", Int64, lower=ZERO)
+    return start, host.load(ptr, add(fiber.position, 1), "stop", Int64, lower=start)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Positions start..stop - 1 of `idx`, which has the coordinate (from 0) of each, or the last one of
+    a region, in ascending order; between them is `fill`, and behind coordinate `last` (from 1)."""
+
+    idx: Buffer
+    start: Expr
+    stop: Expr
+    fill: Node
+    last: Expr = ZERO
+    name: str = "i"
+
+    def until_last(self, host: Host, size: Expr) -> Listed:
+        """With the last coordinate read; 0 if there is none."""
+        last = host.cell(ZERO, "last")
+        host.branch(
+            compare("lt", self.start, self.stop),
+            lambda: host.set(
+                last, add(host.load(self.idx, sub(self.stop, 1), self.name, Int64), 1)
+            ),
+        )
+        return replace(self, last=host.get(last, lower=ZERO, upper=size))
+
+    def coordinate(self, host: Host, q: Expr) -> Expr:
+        """The coordinate (from 1) of position q."""
+        bound = sub(self.last, 1)
+        return add(host.load(self.idx, q, self.name, Int64, lower=ZERO, upper=bound), 1)
+
+    def locate(self, host: Host, q: Expr, i: Expr) -> Expr:
+        """The first position from q on at or after coordinate i."""
+        return host.search(self.idx, q, self.stop, sub(i, 1))
+
+    def find(
+        self, host: Host, i: Expr, holds: Callable[[Expr], Expr], there: Callable[[Expr], Node]
+    ) -> Node:
+        """`there(q)` for the first position q at or after i, if there is one and it `holds`."""
+        q = self.locate(host, self.start, i)
+        hit = host.cell(FALSE, "hit")
+        host.branch(compare("lt", q, self.stop), lambda: host.set(hit, holds(q)))
+        return looplets.Switch(host.get(hit), there(q), self.fill)
+
+    def at(self, host: Host, i: Expr, there: Callable[[Expr], Node]) -> Node:
+        """`there(q)` for the position q of coordinate i, if it is listed."""
+
+        def holds(q: Expr) -> Expr:
+            return compare("eq", host.load(self.idx, q, self.name, Int64), sub(i, 1))
+
+        return self.find(host, i, holds, there)
+
+    def steps(
+        self,
+        host: Host,
+        protocol: str | None,
+        body: Callable[[Host, Here], Node],
+        tail: Callable[[Host, Expr, Expr], Node] | None = None,
+        region: Callable[[Host, Expr], looplets.Entry] | None = None,
+        following: Callable[[Host, Expr], Expr] = lambda host, q: add(q, 1),
+    ) -> looplets.Steps:
+        """A stepper (or jumper) over the positions, `body` being what is up to the coordinate `here`,
+        and `following` what comes after a position. If that is a run of fill and then a payload,
+        `tail` gives it; if it is a run of fill and then a region, `region` does."""
+        cell = host.cell(self.start, "q")
+        kind = looplets.Jumper if protocol == "gallop" else looplets.Stepper
+
+        def here(host: Host) -> Expr:
+            return host.get(cell)
+
+        def go(host: Host, q: Expr) -> None:
+            host.set(cell, q)
+
+        def point(host: Host, q: Expr) -> looplets.Entry:
+            assert tail is not None
+            i = self.coordinate(host, q)
+            return i, i, lambda host: tail(host, q, i)
+
+        stored = None
+        if tail or region:
+            known = self.start, self.stop, self.fill, here, go, self.locate, region or point
+            listed = (self.idx, ONE) if tail else None
+            stored = looplets.Stored(*known, are_points=tail is not None, listed=listed)
+        return kind(
+            seek=lambda host, i: go(host, self.locate(host, here(host), i)),
+            stride=lambda host: self.coordinate(host, here(host)),
+            body=lambda host: body(host, here),
+            next=lambda host: go(host, following(host, here(host))),
+            last=self.last,
+            stored=stored,
+        )
+
+    def then_fill(self, steps: looplets.Steps) -> Node:
+        """The steps up to the last coordinate, then a run of fill."""
+        return looplets.Sequence(
+            (looplets.Phase(steps, stop=self.last), looplets.Phase(looplets.Run(self.fill)))
+        )
+
+
+def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition) -> Node:
+    """The looplets over coordinates 1..size: a stepper (or jumper) over spikes up to the last stored
+    coordinate, then a run of fill; with `follow` a binary search for each coordinate."""
+
+    def tail(host: Host, q: Expr, i: Expr) -> Node:
+        return fiber.child(child(q, i))
+
+    def preamble(host: Host) -> tuple[Node, None]:
+        listed = Listed(fiber.store.idx, *load_range(host, fiber), fiber.level.fill)
+        if protocol == "follow":
+            return looplets.Lookup(
+                lambda host, i: listed.at(host, i, lambda q: tail(host, q, i))
+            ), None
+        listed = listed.until_last(host, size)
+
+        def spike(host: Host, here: Here) -> Node:
+            q = here(host)
+            return looplets.Spike(
+                listed.fill, tail(host, q, listed.coordinate(host, q)), is_stored=True
+            )
+
+        def body(host: Host, here: Here) -> Node:
+            return looplets.Thunk(lambda host: (spike(host, here), None))
+
+        return listed.then_fill(listed.steps(host, protocol, body, tail)), None
+
+    return looplets.Thunk(preamble)
+
+
+def accumulate(host: Host, counts: Buffer, count: Expr) -> None:
+    """Turn the counts in counts[1..count] into positions: each the sum of those up to it."""
+    total = host.cell(ZERO, "total")
+
+    def step(p: Expr) -> None:
+        position = host.let(add(host.get(total), host.load(counts, p, "n", Int64)), "position")
+        host.store(counts, p, position)
+        host.set(total, position)
+
+    host.count(ONE, count, step, "p")
+
+
+@dataclass(frozen=True)
+class Counted(Level):
+    """While it is written, ptr[p + 1] counts the entries of fiber p, and `stored` is the number of
+    positions of the level below; freezing adds the counts up."""
+
+    lvl: Level
+    index: Type = Int64
+
+    is_sequential: ClassVar[bool] = True
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        host.grow(store.ptr, add(stop, 2))
+        host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self.check_positions(host, store.counters["stored"])
+        accumulate(host, store.ptr, count)
+        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        raise AssertionError("normalisation updates sequential levels through a workspace")
+
+
+def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
+    """Count the entries written to `fiber` since `stored` was `first`, and tell its parent."""
+    store, after = fiber.store, add(fiber.position, 1)
+    written = host.let(sub(host.get(store.stored), first), "written")
+    # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+    count = add(host.load(store.ptr, after, "count", Int64), written)
+    host.store(store.ptr, after, host.let(count, "count"))
+    if fiber.dirty is not None:
+        parent = fiber.dirty
+        host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))

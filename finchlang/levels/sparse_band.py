@@ -1,0 +1,98 @@
+"""The SparseBand level: one block of neighbouring coordinates in each fiber (Finch'25 Table 4,
+Looplets'23 Fig 3f)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.construct import ZERO, add, compare, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.block_levels import NONE, Entry, OneBlock, validate_last, validate_offsets
+from finchlang.levels.level import Dims, Fiber, Storage
+from finchlang.syntax.types import Int64, Type
+
+
+@dataclass(frozen=True)
+class SparseBand(OneBlock):
+    """`SparseBand(lvl)`: the block of the fiber at position p ends at coordinate idx[p] (-1 if it is
+    empty); its positions in the child are ofs[p] up to, not including, ofs[p + 1]."""
+
+    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("idx", None), ("ofs", None))
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        OneBlock.assemble(self, host, store, dims, start, stop)
+        host.grow(store.idx, add(stop, 1))
+        host.fill(store.idx, start, add(stop, 1), NONE)
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        i, j = host.load(store.idx, p, "i"), host.load(store.idx, q, "j")
+        same = host.cell(compare("eq", i, j), "same")
+        below = OneBlock.equal
+        host.branch(host.get(same), lambda: host.set(same, below(self, host, store, dims, p, q)))
+        return host.get(same)
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        OneBlock.move(self, host, store, dims, source, target)
+        host.store(store.idx, target, host.load(store.idx, source, "i"))
+
+    def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
+        store, p = fiber.store, fiber.position
+        start = host.load(store.ofs, p, "start", Int64, lower=ZERO)
+        stop = host.load(store.ofs, add(p, 1), "stop", Int64, lower=start)
+        idx = host.load(store.idx, p, "i", Int64)
+        last = host.let(add(idx, 1), "last", lower=ZERO, upper=size)
+        before = host.let(sub(last, sub(stop, start)), "before", lower=ZERO, upper=last)
+        return before, last, start
+
+    def enter(self, host: Host, fiber: Fiber, before: Expr, first: Expr) -> Entry:
+        store = fiber.store
+        shift = host.cell(ZERO, "shift")  # coordinate i is at position shift + i
+
+        def go_on() -> None:
+            last = host.load(store.idx, fiber.position, "last", Int64)
+            host.set(shift, sub(sub(first, last), 2))
+
+        host.branch(compare("gt", before, 0), go_on)
+
+        def position(host: Host, i: Expr) -> Expr:
+            is_begun = compare("gt", add(before, host.get(store.stored)), first)
+            host.branch(op("not", is_begun), lambda: host.set(shift, sub(first, i)))
+            return add(host.get(shift), i)
+
+        def leave() -> None:
+            last = sub(sub(host.get(store.stored), host.get(shift)), 2)
+            host.store(store.idx, fiber.position, last)
+
+        return position, leave
+
+    def blocks(self, storage: dict[str, Any], count: int) -> tuple[np.ndarray, np.ndarray]:
+        ofs = storage["ofs"][: count + 1].astype(np.int64)
+        return ofs[:-1], storage["idx"][:count] + 1 - np.diff(ofs)
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        first = np.full(count, size, np.int64)
+        np.minimum.at(first, positions, coordinates)
+        last = np.full(count, -1, np.int64)
+        np.maximum.at(last, positions, coordinates)
+        lengths = np.where(last < 0, 0, last - first + 1)
+        ofs = np.concatenate(([0], np.cumsum(lengths)))
+        entries = ofs[positions] + coordinates - first[positions]
+        arrays = {"idx": last.astype(self.index.dtype), "ofs": ofs.astype(self.index.dtype)}
+        return arrays | {"stored": int(ofs[-1])}, entries, int(ofs[-1])
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"idx": count, "ofs": count + 1}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        problem = validate_last(storage["idx"], count, size) or validate_offsets(
+            storage["ofs"], count
+        )
+        if problem is None and np.any(self.blocks(storage, count)[1] < 0):
+            return "a block begins before the first coordinate"
+        return problem

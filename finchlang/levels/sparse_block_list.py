@@ -1,0 +1,232 @@
+"""The SparseBlockList level: blocks of neighbouring coordinates in ascending order (Finch'25 Table 4;
+the variable block length format, VBL, of Looplets'23)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.block_levels import NONE, validate_offsets
+from finchlang.levels.fiber_ops import move_range, ranges_equal
+from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence, Switch, Thunk
+from finchlang.levels.pointer_arrays import are_new, listed_at, pointers, ranges, validate_sorted
+from finchlang.levels.sorted_coordinates import Counted, Here, Listed, load_range
+from finchlang.levels.sparse_hash import SparseHash
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int64
+
+
+@dataclass(frozen=True)
+class SparseBlockList(Counted):
+    """`SparseBlockList(lvl)`: the blocks of the fiber at position p are numbered from ptr[p] up to,
+    not including, ptr[p + 1]; block b ends at coordinate idx[b], and its positions in the child are
+    ofs[b] up to, not including, ofs[b + 1]. Two blocks of a fiber have a gap between them.
+
+    Written in order only. While it is written, ptr[p + 1] counts the blocks of fiber p; `blocks` and
+    `stored` are the numbers of blocks and of positions of all fibers so far.
+    """
+
+    arrays: ClassVar = (("ptr", None), ("idx", None), ("ofs", None))
+    counters: ClassVar = (("blocks", Int64), ("stored", Int64))
+    is_comparable: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+
+    def random_access(self) -> Level:
+        return SparseHash(self.lvl.random_access(), self.index)
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        host.set(store.blocks, ZERO)
+        host.set(store.stored, ZERO)
+        for array in (store.ptr, store.ofs):
+            host.grow(array, ONE)
+            host.store(array, ZERO, ZERO)
+        self.lvl.declare(host, store.child, dims[:-1])
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        def child(a: Expr, b: Expr) -> Expr:
+            return self.lvl.equal(host, store.child, dims[:-1], a, b)
+
+        def block(a: Expr, b: Expr) -> Expr:
+            return ranges_equal(host, store.ofs, a, b, (), child)
+
+        return ranges_equal(host, store.ptr, p, q, (store.idx,), block)
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        def child(a: Expr, b: Expr) -> None:
+            self.lvl.move(host, store.child, dims[:-1], a, b)
+
+        def block(a: Expr, b: Expr) -> None:
+            move_range(host, store.ofs, a, b, (), child)
+
+        move_range(host, store.ptr, source, target, (store.idx,), block)
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        blocks = host.load(store.ptr, count, "blocks", Int64)
+        stored = host.load(store.ofs, blocks, "stored", Int64)
+        host.set(store.blocks, blocks)
+        host.set(store.stored, stored)
+        self.lvl.truncate(host, store.child, dims[:-1], stored)
+
+    # ------------------------------------------------------------------ reading
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode != READ:
+            return Thunk(lambda host: self._append(host, fiber))
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            listed = Listed(fiber.store.idx, *load_range(host, fiber), self.fill)
+            if protocol == "follow":
+                return Lookup(lambda host, i: self._find(host, fiber, listed, i)), None
+            listed = listed.until_last(host, stop)
+
+            def block(host: Host, b: Expr) -> Entry:
+                end = listed.coordinate(host, b)
+                first, after = self._positions(host, fiber, b)
+                length, bound = sub(after, first), sub(end, 1)
+                before = host.let(sub(end, length), "before", lower=ZERO, upper=bound)
+
+                def at(host: Host, i: Expr) -> Node:
+                    return fiber.child(add(first, sub(sub(i, before), 1)))
+
+                return add(before, 1), end, lambda host: Lookup(at)
+
+            def body(host: Host, here: Here) -> Node:
+                """A run of fill and then the block itself."""
+
+                def step(host: Host) -> tuple[Node, None]:
+                    begin, _, lookup = block(host, here(host))
+                    gap = Phase(Run(self.fill), stop=sub(begin, 1))
+                    return Sequence((gap, Phase(lookup(host)))), None
+
+                return Thunk(step)
+
+            return listed.then_fill(listed.steps(host, protocol, body, region=block)), None
+
+        return Thunk(preamble)
+
+    def _positions(self, host: Host, fiber: Fiber, b: Expr) -> tuple[Expr, Expr]:
+        """The positions of block b in the child: from the first up to, not including, the second."""
+        ofs = fiber.store.ofs
+        first = host.load(ofs, b, "first", Int64, lower=ZERO)
+        return first, host.load(ofs, add(b, 1), "after", Int64, lower=add(first, 1))
+
+    def _find(self, host: Host, fiber: Fiber, listed: Listed, i: Expr) -> Node:
+        """The first block that ends at coordinate i or later, if it has begun by then."""
+        found = host.cell(NONE, "found")
+        b = listed.locate(host, listed.start, i)
+
+        def look() -> None:
+            first, after = self._positions(host, fiber, b)
+            back = sub(host.load(listed.idx, b, "i", Int64), sub(i, 1))
+            position = host.let(sub(sub(after, back), 1), "position")
+            host.branch(compare("ge", position, first), lambda: host.set(found, position))
+
+        host.branch(compare("lt", b, listed.stop), look)
+        position = host.get(found)
+        return Switch(compare("ge", position, 0), fiber.child(position), self.fill)
+
+    # ------------------------------------------------------------------ writing
+
+    def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+        store, after = fiber.store, add(fiber.position, 1)
+        first = host.get(store.blocks)
+        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+        before = host.load(store.ptr, after, "before", Int64)
+        following = host.cell(NONE, "following")  # the stored coordinate after the last block
+
+        def go_on() -> None:
+            last = host.load(store.idx, sub(first, 1), "last", Int64)
+            host.set(following, add(last, 1))
+
+        host.branch(compare("gt", before, 0), go_on)
+
+        def epilogue(host: Host) -> None:
+            written = host.let(sub(host.get(store.blocks), first), "written")
+            host.store(store.ptr, after, add(before, written))
+            if fiber.dirty is not None:
+                parent = fiber.dirty
+                host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
+
+        return Lookup(
+            lambda host, i: Thunk(lambda host: self._write(host, fiber, i, following))
+        ), epilogue
+
+    def _write(self, host: Host, fiber: Fiber, i: Expr, following: Any) -> tuple[Node, Any]:
+        """Write at coordinate i: it makes the last block longer, or begins a new one."""
+        store = fiber.store
+        q = host.get(store.stored)
+        self.lvl.assemble(host, store.child, fiber.dims[:-1], q, q)
+        dirty = host.cell(FALSE, "dirty")
+
+        def begin() -> None:
+            b = host.get(store.blocks)
+            host.grow(store.idx, add(b, 1))
+            host.grow(store.ofs, add(b, 2))
+            host.set(store.blocks, add(b, 1))
+
+        def keep() -> None:
+            host.branch(compare("ne", host.get(following), sub(i, 1)), begin)
+            b = host.get(store.blocks)
+            host.store(store.idx, sub(b, 1), sub(i, 1))
+            host.store(store.ofs, b, add(q, 1))
+            host.set(store.stored, add(q, 1))
+            host.set(following, i)
+
+        return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
+
+    # ------------------------------------------------------------------ storage as arrays
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        new = are_new(positions, coordinates)
+        fibers, stored = positions[new], coordinates[new]
+        begins = are_new(fibers, stored - np.arange(len(stored)))
+        ends = np.roll(begins, -1)  # the first begins a block, so the last ends one
+        ptr = pointers(fibers[begins], count, self.index.dtype)
+        ofs = np.concatenate(([0], np.flatnonzero(ends) + 1))
+        arrays = {"ptr": ptr, "idx": stored[ends], "ofs": ofs}
+        storage: dict[str, Any] = {k: v.astype(self.index.dtype) for k, v in arrays.items()}
+        storage |= {"blocks": len(ofs) - 1, "stored": len(stored)}
+        return storage, np.cumsum(new) - 1, len(stored)
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ofs = storage["ofs"].astype(np.int64)
+        which, blocks = listed_at(storage["ptr"], positions)
+        lengths = ofs[blocks + 1] - ofs[blocks]
+        of_block, nth = ranges(lengths)
+        firsts = storage["idx"][blocks].astype(np.int64) - lengths + 1
+        return which[of_block], firsts[of_block] + nth, ofs[blocks][of_block] + nth
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ofs"][int(storage["ptr"][count])])
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        blocks = int(storage["ptr"][count])
+        return {"ptr": count + 1, "idx": blocks, "ofs": blocks + 1}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        problem = validate_sorted(storage, count, size)
+        if problem is not None:
+            return problem
+        ptr = storage["ptr"][: count + 1].astype(np.int64)
+        problem = validate_offsets(storage["ofs"], int(ptr[-1]))
+        if problem is not None:
+            return problem
+        lengths = np.diff(storage["ofs"][: ptr[-1] + 1].astype(np.int64))
+        last = storage["idx"][: ptr[-1]].astype(np.int64)
+        before = np.concatenate(([-1], last[:-1]))[: len(last)]
+        before[ptr[:-1][np.diff(ptr) > 0]] = -1  # the first block of each fiber
+        if np.any(lengths < 1):
+            return "a block must have a coordinate at least"
+        if np.any(last - lengths < before):
+            return "a block begins before the one before it ends, or before the first coordinate"
+        return None

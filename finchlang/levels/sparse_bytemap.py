@@ -1,0 +1,384 @@
+"""The SparseByteMap level: a Bool for every possible coordinate, and a list of those that are set
+(Finch'25 Table 4). The usual workspace: written in any order, cleared in time proportional to what
+was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.aligned_memory import full_aligned
+from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.fiber_ops import move_range, ranges_equal
+from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.looplets import Lookup, Switch, Thunk
+from finchlang.levels.pattern import Pattern
+from finchlang.levels.pointer_arrays import pack_sorted, unpack_sorted, validate_sorted
+from finchlang.levels.sorted_coordinates import unfurl_sorted
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Bool, Int64, Type
+
+
+def _many(size: Expr) -> Expr:
+    """From so many of a fiber's positions on, looking at all is as quick as sorting them."""
+    return op("shr", size, 5)
+
+
+@dataclass(frozen=True)
+class SparseByteMap(Level):
+    """`SparseByteMap(lvl)`: coordinate i of the fiber at p is at position p * size + i of `tbl` and of
+    the child.
+
+    In read mode `idx` and `ptr` list the set coordinates of each fiber in order. In update mode
+    `idx` lists the set positions of all fibers, in no order; `stored` is their number. `cleared` positions
+    of `tbl` are in use, all false but for the listed; `fibers` fibers of `width` were frozen last.
+    """
+
+    lvl: Level
+    index: Type = Int64
+
+    arrays: ClassVar = (("ptr", None), ("idx", None), ("tbl", Bool))
+    counters: ClassVar = (
+        ("stored", Int64),
+        ("cleared", Int64),
+        ("fibers", Int64),
+        ("width", Int64),
+    )
+    is_comparable: ClassVar[bool] = True
+    has_all_positions: ClassVar[bool] = True
+    clears_entries: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        """Clear the listed positions only, if the fibers keep their size; else start anew."""
+        size = dims[-1]
+        same = host.let(compare("eq", host.get(store.width), size), "same")
+        self.lvl.declare(host, store.child, dims[:-1])
+
+        def clear() -> None:
+            if not self.lvl.is_leaf:
+                # a child with storage of its own is made anew in full
+                host.set(store.cleared, ZERO)
+                return
+
+            def clear_position(q: Expr, position: Expr) -> None:
+                host.store(store.tbl, position, FALSE)
+                if not isinstance(self.lvl, Pattern):
+                    fill = const(self.lvl.fill.value, self.lvl.element_type)
+                    host.store(store.child.val, position, fill)
+
+            self._each_listed(host, store, host.get(store.fibers), size, clear_position)
+
+        host.branch(same, clear, lambda: host.set(store.cleared, ZERO))
+        host.set(store.width, size)
+        host.set(store.fibers, ZERO)
+        host.set(store.stored, ZERO)
+        self._make_room(host, store, size)
+
+    def _make_room(self, host: Host, store: Storage, size: Expr) -> None:
+        """Room in the list for as many positions as are written there."""
+        if store.is_outermost:
+            host.grow(store.idx, _many(size))
+
+    def _each_listed(self, host: Host, store: Storage, fibers: Expr, size: Expr, body: Any) -> None:
+        """`body(q, position)` for each coordinate listed in read mode, with its position in `tbl`."""
+
+        if store.is_outermost:  # and there is one fiber
+
+            def one(q: Expr) -> None:
+                body(q, host.load(store.idx, q, "i", Int64))
+
+            host.count(ZERO, sub(host.get(store.stored), 1), one, "q")
+            return
+
+        def fiber(p: Expr) -> None:
+            start = host.load(store.ptr, p, "start", Int64)
+            stop = host.load(store.ptr, add(p, 1), "stop", Int64)
+            base = host.let(mul(p, size), "base")
+
+            def entry(q: Expr) -> None:
+                body(q, add(base, host.load(store.idx, q, "i", Int64)))
+
+            host.count(start, sub(stop, 1), entry, "q")
+
+        host.count(ZERO, sub(fibers, 1), fiber, "p")
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        wanted = host.let(mul(add(stop, 1), dims[-1]), "wanted")
+        cleared = host.get(store.cleared)
+
+        def extend() -> None:
+            self.check_positions(host, wanted)  # while it is updated, `idx` lists positions
+            host.grow(store.tbl, wanted)
+            host.fill(store.tbl, cleared, wanted, FALSE)
+            self.lvl.assemble(host, store.child, dims[:-1], cleared, host.let(sub(wanted, 1)))
+            host.set(store.cleared, wanted)
+
+        host.branch(compare("gt", wanted, cleared), extend)
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        size = dims[-1]
+        is_one = count is ONE  # fiber: then positions are coordinates already
+
+        def sort() -> None:
+            host.sort(store.idx, ZERO, host.get(store.stored))
+
+        def sort_and_split() -> None:
+            sort()
+            self._split_by_fiber(host, store, size, count)
+
+        def order() -> None:
+            if is_one and isinstance(self.lvl, Pattern):
+                host.branch(op("not", self._is_in_order(host, store)), sort_and_split)
+            elif is_one:
+                sort()
+            else:
+                sort_and_split()
+
+        host.grow(store.ptr, add(count, 1))
+        if store.is_whole:
+            is_dense = self._is_dense(host, store, size)
+            host.branch(is_dense, lambda: self._scan(host, store, size, count), order)
+        else:
+            order()
+        if is_one:
+            host.store(store.ptr, ZERO, ZERO)
+            host.store(store.ptr, ONE, host.get(store.stored))
+        host.set(store.fibers, count)
+        positions = host.let(mul(count, size), "count")
+        if not store.is_whole:  # a copy has no room for fibers that were dropped again
+            host.set(store.cleared, positions)
+        self.lvl.freeze(host, store.child, dims[:-1], positions)
+
+    def _is_dense(self, host: Host, store: Storage, size: Expr) -> Expr:
+        """Whether so many positions are listed, of fibers that are all there, that to look at all of them
+        is quicker than to sort those, and to foresee whether one more is new is hard: then no more of
+        them are listed before they are frozen."""
+        positions = size if store.is_outermost else host.get(store.cleared)
+        return compare("ge", host.get(store.stored), _many(positions))
+
+    def _scan(self, host: Host, store: Storage, size: Expr, count: Expr) -> None:
+        """List what is set, in order."""
+        kept = host.cell(ZERO, "kept")
+
+        def fiber(p: Expr) -> None:
+            base = host.let(mul(p, size), "base")
+            host.grow(store.idx, add(host.get(kept), size))
+            one(base)
+            host.store(store.ptr, add(p, 1), host.get(kept))
+
+        def one(base: Expr) -> None:
+            def look(position: Expr) -> None:
+                k = host.get(kept)
+                host.store(store.idx, k, position)
+                is_set = host.load(store.tbl, add(base, position), "set")
+                host.set(kept, add(k, op("cast", is_set, type=Int64)))
+
+            host.count(ZERO, sub(size, 1), look, "position")
+
+        if count is ONE:
+            host.grow(store.idx, size)
+            one(ZERO)
+        else:
+            host.store(store.ptr, ZERO, ZERO)
+            host.count(ZERO, sub(count, 1), fiber, "p")
+        host.set(store.stored, host.get(kept))
+
+    def _is_in_order(self, host: Host, store: Storage) -> Expr:
+        """Whether the listed positions ascend, and all are set: as they are if they were written in
+        order, which is then as quickly told as done."""
+        is_so, previous = host.cell(TRUE, "in_order"), host.cell(const(-1), "previous")
+
+        def look(q: Expr) -> None:
+            position = host.load(store.idx, q, "position", Int64)
+            ascends = compare("lt", host.get(previous), position)
+            is_right = op("and", ascends, host.load(store.tbl, position, "set"))
+            host.set(is_so, op("and", host.get(is_so), is_right))
+            host.set(previous, position)
+
+        host.count(ZERO, sub(host.get(store.stored), 1), look, "q")
+        return host.get(is_so)
+
+    def _split_by_fiber(self, host: Host, store: Storage, size: Expr, count: Expr) -> None:
+        """From the sorted positions of all fibers to the coordinates of each, leaving out those that
+        were unset again (a Pattern overwritten with false) or, after that, listed twice."""
+        kept, next_cell = host.cell(ZERO, "kept"), host.cell(ZERO, "q")
+        previous = host.cell(const(-1), "previous")
+        stored = host.get(store.stored)
+        host.store(store.ptr, ZERO, ZERO)
+
+        def fiber(p: Expr) -> None:
+            base = host.let(mul(p, size), "base")
+            end = host.let(add(base, size), "end")
+            more = host.cell(TRUE, "more")
+
+            def look() -> None:
+                q = host.get(next_cell)
+                host.set(more, FALSE)
+                host.branch(compare("lt", q, stored), lambda: inside(q))
+
+            def inside(q: Expr) -> None:
+                position = host.load(store.idx, q, "position", Int64)
+                host.branch(compare("lt", position, end), lambda: take(q, position))
+
+            def take(q: Expr, position: Expr) -> None:
+                def keep() -> None:
+                    k = host.get(kept)
+                    host.store(store.idx, k, sub(position, base))
+                    host.set(kept, add(k, 1))
+
+                is_new = compare("ne", position, host.get(previous))
+                host.branch(op("and", is_new, host.load(store.tbl, position, "set")), keep)
+                host.set(previous, position)
+                host.set(next_cell, add(q, 1))
+                host.set(more, TRUE)
+
+            host.loop(lambda: host.get(more), look)
+            host.store(store.ptr, add(p, 1), host.get(kept))
+
+        host.count(ZERO, sub(count, 1), fiber, "p")
+        host.set(store.stored, host.get(kept))
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
+        self._make_room(host, store, dims[-1])
+        if count is not ONE:  # one fiber: coordinates are positions already
+            self.check_positions(host, mul(count, dims[-1]))
+            self._each_listed(
+                host, store, count, dims[-1], lambda q, position: host.store(store.idx, q, position)
+            )
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        size, idx = dims[-1], store.idx
+
+        def children(a: Expr, b: Expr) -> Expr:
+            position = host.let(add(mul(p, size), host.load(idx, a, "i", Int64)), "position")
+            other = host.let(add(mul(q, size), host.load(idx, b, "i", Int64)), "other")
+            return self.lvl.equal(host, store.child, dims[:-1], position, other)
+
+        return ranges_equal(host, store.ptr, p, q, (idx,), children)
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        size = dims[-1]
+        a, b = host.let(mul(source, size), "a"), host.let(mul(target, size), "b")
+
+        def one(k: Expr) -> None:
+            position, to = host.let(add(a, k), "position"), host.let(add(b, k), "to")
+            host.store(store.tbl, to, host.load(store.tbl, position, "set"))
+            self.lvl.move(host, store.child, dims[:-1], position, to)
+
+        host.count(ZERO, sub(size, 1), one, "k")
+        move_range(host, store.ptr, source, target, (store.idx,), lambda a, b: None)
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        positions = host.let(mul(count, dims[-1]), "positions")
+        host.set(store.fibers, count)
+        host.set(store.cleared, positions)
+        host.set(store.stored, host.load(store.ptr, count, "stored", Int64))
+        self.lvl.truncate(host, store.child, dims[:-1], positions)
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        store = fiber.store
+        base = mul(fiber.position, fiber.dims[-1])
+        if mode != READ:
+            return Lookup(lambda host, i: self._mark(host, fiber, add(base, sub(i, 1))))
+        if protocol == "follow":
+
+            def at(host: Host, i: Expr) -> Node:
+                position = host.let(add(base, sub(i, 1)), "position")
+                return Switch(
+                    host.load(store.tbl, position, "set"), fiber.child(position), self.fill
+                )
+
+            return Lookup(at)
+        return unfurl_sorted(fiber, stop, protocol, lambda q, i: add(base, sub(i, 1)))
+
+    def _mark(self, host: Host, fiber: Fiber, where: Expr) -> Node:
+        """Write at a position: list it if it becomes set."""
+        store = fiber.store
+
+        def preamble(host: Host) -> tuple[Node, Any]:
+            position = host.let(where, "position")
+            before = host.load(store.tbl, position, "set")
+            dirty = host.cell(before, "dirty")
+
+            def enlist() -> None:
+                q = host.get(store.stored)
+                if not store.is_outermost:
+                    host.grow(store.idx, add(q, 1))
+                host.store(store.idx, q, position)
+                host.store(store.tbl, position, TRUE)
+                host.set(store.stored, add(q, 1))
+                if fiber.dirty is not None:
+                    host.set(fiber.dirty, TRUE)
+
+            def unless_listed() -> None:
+                # another access of the same statement may have listed the position in the meantime
+                host.branch(op("not", host.load(store.tbl, position, "set")), enlist)
+
+            def epilogue(host: Host) -> None:
+                now = host.get(dirty)
+
+                def mark() -> None:
+                    host.store(
+                        store.tbl, position, op("or", now, host.load(store.tbl, position, "set"))
+                    )
+
+                def enlist_if_new() -> None:
+                    host.branch(op("and", now, op("not", before)), unless_listed)
+
+                if store.is_whole:
+                    is_dense = self._is_dense(host, store, fiber.dims[-1])
+                    host.branch(is_dense, mark, enlist_if_new)
+                else:
+                    enlist_if_new()
+                if isinstance(self.lvl, Pattern):  # may have been overwritten with false
+                    unset = op("and", before, op("not", now))
+                    host.branch(unset, lambda: host.store(store.tbl, position, FALSE))
+
+            return fiber.child(position, dirty), epilogue
+
+        return Thunk(preamble)
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        storage, _ = pack_sorted(positions, coordinates, count, self.index.dtype)
+        entries = positions * size + coordinates
+        tbl = full_aligned(count * size, False, bool)
+        tbl[entries] = True
+        counters = {"stored": len(storage["idx"]), "cleared": len(tbl)}
+        counters |= {"fibers": count, "width": size}
+        return storage | {"tbl": tbl} | counters, entries, count * size
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which, coordinates, _ = unpack_sorted(storage, positions)
+        return which, coordinates, positions[which] * size + coordinates
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return count * size
+
+    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(storage["ptr"][count])
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"ptr": count + 1, "idx": int(storage["ptr"][count]), "tbl": count * size}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        if len(storage["tbl"]) < count * size:
+            return f"tbl has {len(storage['tbl'])} entries; it needs {count * size}"
+        problem = validate_sorted(storage, count, size)
+        if problem is not None:
+            return problem
+        ptr, idx = storage["ptr"], storage["idx"]
+        fibers = np.repeat(np.arange(count), np.diff(ptr[: count + 1]))
+        listed = fibers * size + idx[: len(fibers)]
+        if not np.array_equal(np.flatnonzero(storage["tbl"][: count * size]), listed):
+            return "tbl has other places than idx"
+        return None

@@ -1,0 +1,120 @@
+"""The SparseCOO level: the coordinates of one or several modes, entry by entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from finchlang.host.construct import FALSE, ZERO, add, cast, mul, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Expr
+from finchlang.levels.coordinate_levels import Coordinates
+from finchlang.levels.dense import Dense
+from finchlang.levels.fiber_ops import copy_array
+from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.looplets import Thunk
+from finchlang.levels.positions import Pointed
+from finchlang.levels.sorted_coordinates import Counted, accumulate, count_written
+from finchlang.levels.sparse_hash import SparseHash
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int64
+
+
+@dataclass(frozen=True)
+class SparseCOO(Coordinates, Counted, Pointed):
+    """`SparseCOO{N}(lvl)`: the entries of a fiber over N modes, in order; entry q is at position q of
+    the child.
+
+    Written in order only. While it is written, ptr[p + 1] counts the entries of fiber p, and
+    `stored` is the number of entries of all fibers so far; freezing adds the counts up.
+    """
+
+    counters: ClassVar = (("stored", Int64),)
+    lists_entries: ClassVar[bool] = True
+
+    @property
+    def arrays(self) -> Any:  # type: ignore[override]
+        return (("ptr", Int64), *((name, None) for name in self.names()))
+
+    def __str__(self) -> str:
+        index = "" if self.index == Int64 else f", {self.index}"
+        return f"SparseCOO{{{self.number}{index}}}({self.lvl})"
+
+    def random_access(self) -> Level:
+        return SparseHash(self.lvl.random_access(), self.index, self.number)
+
+    def coordinate_buffers(self, store: Storage) -> tuple[Buffer, ...]:
+        return self.buffers(store)
+
+    def takes(self, other: Level) -> bool:
+        return super().takes(other) or (
+            isinstance(other, Dense)
+            and isinstance(other.lvl, Pointed)
+            and other.lvl.modes == self.modes - 1
+            and self.lvl.takes(other.lvl.child)
+        )
+
+    def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
+        if not isinstance(source.level, Dense):
+            super().take(host, store, dims, source, count)
+            return
+        size, other = dims[-1], source.child
+        assert isinstance(other.level, Pointed)
+
+        def pointer(fiber: Expr) -> Expr:
+            return host.load(other.ptr, fiber, "at", Int64, lower=ZERO)
+
+        stored = host.let(pointer(mul(count, size)), "stored", lower=ZERO)
+        *inner, outer = self.buffers(store)
+        for array in (*inner, outer):
+            host.grow(array, stored)
+        for array, content in zip(inner, other.level.coordinate_buffers(other), strict=True):
+            copy_array(host, array, ZERO, content, stored)
+
+        def fiber(p: Expr) -> None:
+            first = host.let(mul(p, size), "first", lower=ZERO)
+            host.store(store.ptr, add(p, 1), sub(pointer(add(first, size)), pointer(first)))
+
+            def column(i: Expr) -> None:
+                q = host.let(add(first, i), "q", lower=ZERO)
+                host.fill(outer, pointer(q), pointer(add(q, 1)), cast(i, outer.type))
+
+            host.count(ZERO, sub(size, 1), column, "i")
+
+        host.grow(store.ptr, host.let(add(count, 1), "end"))
+        host.count(ZERO, sub(count, 1), fiber, "p")
+        host.set(store.stored, stored)
+        self.lvl.take(host, store.child, self.below(dims), other.child, stored)
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        accumulate(host, store.ptr, count)  # positions are not of the index type
+        self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode == READ:
+            return self.read_entries(host, fiber, protocol)
+        return Thunk(lambda host: self._begin(host, fiber))
+
+    def _begin(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+        store = fiber.store
+        first = host.get(store.stored)
+
+        return self.write_anywhere(fiber), lambda host: count_written(host, fiber, first)
+
+    def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
+        store = fiber.store
+        q = host.get(store.stored)
+        self.lvl.assemble(host, store.child, self.below(fiber.dims), q, q)
+        dirty = host.cell(FALSE, "dirty")
+
+        def keep() -> None:
+            for idx, i in zip(self.buffers(store), reversed(coordinates), strict=True):
+                host.grow(idx, add(q, 1))
+                host.store(idx, q, sub(i, 1))
+            host.set(store.stored, add(q, 1))
+
+        return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
+
+    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+        stored = int(storage["ptr"][count])
+        return {"ptr": count + 1} | dict.fromkeys(self.names(), stored)

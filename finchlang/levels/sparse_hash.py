@@ -1,0 +1,346 @@
+"""The SparseHash level: a hash table of the stored coordinates, and a sorted list of them
+(Finch'25 Table 4). Written in any order, in memory proportional to what is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import ONE, TRUE, ZERO, add, cast, compare, const, mul, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels import hash_table
+from finchlang.levels.coordinate_levels import Coordinates, Entries, PartOfFiber
+from finchlang.levels.fiber_ops import move_range
+from finchlang.levels.level import READ, Dims, Fiber, Storage
+from finchlang.levels.looplets import Lookup, Switch, Thunk
+from finchlang.levels.pattern import Pattern
+from finchlang.levels.sorted_coordinates import accumulate, load_range
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Float64, Int64
+
+#: keys of all fibers must be below this
+_MOST_KEYS = 2**62
+
+
+@dataclass(frozen=True)
+class SparseHash(Coordinates):
+    """`SparseHash(lvl)`, `SparseHash{N}(lvl)`: a coordinate of fiber p has the *key*
+    p * size + i; coordinates of N modes count as one, the last mode's counting most.
+
+    The table (`hash_table.py`) has the entries by their keys; the entry number, in the order of
+    insertion, is the position in the child. Freezing lists the entries that are set in order:
+    `pos[q]` is the position of the q-th, the coordinates are as Coordinates says.
+    """
+
+    counters: ClassVar = (("stored", Int64),)
+    clears_entries: ClassVar[bool] = True
+    counts_lengths: ClassVar[bool] = False  # of the table
+
+    @property
+    def arrays(self) -> Any:  # type: ignore[override]
+        own = ((name, None) for name in self.names())
+        table = ((name, Int64) for name in ("pos", "key", "tbl", "slots"))
+        return (("ptr", Int64), *own, *table)
+
+    def __str__(self) -> str:
+        modes = [str(self.number)] if self.number > 1 else []
+        index = [str(self.index)] if self.index != Int64 else []
+        parameters = f"{{{', '.join(modes + index)}}}" if modes or index else ""
+        return f"SparseHash{parameters}({self.lvl})"
+
+    def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
+        return host.load(store.pos, q, "position", lower=ZERO)
+
+    def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
+        return storage["pos"][entries]
+
+    # ------------------------------------------------------------------ the life cycle
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        hash_table.clear(host, store)
+        self.lvl.declare(host, store.child, self.below(dims))
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        """There is nothing to make; but keys must be numbers (with much room for rounding)."""
+        sizes = self.own(dims)
+        keys = cast(add(stop, 1), Float64)
+        for size in sizes:
+            keys = op("mul", keys, cast(size, Float64))
+        too_many = compare("gt", keys, const(float(_MOST_KEYS), Float64))
+        host.branch(too_many, lambda: host.fail("dimension", _too_many(len(sizes)), sizes))
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        host.grow(store.pos, host.get(store.stored))
+        if count is ONE:
+            self._list_one_fiber(host, store)
+        else:
+            self._list_by_fiber(host, store, self._span(dims), count)
+
+        def fiber(p: Expr) -> None:
+            start = host.load(store.ptr, p, "start")
+            stop = host.load(store.ptr, add(p, 1), "stop")
+            host.sort(store.pos, start, stop)
+            base = host.let(mul(p, self._span(dims)), "base")
+            host.count(start, sub(stop, 1), lambda q: self._split(host, store, dims, base, q), "q")
+
+        listed = host.load(store.ptr, count, "listed")
+        for idx in self.buffers(store):
+            host.grow(idx, listed)
+        if count is ONE:
+            fiber(ZERO)
+        else:
+            host.count(ZERO, sub(count, 1), fiber, "p")
+        self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
+
+    def _span(self, dims: Dims) -> Expr:
+        """The number of keys of a fiber."""
+        return _product(self.own(dims))
+
+    def _each_set(self, host: Host, store: Storage, body: Any) -> None:
+        """`body(key)` for each entry that is set."""
+
+        def entry(e: Expr) -> None:
+            key = host.load(store.key, e, "key")
+            host.branch(compare("ge", key, 0), lambda: body(key))
+
+        host.count(ZERO, sub(host.get(store.stored), 1), entry, "e")
+
+    def _list_one_fiber(self, host: Host, store: Storage) -> None:
+        listed = host.cell(ZERO, "listed")
+
+        def enlist(key: Expr) -> None:
+            q = host.get(listed)
+            host.store(store.pos, q, key)
+            host.set(listed, add(q, 1))
+
+        self._each_set(host, store, enlist)
+        host.grow(store.ptr, const(2))
+        host.store(store.ptr, ZERO, ZERO)
+        host.store(store.ptr, ONE, host.get(listed))
+
+    def _list_by_fiber(self, host: Host, store: Storage, span: Expr, count: Expr) -> None:
+        """Sort the keys by their fibers, counting: first ptr[p + 2] is the number of keys of
+        fiber p, then ptr[p + 1] where the next of them goes."""
+        host.grow(store.ptr, add(count, 2))
+        host.fill(store.ptr, ZERO, add(count, 2), ZERO)
+
+        def number(key: Expr) -> None:
+            at = host.let(add(op("idiv", key, span), 2), "at")
+            host.store(store.ptr, at, add(host.load(store.ptr, at, "n"), 1))
+
+        def enlist(key: Expr) -> None:
+            at = host.let(add(op("idiv", key, span), 1), "at")
+            q = host.load(store.ptr, at, "q")
+            host.store(store.pos, q, key)
+            host.store(store.ptr, at, add(q, 1))
+
+        self._each_set(host, store, number)
+        accumulate(host, store.ptr, add(count, 1))
+        self._each_set(host, store, enlist)
+
+    def _split(self, host: Host, store: Storage, dims: Dims, base: Expr, q: Expr) -> None:
+        """From the key at `pos[q]` to its coordinates and its position."""
+        key = host.load(store.pos, q, "key")
+        rest: Expr = host.let(sub(key, base), "rest")
+        sizes, arrays = self.own(dims), self.buffers(store)
+        for k in range(self.number - 1, 0, -1):
+            below = _product(sizes[:k])
+            i = host.let(op("idiv", rest, below), "i")
+            host.store(arrays[k], q, i)
+            rest = host.let(sub(rest, mul(i, below)), "rest")
+        host.store(arrays[0], q, rest)
+        at = hash_table.find(host, store, key)
+        host.store(store.pos, q, host.load(store.tbl, add(at, 1), "e"))
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        """The table is what it was."""
+        self.lvl.thaw(host, store.child, self.below(dims), host.get(store.stored))
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        """The list only; children stay where they are."""
+        arrays = (*self.buffers(store), store.pos)
+        move_range(host, store.ptr, source, target, arrays, lambda a, b: None)
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        """Make the table anew from the list of what was kept."""
+        host.fill(store.key, ZERO, host.get(store.stored), const(hash_table.UNUSED))
+        sizes, arrays = self.own(dims), self.buffers(store)
+
+        def fiber(p: Expr) -> None:
+            def entry(q: Expr) -> None:
+                key = p
+                for idx, size in zip(reversed(arrays), reversed(sizes), strict=True):
+                    key = add(mul(key, size), host.load(idx, q, "i", Int64))
+                host.store(store.key, self.child_position(host, store, q), key)
+
+            stop = host.load(store.ptr, add(p, 1), "stop")
+            host.count(host.load(store.ptr, p, "start"), sub(stop, 1), entry, "q")
+
+        host.count(ZERO, sub(count, 1), fiber, "p")
+        hash_table.rebuild(host, store, host.load(store.slots, ZERO, "slots"))
+
+    # ------------------------------------------------------------------ reading and writing
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode == READ and protocol != "follow":
+            return self.read_entries(host, fiber, protocol)
+        return PartialKey(fiber, self.number, fiber.position).lookup(mode)
+
+    def at_key(self, host: Host, fiber: Fiber, key: Expr, mode: str) -> Node:
+        """What is read or written at a key."""
+        if mode != READ:
+            return Thunk(lambda host: self._enter(host, fiber, key))
+        at = hash_table.find(host, fiber.store, key)
+        e = host.load(fiber.store.tbl, add(at, 1), "e")
+        return Switch(compare("ge", e, 0), fiber.child(e), self.fill)
+
+    def _enter(self, host: Host, fiber: Fiber, key: Expr) -> tuple[Node, Any]:
+        """The entry at `key` is made before anything is written to it, since another access may
+        come to the same key, or to another that needs an entry, before this one is left."""
+        store = fiber.store
+        e, before, is_new = hash_table.enter(host, store, key)
+
+        def make() -> None:
+            self.lvl.assemble(host, store.child, self.below(fiber.dims), e, e)
+
+        host.branch(is_new, make)
+        dirty = host.cell(before, "dirty")
+
+        def epilogue(host: Host) -> None:
+            now = host.get(dirty)
+            host.branch(op("not", op("and", before, now)), lambda: settle(now))
+
+        def settle(now: Expr) -> None:
+            at = hash_table.find(host, store, key)
+
+            def confirm() -> None:
+                hash_table.mark(host, store, at, key, e, True)
+                if fiber.dirty is not None:
+                    host.set(fiber.dirty, TRUE)
+
+            def drop() -> None:
+                host.branch(is_new, lambda: hash_table.forget(host, store, at, e))
+                if isinstance(self.lvl, Pattern):  # true overwritten with false
+                    unset = partial(hash_table.mark, host, store, at, key, e, False)
+                    host.branch(before, unset)
+
+            host.branch(now, confirm, drop)
+
+        return fiber.child(e, dirty), epilogue
+
+    # ------------------------------------------------------------------ storage as arrays
+
+    def _keys(self, positions: np.ndarray, rows: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
+        keys = positions
+        for row, size in reversed(list(zip(rows, sizes, strict=True))):
+            keys = keys * size + row
+        return keys
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        sizes = size if isinstance(size, tuple) else (size,)
+        keys = count
+        for one in sizes:
+            keys *= one
+        if keys > _MOST_KEYS:
+            raise FinchError("dimension", _too_many(len(sizes)).format(*sizes))
+        rows = coordinates.reshape(self.number, -1)
+        arrays, entries, firsts = self.pack_entries(positions, rows, count)
+        arrays |= hash_table.build(self._keys(positions[firsts], rows[:, firsts], sizes))
+        return arrays | {"pos": np.arange(len(firsts))}, entries, len(firsts)
+
+    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
+        return storage["stored"]
+
+    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+        listed = int(storage["ptr"][count])
+        table = {"key": storage["stored"], "slots": 1, "tbl": 2 * int(storage["slots"][0])}
+        return {"ptr": count + 1, "pos": listed} | dict.fromkeys(self.names(), listed) | table
+
+    def validate(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
+        problem = Coordinates.validate(self, storage, count, size)
+        problem = problem or hash_table.problem(storage)
+        if problem is not None:
+            return problem
+        listed = int(storage["ptr"][count])
+        if len(storage["pos"]) < listed:
+            return f"pos has {len(storage['pos'])} entries for {listed} coordinates"
+        pos, key = storage["pos"][:listed], storage["key"][: storage["stored"]]
+        if listed and (pos.min() < 0 or pos.max() >= len(key)):
+            return f"positions must be in 0..{len(key) - 1}"
+        sizes = size if isinstance(size, tuple) else (size,)
+        positions = np.repeat(np.arange(count), np.diff(storage["ptr"][: count + 1]))
+        rows = np.array([storage[name][:listed] for name in self.names()], np.int64)
+        if listed != np.count_nonzero(key >= 0):
+            return f"{listed} coordinates are listed, {np.count_nonzero(key >= 0)} are in the table"
+        if np.any(key[pos] != self._keys(positions, rows, sizes)):
+            return "the table has other coordinates at the positions listed"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PartialKey(PartOfFiber):
+    """A fiber of a SparseHash at the coordinates `known` (from 1, the last mode first) of its last
+    modes; `left` of the level's own are left. `key` is the key of what is known."""
+
+    left: int
+    key: Expr
+    known: tuple[Expr, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.known)))}]"
+
+    @property
+    def level(self) -> SparseHash:
+        level = self.fiber.level
+        assert isinstance(level, SparseHash)
+        return level
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.fiber.dims[: len(self.fiber.dims) - len(self.known)]
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if mode == READ and protocol != "follow":
+            return Thunk(lambda host: (self._entries(host).looplets(host, protocol), None))
+        return self.lookup(mode)
+
+    def lookup(self, mode: str) -> Lookup:
+        """Any coordinate of the last mode that is left."""
+        size = self.sizes()[-1]
+        assert size is not None
+
+        def at(host: Host, i: Expr) -> Node:
+            key = host.let(add(mul(self.key, size), sub(i, 1)), "key", lower=ZERO)
+            if self.left == 1:
+                return self.level.at_key(host, self.fiber, key, mode)
+            return PartialKey(self.fiber, self.left - 1, key, (*self.known, i))
+
+        return Lookup(at)
+
+    def _entries(self, host: Host) -> Entries:
+        """The entries that have the known coordinates."""
+        start, stop = load_range(host, self.fiber)
+        for k, i in enumerate(self.known):
+            idx = self.level.buffers(self.fiber.store)[self.level.number - 1 - k]
+            start = host.search(idx, start, stop, sub(i, 1), "start")
+            stop = host.search(idx, start, stop, i, "stop")
+        return Entries(self.fiber, self.left, start, stop)
+
+
+def _product(sizes: tuple[Expr, ...]) -> Expr:
+    product = sizes[-1]
+    for size in reversed(sizes[:-1]):
+        product = mul(product, size)
+    return product
+
+
+def _too_many(modes: int) -> str:
+    sizes = " x ".join("{}" for _ in range(modes))
+    more = "" if modes == 1 else "; one SparseHash in another has a table for each mode"
+    return f"SparseHash cannot number the places of its fibers of {sizes}{more}"

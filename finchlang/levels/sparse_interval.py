@@ -1,0 +1,221 @@
+"""The SparseInterval level: a single run in each fiber (Finch'25 Table 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.looplets import AcceptRun, Lookup, Phase, Run, Sequence, Switch, Thunk
+from finchlang.levels.run_levels import expand, find_runs
+from finchlang.levels.sparse_hash import SparseHash
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int64, Type
+
+_SECOND = "a second run, {}:{}, in a fiber of a SparseInterval, which has one already: {}:{}"
+
+
+@dataclass(frozen=True)
+class SparseInterval(Level):
+    """`SparseInterval(lvl)`: the run of the fiber at position p begins at left[p] and ends at
+    right[p]; its subfiber is at position p of the child. Without a run that is 1 and 0.
+
+    Written in order. A second run is an access-order error when the kernel runs, unless it continues
+    the first with an equal subfiber, or is fill; that is looked at if the levels below are Dense or
+    leaves (others cannot be read while they are written).
+    """
+
+    lvl: Level
+    index: Type = Int64
+
+    arrays: ClassVar = (("left", None), ("right", None))
+    is_sequential: ClassVar[bool] = True
+    holds_any: ClassVar[bool] = False
+    is_comparable: ClassVar[bool] = True
+    merges: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
+
+    def random_access(self) -> Level:
+        return SparseHash(self.lvl.random_access(), self.index)
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        self.lvl.declare(host, store.child, dims[:-1])
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        end = host.let(add(stop, 1), "end")
+        for buffer, empty in ((store.left, ONE), (store.right, ZERO)):
+            host.grow(buffer, end)
+            host.fill(buffer, start, end, empty)
+        self.lvl.assemble(host, store.child, dims[:-1], start, stop)
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self.lvl.freeze(host, store.child, dims[:-1], count)
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        raise AssertionError("normalisation updates sequential levels through a workspace")
+
+    def _load(self, host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
+        """The first and last coordinate of the run, from 1."""
+        left = host.load(fiber.store.left, fiber.position, "left", Int64, lower=ZERO)
+        right = host.load(fiber.store.right, fiber.position, "right", Int64, lower=sub(left, 1))
+        return add(left, 1), add(right, 1)
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode != READ:
+            return AcceptRun(
+                lambda host, a, b: Thunk(lambda host: self._write_run(host, fiber, a, b))
+            )
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            first, last = self._load(host, fiber)
+            run, fill = fiber.child(fiber.position), self.fill
+
+            def at(host: Host, i: Expr) -> Node:
+                inside = op("and", compare("le", first, i), compare("le", i, last))
+                return Switch(inside, run, fill)
+
+            if protocol == "follow":
+                return Lookup(at), None
+            before, within = Phase(Run(fill), stop=sub(first, 1)), Phase(Run(run), stop=last)
+            return Sequence((before, within, Phase(Run(fill)))), None
+
+        return Thunk(preamble)
+
+    # -------------------------------------------------------------------------------------- writing
+
+    def _write_run(self, host: Host, fiber: Fiber, start: Expr, stop: Expr) -> tuple[Node, Any]:
+        """Write a run where the fiber's subfiber is; if that is taken, where the next fiber's will
+        be, to be compared."""
+        first, last = self._load(host, fiber)
+        taken = host.let(compare("le", first, last), "taken")
+        p = fiber.position
+        position = host.let(op("select", taken, add(p, 1), p), "position")
+        store, rest = fiber.store, fiber.dims[:-1]
+
+        def clear() -> None:
+            self.lvl.assemble(host, store.child, rest, position, position)
+
+        host.branch(taken, clear)
+        dirty = host.cell(FALSE, "dirty")
+
+        def keep() -> None:
+            host.store(store.left, p, sub(start, 1))
+            host.store(store.right, p, sub(stop, 1))
+            if fiber.dirty is not None:
+                host.set(fiber.dirty, TRUE)
+
+        def extend() -> None:
+            follows = host.let(compare("eq", start, add(last, 1)), "follows")
+            same = host.cell(FALSE, "same")
+            if self._compares_at_once:
+                host.branch(follows, lambda: host.set(same, self._equal(host, fiber, p, position)))
+            host.branch(
+                host.get(same),
+                lambda: host.store(store.right, p, sub(stop, 1)),
+                lambda: host.fail("access order", _SECOND, (start, stop, first, last)),
+            )
+            clear()
+
+        def epilogue(host: Host) -> None:
+            def written() -> None:
+                host.branch(taken, extend, keep)
+
+            if not self._compares_at_once or not self.lvl.leaf.arrays:
+                host.branch(host.get(dirty), written)
+                return
+            stays = host.cell(host.get(dirty), "stays")
+            blank = host.let(add(p, 2), "blank")  # no fiber has been written so far ahead
+
+            def look() -> None:
+                self.lvl.assemble(host, store.child, rest, blank, blank)
+                host.set(stays, op("not", self._equal(host, fiber, position, blank)))
+
+            host.branch(host.get(dirty), look)
+            host.branch(host.get(stays), written)
+
+        return fiber.child(position, dirty), epilogue
+
+    @property
+    def _compares_at_once(self) -> bool:
+        """Whether subfibers can be compared before they are frozen."""
+        return all(level.is_dense or level.is_leaf for level in self.lvl.levels())
+
+    def _equal(self, host: Host, fiber: Fiber, p: Expr, q: Expr) -> Expr:
+        return self.lvl.equal(host, fiber.store.child, fiber.dims[:-1], p, q)
+
+    # -------------------------------------------------------------------------- comparing and moving
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        same = host.cell(TRUE, "same")
+        for array in (store.left, store.right):
+            alike = compare("eq", host.load(array, p, "i", Int64), host.load(array, q, "i", Int64))
+            host.set(same, op("and", host.get(same), alike))
+
+        def children() -> None:
+            host.set(same, self.lvl.equal(host, store.child, dims[:-1], p, q))
+
+        host.branch(host.get(same), children)
+        return host.get(same)
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        for array in (store.left, store.right):
+            host.store(array, target, host.load(array, source, "i"))
+        self.lvl.move(host, store.child, dims[:-1], source, target)
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self.lvl.truncate(host, store.child, dims[:-1], count)
+
+    # --------------------------------------------------------------------- storage as NumPy arrays
+
+    def pack_merged(
+        self,
+        positions: np.ndarray,
+        coordinates: np.ndarray,
+        contents: np.ndarray,
+        count: int,
+        size: int,
+    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+        """Raises FinchError "access order" if a fiber has two runs."""
+        fiber, first, last, kept, run = find_runs(positions, coordinates, contents)
+        second = np.flatnonzero(fiber[1:] == fiber[:-1])
+        if len(second):
+            k = second[0]
+            ends = (first[k + 1], last[k + 1], first[k], last[k])
+            raise FinchError("access order", _SECOND.format(*(int(e) + 1 for e in ends)))
+        left, right = np.ones(count, self.index.dtype), np.zeros(count, self.index.dtype)
+        left[fiber], right[fiber] = first, last
+        return {"left": left, "right": right}, fiber[run], count, kept
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        left, right = (storage[n].astype(np.int64)[positions] for n in ("left", "right"))
+        if kept is not None:
+            right = np.where(kept[positions], right, left - 1)
+        coordinates, which = expand(left, right)
+        return which, coordinates, positions[which]
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return count
+
+    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return int(np.count_nonzero(storage["left"][:count] <= storage["right"][:count]))
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"left": count, "right": count}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        left, right = storage["left"], storage["right"]
+        if min(len(left), len(right)) < count:
+            return f"left and right have {len(left)} and {len(right)} entries for {count} fibers"
+        left, right = left[:count].astype(np.int64), right[:count].astype(np.int64)
+        empty = (left == 1) & (right == 0)
+        if not np.all(empty | ((left >= 0) & (left <= right) & (right < size))):
+            return f"a run must be within 0..{size - 1}, or be 1..0 if there is none"
+        return None

@@ -1,0 +1,142 @@
+"""The SparsePinpoint level: one stored coordinate in each fiber (Finch'25 Table 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import TRUE, ZERO, add, compare, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.block_levels import NONE, require_signed, validate_last
+from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Spike, Switch, Thunk
+from finchlang.levels.pattern import Pattern
+from finchlang.levels.write_refused import refused
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int64, Type
+
+
+@dataclass(frozen=True)
+class SparsePinpoint(Level):
+    """`SparsePinpoint(lvl)`: idx[p] is the stored coordinate of the fiber at position p, -1 if there
+    is none; the child has one position for each fiber, p itself.
+
+    Written in any order; a second coordinate in a fiber is an access-order error at run time.
+    """
+
+    lvl: Level
+    index: Type = Int64
+
+    arrays: ClassVar = (("idx", None),)
+    holds_any: ClassVar[bool] = False
+    is_comparable: ClassVar[bool] = True
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+
+    def __post_init__(self) -> None:
+        require_signed(self)
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        self.lvl.declare(host, store.child, dims[:-1])
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        host.grow(store.idx, add(stop, 1))
+        host.fill(store.idx, start, add(stop, 1), NONE)
+        self.lvl.assemble(host, store.child, dims[:-1], start, stop)
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self.lvl.freeze(host, store.child, dims[:-1], count)
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self.lvl.thaw(host, store.child, dims[:-1], count)
+
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        i, j = host.load(store.idx, p, "i", Int64), host.load(store.idx, q, "j", Int64)
+        same = host.cell(compare("eq", i, j), "same")
+        both = op("and", compare("eq", i, j), compare("ge", i, 0))
+        below = self.lvl.equal
+        host.branch(both, lambda: host.set(same, below(host, store.child, dims[:-1], p, q)))
+        return host.get(same)
+
+    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+        host.store(store.idx, target, host.load(store.idx, source, "i"))
+        self.lvl.move(host, store.child, dims[:-1], source, target)
+
+    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self.lvl.truncate(host, store.child, dims[:-1], count)
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode != READ:
+            return Lookup(lambda host, i: self._mark(fiber, i))
+        return Thunk(lambda host: (self._read(host, fiber, stop, protocol), None))
+
+    def _read(self, host: Host, fiber: Fiber, size: Expr, protocol: str | None) -> Node:
+        found = host.load(fiber.store.idx, fiber.position, "i", Int64)
+        at = host.let(add(found, 1), "at", lower=ZERO, upper=size)
+        child = fiber.child(fiber.position)
+        if protocol == "follow":
+            return Lookup(lambda host, i: Switch(compare("eq", i, at), child, self.fill))
+        return Sequence((Phase(Spike(self.fill, child), stop=at), Phase(Run(self.fill))))
+
+    def _mark(self, fiber: Fiber, i: Expr) -> Node:
+        """Write at coordinate i: it becomes the fiber's one if something is written, which is an
+        error if there is another. The child need not know: it may see no more than entries of its
+        own that are written once more."""
+        store = fiber.store
+        message = "coordinate {} is the second in a fiber of SparsePinpoint, after {}"
+
+        def preamble(host: Host) -> tuple[Node, Any]:
+            before = host.load(store.idx, fiber.position, "before", Int64)
+            was_here = host.let(compare("eq", before, sub(i, 1)), "was_here")
+            dirty = host.cell(was_here, "dirty")
+            is_other = op("and", compare("ge", before, ZERO), op("not", was_here))
+
+            def claim() -> None:
+                host.store(store.idx, fiber.position, sub(i, 1))
+                if fiber.dirty is not None:
+                    host.set(fiber.dirty, TRUE)
+
+            def epilogue(host: Host) -> None:
+                now = host.get(dirty)
+                host.branch(op("and", now, op("not", was_here)), claim)
+                if isinstance(self.lvl, Pattern):  # may have been overwritten with false
+                    gone = op("and", was_here, op("not", now))
+                    host.branch(gone, lambda: host.store(store.idx, fiber.position, NONE))
+
+            second = refused(fiber, message, (i, add(before, 1)))
+            return Switch(is_other, second, fiber.child(fiber.position, dirty)), epilogue
+
+        return Thunk(preamble)
+
+    def pack(
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
+    ) -> tuple[dict[str, Any], np.ndarray, int]:
+        second = (positions[1:] == positions[:-1]) & (coordinates[1:] != coordinates[:-1])
+        if second.any():
+            raise FinchError(
+                "access order",
+                "SparsePinpoint stores one coordinate in each fiber; more are given",
+                hint="use SparseList",
+            )
+        idx = np.full(count, -1, self.index.dtype)
+        idx[positions] = coordinates
+        return {"idx": idx}, positions, count
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        coordinates = storage["idx"][positions].astype(np.int64)
+        which = np.flatnonzero(coordinates >= 0)
+        return which, coordinates[which], positions[which]
+
+    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+        return count
+
+    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+        return {"idx": count}
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        return validate_last(storage["idx"], count, size)

@@ -1,0 +1,124 @@
+"""The SparseRunList level: runs of equal subfibers with fill between them (Finch'25 Table 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from finchlang.host.construct import ZERO, add, compare, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.level import READ, Fiber, Level, Storage
+from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence, Thunk
+from finchlang.levels.pointer_arrays import pointers
+from finchlang.levels.run_levels import Runs, expand, find_runs, spans, validate_right
+from finchlang.levels.sorted_coordinates import Here, Listed, load_range
+from finchlang.levels.sparse_hash import SparseHash
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.types import Int64
+
+
+@dataclass(frozen=True)
+class SparseRunList(Runs):
+    """`SparseRunList(lvl)`: the q-th run of the fiber at position p begins at left[ptr[p] + q] and
+    ends at right[ptr[p] + q]; its subfiber is at position ptr[p] + q of the child."""
+
+    arrays: ClassVar = (("ptr", None), ("left", None), ("right", None))
+    counters: ClassVar = (("stored", Int64), ("fibers", Int64))
+    bounds: ClassVar[tuple[str, ...]] = ("left", "right")
+
+    def random_access(self) -> Level:
+        return SparseHash(self.lvl.random_access(), self.index)
+
+    def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
+        host.grow(store.left, add(q, 1))
+        host.store(store.left, q, sub(start, 1))
+        Runs._push(self, host, store, q, start, stop)
+
+    def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
+        first = host.load(store.ptr, host.get(store.fibers), "first", Int64)
+
+        def touches() -> Expr:
+            end = host.load(store.right, sub(q, 1), "end", Int64)
+            return compare("eq", end, sub(start, 2))
+
+        return self._same(host, store, compare("gt", q, first), q, touches)
+
+    def _if_touching(
+        self, host: Host, store: Storage, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
+    ) -> None:
+        def adjacent() -> None:
+            end = host.load(store.right, sub(k, 1), "end", Int64)
+            begin = host.load(store.left, q, "begin", Int64)
+            host.branch(compare("eq", begin, add(end, 1)), then)
+
+        host.branch(compare("gt", k, base), adjacent)
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode != READ:
+            return self.update(host, fiber)
+        left, right = fiber.store.left, fiber.store.right
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            listed = Listed(right, *load_range(host, fiber), self.fill, name="right")
+            if protocol == "follow":
+                return Lookup(lambda host, i: self._find(host, fiber, listed, i)), None
+            listed = listed.until_last(host, stop)
+
+            def run(host: Host, q: Expr) -> Entry:
+                bound = sub(listed.last, 1)
+                begin = host.load(left, q, "left", Int64, lower=ZERO, upper=bound)
+                end = host.load(right, q, "right", Int64, lower=begin, upper=bound)
+                return add(begin, 1), add(end, 1), lambda host: Run(fiber.child(q))
+
+            return listed.then_fill(listed.steps(host, protocol, body, region=run)), None
+
+        def body(host: Host, here: Here) -> Node:
+            q = here(host)
+            begin = host.load(left, q, "left", Int64, lower=ZERO)
+            return Sequence((Phase(Run(self.fill), stop=begin), Phase(Run(fiber.child(q)))))
+
+        return Thunk(preamble)
+
+    def _find(self, host: Host, fiber: Fiber, listed: Listed, i: Expr) -> Node:
+        def holds(q: Expr) -> Expr:
+            return compare("lt", host.load(fiber.store.left, q, "left", Int64), i)
+
+        return listed.find(host, i, holds, fiber.child)
+
+    def pack_merged(
+        self,
+        positions: np.ndarray,
+        coordinates: np.ndarray,
+        contents: np.ndarray,
+        count: int,
+        size: int,
+    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+        fiber, left, right, kept, run = find_runs(positions, coordinates, contents)
+        dtype = self.index.dtype
+        storage: dict[str, Any] = {"ptr": pointers(fiber, count, dtype)}
+        storage |= {"left": left.astype(dtype), "right": right.astype(dtype)}
+        return storage | {"stored": len(fiber), "fibers": count}, run, len(fiber), kept
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which, q, right, _ = spans(storage, positions, kept)
+        coordinates, run = expand(storage["left"].astype(np.int64)[q], right)
+        return which[run], coordinates, q[run]
+
+    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        problem = validate_right(storage, count, size, covers=False)
+        if problem is not None:
+            return problem
+        stored = int(storage["ptr"][count])
+        if len(storage["left"]) < stored:
+            return f"left has {len(storage['left'])} entries for {stored} runs"
+        _, q, right, before = spans(storage, np.arange(count))
+        left = storage["left"][q]
+        if np.any(left > right) or np.any(left <= before):
+            return "a run must begin after the run before it, and not after its own end"
+        return None

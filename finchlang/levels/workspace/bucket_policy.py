@@ -1,0 +1,86 @@
+"""The policy `bucket`: a list of entries for each coordinate of the last mode, which is searched for
+the entry of a place (Workspaces'24 section 5.2)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from finchlang.host.construct import FALSE, ZERO, compare, const, op
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.workspace.policy import Arrays, Batch, WorkspacePolicy
+from finchlang.syntax.types import Int64
+
+_NONE = const(-1)
+
+
+class Bucket(WorkspacePolicy):
+    """head[i] is the entry of the last coordinate i that came last, if it is one: below `taken` and of
+    this coordinate. So nothing has to be cleared, ever (Briggs and Torczon's sparse sets). next[e] is
+    the entry of that coordinate before e, -1 for the first."""
+
+    name: ClassVar[str] = "bucket"
+    combines: ClassVar[bool] = True
+    anything: ClassVar[frozenset[str]] = frozenset(("head",))
+
+    def arrays(self, modes: int) -> Arrays:
+        return (("head", Int64), ("next", Int64))
+
+    def entries(self) -> tuple[str, ...]:
+        return ("next",)
+
+    def begin(self, host: Host, batch: Batch) -> None:
+        host.grow(batch.store.head, batch.sizes[-1])
+
+    def _head(self, host: Host, batch: Batch, last: Expr) -> Expr:
+        """The entry that came last of those with this last coordinate, or -1."""
+        head = host.load(batch.store.head, last, "head")
+        taken = host.get(batch.store.taken)
+        found = host.cell(_NONE, "e")
+
+        def known() -> None:
+            i = host.load(batch.coordinates[-1], head, "i", Int64)
+            if len(batch.coordinates) == 1:  # the sign says whether it is set
+                i = op("max", i, op("not", i))
+            host.set(found, op("select", compare("eq", i, last), head, _NONE))
+
+        inside = op("and", compare("ge", head, 0), compare("lt", head, taken))
+        host.branch(inside, known)
+        return host.get(found)
+
+    def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
+        store = batch.store
+        first = self._head(host, batch, place[-1])
+        at = host.cell(first, "at")
+
+        def is_other() -> Expr:
+            other, e = host.cell(FALSE, "other"), host.get(at)
+            host.branch(compare("ge", e, 0), lambda: host.set(other, differs(e)))
+            return host.get(other)
+
+        def differs(e: Expr) -> Expr:
+            found: Expr = FALSE
+            for k, (array, i) in enumerate(zip(batch.coordinates[:-1], place, strict=False)):
+                held = host.load(array, e, "i", Int64)
+                if k == 0:
+                    held = op("max", held, op("not", held))
+                found = op("or", found, compare("ne", held, i))
+            return found
+
+        host.loop(is_other, lambda: host.set(at, host.load(store.next, host.get(at), "e")))
+        is_new = host.let(compare("lt", host.get(at), 0), "new")
+
+        def enter() -> None:
+            e = host.get(store.taken)
+            host.store(store.next, e, first)
+            host.store(store.head, place[-1], e)
+            host.set(at, e)
+
+        host.branch(is_new, enter)
+        return host.get(at, lower=ZERO), is_new
+
+    def forget(self, host: Host, batch: Batch, e: Expr) -> None:
+        last = host.load(batch.coordinates[-1], e, "i", Int64)
+        if len(batch.coordinates) == 1:
+            last = op("not", last)  # it is not set
+        host.store(batch.store.head, last, host.load(batch.store.next, e, "e"))

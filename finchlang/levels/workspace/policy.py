@@ -1,0 +1,399 @@
+"""The interface of policies, and what they work on: the batch of entries that a workspace has taken and
+not merged yet (the accumulation array of Workspaces'24 section 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from finchlang.base.errors import Bug
+from finchlang.host.construct import (
+    FALSE,
+    ONE,
+    TRUE,
+    ZERO,
+    add,
+    below_64,
+    bit_length,
+    cast,
+    compare,
+    const,
+    op,
+    sub,
+)
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.levels.level import UPDATE, Fiber, Storage
+from finchlang.operators.operator import applied
+from finchlang.operators.operator_table import Operator
+from finchlang.syntax.nodes import Literal
+from finchlang.syntax.types import Int64, Type
+
+#: so many bits, and a sign, have room in what `number` has of an entry
+_WORD = 62
+#: arrays of a level, as in `Level.arrays`
+Arrays = tuple[tuple[str, Type | None], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Entry e, from 0 up to, not including, the counter `taken`, has the coordinate acc1[e], acc2[e]
+    and so on (from 0, the first mode's first), and its value in acc_val[e]. As long as nothing was
+    written to it, or for good, it is not *set*: then acc1[e] is -1 - the coordinate.
+
+    `sizes` are those of the modes, the first mode's first, as in `coordinates` and in `stored`, the arrays
+    of the coordinates of what was merged. Values are combined by `operator`, if they are, and begin
+    as `beginning`.
+    """
+
+    store: Storage
+    sizes: tuple[Expr, ...]
+    coordinates: tuple[Buffer, ...]
+    stored: tuple[Buffer, ...]
+    operator: Operator | None
+    beginning: Literal
+
+    @property
+    def values(self) -> Storage:
+        """The values as a leaf has them."""
+        return Storage(self.store.child.level, {"val": self.store.acc_val}, {})
+
+    def value(self, e: Expr, mode: str, dirty: Any = None) -> Fiber:
+        """The value of entry e."""
+        return Fiber(self.values, (), e, dirty, mode)
+
+    def place(self, host: Host, e: Expr) -> list[Expr]:
+        """The coordinates of an entry that is set."""
+        return [host.load(a, e, "i", Int64, lower=ZERO) for a in self.coordinates]
+
+    def combined(self, host: Host, old: Expr, new: Expr, given: Expr = TRUE) -> Expr:
+        """`old op new`, where `given` holds."""
+        row = self.operator
+        if row is None or not row.keeps_old:
+            return new
+        return cast(applied(row, (old, new), host, None, given), new.type)
+
+    @property
+    def all(self) -> tuple[Buffer, ...]:
+        """The arrays of what is stored: coordinates, then values."""
+        return (*self.stored, self.store.child.val)
+
+    @property
+    def scratch(self) -> Buffer:
+        """Room to sort in: where new entries are to go, if it is of the type."""
+        return self.store.buffers.get("scratch", self.stored[0])
+
+    def make_way(self, host: Host) -> None:
+        """Put what is stored behind the place of as many entries as the batch has."""
+        stored, taken = host.get(self.store.stored), host.get(self.store.taken)
+        for array in self.all:
+            host.grow(array, host.let(add(stored, taken), "end"))
+
+        def move(k: Expr) -> None:
+            at = host.let(sub(sub(stored, 1), k), "from", lower=ZERO)
+            to = host.let(add(at, taken), "to", lower=ZERO)
+            for array in self.all:
+                host.store(array, to, host.load(array, at, "v"))
+
+        host.count(ZERO, sub(stored, 1), move, "k")
+
+    def list_set(self, host: Host, content: Callable[[Expr], Expr] = lambda e: e) -> Expr:
+        """Put the numbers of the entries that are set in `number`, ascending, or what `content` makes of
+        them; gives how many there are."""
+        found = host.cell(ZERO, "found")
+
+        def entry(e: Expr) -> None:
+            n = host.get(found, lower=ZERO)
+            host.store(self.store.number, n, content(e))
+            is_set = compare("ge", host.load(self.coordinates[0], e, "i", Int64), 0)
+            host.set(found, op("select", is_set, add(n, 1), n))
+
+        host.count(ZERO, sub(host.get(self.store.taken), 1), entry, "e")
+        return host.get(found, lower=ZERO)
+
+    def sort_numbers(self, host: Host) -> Expr:
+        """Put the numbers of the entries that are set in `number`, sorted by their last coordinates, then
+        by those before and so on, those of one place in the order of insertion; gives how many."""
+        count, store = self.list_set(host), self.store
+        for keys, size in zip(self.coordinates, self.sizes, strict=True):
+            host.sort_by(store.number, self.scratch, ZERO, count, keys, size)
+        return count
+
+
+@dataclass(frozen=True)
+class Order:
+    """What `number` has of the `count` entries that are set, in order: the number of each. If `fits`
+    holds its place stands above that, each coordinate at one of the bits `at`, the last mode's
+    highest: so there is no looking here and there for places."""
+
+    count: Expr
+    fits: Expr = FALSE
+    at: tuple[Expr, ...] = ()
+
+    def places(self, host: Host, batch: Batch) -> Expr:
+        """How many places there are at least."""
+        places = host.cell(ZERO, "places")
+
+        def look(k: Expr) -> None:
+            both = (host.load(batch.store.number, at, "word") for at in (k, sub(k, 1)))
+            one, other = (op("shr", word, below_64(self.at[0])) for word in both)
+            host.set(places, add(host.get(places), cast(compare("ne", one, other), Int64)))
+
+        host.branch(self.fits, lambda: host.count(ONE, sub(self.count, 1), look, "k"))
+        return host.get(places)
+
+    def entry(self, word: Expr) -> Expr:
+        """The number of an entry in a word."""
+        return _below(word, self.at[0])
+
+    def place(self, word: Expr) -> list[Expr]:
+        """The coordinates of an entry in a word."""
+        above = [op("shr", word, below_64(at)) for at in self.at]
+        widths = map(sub, self.at[1:], self.at)
+        return [*map(_below, above, widths), above[-1]]
+
+
+def _below(word: Expr, bit: Expr) -> Expr:
+    return op("and", word, sub(op("shl", ONE, below_64(bit)), 1))
+
+
+class WorkspacePolicy:
+    """How a workspace takes entries: three steps (Workspaces'24 Algorithm 1), each of which has what it
+    does most often as its default. A policy has no state of its own; what it keeps of a batch is in
+    arrays of the level."""
+
+    name: ClassVar[str]
+    #: whether there is one entry only for a place, so that its values are combined at insertion
+    combines: ClassVar[bool] = False
+    #: whether a batch takes little more memory than its entries, so that it may be large
+    is_lean: ClassVar[bool] = True
+    #: whether places are numbered, and must be fewer than 2^62
+    numbers_places: ClassVar[bool] = False
+    #: whether every place has an entry from the beginning, so that values are never merged
+    has_all_places: ClassVar[bool] = False
+
+    #: of its arrays those of `Level.anything`
+    anything: ClassVar[frozenset[str]] = frozenset()
+
+    def arrays(self, modes: int) -> Arrays:
+        """Its arrays, besides those that Batch speaks of, and `number`."""
+        return ()
+
+    def entries(self) -> tuple[str, ...]:
+        """Those of its arrays that have a place for each entry."""
+        return ()
+
+    def begin(self, host: Host, batch: Batch) -> None:
+        """Get ready for the first batch since the workspace was declared or thawed."""
+
+    def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
+        """The entry for the coordinates `place` and whether it is new; that which is new is the one after
+        the last, and the workspace makes it."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
+    def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
+        """The value of the entry e, to be written to."""
+        return batch.value(e, UPDATE, dirty)
+
+    def keep(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
+        """The entry e was written to: it is set."""
+        host.store(batch.coordinates[0], e, place[0])
+
+    def forget(self, host: Host, batch: Batch, e: Expr) -> None:
+        """The last entry, e, is no more, as nothing was written to it."""
+
+    def sort(self, host: Host, batch: Batch) -> Order:
+        """The order of the entries that are set by their last coordinates, then by those before and so
+        on; those of one place are in the order of insertion."""
+        at = [bit_length(host, sub(host.get(batch.store.taken), 1))]
+        for size in batch.sizes:
+            at.append(host.let(add(at[-1], bit_length(host, sub(size, 1))), "at"))
+        fits = host.let(compare("le", at[-1], _WORD), "fits")
+        count, number = host.cell(ZERO, "count"), batch.store.number
+
+        def word(e: Expr) -> Expr:
+            for i, bit in zip(batch.place(host, e), at, strict=False):
+                e = op("or", e, op("shl", i, below_64(bit)))
+            return e
+
+        def by_words() -> None:
+            found = batch.list_set(host, word)
+            for low, high in pairwise(at):
+                host.sort_bits(number, batch.scratch, ZERO, found, low, high)
+            host.set(count, found)
+
+        host.branch(fits, by_words, lambda: host.set(count, batch.sort_numbers(host)))
+        return Order(host.get(count, lower=ZERO), fits, tuple(at[:-1]))
+
+    def merge(self, host: Host, batch: Batch, order: Order) -> None:
+        """Merge the entries that are sorted into those stored."""
+        _Merging(host, batch, order).run(self.combines)
+
+    def clear(self, host: Host, batch: Batch) -> None:
+        """The batch was merged and is empty: `taken` says still how many there were."""
+
+
+class _Merging:
+    """Of `count` entries with those stored, from `begin` to `end`. Those of one place are combined in
+    their order, unless that was done when they were inserted. `all` and `own` are the arrays of those
+    stored and of the batch: coordinates, then values.
+
+    There is no second array to merge into: what is stored goes to the end of the room for all of both,
+    from where it is read as it is written again, with what is new, from the beginning; what is
+    written is always behind what is still to be read. What is new is brought in order at the
+    beginning, and if anything was stored goes back to the batch's own arrays, as it is read there
+    one by one, and not here and there.
+    """
+
+    def __init__(self, host: Host, batch: Batch, order: Order):
+        self.host, self.batch, self.order = host, batch, order
+        self.count = order.count
+        self.stored, self.begin = (
+            host.get(cell, lower=ZERO) for cell in (batch.store.stored, batch.store.taken)
+        )
+        self.end = host.let(add(self.stored, self.begin), "end")
+        leaf, self.all = batch.store.child, batch.all
+        self.own = (*batch.coordinates, batch.store.acc_val)
+        self.fill = leaf.level.fill
+
+    def run(self, is_combined: bool) -> None:
+        new = self.arrange(is_combined)
+        some = compare("gt", self.stored, 0)
+        self.host.branch(some, lambda: self.weave(new), lambda: self.settle(new))
+
+    def each(self, count: Expr, body: Callable[[Expr], None]) -> None:
+        self.host.count(ZERO, sub(count, 1), body, "k")
+
+    def load(self, arrays: tuple[Buffer, ...], at: Expr) -> tuple[list[Expr], Expr]:
+        """The place and the value at a position."""
+        place = [self.host.load(array, at, "i", Int64) for array in arrays[:-1]]
+        return place, self.host.load(arrays[-1], at, "val")
+
+    def store(self, arrays: tuple[Buffer, ...], at: Expr, place: list[Expr], value: Expr) -> None:
+        for array, content in zip(arrays, (*place, value), strict=True):
+            self.host.store(array, at, content)
+
+    def first(self, value: Expr) -> Expr:
+        """What is stored for a value in a place that is new."""
+        if self.batch.beginning == self.fill:
+            return value
+        return self.batch.combined(self.host, const(self.fill.value, value.type), value)
+
+    def arrange(self, is_combined: bool) -> Expr:
+        """Bring the entries in order, each place once; gives how many there are."""
+        host, number = self.host, self.batch.store.number
+        to = host.cell(const(-1), "to")
+        last = [host.cell(const(-1), "last") for _ in self.own[:-1]]
+        content = host.cell(const(self.fill.value, self.own[-1].type), "value")
+
+        def by_number(k: Expr) -> tuple[list[Expr], Expr]:
+            return self.load(self.own, host.load(number, k, "e", lower=ZERO))
+
+        def by_word(k: Expr) -> tuple[list[Expr], Expr]:
+            place = self.order.place(host.load(number, k, "word", lower=ZERO))
+            return [host.let(i, "i") for i in place], host.load(self.all[-1], k, "val")
+
+        def value(k: Expr) -> None:
+            e = self.order.entry(host.load(number, k, "word", lower=ZERO))
+            host.store(self.all[-1], k, host.load(self.own[-1], e, "val"))
+
+        def meet(place: list[Expr], value: Expr) -> None:
+            same = host.let(_is_same([host.get(cell) for cell in last], place), "same")
+            both = op(
+                "select", same, self.batch.combined(host, host.get(content), value, same), value
+            )
+            for cell, now in zip((*last, content), (*place, both), strict=True):
+                host.set(cell, now)
+            host.set(to, add(host.get(to), op("select", same, ZERO, ONE)))
+            self.store(self.all, host.get(to, lower=ZERO), place, host.get(content))
+
+        def bring(entry: Callable[[Expr], tuple[list[Expr], Expr]]) -> None:
+            if is_combined:
+                self.each(self.count, lambda k: self.store(self.all, k, *entry(k)))
+            else:
+                self.each(self.count, lambda k: meet(*entry(k)))
+
+        def by_words() -> None:
+            """Values first, as so many are looked for at a time as can be."""
+            self.each(self.count, value)
+            bring(by_word)
+
+        host.branch(self.order.fits, by_words, lambda: bring(by_number))
+        return self.count if is_combined else host.let(add(host.get(to), 1), "new", lower=ZERO)
+
+    def settle(self, new: Expr) -> None:
+        """Nothing was stored: what is in order is all."""
+        self.host.set(self.batch.store.stored, new)
+        if self.batch.beginning != self.fill:
+            values = self.all[-1]
+
+            def begin(k: Expr) -> None:
+                self.host.store(values, k, self.first(self.host.load(values, k, "val")))
+
+            self.each(new, begin)
+
+    def weave(self, new: Expr) -> None:
+        """Merge what is stored, from `begin` to `end`, and the `new` entries in order before it."""
+        host, end = self.host, self.end
+        self.each(new, lambda k: self.store(self.own, k, *self.load(self.all, k)))
+        old_at, new_at, to = (
+            host.cell(self.begin, "old"),
+            host.cell(ZERO, "new"),
+            host.cell(ZERO, "to"),
+        )
+
+        def step() -> None:
+            a, b = host.get(old_at, lower=ZERO), host.get(new_at, lower=ZERO)
+            (there, old), (place, value) = self.load(self.all, a), self.load(self.own, b)
+            before = host.let(_is_before(there, place), "before")
+            same = host.let(_is_same(there, place), "same")
+            which = [op("select", before, i, j) for i, j in zip(there, place, strict=True)]
+            first = op(
+                "select", same, self.batch.combined(host, old, value, same), self.first(value)
+            )
+            self.store(self.all, host.get(to, lower=ZERO), which, op("select", before, old, first))
+            host.set(old_at, add(a, cast(op("or", before, same), Int64)))
+            host.set(new_at, add(b, cast(op("not", before), Int64)))
+            host.set(to, add(host.get(to), 1))
+
+        def are_both() -> Expr:
+            some = compare("lt", host.get(old_at), end)
+            return op("and", some, compare("lt", host.get(new_at), new))
+
+        host.loop(are_both, step)
+        self.follow(self.own, host.get(new_at, lower=ZERO), new, to)
+        rest = host.get(old_at, lower=ZERO)
+        is_moved = compare("lt", host.get(to), rest)
+        host.branch(
+            is_moved, lambda: self.follow(self.all, rest, end, to), lambda: host.set(to, end)
+        )
+        host.set(self.batch.store.stored, host.get(to))
+
+    def follow(self, source: tuple[Buffer, ...], start: Expr, stop: Expr, to: Cell) -> None:
+        """What is left of one of the two, from `start` to `stop`."""
+
+        def entry(q: Expr) -> None:
+            place, value = self.load(source, q)
+            at = self.host.get(to, lower=ZERO)
+            self.store(self.all, at, place, self.first(value) if source is self.own else value)
+            self.host.set(to, add(at, 1))
+
+        self.host.count(start, sub(stop, 1), entry, "q")
+
+
+def _is_before(one: list[Expr], other: list[Expr]) -> Expr:
+    """Whether the last coordinates, or if they are the same those before, are less."""
+    less = compare("lt", one[0], other[0])
+    for a, b in zip(one[1:], other[1:], strict=True):
+        same = op("and", compare("eq", a, b), less)
+        less = op("or", compare("lt", a, b), same)
+    return less
+
+
+def _is_same(one: list[Expr], other: list[Expr]) -> Expr:
+    same = compare("eq", one[0], other[0])
+    for a, b in zip(one[1:], other[1:], strict=True):
+        same = op("and", same, compare("eq", a, b))
+    return same

@@ -1,0 +1,18 @@
+"""The policy `coord`: entries are appended, and sorted by one mode after the other (Workspaces'24
+section 5.2). Those of one place meet when they are merged."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from finchlang.host.construct import TRUE, ZERO
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.workspace.policy import Batch, WorkspacePolicy
+
+
+class Coord(WorkspacePolicy):
+    name: ClassVar[str] = "coord"
+
+    def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
+        return host.get(batch.store.taken, lower=ZERO), TRUE

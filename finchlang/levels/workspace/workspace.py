@@ -1,0 +1,362 @@
+"""The Workspace level: several modes at once, written in any order, read in order (Workspaces'24
+section 4). What is written is taken into a batch, which is sorted and merged when it is full."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import (
+    FALSE,
+    ONE,
+    ZERO,
+    add,
+    cast,
+    compare,
+    const,
+    maximum,
+    minimum,
+    mul,
+    op,
+    sub,
+)
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.coordinate_levels import Coordinates
+from finchlang.levels.element import Element
+from finchlang.levels.level import READ, Dims, Fiber, Storage
+from finchlang.levels.workspace import DEFAULTS, POLICIES, Batch, WorkspacePolicy, check_capacity
+from finchlang.operators.operator_table import Operator, named, operator, referred
+from finchlang.syntax.nodes import Literal, Node
+from finchlang.syntax.types import Float64, Int64, Pair, Type
+
+#: how many places can be numbered
+_MOST_PLACES = 2**62
+#: The capacity of a batch, if none is given: of the first, and the least. As long as nothing is stored
+#: and 7 in 8 entries are new, a batch is not merged, but may have WIDER times as many, up to MANY. After
+#: one that was merged, of which as many were new, it is LARGE times what is stored, if that are MANY
+#: at most; if half were new, it is that number, else the half of it. Memory is taken only as a
+#: batch is filled. (A batch that is not merged saves 3 to 5 ns an entry.)
+FIRST, WIDER, LARGE, MANY = 4096, 16, 8, 2**20
+_FIRST_ROOM = 16
+
+
+@dataclass(frozen=True)
+class Workspace(Coordinates):
+    """`Workspace{N}(lvl)`, `Workspace{N, policy, capacity}(lvl)` over an Element, outermost.
+
+    Frozen it is as Coordinates says, entry q being at position q of the child. What is written goes
+    into a *batch* (`policy.py`), by the policy's way to insert it, for which there is `room`;
+    one of `limit` entries is sorted and merged into those stored, and so is the last, by freezing.
+    Merging is in place: there is no second array to merge into.
+
+    `operator` is the operator by which two values of one place are combined: every entry of a batch
+    begins with its identity. If there is none, batches are never merged, but grow, and the policy
+    must find the entry of a place. It belongs to a program (`combine_operator.py`), not to the
+    format's text; what a level stores does not depend on it.
+    """
+
+    policy: str = ""
+    capacity: int = 0
+    operator: Node | None = None
+
+    counters: ClassVar = tuple(
+        (name, Int64) for name in ("stored", "taken", "room", "limit", "open")
+    )
+
+    combines: ClassVar[bool] = True
+    OUTERMOST: ClassVar[str] = "Workspace is the outermost level of a tensor, not below another"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.lvl, Element):
+            modes = f"{{{self.number + self.lvl.modes}}}"
+            if self.lvl.is_leaf:
+                hint = (
+                    "Workspace{...}(Element(false))" if self.element_type.kind == "bool" else None
+                )
+            else:
+                hint = f"one of as many modes: Workspace{modes}(...)"
+            raise FinchError(
+                "type", f"Workspace is over an Element, not over {self.lvl}", hint=hint
+            )
+        if self.policy and self.policy not in POLICIES:
+            hint = f"policies: {', '.join(POLICIES)}"
+            raise FinchError("unknown name", f"there is no policy {self.policy}", hint=hint)
+        check_capacity(self.policy, self.capacity)
+
+    @property
+    def arrays(self) -> Any:  # type: ignore[override]
+        own = ((name, None) for name in self.names())
+        index = self.index if self.index.kind == "int" else Int64
+        batch = ((f"acc{k + 1}", index) for k in range(self.number))
+        fixed = (("acc_val", self.element_type), ("number", Int64))
+        scratch = () if self.index == Int64 else (("scratch", Int64),)
+        policies = [POLICIES[name] for name in ((self.policy,) if self.policy else DEFAULTS)]
+        more = (array for policy in policies for array in policy.arrays(self.number))
+        return (("ptr", Int64), *own, *batch, *fixed, *scratch, *more)
+
+    def __str__(self) -> str:
+        index = "" if self.index == Int64 else self.index
+        capacity = self.capacity or ""
+        given = [str(p) for p in (self.number, index, self.policy, capacity) if p != ""]
+        return f"Workspace{{{', '.join(given)}}}({self.lvl})"
+
+    def combining(self, operator: Node | None) -> Workspace:
+        """The level in a program that combines by `operator`."""
+        merges = not self.policy or not POLICIES[self.policy].has_all_places
+        return replace(self, operator=operator if merges else None)
+
+    @property
+    def chosen(self) -> WorkspacePolicy:
+        """The policy, named or not."""
+        return POLICIES[self.policy or DEFAULTS[self.operator is None]]
+
+    @property
+    def anything(self) -> frozenset[str]:  # type: ignore[override]
+        return self.chosen.anything
+
+    @property
+    def described(self) -> str:
+        """Its policy and capacity."""
+        policy, capacity = self.chosen, f"a capacity of {self.capacity}"
+        if policy.has_all_places:
+            capacity = "an entry for each place"
+        elif self.operator is None:
+            capacity = "one batch that grows, as updates cannot be merged"
+        elif not self.capacity:
+            capacity = f"batches of {FIRST} entries at first, then by what was new"
+            if not policy.is_lean:
+                capacity = f"batches of half of what is stored, at least {FIRST} entries"
+        return f"policy {policy.name}, {capacity}"
+
+    @property
+    def beginning(self) -> Literal:
+        """What entries of a batch begin with."""
+        row = operator(self.operator) if self.operator is not None else None
+        if row is None or not row.keeps_old:
+            return self.fill
+        value = identity(row, self.element_type)
+        if value == self.fill.value:
+            return self.fill
+        return Literal(value, self.element_type.name)
+
+    def _batch(self, store: Storage, dims: Dims) -> Batch:
+        batch = tuple(store.buffers[f"acc{k + 1}"] for k in range(self.number))
+        row = operator(self.operator) if self.operator is not None else None
+        own, stored = self.own(dims), self.buffers(store)
+        return Batch(store, own, batch, stored, row, self.beginning)
+
+    # ------------------------------------------------------------------ the life cycle
+
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+        host.grow(store.ptr, const(2))
+        host.store(store.ptr, ZERO, ZERO)
+        self._begin(host, store, dims, ZERO)
+        self.lvl.declare(host, store.child, self.below(dims))
+
+    def _begin(self, host: Host, store: Storage, dims: Dims, stored: Expr) -> None:
+        host.set(store.stored, stored)
+        for cell in (store.taken, store.room, store.open):
+            host.set(cell, ZERO)
+        host.set(store.limit, const(self.capacity or FIRST))
+        if self.chosen.numbers_places:
+            self._check_places(host, self.own(dims))
+        self.chosen.begin(host, self._batch(store, dims))
+
+    def _check_places(self, host: Host, sizes: tuple[Expr, ...]) -> None:
+        places = cast(sizes[0], Float64)
+        for size in sizes[1:]:
+            places = op("mul", places, cast(size, Float64))
+        which = "the policy coord takes any"
+        if self.operator is None and not self.chosen.has_all_places:
+            which = "coord takes any, but cannot merge these updates"
+        message = (
+            f"the policy {self.chosen.name} cannot number the places of a workspace of "
+            f"{' x '.join('{}' for _ in sizes)}; {which}"
+        )
+        too_many = compare("gt", places, const(float(_MOST_PLACES), Float64))
+        host.branch(too_many, lambda: host.fail("dimension", message, sizes))
+
+    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+        """There is one fiber only, which is there."""
+
+    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        if count is not ONE:
+            raise FinchError("type", self.OUTERMOST)
+        host.set(store.limit, const(MANY))
+        self._merge(host, store, dims)
+        host.set(store.room, ZERO)
+        host.store(store.ptr, ONE, host.get(store.stored))
+        self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
+
+    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        self._begin(host, store, dims, host.load(store.ptr, ONE, "stored", Int64, lower=ZERO))
+        if self.operator is None and not self.chosen.has_all_places:
+            self._take_back(host, store, dims)
+
+    def _take_back(self, host: Host, store: Storage, dims: Dims) -> None:
+        """Make a batch of what is stored, as there is no merging with it."""
+        batch, stored = self._batch(store, dims), host.get(store.stored)
+        self._grow(host, batch, host.let(maximum(stored, _FIRST_ROOM), "room"))
+
+        def entry(q: Expr) -> None:
+            place = tuple(host.load(a, q, "i", Int64) for a in self.buffers(store))
+            e, _ = self.chosen.insert(host, batch, place)
+            self._make(host, batch, e, place)
+            self.chosen.keep(host, batch, e, place)
+            host.store(store.acc_val, e, host.load(store.child.val, q, "val"))
+
+        host.count(ZERO, sub(stored, 1), entry, "q")
+        host.set(store.stored, ZERO)
+
+    # ------------------------------------------------------------------ batches
+
+    def _merge(self, host: Host, store: Storage, dims: Dims) -> None:
+        """Merge what the batch has, or let it have more entries, if it may and they are mostly new."""
+
+        def merge() -> None:
+            batch, chosen = self._batch(store, dims), self.chosen
+            taken, stored, limit = (host.get(c) for c in (store.taken, store.stored, store.limit))
+            if not chosen.has_all_places:
+                for name in ("number", "scratch"):
+                    if name in store.buffers:
+                        host.grow(store.buffers[name], taken)
+                batch.make_way(host)
+            order = chosen.sort(host, batch)
+
+            def finish() -> None:
+                chosen.merge(host, batch, order)
+                chosen.clear(host, batch)
+                host.set(store.taken, ZERO)
+                if not self.capacity:
+                    now = host.get(store.stored)
+                    host.set(store.limit, _capacity(taken, stored, now, chosen.is_lean))
+
+            if self.capacity or not chosen.is_lean:
+                finish()
+                return
+            is_first = op("and", compare("eq", stored, 0), compare("lt", limit, MANY))
+            is_new = compare("ge", mul(order.places(host, batch), 8), mul(taken, 7))
+            wider = minimum(mul(limit, WIDER), MANY)
+            host.branch(op("and", is_first, is_new), lambda: host.set(store.limit, wider), finish)
+
+        host.branch(compare("gt", host.get(store.taken), 0), merge, is_rare=True)
+
+    def _make_room(self, host: Host, store: Storage, dims: Dims) -> None:
+        """Room for one entry more: the batch is merged if it is full, but for a workspace several entries
+        of which are being written to, or whose batches are not to be merged."""
+        taken, room = host.get(store.taken), host.get(store.room)
+
+        def grow() -> None:
+            limit = host.get(store.limit)
+            more, wider = (maximum(mul(room, by), _FIRST_ROOM) for by in (2, WIDER))
+            below = op("select", compare("lt", room, limit), minimum(wider, limit), more)
+            self._grow(host, self._batch(store, dims), below)
+
+        def full() -> None:
+            if self.operator is not None:
+                is_last = compare("ge", taken, host.get(store.limit))
+                is_alone = compare("eq", host.get(store.open), 0)
+                is_full = op("and", is_last, is_alone)
+                host.branch(is_full, lambda: self._merge(host, store, dims))
+            host.branch(compare("ge", host.get(store.taken), room), grow)
+
+        host.branch(compare("ge", taken, room), full, is_rare=True)
+
+    def _grow(self, host: Host, batch: Batch, room: Expr) -> None:
+        """Room for a batch of so many entries."""
+        store, room = batch.store, host.let(room, "room")
+        own = (store.buffers[name] for name in self.chosen.entries())
+        for array in (*batch.coordinates, store.acc_val, *own):
+            host.grow(array, room)
+        host.set(store.room, room)
+
+    def _make(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
+        """The entry e, which is new and not set."""
+        first, *others = batch.coordinates
+        host.store(first, e, op("not", place[0]))
+        for array, i in zip(others, place[1:], strict=True):
+            host.store(array, e, i)
+        host.store(batch.store.acc_val, e, const(self.beginning.value, self.element_type))
+        host.set(batch.store.taken, add(e, 1))
+
+    # ------------------------------------------------------------------ reading and writing
+
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+        if mode == READ:
+            return self.read_entries(host, fiber, protocol)
+        return self.write_anywhere(fiber)
+
+    def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
+        """The entry is made before anything is written to it, as another access may come to the same
+        place, or to another, before this one is left; so long nothing is merged."""
+        store = fiber.store
+        place = tuple(host.let(sub(i, 1), "i", lower=ZERO) for i in reversed(coordinates))
+        if not self.chosen.has_all_places:
+            self._make_room(host, store, fiber.dims)
+        batch = self._batch(store, fiber.dims)
+        e, is_new = self.chosen.insert(host, batch, place)
+        host.branch(is_new, lambda: self._make(host, batch, e, place))
+        host.set(store.open, add(host.get(store.open), 1))
+        dirty = host.cell(FALSE, "dirty")
+
+        def forget() -> None:
+            self.chosen.forget(host, batch, e)
+            host.set(store.taken, e)
+
+        def drop() -> None:
+            is_last = compare("eq", add(e, 1), host.get(store.taken))
+            unset = compare("lt", host.load(batch.coordinates[0], e, "i", Int64), 0)
+            host.branch(op("and", is_last, unset), forget)
+
+        def epilogue(host: Host) -> None:
+            host.set(store.open, sub(host.get(store.open), 1))
+
+            def keep() -> None:
+                self.chosen.keep(host, batch, e, place)
+
+            host.branch(host.get(dirty), keep, lambda: host.branch(is_new, drop))
+
+        return self.chosen.value(batch, e, dirty), epilogue
+
+    # ------------------------------------------------------------------ storage as arrays
+
+    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+        """Nothing of a batch is in use once it is merged."""
+        stored = int(storage["ptr"][count])
+        unused = dict.fromkeys((name for name, _ in self.arrays), 0)
+        return unused | {"ptr": count + 1} | dict.fromkeys(self.names(), stored)
+
+
+def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:
+    """The capacity of a batch after one that made `stored` entries of those `before`."""
+    if not is_lean:
+        return maximum(op("shr", stored, ONE), FIRST)
+    new = sub(stored, before)
+    is_few = compare("le", stored, MANY)
+    many = op("and", compare("ge", mul(new, 8), mul(taken, 7)), is_few)
+    some = compare("ge", mul(new, 2), taken)
+    large, small = mul(stored, LARGE), op("shr", stored, ONE)
+    return maximum(op("select", many, large, op("select", some, stored, small)), FIRST)
+
+
+def identity(row: Operator, type: Type) -> Any:
+    """The value e with e op x = x and x op e = x for all x of `type`, or None."""
+    if row.identity is None or row.identity.at is not None:
+        return None
+    value = row.identity.value(type)
+    if value is None or isinstance(value, Pair) != (type.kind == "pair"):
+        return None
+    return value
+
+
+def merging(op: Node) -> Node | None:
+    """By which operator two values are combined each of which was made by updates with `op` from its
+    identity: `op` itself, or that of its group; None if there is none."""
+    row = operator(op)
+    group = None if row is None else referred(row.group)
+    if group is not None and group is not row:
+        return named(group.reference) if referred(group.undone_by) is row else None
+    return op if row is not None and (row.associative or not row.keeps_old) else None

@@ -1,0 +1,314 @@
+"""The text of an LLVM function: instructions and labels, slots, expressions and memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from finchlang.base.errors import Bug
+from finchlang.host import ir
+from finchlang.host.construct import add, cast
+from finchlang.host.noted import UndoLog
+from finchlang.host.rewrite import arrays, everything, is_heavy, walk, written
+from finchlang.native.abi import NO_LOG, Failure, Layout
+from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
+from finchlang.native.library import procedure_name
+from finchlang.native.loop_facts import compared_at_once
+from finchlang.native.module_text import INVARIANT, TBAA_SLOTS, UNLIKELY, UNPREDICTABLE, Module
+from finchlang.syntax.types import Bool, Int64, Type
+
+
+def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
+    """The layout of the kernel that `residual` becomes, which has this undo log in it already."""
+    statements = [s for s in everything(residual) if not isinstance(s, ir.CallProcedure)]
+
+    def numbers(found: Iterable[ir.Buffer]) -> tuple[int, ...]:
+        chosen = set(found)
+        return tuple(k for k, b in enumerate(residual.buffers) if b in chosen)
+
+    failures = (s for s in statements if isinstance(s, ir.Fail))
+    called = (s for s in statements if isinstance(s, ir.Grow | ir.Search | ir.AnySort))
+    return Layout(
+        residual.name,
+        tuple(b.type for b in residual.buffers),
+        tuple(v.type for v in residual.inputs),
+        tuple(c.type for c in residual.outputs),
+        numbers(b for s in statements for b in written(s)),
+        numbers(s.buffer for s in statements if isinstance(s, ir.Grow)),
+        tuple(
+            Failure(f.kind, f.message, tuple(v.type for v in f.values), f.span) for f in failures
+        ),
+        tuple(dict.fromkeys(procedure_name(s) for s in called)),
+        undo_log,
+    )
+
+
+@dataclass(slots=True)
+class BufferAccess:
+    """How a function reaches a buffer: its address, or if it grows the locals that hold address
+    and capacity, and its slots; `load`/`store` are the metadata of accesses."""
+
+    data: str
+    capacity: str = ""
+    slot: str = ""
+    load: str = ""
+    store: str = ""
+
+
+class FunctionText(ABC):
+    """The text of one function being written: instructions, slots, expressions and memory."""
+
+    def __init__(self, module: Module, residual: ir.Residual, kernel: FunctionText | None = None):
+        """`kernel` is the function whose slots this one works on, if that is another."""
+        self.module, self.residual = module, residual
+        own = [s for s in walk(residual.body) if not isinstance(s, ir.CallProcedure)]
+        self.used = {buffer for s in own for buffer in arrays(s)}  # here, not in what is called
+        self.own: set[ir.Cell] = {
+            s.cell for s in own if isinstance(s, (ir.Get, ir.Set))
+        }  # likewise
+        self.homes: dict[ir.Cell, str] = {}  # where cells are when other functions have them
+        self.layout: Layout = layout_of(residual) if kernel is None else kernel.layout
+        self.failure = self.layout.failure  # where the failure area is in the slots
+        self.lines: list[str] = []
+        self.locals: list[str] = []
+        self.count = 0
+        self.block = "start"
+        fails = (s for s in everything(residual) if isinstance(s, ir.Fail))
+        numbers = {id(fail): number for number, fail in enumerate(fails)} if kernel is None else {}
+        self.failures: dict[int, int] = numbers if kernel is None else kernel.failures
+        self.loops: list[
+            ir.ForLoop | ir.WhileLoop
+        ] = []  # around the current statement, the outermost first
+        self.read: set[ir.Expr] = set()  # what they have read from arrays
+        self.exits: set[int] = set()
+        self.values: dict[ir.Expr, str] = {}
+        self.bound: list[ir.Expr] = []  # the keys of `values`, in order, so that scopes can be left
+        self.cells: dict[ir.Cell, str] = {}
+        self.arrays: dict[ir.Buffer, BufferAccess] = {}
+        for buffer, size in residual.scratch:
+            self.arrays[buffer] = BufferAccess(self.local(f"[{size} x {memory_type(buffer.type)}]"))
+        self.polls = is_heavy(residual.body)
+        self.budget = self.local("i64") if self.polls else ""
+        self.counter = ir.Cell("budget", Int64)  # the same as a cell
+        if self.polls:
+            self.cells[self.counter] = self.budget
+            self.own.add(self.counter)
+
+    # ---------------------------------------------------------------------- writing instructions
+
+    def name(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+    def new(self, instruction: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {instruction}")
+        return f"%v{self.count}"
+
+    def do(self, instruction: str) -> None:
+        self.lines.append("  " + instruction)
+
+    def declare(self, result: str, name: str, arguments: str) -> None:
+        self.module.declare(result, name, arguments)
+
+    @property
+    @abstractmethod
+    def is_meeting(self) -> bool:
+        """Whether the innermost loop is a `while`, in which steppers go on as they are met."""
+
+    @abstractmethod
+    def use(self, name: str, type: Type) -> str:
+        """The name of the library's procedure for an operation on a type."""
+
+    def local(self, kind: str) -> str:
+        """A new local variable: an alloca in the first block, which LLVM makes a register."""
+        self.count += 1
+        self.locals.append(f"  %v{self.count} = alloca {kind}")
+        return f"%v{self.count}"
+
+    def labels(self, *names: str) -> list[str]:
+        """New labels, all with the same number."""
+        self.count += 1
+        return [f"{name}{self.count}" for name in names]
+
+    def jump(self, label: str) -> None:
+        self.do(f"br label %{label}")
+
+    def choose(
+        self,
+        condition: str,
+        then: str,
+        otherwise: str,
+        cold: bool = False,
+        is_whole: bool = False,
+    ) -> None:
+        """Branch; `cold` says that `then` is unlikely, `is_whole` that the condition `a | b` is easier to
+        predict than its parts: where steppers meet it is true nearly always, but a or b by chance."""
+        weights = (
+            f", !prof {UNLIKELY}"
+            if cold
+            else f", !unpredictable {UNPREDICTABLE}"
+            if is_whole
+            else ""
+        )
+        self.do(f"br i1 {condition}, label %{then}, label %{otherwise}{weights}")
+
+    def start(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def leave(self, status: int) -> str:
+        """The label of the block that returns `status`."""
+        self.exits.add(status)
+        return f"status{status}"
+
+    def finish(self, head: str, end: str) -> str:
+        self.do(end)
+        for status in sorted(self.exits):
+            self.start(f"status{status}")
+            self.do(f"ret i32 {status}")
+        return "\n".join([head + " {", "start:", *self.locals, *self.lines, "}"])
+
+    # ------------------------------------------------------------------------------------- slots
+
+    def slot(self, number: int) -> str:
+        return self.new(f"getelementptr i64, ptr %slots, i64 {number}")
+
+    def open_array(self, number: int, buffer: ir.Buffer, slot: str) -> None:
+        tag = self.module.tbaa(f"buffer {number}")
+        data = self.new(f"load ptr, ptr {slot}, !tbaa {TBAA_SLOTS}")
+        load = f"{tag}, !invariant.load {INVARIANT}" if self.layout.is_frozen(number) else tag
+        array = BufferAccess(data, slot=slot, load=load, store=tag)
+        if number in self.layout.grown:
+            array.data, array.capacity = self.local("ptr"), self.local("i64")
+            self.do(f"store ptr {data}, ptr {array.data}")
+            self.read_capacity(array)
+        self.arrays[buffer] = array
+
+    def read_capacity(self, array: BufferAccess) -> None:
+        slot = self.new(f"getelementptr i64, ptr {array.slot}, i64 1")
+        capacity = self.new(f"load i64, ptr {slot}, !tbaa {TBAA_SLOTS}")
+        self.do(f"store i64 {capacity}, ptr {array.capacity}")
+
+    def read_slot(self, number: int, type: Type) -> str:
+        word = self.new(f"load i64, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
+        kind = llvm_type(type)
+        if kind == "i64":
+            return word
+        if kind == "double":
+            return self.new(f"bitcast i64 {word} to double")
+        if kind == "float":
+            return self.new(f"bitcast i32 {self.new(f'trunc i64 {word} to i32')} to float")
+        return self.new(f"trunc i64 {word} to {kind}")
+
+    def write_slot(self, number: int, type: Type, value: str) -> None:
+        kind = llvm_type(type)
+        if kind == "double":
+            value = self.new(f"bitcast double {value} to i64")
+        elif kind == "float":
+            value, kind = self.new(f"bitcast float {value} to i32"), "i32"
+        if kind not in ("i64", "double"):
+            extend = "sext" if type.kind == "int" else "zext"
+            value = self.new(f"{extend} {kind} {value} to i64")
+        self.do(f"store i64 {value}, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
+
+    # ------------------------------------------------------------------------------- expressions
+
+    def bind(self, expr: ir.Expr, value: str) -> None:
+        self.values[expr] = value
+        self.bound.append(expr)
+
+    def forget(self, known: int) -> None:
+        for expr in self.bound[known:]:
+            del self.values[expr]
+        del self.bound[known:]
+
+    def value(self, expr: ir.Expr) -> str:
+        """The LLVM value of `expr`, computed here unless it is known in this scope."""
+        if isinstance(expr, ir.Const):
+            return constant(expr.value, expr.type)
+        found = self.values.get(expr)
+        if found is None:
+            if not isinstance(expr, ir.Op):
+                raise Bug(f"the variable {expr} is used where it is not bound")
+            other = compared_at_once(expr)
+            if other is not expr:
+                found = self.value(other)
+            else:
+                found = emit_op(self, expr, [self.value(arg) for arg in expr.args])
+            self.bind(expr, found)
+        return found
+
+    def is_stored(self, *exprs: ir.Expr) -> bool:
+        """Whether any of `exprs` depends on what the loops around have read from an array."""
+        for expr in exprs:
+            if isinstance(expr, ir.Var) and expr.definition is not None:
+                expr = expr.definition
+            if expr in self.read or (isinstance(expr, ir.Op) and self.is_stored(*expr.args)):
+                return True
+        return False
+
+    def read_cell(self, cell: ir.Cell) -> str:
+        return self.new(f"load {llvm_type(cell.type)}, ptr {self.cell(cell)}")
+
+    def cell(self, cell: ir.Cell) -> str:
+        if cell not in self.cells:
+            self.cells[cell] = self.local(llvm_type(cell.type))
+        return self.cells[cell]
+
+    def address(self, buffer: ir.Buffer, index: str) -> str:
+        kind = memory_type(buffer.type)
+        return self.new(f"getelementptr {kind}, ptr {self.data(buffer)}, i64 {index}")
+
+    def data(self, buffer: ir.Buffer) -> str:
+        array = self.arrays[buffer]
+        return self.new(f"load ptr, ptr {array.data}") if array.capacity else array.data
+
+    def room(self, buffer: ir.Buffer) -> str:
+        """For how many entries an array has room."""
+        array = self.arrays[buffer]
+        if array.capacity:
+            return self.new(f"load i64, ptr {array.capacity}")
+        slot = self.new(f"getelementptr i64, ptr {array.slot}, i64 1")
+        return self.new(f"load i64, ptr {slot}, !tbaa {TBAA_SLOTS}")
+
+    def load(self, buffer: ir.Buffer, index: str) -> str:
+        kind, tag = memory_type(buffer.type), self.arrays[buffer].load
+        value = self.new(f"load {kind}, ptr {self.address(buffer, index)}{tag}")
+        return self.new(f"icmp ne i8 {value}, 0") if buffer.type == Bool else value
+
+    def disjoint(self, statement: ir.Disjoint) -> str:
+        """Whether two blocks have nothing in common: a vector is compared with each entry of the other."""
+        buffer, other = statement.buffer, statement.other
+        type = min(buffer.type, other.type, key=lambda type: type.bits)
+        width, narrow = buffer.type.bits, type.bits
+        wide, vector = f"<{ir.BLOCK} x i{width}>", f"<{ir.BLOCK} x i{narrow}>"
+        address, tag = self.address(buffer, self.value(statement.index)), self.arrays[buffer].load
+        ours = self.new(f"load {wide}, ptr {address}, align {width // 8}{tag}")
+        ours = ours if wide == vector else self.new(f"trunc {wide} {ours} to {vector}")
+        shift = self.value(cast(statement.shift, type))
+
+        def all_of(entry: str) -> str:
+            one = self.new(f"insertelement {vector} poison, i{narrow} {entry}, i64 0")
+            return self.new(
+                f"shufflevector {vector} {one}, {vector} poison, <{ir.BLOCK} x i32> zeroinitializer"
+            )
+
+        ours, equal = self.new(f"add {vector} {ours}, {all_of(shift)}"), ""
+        for k in range(ir.BLOCK):
+            theirs = self.load(other, self.value(add(statement.place, k)))
+            if other.type.bits != narrow:
+                theirs = self.new(f"trunc i{other.type.bits} {theirs} to i{narrow}")
+            same = self.new(f"icmp eq {vector} {ours}, {all_of(theirs)}")
+            equal = self.new(f"or <{ir.BLOCK} x i1> {equal}, {same}") if equal else same
+        bits = self.new(f"bitcast <{ir.BLOCK} x i1> {equal} to i{ir.BLOCK}")
+        return self.new(f"icmp eq i{ir.BLOCK} {bits}, 0")
+
+    def store(self, buffer: ir.Buffer, index: str, value: str) -> None:
+        kind, tag = memory_type(buffer.type), self.arrays[buffer].store
+        address = self.address(buffer, index)
+        self.do(f"store {kind} {self.to_memory(buffer.type, value)}, ptr {address}{tag}")
+
+    def to_memory(self, type: Type, value: str) -> str:
+        return self.new(f"zext i1 {value} to i8") if type == Bool else value

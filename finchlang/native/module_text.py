@@ -1,0 +1,129 @@
+"""An LLVM module as text: what its functions share."""
+
+from __future__ import annotations
+
+import hashlib
+
+from finchlang.native import compiled_kernel
+from finchlang.native.growable_arrays import grow_text
+from finchlang.native.target import has_masks
+
+#: The names of the metadata that do not depend on the residual: first weights (cold, hot).
+UNLIKELY, INVARIANT, TBAA_ROOT, TBAA_SLOTS = "!0", "!1", "!2", "!4"
+UNPREDICTABLE = "!1"  # which asks for no more than an empty list, either
+METADATA = [
+    '!0 = !{!"branch_weights", i32 1, i32 4000}',
+    "!1 = !{}",
+    '!2 = !{!"finchlang"}',
+    '!3 = !{!"slots", !2, i64 0}',
+    "!4 = !{!3, !3, i64 0}",
+]
+#: What is called rarely, `look` and `grow`, keeps the caller's registers (`preserve_mostcc`): else a
+#: loop that might call it keeps its own in memory (1.15 times longer for short columns of a product).
+LOOKS = "cold nounwind memory(inaccessiblemem: readwrite)"
+
+
+class Module:
+    """What the functions of one module share: declarations, library functions and metadata."""
+
+    def __init__(self) -> None:
+        self.functions: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self.metadata = list(METADATA)
+        self.procedures: set[str] = set()  # the kernel's own, by their names
+        self.parts: dict[str, str] = {}  # texts of other modules, by the functions called here
+
+    def declare(self, result: str, name: str, arguments: str, attributes: str = "nounwind") -> None:
+        if name not in self.declarations:
+            self.declarations[name] = f"declare {result} @{name}({arguments}) {attributes}"
+
+    def use_look(self) -> None:
+        """Define the procedure that looks for an interrupt, once. Its attributes say that a signal
+        handler leaves our arrays alone, so that they can be kept in registers across the call."""
+        if "PyErr_CheckSignals" not in self.declarations:
+            self.declare("i32", "PyErr_CheckSignals", "", LOOKS)
+            self.functions.append(
+                f"define internal preserve_mostcc i32 @look() noinline {LOOKS} {{\n"
+                "  %status = call i32 @PyErr_CheckSignals()\n  ret i32 %status\n}"
+            )
+
+    def use_part(self, part: Module, result: str, name: str, arguments: str) -> str:
+        """Declare the function `name` that another module defines; gives its name here, which tells
+        it from all others, so that it is compiled once for all that have it."""
+        text = part.text()
+        unique = f"{name}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        self.parts |= {**part.parts, unique: text.replace(f"@{name}(", f"@{unique}(", 1)}
+        self.declare(result, unique, arguments)
+        return unique
+
+    def use_grow(self) -> None:
+        """Declare the procedure that gives a buffer larger memory."""
+        arguments = "ptr captures(none), i64, i64"
+        self.declare("preserve_mostcc noalias ptr", "grow", arguments, "cold nounwind")
+
+    def define_grow(self) -> None:
+        """Define it."""
+        self.functions.append(grow_text())
+        self.declare("i64", "llvm.umax.i64", "i64, i64")
+        self.declare("void", "llvm.memmove.p0.p0.i64", "ptr, ptr, i64, i1")
+        self.declare("ptr", "PyMem_RawMalloc", "i64")
+        self.declare("ptr", "PyMem_RawRealloc", "ptr, i64")
+        self.declare("i32", "madvise", "ptr, i64, i32")
+
+    def define_call(self) -> None:
+        """Define the procedure that Python calls kernels by."""
+        self.functions.append(compiled_kernel.TEXT)
+        self._declare_buffers()
+        self.declare("ptr", "PyErr_Occurred", "")
+        self.declare("ptr", "PyLong_AsVoidPtr", "ptr")
+        self.declare("ptr", "PyTuple_GetItem", "ptr, i64")
+        self.declare("ptr", "PyList_GetItem", "ptr, i64")
+        self.declare("i64", "PyList_Size", "ptr")
+
+    def define_address(self) -> None:
+        """Define the procedure that tells where an object's buffer is."""
+        self.functions.append(compiled_kernel.TEXT_OF_ADDRESS)
+        self._declare_buffers()
+
+    def _declare_buffers(self) -> None:
+        self.declare("i32", "PyObject_GetBuffer", "ptr, ptr, i32")
+        self.declare("void", "PyBuffer_Release", "ptr")
+        self.declare("ptr", "PyLong_FromLong", "i64")
+
+    def tbaa(self, name: str) -> str:
+        """The access tag of a new type of memory, apart from every other."""
+        number = len(self.metadata)
+        self.metadata.append(f'!{number} = !{{!"{name}", {TBAA_ROOT}, i64 0}}')
+        self.metadata.append(f"!{number + 1} = !{{!{number}, !{number}, i64 0}}")
+        return f", !tbaa !{number + 1}"
+
+    def loop_hint(self, **properties: str) -> str:
+        """What LLVM is to do with a loop: a property's name has `_` where LLVM's has a dot."""
+        number = len(self.metadata)
+        names = ", ".join(f"!{number + k}" for k in range(len(properties) + 1))
+        self.metadata.append(f"!{number} = distinct !{{{names}}}")
+        for name, value in properties.items():
+            name = name.replace("_", ".")
+            self.metadata.append(f'!{len(self.metadata)} = !{{!"llvm.loop.{name}", {value}}}')
+        return f", !llvm.loop !{number}"
+
+    def short_loop(self, is_straight: bool, scatters: bool, is_append: bool) -> str:
+        """A hint for a loop that often has few steps: one vector at a time, the last one with
+        lanes left out where the processor can do that (loops that gather are `optimize/partial_sums.py`'s).
+
+        What is saved are branches that depend on the length, which cannot be predicted. Likewise a
+        loop that `is_straight`, without loops or branches in it, is unrolled twice only, if it is
+        not vectorised: columns of two or three entries are then 1.1 (CSC) to 1.2 times faster (a
+        stored triangle used twice) than with the usual four, and long ones as fast. One that scatters
+        has no vectors: to clear the entries of a short column with them takes twice the time. One that
+        is_append leaves out no lanes: stores would wait for each other, and copies take 1.6 times as long.
+        """
+        hints = {"vectorize_predicate_enable": "i1 1"} if has_masks() and not is_append else {}
+        if scatters:
+            hints = {"vectorize_enable": "i1 0"}
+        if is_straight:
+            hints["unroll_count"] = "i32 2"
+        return self.loop_hint(interleave_count="i32 1", **hints)
+
+    def text(self) -> str:
+        return "\n".join([*self.declarations.values(), *self.functions, *self.metadata, ""])

@@ -1,0 +1,115 @@
+"""The passes of normalisation in their order, and what they make of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from finchlang.algebra.expression_types import types
+from finchlang.algebra.program_context import Format, ProgramContext
+from finchlang.base.errors import Note
+from finchlang.levels.level import Level, Swizzled
+from finchlang.normalize.passes.concordize import concordize
+from finchlang.normalize.passes.dimensionalize import dimensionalize
+from finchlang.normalize.passes.inline import has_functions, inline
+from finchlang.normalize.passes.lifecycle import lifecycle
+from finchlang.normalize.passes.normal_form import check_normal_form
+from finchlang.normalize.passes.scopes import scopes
+from finchlang.normalize.passes.shared_sums import sums
+from finchlang.normalize.passes.transposes import transposes
+from finchlang.normalize.passes.wrapperize import wrapperize
+from finchlang.normalize.schedule import schedule
+from finchlang.normalize.shapes.lower_shapes import has_shapes, shapes
+from finchlang.normalize.write_order.check_order import check_order
+from finchlang.normalize.write_order.combine_operator import combine
+from finchlang.normalize.write_order.insert_workspaces import insert_workspaces
+from finchlang.syntax.nodes import Annotated, Node, Variable
+from finchlang.syntax.traversal import walk
+from finchlang.syntax.types import Type
+
+#: The passes in their order. Each is program → program, given what the one before it gives, and may
+#: add to the context. The life cycle comes before dimensions, which need to know the freezes; these
+#: come from all arguments of functions, also from those that an expression does not need.
+PASSES: tuple[tuple[str, Callable[[Node, ProgramContext], Node]], ...] = (
+    ("scopes", scopes),
+    ("shapes", shapes),
+    ("types", types),
+    ("wrapperize", wrapperize),
+    ("lifecycle", lifecycle),
+    ("dimensionalize", dimensionalize),
+    ("inline", inline),
+    ("schedule", schedule),
+    ("concordize", concordize),
+    ("workspaces", insert_workspaces),
+    ("transposes", transposes),
+    ("sums", sums),
+)
+
+
+@dataclass(frozen=True)
+class Normalized:
+    """A program in normal form, typed, and what its names stand for.
+
+    `tensors`: the tensors of the program, by name, with the script's name for each; `workspaces`:
+    tensors the program needs for itself, which `Kernel` makes; `formats`: the format of every
+    free name, as stored (Level) or as a number (Type); `yields`: the script names a `return` hands
+    back; `notes`, `decisions` and `choices` as in Context.
+    """
+
+    program: Node
+    tensors: dict[str, str]
+    yields: tuple[str, ...]
+    workspaces: dict[str, Level]
+    formats: dict[str, Level | Type]
+    notes: tuple[Note, ...] = ()
+    decisions: tuple[tuple[str, str], ...] = ()
+    choices: frozenset[str] = frozenset()
+
+
+def stages(program: Node, context: ProgramContext) -> Iterator[tuple[str, Node]]:
+    """The program after each pass, with the pass's name; the checks run at the end."""
+    if isinstance(program, Annotated):
+        context.annotations, program = program.annotations, program.program
+        context.parsed = program
+    is_shaped = has_shapes(program)
+    for name, function in PASSES:
+        if function is schedule and not context.annotations:
+            continue
+        if function in (shapes, sums) and not is_shaped:
+            continue
+        if function is inline and not has_functions(program):
+            continue
+        program = function(program, context)
+        yield name, program
+    combine(program, context)
+    check_order(program, context)
+    check_normal_form(program, context)
+
+
+def normalize(
+    program: Node,
+    formats: dict[str, Format],
+    insert_workspaces: bool = True,
+    exchanged: frozenset[str] = frozenset(),
+) -> Normalized:
+    """`program` in Finch Normal Form. `formats` has for each name free in it the format of the
+    tensor, or the type of the number, that is bound to it in the script. `insert_workspaces`
+    and `exchanged` as in Context.
+
+    Raises FinchError of kind unknown name, type, dimension, life cycle, access order or syntax.
+    """
+    context = ProgramContext(dict(formats), insert_workspaces, exchanged)
+    for _, stage in stages(program, context):
+        program = stage
+    stored: dict[str, Level | Type] = {
+        name: known for name, known in context.formats.items() if not isinstance(known, Swizzled)
+    }
+    used = {n.name for n in walk(program) if isinstance(n, Variable)}
+    tensors = {
+        name: context.shown(name)
+        for name, known in stored.items()
+        if isinstance(known, Level) and name in used and name not in context.workspaces
+    }
+    workspaces, yields = dict(context.workspaces), context.yields
+    told = tuple(context.notes), tuple(context.decisions), frozenset(context.choices)
+    return Normalized(program, tensors, yields, workspaces, stored, *told)

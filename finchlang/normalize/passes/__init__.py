@@ -1,0 +1,1 @@
+"""The passes, each program to program."""

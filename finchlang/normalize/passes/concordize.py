@@ -1,0 +1,166 @@
+"""The concordise pass (Finch'25 section 5.4, Fig 12): accesses get bare indices, in the order of
+the loops around them (column-major: the last index's loop outermost).
+
+An index that is an expression x, or whose loop is not inside of the loop of the mode to its right,
+becomes an index k of its own with a single-iteration loop `for k = x:x`. That loop stands inside of
+all that binds x and of the loops of the outer modes, outside of those of the inner modes, and
+beyond that around whole loop nests, so that x is not evaluated more often than need be; but it does
+not leave a sieve, let or block that it need not leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from finchlang.algebra.index_arithmetic import settings
+from finchlang.algebra.program_context import ProgramContext, is_call, root
+from finchlang.base.errors import FinchError
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.text.print import pretty
+
+#: Where a name is bound: (frame, 1, 0) by the statement of that frame, (frame, 0, n) by the n-th
+#: loop inserted around it. Greater is deeper.
+Depth = tuple[int, int, int]
+_OUTSIDE: Depth = (-1, 1, 0)
+
+
+def concordize(program: ast.Node, context: ProgramContext) -> ast.Node:
+    """`program` with concordant accesses.
+
+    Raises FinchError of kind "type" where a declaration reads an element at an index: no loop can
+    stand around it.
+    """
+    context.reserve(program)
+    return _Concordize(context).statement(program)
+
+
+@dataclass(eq=False)
+class _Frame:
+    """A statement around the current one, and the single-iteration loops to insert around it."""
+
+    node: ast.Node
+    inserted: list[tuple[ast.Node, ast.Index]] = field(default_factory=list)
+
+
+class _Concordize:
+    def __init__(self, context: ProgramContext):
+        self.context = context
+        self.frames: list[_Frame] = []
+        self.depths: dict[str, Depth] = {}  # of binders
+        self.scopes: dict[str, Depth] = {}  # of declared tensors: the scope they belong to
+
+    # ------------------------------------------------------------------ statements
+
+    def statement(self, node: ast.Node) -> Any:
+        frame = _Frame(node)
+        self.frames.append(frame)
+        here = len(self.frames) - 1
+        if isinstance(node, ast.Block):
+            for s in node.statements:
+                if isinstance(s, ast.Declare):
+                    self.scopes[s.tensor.name] = (here, 1, 0)
+        node = self.parts(node, here)
+        self.frames.pop()
+        for x, index in reversed(frame.inserted):
+            node = ast.Loop(index, ast.Extent(x, x, span=x.span), node, span=frame.node.span)
+        return node
+
+    def parts(self, node: ast.Node, here: int) -> ast.Node:
+        match node:
+            case ast.Block():
+                return map_children(self.statement, node)
+            case ast.Loop(index, extent, body):
+                extent = self.expression(extent, here)
+                self.depths[index.name] = (here, 1, 0)
+                return replace(node, extent=extent, body=self.statement(body))
+            case ast.Define(variable, value, body):
+                value = self.expression(value, here)
+                self.depths[variable.name] = (here, 1, 0)
+                return replace(node, value=value, body=self.statement(body))
+            case ast.Sieve(condition, body):
+                condition = self.expression(condition, here)
+                return replace(node, condition=condition, body=self.statement(body))
+            case ast.Assign(target, _, value):
+                target = self.access(target, here)
+                return replace(node, target=target, value=self.expression(value, here))
+            case ast.Declare():
+                for n in walk(node):
+                    if isinstance(n, ast.Access) and n.indices:
+                        message = f"a declaration cannot read an element, as in `{pretty(n)}`"
+                        hint = "bind it by `let` around the declaration"
+                        raise FinchError("type", message, n.span, hint)
+        return node
+
+    # ------------------------------------------------------------------ accesses
+
+    def expression(self, node: ast.Node, innermost: int) -> Any:
+        """`node` with its accesses concordant; loops may be inserted around the frames up to
+        `innermost`."""
+        if isinstance(node, ast.Access):
+            return self.access(node, innermost)
+        return map_children(lambda c: self.expression(c, innermost), node)
+
+    def access(self, node: ast.Access, innermost: int) -> ast.Access:
+        indices = list(node.indices)
+        outer = _OUTSIDE
+        for mode in reversed(range(len(indices))):
+            index: Any = indices[mode]
+            outer = max(outer, *map(self.depth, settings(node.tensor, mode)), outer)
+            if not isinstance(index, ast.Index) or self.depths[index.name] <= outer:
+                x, index = index, self.bind(index, outer, indices[:mode], innermost)
+                indices[mode] = index
+                why = (
+                    "across the order of its loops"
+                    if isinstance(x, ast.Index)
+                    else "at an expression"
+                )
+                loop = f"`for {index.name} = {pretty(x)}:{pretty(x)}` is inserted"
+                self.context.decide(
+                    "concordize", f"`{pretty(node)}` is {why} in `{pretty(x)}`: {loop}"
+                )
+            outer = self.depths[index.name]
+        if all(new is old for new, old in zip(indices, node.indices, strict=True)):
+            return node
+        return replace(node, indices=tuple(indices))
+
+    def bind(self, x: ast.Node, outer: Depth, inner: list[ast.Node], innermost: int) -> ast.Index:
+        """An index with a loop over `x:x`, inside of `outer` and, if that can be, outside of the
+        loops of the indices `inner`."""
+        least = max(outer, self.depth(x))
+        for index in inner:
+            if isinstance(index, ast.Index) and self.depths[index.name] > least:
+                innermost = min(innermost, self.depths[index.name][0])
+        x = self.expression(x, innermost)
+        least = max(outer, self.depth(x))
+        frame = self.frame(least, innermost)
+        inserted = self.frames[frame].inserted
+        for n, (known, index) in enumerate(inserted):
+            if known == x and (frame, 0, n) > least:
+                return replace(index, span=x.span)
+        base = x.name if isinstance(x, ast.Index) else "k"
+        index = ast.Index(self.context.fresh(base), span=x.span)
+        self.depths[index.name] = (frame, 0, len(inserted))
+        inserted.append((x, index))
+        return index
+
+    def frame(self, least: Depth, innermost: int) -> int:
+        """The frame to insert a loop around: deeper than `least`, no deeper than `innermost`."""
+        frame = innermost
+        lowest = least[0] + 1 if least[1] else least[0]
+        while frame > lowest and isinstance(self.frames[frame - 1].node, ast.Loop):
+            frame -= 1
+        return max(frame, lowest)
+
+    def depth(self, x: ast.Node) -> Depth:
+        """How deep a frame must be for `x` to be evaluated there."""
+        deepest = _OUTSIDE
+        for node in walk(x):
+            if isinstance(node, (ast.Index, ast.Variable)):
+                deepest = max(deepest, self.depths.get(node.name, _OUTSIDE))
+            if isinstance(node, ast.Access) and (name := root(node.tensor)):
+                deepest = max(deepest, self.scopes.get(name, _OUTSIDE))
+            if is_call(node, *ast.OF_TENSORS):
+                deepest = max(deepest, self.scopes.get(node.args[0].name, _OUTSIDE))  # type: ignore[attr-defined]
+        return deepest

@@ -1,0 +1,232 @@
+"""The dimensionalise pass (Finch'25 section 4 and 5.3): every loop gets an extent and every
+declaration its dimensions.
+
+An index is found the extents that meet in it: its loop's own, and those of the modes it stands in.
+A declared mode is found the extents of the indices that write it. Sizes are known only when the
+program runs, so where several extents meet, `let dim = meet(a, b)` checks that they agree, as far
+outside as all of them can be evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from finchlang.algebra.program_context import (
+    ProgramContext,
+    call,
+    is_call,
+    place,
+    reads,
+    size_extent,
+)
+from finchlang.base.errors import FinchError
+from finchlang.normalize.passes.dimensions import DeclaredTensor, Facts, Parts, Resolve
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.text.print import pretty
+
+
+def dimensionalize(program: ast.Node, context: ProgramContext) -> ast.Node:
+    """`program` with all its dimensions.
+
+    Expects what the life cycle pass gives. Raises FinchError of kind "dimension" for an index
+    without a dimension, for literal extents that differ, and for a declared tensor whose dimensions
+    cannot be known where it is declared.
+    """
+    context.reserve(program)
+    facts = Facts(context)
+    facts.statement(program, frozenset())
+    return _Rebuild(context, facts).program(program)
+
+
+class _Rebuild:
+    def __init__(self, context: ProgramContext, facts: Facts):
+        self.context = context
+        self.facts = facts
+        self.resolve = Resolve()
+        #: dimensions to bind, by the binder within which (None: around the whole program)
+        self.pending: dict[str | None, list[tuple[ast.Variable, ast.Call]]] = {}
+        self.meets: dict[tuple[str | None, frozenset[ast.Extent]], ast.Variable] = {}
+        self.resized = {
+            d.name
+            for d in facts.declared.values()
+            for mode in range(len(d.user))
+            if self.resolve.declared(d, mode, None) != (size_extent(d.name, mode + 1),)
+        }
+
+    def program(self, program: ast.Node) -> ast.Node:
+        return self.within_checks(self.statement(program))
+
+    def within_checks(self, program: ast.Node) -> ast.Node:
+        """The whole program with the dimensions around it, within what shape operators check."""
+        if isinstance(program, ast.Define) and program.variable.name in self.context.checks:
+            return replace(program, body=self.within_checks(program.body))
+        return self.with_dimensions(None, program)
+
+    def statement(self, node: ast.Node) -> Any:
+        match node:
+            case ast.Loop(index):
+                return self.loop(node, index)
+            case ast.Define(variable, _, body):
+                inner = self.with_dimensions(variable.name, self.statement(body))
+                return replace(node, body=inner)
+            case ast.Declare():
+                return self.declare(node)
+            case ast.Assign():
+                return node
+        return (
+            map_children(self.statement, node) if isinstance(node, (ast.Block, ast.Sieve)) else node
+        )
+
+    def with_dimensions(self, name: str | None, body: ast.Node) -> ast.Node:
+        for variable, meet in reversed(self.pending.pop(name, [])):
+            body = ast.Define(variable, meet, body, span=meet.span)
+        return body
+
+    def loop(self, node: ast.Loop, index: ast.Index) -> ast.Node:
+        facts = self.facts.loops[index.name]
+        parts, shown = self.resolve.loop(facts), self.context.written(index.name)
+        if not parts:
+            message = f"could not resolve the dimension of index `{shown}`"
+            raise FinchError("dimension", message, index.span, f"write `for {shown} = 1:n`")
+        self.check_agreement(f"index `{shown}`", parts)
+        self.decide(f"`{shown}` runs over", node.extent, parts)
+        for part in parts:
+            for name in sorted(self.unseen(part, facts.visible)):
+                message = (
+                    f"the dimension {pretty(part)} of index `{shown}` ({place(part.span)}) "
+                    f"depends on `{self.context.written(name)}`, which is bound inside of its loop"
+                )
+                raise FinchError("dimension", message, index.span)
+        around: ast.Variable | None = None
+        extent: ast.Node = parts[0]
+        if all(self.is_stable(p) for p in parts):
+            extent = self.meet(parts, facts.visible, f"dim_{index.name}")
+        elif len(parts) > 1:
+            extent = around = ast.Variable(self.context.fresh(f"dim_{index.name}"), span=index.span)
+        body = self.with_dimensions(index.name, self.statement(node.body))
+        loop = replace(node, extent=extent, body=body)
+        if around is None:
+            return loop
+        return ast.Define(around, call("meet", *parts, span=index.span), loop, span=node.span)
+
+    def declare(self, node: ast.Declare) -> ast.Node:
+        facts = self.facts.declared[id(node)]
+        dims: list[ast.Node] = []
+        for mode in range(self.context.level(node.tensor.name).order):
+            parts = self.resolve.declared(facts, mode, node.tensor.span)
+            what = f"dimension {mode + 1} of `{self.context.shown(facts.name)}`"
+            self.check_agreement(what, parts)
+            self.decide(f"{what} is", node.dims[mode] if node.dims else None, parts)
+            usable = tuple(
+                p for p in parts if self.is_stable(p) and not self.unseen(p, facts.visible)
+            )
+            writers = facts.writers[mode]
+            name = f"dim_{writers[0][0].name if writers else facts.name}"
+            if usable:
+                dims.append(self.meet(usable, facts.visible, name))
+            else:
+                dims.append(self.late_dimension(what, parts, facts))
+        return replace(node, dims=tuple(dims))
+
+    def decide(self, what: str, written: ast.Node | None, parts: Parts) -> None:
+        """Note which extents meet in `what`, unless the program says so itself."""
+        first, *others = map(pretty, parts)
+        agreeing = f", which must agree with {' and '.join(others)}" if others else ""
+        if parts != (written,):
+            self.context.decide("dimensionalize", f"{what} {first}{agreeing}")
+
+    def late_dimension(self, what: str, parts: Parts, facts: DeclaredTensor) -> ast.Extent:
+        """One of `parts` that has its value where the tensor is declared, if not before: it reads
+        scalars and sizes of tensors that are frozen before and not changed after. (The loop checks
+        that all agree.)"""
+        for part in parts:
+            sized = [n.args[0].name for n in walk(part) if is_call(n, "size")]  # type: ignore[attr-defined]
+            used = (*reads(part), *sized)
+            known = all(self.facts.last_changed.get(n, 0) < facts.time for n in used)
+            elements = any(isinstance(n, ast.Access) and n.indices for n in walk(part))
+            if known and not elements and not self.unseen(part, facts.visible):
+                return part
+        message = (
+            f"{what} would be {pretty(parts[0])} ({place(parts[0].span)}), which is not known "
+            "where the tensor is declared"
+        )
+        hint = (
+            "loop over `_` with a condition, or declare the size, `@declare(C, 0, 1:n)`, and keep "
+            "the index out of it, `C[~i]`"
+        )
+        raise FinchError("dimension", message, facts.span, hint)
+
+    # ------------------------------------------------------------------ meets
+
+    def meet(self, parts: Parts, visible: frozenset[str], base: str) -> ast.Node:
+        """The meet of `parts`: a variable bound as far outside as they can be evaluated, the same
+        one for the same parts; or the only part, if it has the same value everywhere."""
+        if len(parts) == 1 and not self.is_resized(parts[0]):
+            return parts[0]
+        for name, source in self.facts.lets.items():
+            if name in visible and set(self.resolve.dimension(source)) == set(parts):
+                return ast.Variable(name)
+        names = {n for p in parts for n in self.names(p)}
+        binder = max(names, key=self.facts.depths.__getitem__, default=None)
+        key = binder, frozenset(parts)
+        if key not in self.meets:
+            variable = ast.Variable(self.context.fresh(base), span=parts[0].span)
+            self.meets[key] = variable
+            meet = call("meet", *parts, span=parts[0].span)
+            self.pending.setdefault(binder, []).append((variable, meet))
+        return self.meets[key]
+
+    def names(self, part: ast.Extent) -> set[str]:
+        """The names in `part` that the program binds."""
+        found = {n.name for n in walk(part) if isinstance(n, (ast.Index, ast.Variable))}
+        return found & self.facts.depths.keys()
+
+    def unseen(self, part: ast.Extent, visible: frozenset[str]) -> set[str]:
+        return self.names(part) - visible
+
+    def is_stable(self, part: ast.Extent) -> bool:
+        """Whether `part` has one value wherever its names are bound: it reads nothing but scalars
+        that the program does not write, and no size that the program may change."""
+        for node in walk(part):
+            if isinstance(node, ast.Access) and node.indices:
+                return False
+            if isinstance(node, ast.Call) and is_call(node, "size"):
+                name = node.args[0].name  # type: ignore[attr-defined]
+                if name in self.facts.current and part != size_extent(name, node.args[1].value):  # type: ignore[attr-defined]
+                    return False
+        return not any(name in self.facts.last_changed for name in reads(part))
+
+    def is_resized(self, part: ast.Extent) -> bool:
+        """Whether `part` is the size of a tensor that is declared with another size later on."""
+        return any(is_call(n, "size") and n.args[0].name in self.resized for n in walk(part))  # type: ignore[attr-defined]
+
+    def check_agreement(self, what: str, parts: Parts) -> None:
+        conflicts = [found for side in ("start", "stop") if (found := _conflict(parts, side))]
+        if conflicts:
+            a, b = (parts[k] for k in min(conflicts))
+            message = (
+                f"{what} is {pretty(a)} ({place(a.span)}) and also {pretty(b)} ({place(b.span)})"
+            )
+            raise FinchError("dimension", message, b.span, _other_bounds(what, a, b))
+
+
+def _conflict(parts: Parts, side: str) -> tuple[int, int] | None:
+    """The numbers of the first two extents that cannot agree on one side."""
+    literals = [
+        (k, x.value) for k, p in enumerate(parts) if isinstance(x := getattr(p, side), ast.Literal)
+    ]
+    first = literals[:1]
+    return next(((k, n) for k, a in first for n, b in literals if a != b), None)
+
+
+def _other_bounds(what: str, a: ast.Extent, b: ast.Extent) -> str | None:
+    """How else two extents that do not agree are written, if that is not for the user to say."""
+    for part in (a, b):
+        match part:
+            case ast.Extent(ast.Literal(0), ast.Literal(int(stop))):
+                loop = f"for {what[7:-1]} = " if what.startswith("index `") else ""
+                return f"indices count from 1: `{loop}1:{stop + 1}` or `_`"
+    if a.start == b.start:
+        return None
+    return "a window reads a part, `A[(2:5)(i)]`; `A[~(i + 1)]` is `missing` where it is outside"

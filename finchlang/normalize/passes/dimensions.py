@@ -1,0 +1,360 @@
+"""Where dimensions come from: the extents that meet in each index and each declared mode
+(Finch'25 section 4); the dimensionalise pass writes them into the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from finchlang.algebra.index_arithmetic import ZERO, divided, plus, shifted, source, summands, times
+from finchlang.algebra.program_context import (
+    ONE,
+    ProgramContext,
+    is_call,
+    is_single,
+    root,
+    size_extent,
+)
+from finchlang.base.errors import FinchError, Span
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.text.print import pretty
+
+_FIRST = ast.Extent(ONE, ONE)
+Parts = tuple[ast.Extent, ...]
+#: a mode of a declared tensor, moved by a shift, as a source of extents; the span is the access's
+Link = tuple["DeclaredTensor", int, ast.Node, Span | None]
+
+
+@dataclass(eq=False)
+class Dimension:
+    """Where the extents of an index or of a declared mode come from."""
+
+    parts: list[ast.Extent] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    #: extents of sizes of declared tensors, which stand with them by their names
+    sums: list[tuple[ast.Extent, dict[str, DeclaredTensor]]] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class LoopFacts:
+    """An index: its sources; the last resorts, which are what is read at an index k of a loop
+    `for k = i:i` over it and what it writes; and the names its loop can see."""
+
+    name: str
+    dimension: Dimension
+    visible: frozenset[str]
+    repeated: Dimension = field(default_factory=Dimension)
+    writes: list[tuple[DeclaredTensor, int, ast.Node, Span | None, ast.Node]] = field(
+        default_factory=list
+    )
+
+
+@dataclass(eq=False)
+class DeclaredTensor:
+    """One declaration. `user` are the dimensions written with it; `writers` the indices that write
+    each mode before the first freeze, with how far their extents are moved and, in a split, by
+    which number they are multiplied; `previous` is the
+    declaration before it, `time` its place
+    among all that changes tensors."""
+
+    name: str
+    visible: frozenset[str]
+    user: list[Dimension | None]
+    writers: list[list[tuple[LoopFacts, ast.Node, ast.Node]]]
+    previous: DeclaredTensor | None
+    span: Span | None
+    time: int
+    is_frozen: bool = False
+
+
+class Facts:
+    """Walks the program once, in order, and keeps what each dimension is to be found from."""
+
+    def __init__(self, context: ProgramContext):
+        self.context = context
+        self.loops: dict[str, LoopFacts] = {}
+        self.declared: dict[int, DeclaredTensor] = {}  # by the id of the Declare
+        self.current: dict[str, DeclaredTensor] = {}
+        self.lets: dict[str, Dimension] = {}  # extents that the user bound
+        self.depths: dict[str, int] = {}  # of every binder, from 1
+        self.single: dict[
+            str, ast.Node
+        ] = {}  # the x of indices k that `for k = x:x` binds (Fig 12)
+        self.last_changed: dict[str, int] = {}  # when a tensor is last declared, updated, frozen
+        self.time = 0
+
+    def statement(self, node: ast.Node, visible: frozenset[str]) -> None:
+        match node:
+            case ast.Block(statements):
+                for s in statements:
+                    self.statement(s, visible)
+            case ast.Loop(index, extent, body):
+                self.expression(extent)
+                self.loops[index.name] = LoopFacts(index.name, self.source(extent), visible)
+                self.depths[index.name] = len(visible) + 1
+                if is_single(extent) and extent != _FIRST:
+                    self.single[index.name] = extent.start  # type: ignore[attr-defined]
+                self.statement(body, visible | {index.name})
+            case ast.Define(variable, value, body):
+                self.expression(value)
+                if isinstance(value, ast.Extent) or is_call(value, "meet"):
+                    self.lets[variable.name] = self.source(value)
+                self.depths[variable.name] = len(visible) + 1
+                self.statement(body, visible | {variable.name})
+            case ast.Sieve(condition, body):
+                self.expression(condition)
+                self.statement(body, visible)
+            case ast.Assign(target, _, value):
+                for expression in (*target.indices, value):
+                    self.expression(expression)
+                self.update(target)
+            case ast.Declare():
+                self.declare(node, visible)
+            case ast.Freeze(tensor):
+                self.change(tensor.name)
+                if tensor.name in self.current:
+                    self.current[tensor.name].is_frozen = True
+
+    def change(self, name: str) -> None:
+        self.time += 1
+        self.last_changed[name] = self.time
+
+    def expression(self, node: ast.Node) -> None:
+        for n in walk(node):
+            if isinstance(n, ast.Access):
+                for index, found in self.bare_modes(n):
+                    self.meet(index, found)
+                self.repeat(n)
+
+    def repeat(self, access: ast.Access) -> None:
+        """Indices that stand for another: at that one, too, this tensor is accessed."""
+        for mode, index in enumerate(access.indices):
+            other: ast.Node = index
+            while isinstance(other, ast.Index) and other.name in self.single:
+                other = self.single[other.name]
+            found = source(access.tensor, mode)
+            if other is not index and isinstance(other, ast.Index) and found is not None:
+                self.add(self.loops[other.name].repeated, index, found)  # type: ignore[arg-type]
+
+    def bare_modes(
+        self, access: ast.Access
+    ) -> list[tuple[ast.Index, tuple[str, int, ast.Node] | ast.Extent]]:
+        """The indices of `access` that a mode gives a dimension, or takes one from."""
+        found = [
+            (index, source(access.tensor, mode))
+            for mode, index in enumerate(access.indices)
+            if isinstance(index, ast.Index) and index.name not in self.single
+        ]
+        return [(index, where) for index, where in found if where is not None]
+
+    def meet(self, index: ast.Index, found: tuple[str, int, ast.Node] | ast.Extent) -> None:
+        """The index takes part in a dimension of a tensor that has its size already."""
+        self.add(self.loops[index.name].dimension, index, found)
+
+    def add(
+        self, dimension: Dimension, index: ast.Index, found: tuple[str, int, ast.Node] | ast.Extent
+    ) -> None:
+        if isinstance(found, ast.Extent):
+            part = replace(self.of_stored(found), span=index.span)
+            sizes = [n.args[0].name for n in walk(part) if is_call(n, "size")]  # type: ignore[attr-defined]
+            if known := {name: self.current[name] for name in sizes if name in self.current}:
+                dimension.sums.append((part, known))
+            else:
+                dimension.parts.append(part)
+            return
+        name, mode, shift = found
+        if declared := self.current.get(name):
+            dimension.links.append((declared, mode, shift, index.span))
+        else:
+            dimension.parts.append(shifted(size_extent(name, mode + 1, index.span), shift))
+
+    def of_stored(self, node: ast.Node) -> Any:
+        """An extent with the sizes of what is stored first as they are declared, before that."""
+        if isinstance(node, ast.Call) and is_call(node, "size"):
+            name, mode = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
+            known = self.current[name].user[mode - 1] if name in self.context.workspaces else None
+            return node if known is None else known.parts[0].stop
+        return map_children(self.of_stored, node)
+
+    def update(self, target: ast.Access) -> None:
+        name = root(target.tensor)
+        assert name is not None
+        self.change(name)
+        self.repeat(target)
+        declared = self.current.get(name)
+        if declared is not None and self.halves(target, declared):
+            return
+        for index, found in self.bare_modes(target):
+            if isinstance(found, ast.Extent) or declared is None or declared.is_frozen:
+                self.meet(index, found)
+                continue
+            _, mode, shift = found
+            if declared.user[mode] is not None:
+                self.meet(index, found)
+            else:
+                loop = self.loops[index.name]
+                declared.writers[mode].append((loop, plus(ZERO, shift, -1), ONE))
+                loop.writes.append((declared, mode, shift, index.span, ONE))
+
+    def halves(self, target: ast.Access, declared: DeclaredTensor) -> bool:
+        """Whether `split(C, k, m)` is written, perhaps split again, and so gives a declared tensor its
+        size: the slow one of the two indices runs over a part of it."""
+        tensor, splits = target.tensor, list[Any]()
+        while is_call(tensor, "split"):
+            splits.append(tensor)
+            tensor = splits[-1].args[0]
+        if not splits or not isinstance(tensor, ast.Variable) or declared.is_frozen:
+            return False
+        # by which number each index's extent is multiplied; None of those which have one of their own
+        modes: list[tuple[int, ast.Node] | None] = [(k, ONE) for k in range(len(declared.user))]
+        for _, k, m, *rest in (each.args for each in reversed(splits)):
+            own = modes[k.value - 1]
+            if rest or own is not None and declared.user[own[0]] is not None:
+                return False
+            modes[k.value - 1 : k.value] = [None, own and (own[0], times(own[1], m))]
+        if not all(isinstance(i, ast.Index) and i.name not in self.single for i in target.indices):
+            return False
+        for mode, (index, own) in enumerate(zip(target.indices, modes, strict=True)):
+            assert isinstance(index, ast.Index)
+            loop = self.loops[index.name]
+            if own is None:
+                found = source(target.tensor, mode)
+                assert found is not None
+                self.meet(index, found)
+                continue
+            inner, count = own
+            declared.writers[inner].append((loop, ZERO, count))
+            loop.writes.append((declared, inner, ZERO, index.span, count))
+        return True
+
+    def declare(self, node: ast.Declare, visible: frozenset[str]) -> None:
+        name, order = node.tensor.name, self.context.level(node.tensor.name).order
+        self.expression(node.init)
+        user = [None if isinstance(d, ast.Dimensionless) else self.source(d) for d in node.dims]
+        writers: list[list[tuple[LoopFacts, ast.Node, ast.Node]]] = [[] for _ in range(order)]
+        self.change(name)
+        previous, user = self.current.get(name), user or [None] * order
+        declared = DeclaredTensor(name, visible, user, writers, previous, node.span, self.time)
+        self.declared[id(node)] = self.current[name] = declared
+
+    def source(self, extent: ast.Node) -> Dimension:
+        """What an extent written in the program stands for."""
+        dimension = Dimension()
+        self.add_source(dimension, extent)
+        return dimension
+
+    def add_source(self, dimension: Dimension, extent: ast.Node) -> None:
+        if isinstance(extent, ast.Dimensionless):
+            return
+        if isinstance(extent, ast.Call) and is_call(extent, "meet"):
+            for arg in extent.args:
+                self.add_source(dimension, arg)
+        elif isinstance(extent, ast.Variable) and extent.name in self.lets:
+            known = self.lets[extent.name]
+            dimension.parts += known.parts
+            dimension.links += known.links
+            dimension.sums += known.sums
+        elif isinstance(extent, ast.Extent):
+            stop: Any = extent.stop
+            if extent.start == ONE and is_call(stop, "size") and stop.args[0].name in self.current:
+                # the size of a declared tensor is what its declaration says
+                declared = self.current[stop.args[0].name]
+                dimension.links.append((declared, stop.args[1].value - 1, ZERO, extent.span))
+            else:
+                dimension.parts.append(extent)
+        else:
+            hint = "write `1:n`, or `_`"
+            raise FinchError("type", f"`{pretty(extent)}` is not an extent", extent.span, hint)
+
+
+class Resolve:
+    """The extents that meet in an index or a declared mode, from what was collected."""
+
+    def __init__(self) -> None:
+        self.found: dict[LoopFacts, Parts] = {}
+        self.open: set[Any] = set()  # what is being resolved: a cycle adds nothing to it
+
+    def loop(self, loop: LoopFacts) -> Parts:
+        if loop in self.found:
+            return self.found[loop]
+        if loop in self.open:
+            return ()
+        self.open.add(loop)
+        parts = self.dimension(loop.dimension) or self.dimension(loop.repeated)
+        if not parts:  # section 5.3: the dimension of the declared tensor, if there is no other
+            parts = _distinct(
+                _divided(shifted(p, shift), count)
+                for d, mode, shift, span, count in loop.writes
+                for p in self.kept(d, mode, span)
+            )
+        self.open.discard(loop)
+        if not self.open:
+            self.found[loop] = parts
+        return parts
+
+    def dimension(self, dimension: Dimension) -> Parts:
+        # a tensor read several times is asked once, or chains of tensors would take time exponentially
+        links = {(id(d), mode, shift): (d, span) for d, mode, shift, span in dimension.links[::-1]}
+        linked = (
+            shifted(p, shift)
+            for (_, mode, shift), (d, span) in reversed(links.items())
+            for p in self.declared(d, mode, span)
+        )
+        sums = [self.sized(part, known) for part, known in dimension.sums]
+        return _distinct((*dimension.parts, *sums, *linked))
+
+    def sized(self, node: ast.Node, known: dict[str, DeclaredTensor]) -> Any:
+        """An expression with the sizes of declared tensors as they are found, of the first extent that
+        meets in each."""
+        if isinstance(node, ast.Call) and is_call(node, "size"):
+            tensor, mode = node.args
+            if tensor.name in known:  # type: ignore[attr-defined]
+                declared = known[tensor.name]  # type: ignore[attr-defined]
+                found = self.declared(declared, mode.value - 1, node.span)  # type: ignore[attr-defined]
+                return found[0].stop if found else node
+        return map_children(lambda child: self.sized(child, known), node)
+
+    def declared(self, declared: DeclaredTensor, mode: int, span: Span | None) -> Parts:
+        user = declared.user[mode]
+        if (declared, mode) in self.open:
+            return ()
+        self.open.add((declared, mode))
+        if user is not None:
+            parts = self.dimension(user)
+        else:
+            writers = declared.writers[mode]
+            parts = _distinct(
+                _sized(shifted(p, by), count) for w, by, count in writers for p in self.loop(w)
+            )
+        self.open.discard((declared, mode))
+        return parts or self.kept(declared, mode, span)
+
+    def kept(self, declared: DeclaredTensor, mode: int, span: Span | None) -> Parts:
+        """The size a tensor had before its declaration."""
+        previous = declared.previous
+        if previous is not None and previous.visible <= declared.visible:
+            return self.declared(previous, mode, span)
+        return (size_extent(declared.name, mode + 1, span),)
+
+
+def _distinct(parts: Iterable[ast.Extent]) -> Parts:
+    found: dict[Any, ast.Extent] = {}
+    for part in parts:
+        found.setdefault(summands(part), part)
+    return tuple(found.values())
+
+
+def _sized(extent: ast.Extent, count: ast.Node) -> ast.Extent:
+    """The dimension of a tensor that is written over `extent`, which is so many parts of it: always
+    from 1."""
+    if count != ONE:
+        return ast.Extent(ONE, times(count, extent.stop), span=extent.span)
+    return extent if extent.start == ONE else ast.Extent(ONE, extent.stop, span=extent.span)
+
+
+def _divided(extent: ast.Extent, number: ast.Node) -> ast.Extent:
+    if number == ONE:
+        return extent
+    return ast.Extent(ONE, divided(extent.stop, number), span=extent.span)

@@ -1,0 +1,314 @@
+"""The life cycle pass (Finch'25 section 5.5): inserts `@freeze` and `@thaw`, and says what `=` is.
+
+A tensor belongs to the scope its declaration stands in (the program, or the body of a loop, sieve
+or let), one without a declaration to the program. It changes between reading and updating there
+only, so what one statement of that scope does to it, however deeply, is the one or the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from finchlang.algebra.program_context import (
+    INIT,
+    OVERWRITE,
+    PLAIN,
+    ProgramContext,
+    is_single,
+    place,
+    root,
+)
+from finchlang.base.errors import FinchError, Span
+from finchlang.levels.level import READ, UPDATE
+from finchlang.normalize.write_order.detour import Detour
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import block, replace, walk
+from finchlang.text.print import pretty
+
+
+def lifecycle(program: ast.Node, context: ProgramContext) -> ast.Node:
+    """`program` with every change of mode written out, and updates in place of formats that are
+    written in order sent through a workspace.
+
+    Expects what wrapperise gives. Raises FinchError of kind "life cycle".
+    """
+    context.reserve(program)
+    return _Lifecycle(context).program(program)
+
+
+@dataclass
+class _Uses:
+    """What one statement does to one tensor: its reads, and its updates with the loops around."""
+
+    reads: list[ast.Access] = field(default_factory=list)
+    updates: list[tuple[ast.Assign, tuple[ast.Loop, ...]]] = field(default_factory=list)
+
+
+@dataclass
+class _Tensor:
+    """A tensor within the scope it belongs to."""
+
+    name: str
+    mode: str | None  # None: not to be used before its declaration
+    declared: ast.Declare | None = None  # what began the update phase, unless a thaw did
+    is_updated: bool = False  # since then
+    workspace: Detour | None = None
+
+
+class _Lifecycle:
+    def __init__(self, context: ProgramContext):
+        self.context = context
+        self.declared: dict[str, ast.Declare] = {}  # the first declaration of each tensor
+        self.initial: set[int] = set()  # ids of `=` that write where surely the fill is
+
+    def program(self, program: ast.Node) -> ast.Node:
+        used: dict[str, None] = {}
+        for node in walk(program):
+            if isinstance(node, ast.Declare):
+                self.declared.setdefault(node.tensor.name, node)
+            elif isinstance(node, (ast.Freeze, ast.Thaw)):
+                used[node.tensor.name] = None
+            elif isinstance(node, (ast.Access, ast.Mode)) and (name := root(node.tensor)):
+                used[name] = None
+        tensors = {n: _Tensor(n, READ) for n in used if n not in self.declared}
+        return self.scope(program, tensors, frozenset(tensors), READ)
+
+    # ------------------------------------------------------------------ scopes
+
+    def scope(
+        self,
+        node: ast.Node,
+        tensors: dict[str, _Tensor],
+        visible: frozenset[str],
+        start: str | None,
+    ) -> ast.Node:
+        """The scope `node`. `tensors` belong to it already; `visible` are those and the enclosing
+        scopes'; what is declared here has mode `start` before its declaration."""
+        if isinstance(node, ast.Define):  # a let that is all of a scope goes on with it
+            self.check_visible(node.value, visible)
+            return replace(node, body=self.scope(node.body, tensors, visible, start))
+        statements = node.statements if isinstance(node, ast.Block) else (node,)
+        tensors = dict(tensors)
+        for s in statements:
+            if isinstance(s, ast.Declare) and s.tensor.name not in tensors:
+                self.check_new(s, visible)
+                tensors[s.tensor.name] = _Tensor(s.tensor.name, start)
+        visible = visible | frozenset(tensors)
+        done: list[tuple[ast.Node, bool]] = []  # with whether it came from the program
+        for s in statements:
+            done += self.step(s, tensors, visible)
+        for tensor in tensors.values():
+            if tensor.mode == UPDATE:
+                done += self.freeze(tensor, None, "at the end of its scope")
+        result = block(*(self.inside(s, visible) if given else s for s, given in done))
+        return replace(result, span=node.span) if isinstance(result, ast.Block) else result
+
+    def step(
+        self, node: ast.Node, tensors: dict[str, _Tensor], visible: frozenset[str]
+    ) -> Iterator[tuple[ast.Node, bool]]:
+        """One statement of a scope, after the changes of mode it needs."""
+        if isinstance(node, (ast.Declare, ast.Freeze, ast.Thaw)):
+            for name in _uses(node):  # what a declaration reads
+                if (read := tensors.get(name)) is not None and read.mode == UPDATE:
+                    yield from self.freeze(
+                        read, node.span, f"before it is read at {place(node.span)}"
+                    )
+            tensor = tensors.get(node.tensor.name)
+            if tensor is None:
+                raise self.outside(node.tensor.name, node.span, visible)
+            yield from self.step_mode(node, tensor, visible)
+            return
+        uses = _uses(node) if tensors else {}  # most scopes have none: then nests are walked once
+        for name, use in uses.items():
+            tensor = tensors.get(name)
+            if tensor is None:
+                continue
+            self.check_uses(name, use, tensor)
+            if use.reads and tensor.mode == UPDATE:
+                why = f"before it is read at {place(use.reads[0].span)}"
+                yield from self.freeze(tensor, node.span, why)
+            if use.updates and tensor.mode == READ:
+                yield from self.thaw(tensor, None, place(use.updates[0][0].span))
+            if use.updates:
+                if self.is_initial(tensor, use.updates):
+                    self.initial.add(id(use.updates[0][0]))
+                tensor.is_updated = True
+            if tensor.workspace is not None:
+                node = tensor.workspace.redirect(node)
+        yield node, True
+
+    def step_mode(
+        self, node: ast.Declare | ast.Freeze | ast.Thaw, tensor: _Tensor, visible: frozenset[str]
+    ) -> Iterator[tuple[ast.Node, bool]]:
+        name = self.context.shown(tensor.name)
+        if isinstance(node, ast.Declare):
+            self.check_visible(node, visible)
+            if tensor.mode == UPDATE:
+                why = f"before it is declared again at {place(node.span)}"
+                yield from self.freeze(tensor, node.span, why)
+            tensor.mode, tensor.declared, tensor.is_updated = UPDATE, node, False
+            yield node, True
+        elif isinstance(node, ast.Freeze):
+            if tensor.mode != UPDATE:
+                raise FinchError("life cycle", f"`{name}` is not being updated here", node.span)
+            yield from self.freeze(tensor, node.span)
+        else:
+            if tensor.mode != READ:
+                raise FinchError("life cycle", f"`{name}` is being updated already", node.span)
+            yield from self.thaw(tensor, node.span)
+
+    def decide(self, what: str) -> None:
+        self.context.decide("lifecycle", what)
+
+    def freeze(
+        self, tensor: _Tensor, span: Span | None, why: str = ""
+    ) -> Iterator[tuple[ast.Node, bool]]:
+        if why:
+            self.decide(f"`{self.context.shown(tensor.name)}` is frozen {why}")
+        if tensor.workspace is not None:
+            for s in tensor.workspace.leave(span):
+                yield s, False
+        yield ast.Freeze(ast.Variable(tensor.name, span=span), span=span), False
+        tensor.mode, tensor.declared, tensor.workspace = READ, None, None
+
+    def thaw(
+        self, tensor: _Tensor, span: Span | None, where: str = ""
+    ) -> Iterator[tuple[ast.Node, bool]]:
+        """Begin updates in place: by a thaw, or those that are made at `where` without one."""
+        tensor.mode, format = UPDATE, self.context.level(tensor.name)
+        how = "it is thawed"
+        if any(level.is_sequential for level in format.levels()):
+            tensor.workspace = Detour.in_place(self.context, tensor.name)
+            for s in tensor.workspace.enter(span):
+                yield s, False
+            work = tensor.workspace.name
+            how = f"by way of `{work}`, {self.context.level(work)}, since {format} takes one order only"
+        else:
+            yield ast.Thaw(ast.Variable(tensor.name, span=span), span=span), False
+        if where:
+            self.decide(
+                f"`{self.context.shown(tensor.name)}` is updated in place at {where}: {how}"
+            )
+
+    def is_initial(
+        self, tensor: _Tensor, updates: list[tuple[ast.Assign, tuple[ast.Loop, ...]]]
+    ) -> bool:
+        """Whether `updates` are one assignment, the first since the declaration, that comes to each
+        place at most once: there `=` finds the fill."""
+        declared = tensor.declared
+        is_first = not tensor.is_updated or tensor.name in self.context.stored
+        if declared is None or not is_first or len(updates) != 1:
+            return False
+        if not isinstance(declared.init, ast.Literal):
+            return False
+        assign, loops = updates[0]
+        plain = assign.target.indices
+        return declared.init.value == self.context.level(tensor.name).fill.value and all(
+            loop.index in plain or is_single(loop.extent) for loop in loops
+        )
+
+    # ------------------------------------------------------------------ inside of statements
+
+    def inside(self, node: ast.Node, visible: frozenset[str]) -> Any:
+        """A statement of a scope, with the scopes in it done."""
+        match node:
+            case ast.Assign(target, op, value):
+                self.check_visible(target, visible)
+                self.check_visible(value, visible)
+                if op == ast.Variable(INIT) and id(node) not in self.initial:
+                    return replace(node, op=ast.Variable(OVERWRITE, span=op.span))
+                return node
+            case ast.Loop(_, header, body) | ast.Sieve(header, body) | ast.Define(_, header, body):
+                self.check_visible(header, visible)
+                return replace(node, body=self.scope(body, {}, visible, None))
+        return node
+
+    # ------------------------------------------------------------------ errors
+
+    def check_uses(self, name: str, use: _Uses, tensor: _Tensor) -> None:
+        shown = self.context.shown(name)
+        if tensor.mode is None:
+            first = use.reads[0] if use.reads else use.updates[0][0]
+            message = f"`{shown}` is used before its declaration in this scope"
+            raise FinchError("life cycle", message, first.span)
+        if use.reads and use.updates:
+            read, update = use.reads[0].span, use.updates[0][0].span
+            second = max((read, update), key=lambda s: (s.line, s.column) if s else (0, 0))
+            message = (
+                f"`{shown}` is read ({place(read)}) and updated ({place(update)}) in one statement "
+                "of the scope it belongs to"
+            )
+            hint = (
+                f"use another tensor for one of the two, declare `{shown}` inside of the loop, or "
+                "write an update such as `+=`"
+            )
+            raise FinchError("life cycle", message, second, hint)
+        reductions = [a for a, _ in use.updates if a.op not in PLAIN]
+        for assign in reductions[1:]:
+            first = reductions[0]
+            if assign.op != first.op:
+                message = (
+                    f"`{shown}` is updated by two operators, `{pretty(first.op)}` "
+                    f"({place(first.span)}) and `{pretty(assign.op)}` ({place(assign.span)})"
+                )
+                hint = "update it in two statements, one after the other"
+                raise FinchError("life cycle", message, assign.span, hint)
+
+    def check_visible(self, node: ast.Node, visible: frozenset[str]) -> None:
+        for n in walk(node):
+            if not isinstance(n, (ast.Access, ast.Mode)):
+                continue
+            name = root(n.tensor)
+            if name and name not in visible and name not in self.context.workspaces:
+                raise self.outside(name, n.span, visible)
+
+    def check_new(self, node: ast.Declare, visible: frozenset[str]) -> None:
+        if node.tensor.name in visible:
+            raise self.outside(node.tensor.name, node.span, visible)
+
+    def outside(self, name: str, span: Span | None, visible: frozenset[str]) -> FinchError:
+        shown = self.context.shown(name)
+        if name in visible:
+            message = f"`{shown}` changes its mode outside of the scope it belongs to"
+            return FinchError("life cycle", message, span, "declare it in one scope only")
+        declared = place(self.declared[name].span)
+        message = f"`{shown}` is used outside of the scope that declares it ({declared})"
+        return FinchError("life cycle", message, span, "declare it in the scope around both")
+
+
+def _uses(node: ast.Node) -> dict[str, _Uses]:
+    """What `node` does to each tensor, in order of first use."""
+    found: dict[str, _Uses] = {}
+
+    def read(expression: ast.Node) -> None:
+        for n in walk(expression):
+            if isinstance(n, ast.Access) and (name := root(n.tensor)):
+                found.setdefault(name, _Uses()).reads.append(n)
+
+    def visit(node: ast.Node, loops: tuple[ast.Loop, ...]) -> None:
+        match node:
+            case ast.Block(statements):
+                for s in statements:
+                    visit(s, loops)
+            case ast.Loop(_, extent, body):
+                read(extent)
+                visit(body, (*loops, node))
+            case ast.Sieve(header, body) | ast.Define(_, header, body):
+                read(header)
+                visit(body, loops)
+            case ast.Assign(target, _, value):
+                for index in target.indices:
+                    read(index)
+                read(value)
+                name = root(target.tensor)
+                assert name is not None
+                found.setdefault(name, _Uses()).updates.append((node, loops))
+            case ast.Declare(_, init, dims):
+                read(init)
+                for dim in dims:
+                    read(dim)
+
+    visit(node, ())
+    return found

@@ -1,0 +1,145 @@
+"""A checker of Finch Normal Form (Finch'25 section 5.1), run after the last pass: what it finds is
+our fault, never the user's."""
+
+from __future__ import annotations
+
+from finchlang.algebra.program_context import RESERVED, ProgramContext, is_call, root
+from finchlang.base.errors import Bug
+from finchlang.levels.level import READ, UPDATE
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import walk
+from finchlang.text.print import pretty
+
+
+def check_normal_form(program: ast.Node, context: ProgramContext) -> None:
+    """Raise Bug with all that keeps `program` from being in normal form: an index that is not bare,
+    bound, or concordant; an extent that is no extent or cannot be evaluated; a declaration without
+    its dimensions; a tensor in the wrong mode, or changing it outside of its scope."""
+    check = _Check(context)
+    check.scope(program, {}, check.readable(program), {})
+    if check.faults:
+        raise Bug("not in Finch Normal Form: " + "; ".join(check.faults))
+
+
+class _Check:
+    """`bound` has the depth of every name bound around a place, `modes` every visible tensor's
+    mode; `own` are the tensors whose scope it is."""
+
+    def __init__(self, context: ProgramContext):
+        self.context = context
+        self.faults: list[str] = []
+
+    def readable(self, program: ast.Node) -> dict[str, str]:
+        """The tensors the whole program is the scope of, which start in read mode."""
+        used = {root(n.tensor) for n in walk(program) if isinstance(n, ast.Access)}
+        used |= {n.tensor.name for n in walk(program) if isinstance(n, (ast.Freeze, ast.Thaw))}
+        inner = {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
+        while isinstance(program, ast.Define):
+            program = program.body
+        for s in program.statements if isinstance(program, ast.Block) else (program,):
+            if isinstance(s, ast.Declare):
+                inner.discard(s.tensor.name)
+        return {name: READ for name in used if name is not None and name not in inner}
+
+    def fault(self, message: str, node: ast.Node) -> None:
+        self.faults.append(f"{message} in `{pretty(node)}`")
+
+    def scope(
+        self, node: ast.Node, bound: dict[str, int], own: dict[str, str], outer: dict[str, str]
+    ) -> None:
+        if isinstance(node, ast.Define):
+            self.define(node, bound, {**outer, **own})
+            inner = {**bound, node.variable.name: len(bound)}
+            self.scope(node.body, inner, own, outer)
+            return
+        own = dict(own)
+        for s in node.statements if isinstance(node, ast.Block) else (node,):
+            if isinstance(s, (ast.Declare, ast.Freeze, ast.Thaw)):
+                self.change(s, bound, own, outer)
+            else:
+                self.statement(s, bound, {**outer, **own})
+        for name, mode in own.items():
+            if mode == UPDATE:
+                self.fault(f"{name} is not frozen", node)
+
+    def change(
+        self,
+        node: ast.Declare | ast.Freeze | ast.Thaw,
+        bound: dict[str, int],
+        own: dict[str, str],
+        outer: dict[str, str],
+    ) -> None:
+        name = node.tensor.name
+        if name in outer:
+            self.fault(f"{name} changes its mode outside of its scope", node)
+        if isinstance(node, ast.Declare):
+            self.expression(node.init, bound, {**outer, **own})
+            if len(node.dims) != self.context.level(name).order:
+                self.fault("dimensions are missing", node)
+            for dim in node.dims:
+                self.extent(dim, bound, {**outer, **own})
+        wanted = UPDATE if isinstance(node, ast.Freeze) else READ
+        if own.get(name, READ) != wanted:
+            self.fault(f"{name} is not in {wanted} mode", node)
+        own[name] = READ if isinstance(node, ast.Freeze) else UPDATE
+
+    def statement(self, node: ast.Node, bound: dict[str, int], modes: dict[str, str]) -> None:
+        match node:
+            case ast.Loop(index, extent, body):
+                self.extent(extent, bound, modes)
+                if index.name in bound:
+                    self.fault(f"{index.name} is bound twice", node)
+                self.scope(body, {**bound, index.name: len(bound)}, {}, modes)
+            case ast.Define(variable, _, body):
+                self.define(node, bound, modes)
+                self.scope(body, {**bound, variable.name: len(bound)}, {}, modes)
+            case ast.Sieve(condition, body):
+                self.expression(condition, bound, modes)
+                self.scope(body, bound, {}, modes)
+            case ast.Assign(target, _, value):
+                self.access(target, bound, modes, UPDATE)
+                self.expression(value, bound, modes)
+            case _:
+                self.fault("no statement", node)
+
+    def define(self, node: ast.Define, bound: dict[str, int], modes: dict[str, str]) -> None:
+        value = node.value
+        if is_call(value, "meet"):
+            for part in value.args:  # type: ignore[attr-defined]
+                self.extent(part, bound, modes)
+        else:
+            self.expression(value, bound, modes)
+
+    def extent(self, node: ast.Node, bound: dict[str, int], modes: dict[str, str]) -> None:
+        if isinstance(node, ast.Extent):
+            self.expression(node.start, bound, modes)
+            self.expression(node.stop, bound, modes)
+        elif not (isinstance(node, ast.Variable) and node.name in bound):
+            self.fault("no extent", node)
+
+    def expression(self, node: ast.Node, bound: dict[str, int], modes: dict[str, str]) -> None:
+        for n in walk(node):
+            if isinstance(n, ast.Access):
+                self.access(n, bound, modes, READ)
+            elif isinstance(n, ast.Index) and n.name not in bound:
+                self.fault(f"{n.name} is not bound", node)
+            elif isinstance(n, ast.Variable) and not self.is_known(n.name, bound):
+                self.fault(f"{n.name} means nothing", node)
+
+    def is_known(self, name: str, bound: dict[str, int]) -> bool:
+        return name in bound or name in self.context.formats or name in RESERVED
+
+    def access(
+        self, node: ast.Access, bound: dict[str, int], modes: dict[str, str], mode: str
+    ) -> None:
+        name = root(node.tensor)
+        if name is not None and modes.get(name) != mode:
+            self.fault(f"{name} is not in {mode} mode", node)
+        depth = -1
+        for index in reversed(node.indices):
+            if not isinstance(index, ast.Index) or index.name not in bound:
+                self.fault("an index is not bare or not bound", node)
+                return
+            if bound[index.name] <= depth:
+                self.fault("not concordant", node)
+            depth = bound[index.name]

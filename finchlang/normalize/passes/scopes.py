@@ -1,0 +1,378 @@
+"""The scopes pass: every name is found, binders have names of their own, `return` is taken off."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from finchlang.algebra.program_context import (
+    PERMISSIVE,
+    PLAIN,
+    PROTOCOLS,
+    RESERVED,
+    ProgramContext,
+    did_you_mean,
+    is_call,
+    mask_name,
+    root,
+)
+from finchlang.base.errors import FinchError
+from finchlang.normalize.shapes.reader import Reader, with_primitives, wrong_order
+from finchlang.normalize.shapes.shape_table import OPERATORS as SHAPE_OPERATORS
+from finchlang.normalize.shapes.shaped import Shaped
+from finchlang.operators.build import LARGEST
+from finchlang.operators.operator import wrong_count
+from finchlang.operators.operator_table import FAMILIES, OPERATORS, operator
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import block, map_children, replace, walk
+from finchlang.syntax.types import Type, UInt8
+from finchlang.syntax.user_function import Operation
+from finchlang.text.other_languages import explained
+from finchlang.text.print import pretty
+from finchlang.wrappers.masks import MASKS
+
+#: what a name bound in the kernel stands for
+Environment = dict[str, ast.Node]
+
+
+def scopes(program: ast.Node, context: ProgramContext) -> ast.Node:
+    """`program` with unique binders and nothing unbound (Finch'25 section 4); blocks are flat.
+
+    Raises FinchError of kind "unknown name", "type", or "dimension" (a wrong number of indices).
+    """
+    context.reserve(program)
+    program, context.yields = _without_return(program, context)
+    return _Scopes(context).statement(program, {})
+
+
+def _without_return(program: ast.Node, context: ProgramContext) -> tuple[ast.Node, tuple[str, ...]]:
+    """The program without its final `return`, and the names that hands back."""
+    statements = program.statements if isinstance(program, ast.Block) else (program,)
+    if not statements or not isinstance(statements[-1], ast.Yield):
+        return program, context.yields
+    names = statements[-1].names
+    for name in names:
+        if name.name not in context.formats:
+            hint = did_you_mean(name.name, context.formats)
+            unknown = FinchError("unknown name", f"`{name.name}` is not known", name.span, hint)
+            raise explained(unknown)
+    return block(*statements[:-1]), tuple(n.name for n in names)
+
+
+class _Scopes:
+    def __init__(self, context: ProgramContext):
+        self.context = context
+        self.bound: set[str] = set()  # the names of binders seen so far
+        self.extents: set[str] = set()  # those that a `let` bound to an extent
+        self.formulas: dict[str, ast.Formula] = {}  # and to expressions as tensors
+
+    # ------------------------------------------------------------------ statements
+
+    def statement(self, node: ast.Node, env: Environment) -> Any:
+        match node:
+            case ast.Block(statements):
+                done = block(*(self.statement(s, env) for s in statements))
+                return replace(done, span=node.span) if isinstance(done, ast.Block) else done
+            case ast.Loop(index, extent, body):
+                extent = self.extent(extent, env)
+                new: Any = ast.Index(self.bind(index.name), span=index.span)
+                inner = self.statement(body, {**env, index.name: new})
+                return ast.Loop(new, extent, inner, span=node.span)
+            case ast.Define(variable, value, body):
+                return self.define(node, variable, value, body, env)
+            case ast.Sieve(condition, body):
+                return ast.Sieve(
+                    self.value(condition, env), self.statement(body, env), span=node.span
+                )
+            case ast.Assign(target, op, value):
+                if mask_name(target.tensor):
+                    raise FinchError("type", "a mask cannot be assigned to", target.span)
+                if op not in PLAIN:
+                    self.operator(op, 2, env)
+                self.output(target.tensor, len(target.indices), env)
+                access = self.access(target, env)
+                if any(
+                    isinstance(n, ast.Variable) and n.name in self.formulas
+                    for n in walk(access.tensor)
+                ):
+                    message = f"`{pretty(target.tensor)}` is an expression, and is not written"
+                    raise FinchError("type", message, target.span)
+                return ast.Assign(access, op, self.value(value, env), span=node.span)
+            case ast.Declare(tensor, init, dims):
+                self.output(tensor, 1, env)
+                order = self.tensor(tensor, env)
+                if dims and len(dims) != order:
+                    raise wrong_order(tensor.name, order, dims, "dimensions", node)
+                init = self.value(init, env)
+                dims = tuple(self.extent(d, env) for d in dims)
+                return ast.Declare(tensor, init, dims, span=node.span)
+            case ast.Freeze(tensor) | ast.Thaw(tensor):
+                self.tensor(tensor, env)
+                return node
+            case ast.Yield():
+                message = "`return` is the last statement of a kernel"
+                raise FinchError("syntax", message, node.span)
+        raise FinchError("syntax", "a statement is expected here", node.span)
+
+    def define(
+        self,
+        node: ast.Node,
+        variable: ast.Variable,
+        value: ast.Node,
+        body: ast.Node,
+        env: Environment,
+    ) -> ast.Node:
+        if variable.name in env or variable.name in self.context.formats:
+            message = f"`{variable.name}` is already bound"
+            hint = "give what `let` binds another name"
+            raise FinchError("unknown name", message, variable.span, hint)
+        if isinstance(value, ast.Formula):
+            return self.formula(node, variable, value, body, env)
+        is_extent = isinstance(value, ast.Extent) or is_call(value, "meet")
+        value = self.extent(value, env) if is_extent else self.value(value, env)
+        new = ast.Variable(self.bind(variable.name), span=variable.span)
+        if is_extent:
+            self.extents.add(new.name)
+        inner = self.statement(body, {**env, variable.name: new})
+        return ast.Define(new, value, inner, span=node.span)
+
+    def formula(
+        self,
+        node: ast.Node,
+        variable: ast.Variable,
+        value: ast.Formula,
+        body: ast.Node,
+        env: Environment,
+    ) -> ast.Node:
+        indices = [ast.Index(self.bind(i.name), span=i.span) for i in value.indices]
+        names = dict(zip((i.name for i in value.indices), indices, strict=True))
+        formula = ast.Formula(
+            tuple(indices), self.value(value.value, {**env, **names}), span=value.span
+        )
+        new = ast.Variable(self.bind(variable.name), span=variable.span)
+        self.formulas[new.name] = with_primitives(formula, self.reader({}))
+        inner = self.statement(body, {**env, variable.name: new})
+        return ast.Define(new, formula, inner, span=node.span)
+
+    def bind(self, name: str) -> str:
+        """The name a binder gets: its own, unless that is another binder's or means something."""
+        if name in self.bound or name in RESERVED or name in self.context.formats:
+            original, name = name, self.context.fresh(name)
+            self.context.originals[name] = original
+        self.bound.add(name)
+        return name
+
+    # ------------------------------------------------------------------ expressions
+
+    def extent(self, node: ast.Node, env: Environment) -> ast.Node:
+        """What stands where a dimension is expected."""
+        match node:
+            case ast.Dimensionless():
+                return node
+            case ast.Extent(start, stop, step):
+                if step == ast.Literal(0):
+                    raise FinchError("dimension", "the step of a slice is not 0", node.span)
+                if isinstance(step, ast.Literal) and abs(step.value) >= LARGEST:
+                    message = f"the step of a slice, {step.value}, is beyond 2^62"
+                    raise FinchError("dimension", message, step.span)
+                step = None if step is None else self.value(step, env)
+                return ast.Extent(
+                    self.value(start, env), self.value(stop, env), step, span=node.span
+                )
+            case ast.Call(op, args) if is_call(node, "meet"):
+                return ast.Call(op, tuple(self.extent(a, env) for a in args), span=node.span)
+            case ast.Index(name) | ast.Variable(name) if (
+                name in env and env[name].name in self.extents  # type: ignore[attr-defined]
+            ):
+                return replace(env[name], span=node.span)
+        value = self.value(node, env)
+        if is_call(node, "size"):
+            return ast.Extent(ast.Literal(1, span=node.span), value, span=node.span)
+        raise FinchError("type", "this is not an extent", node.span, "write `1:n`, or `_`")
+
+    def value(self, node: ast.Node, env: Environment) -> Any:
+        match node:
+            case ast.Literal() | ast.Value():
+                return node
+            case ast.Index(name) | ast.Variable(name):
+                return self.name(node, name, env)
+            case ast.Typed(variable, kind):
+                return self.typed(node, variable, kind)
+            case ast.Mode(tensor):
+                self.tensor(tensor, env)
+                return node
+            case ast.Access():
+                return self.access(node, env)
+            case ast.Call(op, args):
+                if is_call(node, "size"):
+                    return self.size(node, env)
+                if is_call(node, *PROTOCOLS):
+                    hint = "write it around an index, as in `A[gallop(i)]`"
+                    raise FinchError("type", "a protocol stands in an access only", op.span, hint)
+                self.operator(op, len(args), env)
+                values = tuple(self.value(a, env) for a in args)
+                row = operator(op)
+                if row is not None and row.associative and len(values) > row.arity[1]:
+                    return reduce(lambda a, b: ast.Call(op, (a, b), span=node.span), values)
+                return ast.Call(op, values, span=node.span)
+        hint = "a range is the extent of a loop or a dimension of a tensor"
+        raise FinchError("type", "this is not a value", node.span, hint)
+
+    def typed(self, node: ast.Node, variable: ast.Variable, kind: str) -> ast.Node:
+        """`x::Int64`: the number x of the script, which must have this type."""
+        known = self.context.formats.get(variable.name)
+        if not isinstance(known, Type):
+            what = f"`::` says the type of a number of the script, and `{variable.name}` is none"
+            raise FinchError("type", what, node.span)
+        if known.name != kind:
+            message = f"`{variable.name}` is {known}, not {kind}"
+            raise FinchError("type", message, node.span, f"write `{kind}({variable.name})`")
+        return ast.Variable(variable.name, span=node.span)
+
+    def name(self, node: ast.Node, name: str, env: Environment) -> ast.Node:
+        if name in env:
+            found: Any = env[name]
+            if found.name in self.formulas:
+                hint = f"write `{_example(name, len(self.formulas[found.name].indices))}`"
+                raise FinchError("type", f"`{name}` is a tensor, not a value", node.span, hint)
+            if found.name in self.extents:
+                raise FinchError("type", f"`{name}` is an extent, not a value", node.span)
+            return replace(found, span=node.span)
+        known = self.context.formats.get(name)
+        if isinstance(known, Type):
+            return ast.Variable(name, span=node.span)
+        if known is not None:
+            order = self.context.level(name).order
+            hint = f"write `{_example(name, order)}`"
+            raise FinchError("type", f"`{name}` is a tensor, not a value", node.span, hint)
+        if name in ast.MODES:
+            return ast.Literal(ast.MODES.index(name), UInt8.name, span=node.span)
+        if isinstance(node, ast.Index):
+            raise FinchError("unknown name", f"unbound index `{name}`", node.span)
+        hint_names = (*env, *self.context.formats)
+        hint_or_none = did_you_mean(name, hint_names)
+        unknown = FinchError("unknown name", f"`{name}` is not known", node.span, hint_or_none)
+        raise explained(unknown)
+
+    def operator(self, op: ast.Node, count: int, env: Environment) -> None:
+        """Check that `op` is an operator that takes `count` arguments."""
+        row = operator(op)
+        if row is not None and not (isinstance(op, ast.Variable) and op.name in env):
+            least, most = row.arity
+            if not least <= count <= most and not (row.associative and count > most):
+                hint = None
+                if isinstance(op, Operation):
+                    hint = f"it is defined as `{op.name}({', '.join(op.parameters)})`"
+                raise wrong_count(row.name, row.arity, count, op.span, hint)
+            return
+        if isinstance(op, ast.Extent):
+            message = "an extent cannot be called here"
+            raise FinchError("type", message, op.span, "shift the loop instead")
+        while isinstance(op, ast.Call):
+            op = op.op
+        assert isinstance(op, (ast.Variable, ast.Index))
+        known = self.context.formats.get(op.name)
+        if op.name in env or isinstance(known, Type):
+            raise FinchError("type", f"`{op.name}` is a value, not an operator", op.span)
+        if known is not None:
+            hint = f"write `{_example(op.name, self.context.level(op.name).order)}`"
+            raise FinchError("type", f"`{op.name}` is a tensor, not an operator", op.span, hint)
+        hint = did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS)) or (
+            f"a function of the script is defined before the kernel: `{op.name}(x) = ...`"
+        )
+        message = f"there is no operator `{op.name}`"
+        raise explained(FinchError("unknown name", message, op.span, hint))
+
+    def size(self, node: ast.Call, env: Environment) -> ast.Node:
+        """`size(A, k)`: the size of a tensor's mode k, a number."""
+        if len(node.args) != 2:
+            hint = "write `size(A, 1)`"
+            raise FinchError("type", "`size` takes a tensor and a dimension", node.span, hint)
+        tensor, mode = node.args
+        found = self.reader(env).shaped(tensor)
+        if not isinstance(mode, ast.Literal) or type(mode.value) is not int:
+            message = "the dimension that `size` takes is an integer literal"
+            raise FinchError("type", message, mode.span)
+        if not 1 <= mode.value <= found.order:
+            message = (
+                f"`{_described(tensor)}` has no dimension {mode.value}, its order is {found.order}"
+            )
+            raise FinchError("dimension", message, mode.span)
+        return node if found.node is tensor else found.size(mode.value)
+
+    # ------------------------------------------------------------------ accesses
+
+    def access(self, node: ast.Access, env: Environment) -> ast.Access:
+        found = self.reader(env).shaped(node.tensor)
+        if len(node.indices) != found.order:
+            what = _described(node.tensor)
+            raise wrong_order(what, found.order, node.indices, "indices", node)
+        indices = tuple(self.index(i, env) for i in node.indices)
+        return ast.Access(found.written, indices, span=node.span)
+
+    def index(self, node: ast.Node, env: Environment) -> ast.Node:
+        """An index: a value, perhaps under the modifiers `~`, `walk`, `gallop`, `follow`."""
+        if isinstance(node, ast.Call) and isinstance(node.op, ast.Extent) and len(node.args) == 1:
+            return replace(
+                node, op=self.extent(node.op, env), args=(self.index(node.args[0], env),)
+            )
+        if is_call(node, PERMISSIVE, *PROTOCOLS):
+            return map_children(lambda c: c if c is node.op else self.index(c, env), node)  # type: ignore[attr-defined]
+        known = (*env, *self.context.formats)
+        if isinstance(node, ast.Variable) and node.name not in known:
+            hint = did_you_mean(node.name, known)
+            raise FinchError("unknown name", f"unbound index `{node.name}`", node.span, hint)
+        return self.value(node, env)
+
+    def output(self, tensor: ast.Node, order: int, env: Environment) -> None:
+        """Check that there is a tensor to assign to, or to declare, with so many modes."""
+        known = (*env, *self.context.formats)
+        if not isinstance(tensor, ast.Variable) or tensor.name in env:
+            return
+        name, format = tensor.name, self.context.formats.get(tensor.name)
+        made = f"zeros({', '.join('3' * order)})" if order else "Scalar(0.0)"
+        hint = f"a kernel writes to what there is: before it, write `{name} = {made}`"
+        if format is None:
+            hint = did_you_mean(name, known) or hint
+            raise FinchError("unknown name", f"`{name}` is not known", tensor.span, hint)
+        if isinstance(format, Type):
+            raise FinchError("type", f"`{name}` is a number, not a tensor", tensor.span, hint)
+
+    def tensor(self, node: ast.Variable, env: Environment) -> int:
+        """The number of indices the tensor `node` takes."""
+        if node.name in env:
+            raise FinchError("type", f"`{node.name}` is not a tensor here", node.span)
+        known = self.context.formats.get(node.name)
+        if known is None:
+            hint = did_you_mean(node.name, self.context.formats)
+            unknown = FinchError("unknown name", f"`{node.name}` is not known", node.span, hint)
+            raise explained(unknown)
+        if isinstance(known, Type):
+            message = f"`{node.name}` is a number, not a tensor"
+            raise FinchError("type", message, node.span, f"write `{node.name}` alone")
+        return self.context.level(node.name).order
+
+    def reader(self, env: Environment) -> Reader:
+        """What finds out about tensors where these names are bound."""
+        return Reader(
+            lambda variable: self.leaf(variable, env),
+            lambda node: self.value(node, env),
+            lambda node: self.extent(node, env),
+        )
+
+    def leaf(self, node: ast.Variable, env: Environment) -> Shaped:
+        found: Any = env.get(node.name, node)
+        if found.name not in self.formulas:
+            return Shaped(node, self.tensor(node, env))
+        formula = self.formulas[found.name]
+        return Shaped(formula, len(formula.indices), replace(found, span=node.span))
+
+
+def _described(tensor: ast.Node) -> str:
+    name = None if any(is_call(n, *SHAPE_OPERATORS) for n in walk(tensor)) else root(tensor)
+    return pretty(tensor) if name is None else name
+
+
+def _example(name: str, order: int) -> str:
+    letters = "ijklmnopq"
+    return f"{name}[{', '.join(letters[k % len(letters)] for k in range(order))}]"

@@ -1,0 +1,286 @@
+"""The transposes pass: what is read across the order of its storage is read from a transposed copy, so
+that loops go over its entries and need not search for each coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.program_context import (
+    INIT,
+    ProgramContext,
+    is_call,
+    is_single,
+    mask_name,
+    place,
+    root,
+)
+from finchlang.base.errors import Note, Span
+from finchlang.host.construct import const
+from finchlang.levels.element import Element
+from finchlang.levels.level import Level
+from finchlang.levels.workspace.workspace import Workspace
+from finchlang.normalize.passes.concordize import concordize
+from finchlang.normalize.write_order.detour import Detour, index_type
+from finchlang.operators.operator_table import literal_type, operator
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import accesses, block, map_children, mentions, replace, walk
+from finchlang.syntax.types import promote
+from finchlang.text.print import pretty
+
+
+def transposes(program: ast.Node, context: ProgramContext) -> ast.Node:
+    """`program` with reads across the order of storage going to transposed copies, which are made
+    before all else.
+
+    That is so where an index follows a loop outside of the loop of an outer mode, in a level that
+    would be searched, unless the copy could take longer (`_Transposes.against`).
+    """
+    if not context.insert_workspaces:
+        return program
+    context.reserve(program)
+    found = _Transposes(program, context)
+    program = found.statement(program)
+    made = [s for copy in found.made.values() for s in copy.made()]
+    return _in_front(made, program) if made else program
+
+
+def _in_front(statements: list[ast.Node], program: ast.Node) -> ast.Node:
+    if isinstance(program, ast.Define):  # a let that is all of a scope goes on with it
+        return replace(program, body=_in_front(statements, program.body))
+    return block(*statements, program)
+
+
+class _Copy(Detour):
+    """A copy of a tensor; its k-th mode is the tensor's mode `modes[k]`, from 0."""
+
+    modes: tuple[int, ...] = ()
+
+    def made(self) -> tuple[ast.Node, ...]:
+        decided = list(self.context.decisions)
+        filled = [concordize(s, self.context) for s in self.enter(None)]
+        self.context.decisions[:] = decided  # which are about the user's accesses
+        return *filled, ast.Freeze(ast.Variable(self.name))
+
+    def declare(self, name: str, span: Span | None) -> ast.Declare:
+        declared = Detour.declare(self, name, span)
+        return replace(declared, dims=tuple(declared.dims[mode] for mode in self.modes))
+
+    def access(self, name: str, indices: tuple[ast.Node, ...], span: Span | None) -> ast.Access:
+        if name == self.name:
+            indices = tuple(indices[mode] for mode in self.modes)
+        return Detour.access(self, name, indices, span)
+
+
+class _Transposes:
+    """The pass on one program. `around` are the statements around the current place."""
+
+    def __init__(self, program: ast.Node, context: ProgramContext):
+        self.context = context
+        self.around: list[Any] = []
+        self.made: dict[tuple[str, tuple[int, ...]], _Copy] = {}
+        self.written = {
+            n.tensor.name for n in walk(program) if isinstance(n, (ast.Declare, ast.Thaw))
+        }
+
+    # ------------------------------------------------------------------ statements
+
+    def statement(self, node: ast.Node) -> Any:
+        match node:
+            case ast.Block(statements):
+                return block(*map(self.statement, statements))
+            case ast.Loop(index, extent, body):
+                new = self.inside(node)
+                is_idle = mentions(body, index) and not mentions(new.body, index)
+                return new.body if is_idle and is_single(extent) and _is_plain(new.body) else new
+            case ast.Sieve(condition, _):
+                return replace(self.inside(node), condition=self.expression(condition, node))
+            case ast.Define(_, value, _):
+                return replace(self.inside(node), value=self.expression(value, node))
+            case ast.Assign(_, _, value):
+                return replace(node, value=self.expression(value, node))
+        return node
+
+    def inside(self, node: Any) -> Any:
+        self.around.append(node)
+        body = self.statement(node.body)
+        self.around.pop()
+        return replace(node, body=body)
+
+    # ------------------------------------------------------------------ reads
+
+    def expression(self, node: ast.Node, statement: ast.Node) -> Any:
+        if isinstance(node, ast.Access) and not isinstance(node.tensor, ast.Variable):
+            return replace(node, tensor=self.turned(node.tensor, node, statement))
+        if isinstance(node, ast.Access):
+            return self.read(node, statement)
+        return map_children(lambda child: self.expression(child, statement), node)
+
+    def read(self, access: ast.Access, statement: ast.Node) -> ast.Access:
+        followed = [self.followed(index) for index in access.indices]
+        depths = [self.depth(index) for index in followed]
+        name = root(access.tensor)
+        is_plain = isinstance(access.tensor, ast.Variable) and None not in followed
+        if name is None or not is_plain or len(set(followed)) < len(followed):
+            return access
+        across = [k for k, depth in enumerate(depths) if depth < max(depths[k:])]
+        if not any(_is_searched(part) for k, part in self.by_mode(name) if k in across):
+            return access
+        shown = f"`{pretty(replace(access, indices=tuple(followed)))}` at {place(access.span)}"
+        if against := self.against(name, access, statement, max(depths)):
+            self.context.decide("transposes", f"{shown} is across its order, but {against}")
+            return access
+        modes = tuple(sorted(range(len(depths)), key=lambda k: -depths[k]))
+        copy = self.copy(name, modes, access.span)
+        self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
+        indices: Any = tuple(followed[mode] for mode in modes)
+        return replace(access, tensor=ast.Variable(copy.name, span=access.span), indices=indices)
+
+    def turned(self, tensor: ast.Node, access: ast.Access, statement: ast.Node) -> ast.Node:
+        """A tensor within operators with a transposed copy where modes that become one are no neighbours
+        in its storage, so that each of its places would be looked up."""
+        if not isinstance(tensor, ast.Call) or mask_name(tensor):
+            return tensor
+        body, *settings = tensor.args
+        if not is_call(tensor, "swizzle") or not isinstance(body, ast.Variable):
+            return replace(tensor, args=(self.turned(body, access, statement), *settings))
+        name, shown = body.name, f"`{pretty(tensor)}` at {place(access.span)}"
+        if not any(_is_searched(part) for _, part in self.by_mode(name)):
+            return tensor
+        depth = max(self.depth(self.followed(index)) for index in access.indices)
+        if against := self.against(name, access, statement, depth):
+            self.context.decide("transposes", f"{shown} is looked up, since {against}")
+            return tensor
+        order = [setting.value for setting in settings]  # type: ignore[attr-defined]
+        copy = self.copy(name, tuple(order.index(k + 1) for k in range(len(order))), access.span)
+        self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
+        return ast.Variable(copy.name, span=body.span)
+
+    def followed(self, index: ast.Node) -> ast.Index | None:
+        """The index of several coordinates that an index is the same as."""
+        while (at := self.depth(index)) < len(self.around) and is_single(self.around[at].extent):
+            index = self.around[at].extent.start
+        return index if isinstance(index, ast.Index) else None
+
+    def depth(self, index: ast.Node | None) -> int:
+        """How many statements are around the loop of an index: all, if it is within the current one."""
+        loops = (
+            k for k, n in enumerate(self.around) if isinstance(n, ast.Loop) and n.index == index
+        )
+        return next(loops, len(self.around))
+
+    def by_mode(self, name: str) -> list[tuple[int, Level]]:
+        """Each mode of a tensor, from 0, with its level."""
+        parts = [part for part in self.context.level(name).levels() for _ in range(part.modes)]
+        return list(enumerate(reversed(parts)))
+
+    def copy(self, name: str, modes: tuple[int, ...], span: Span | None) -> _Copy:
+        if (name, modes) not in self.made:
+            level = self.context.level(name)
+            parts = list(level.levels())[:-1]
+            own = Workspace(Element(level.fill), index_type(parts), len(modes))
+            made = self.made[name, modes] = _Copy.of(self.context, name, [own])
+            made.modes = modes
+            message = f"`{self.context.shown(name)}` is read across its order"
+            message += ": it goes through a transposed copy"
+            self.context.notes.append(Note(message, span))
+        return self.made[name, modes]
+
+    # ------------------------------------------------------------------ where a copy does not pay
+
+    def against(self, name: str, access: ast.Access, statement: ast.Node, deepest: int) -> str:
+        """What speaks against a copy, if anything does: it is made of all entries, each time the kernel
+        is called, while the loops, down to the one at depth `deepest`, may come to few of them."""
+        level, context = self.context.level(name), self.context
+        if name in self.written:
+            return f"`{context.shown(name)}` is written here"
+        if any(part.merges for part in level.levels()):
+            return "its runs are fewer than its entries"
+        if any(part.is_symmetric for part in level.levels()):
+            return "only half of it is stored"  # and copied
+        loops = [n for n in self.around if isinstance(n, ast.Loop) and not is_single(n.extent)]
+        if any(isinstance(n, (ast.Access, ast.Index)) for loop in loops for n in walk(loop.extent)):
+            return "the loops around may be short"
+        lets = [n.value for n in self.around if isinstance(n, ast.Define)]
+        if any(isinstance(n, ast.Sieve) for n in self.around) or any(self.driving(lets, deepest)):
+            return "only under a condition"
+        targets = [root(n.target.tensor) for n in walk(statement) if isinstance(n, ast.Assign)]
+        if any(t is not None and context.level(t).leaf.is_short_circuit for t in targets):
+            return "the loops may end early"
+        for other in self.driving([statement], deepest):
+            if other == access:
+                continue
+            if not isinstance(statement, ast.Assign) or self.leaves_nothing(statement, other):
+                return f"little may be left to do where `{pretty(other)}` is fill"
+        return ""
+
+    def driving(self, nodes: list[ast.Node], deepest: int) -> Iterator[ast.Access]:
+        """What is read in `nodes` that is sparse in a loop down to a depth, and has no loops further
+        inside: of a matrix, columns that have any entries are not few."""
+        targets = {id(n.target) for node in nodes for n in walk(node) if isinstance(n, ast.Assign)}
+        for access in (a for node in nodes for a in accesses(node) if id(a) not in targets):
+            name, indices = root(access.tensor), access.indices
+            if name is not None:
+                level = self.context.level(name)
+                if all(part.is_dense or part.is_leaf for part in level.levels()):
+                    indices = ()
+                elif isinstance(access.tensor, ast.Variable):
+                    indices = tuple(indices[k] for k, p in self.by_mode(name) if not p.is_dense)
+                if level.leaf.is_structured:
+                    yield access
+            if indices and max(map(self.depth, map(self.followed, access.indices))) <= deepest:
+                yield access
+
+    def leaves_nothing(self, assign: ast.Assign, operand: ast.Access) -> bool:
+        """Whether an assignment changes nothing where `operand` is fill, by what operators' laws say of
+        single arguments."""
+        name, target = root(operand.tensor), root(assign.target.tensor)
+        fill = ast.Literal(False) if name is None else self.context.level(name).fill
+        value, row = _outcome(assign.value, operand, fill), operator(assign.op)
+        if value is None or value.value is ast.MISSING:
+            return value is not None
+        if assign.op == ast.Variable(INIT):
+            assert target is not None
+            return bool(value.value == self.context.level(target).fill.value)
+        type, law = assign.target.type, None if row is None else row.identity
+        is_identity = law is not None and law.is_about(2) and type is not None
+        return is_identity and bool(value.value == law.value(type))  # type: ignore
+
+
+def _is_searched(part: Level) -> bool:
+    """Whether an entry is searched for among those of its fiber."""
+    has_places = part.is_dense or part.has_all_positions or part.stores_fill
+    return part.holds_any and not (has_places or part.merges)
+
+
+def _is_plain(body: ast.Node) -> bool:
+    """Whether a body need not be a scope of its own."""
+    statements = body.statements if isinstance(body, ast.Block) else (body,)
+    return not any(isinstance(s, (ast.Declare, ast.Freeze, ast.Thaw)) for s in statements)
+
+
+def _outcome(node: ast.Node, operand: ast.Access, fill: ast.Literal) -> ast.Literal | None:
+    """What an expression is where `operand` is fill, if that does not depend on other operands."""
+    if node == operand or isinstance(node, ast.Literal):
+        return fill if node == operand else node  # type: ignore[return-value]
+    row = operator(node.op) if isinstance(node, ast.Call) else None
+    if row is None or not isinstance(node, ast.Call):
+        return None
+    given = [_outcome(arg, operand, fill) for arg in node.args]
+    types = [type_of(arg) for arg in node.args]
+    known = [literal for literal in given if literal is not None]
+    if any(literal.value is ast.MISSING for literal in known) and not row.lazy_missing:
+        return ast.Literal(ast.MISSING)
+    if not known or None in types:
+        return None
+    type: Any = reduce(promote, types)  # type: ignore[arg-type]
+    for at, literal in enumerate(given, 1):
+        for law in row.annihilators:
+            if literal and law.is_about(at) and literal.value == law.value(type):
+                return ast.Literal((law.result or law.value)(type))
+    if len(known) < len(given) or row.undefined is not None or row.lazy_missing:
+        return None
+    folded = row.folded([const(literal.value, literal_type(literal)) for literal in known])
+    return None if folded is None else ast.Literal(folded.value)

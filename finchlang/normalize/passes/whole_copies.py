@@ -1,0 +1,70 @@
+"""Copies of whole tensors: where a tensor is declared and next given all of another one whose layout is
+the same, it is declared to be that one, so that it takes its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from finchlang.algebra.program_context import PLAIN, size_extent
+from finchlang.levels.level import Level
+from finchlang.syntax.nodes import Access, Assign, Block, Call, Declare, Loop, Node, Variable
+from finchlang.syntax.traversal import block, map_children, mentions, replace
+from finchlang.syntax.types import Type
+
+
+def with_copies(program: Node, formats: Mapping[str, Level | Type]) -> Node:
+    """A program in normal form with `declare(C, A, dims...)` in the place of
+
+        declare(C, init, dims...); op...; loop(j, dims2, loop(i, dims1, assign(C[i, j], :=, A[i, j])))
+
+    where `op...` do not mention C, the loops go over all of A and so of C, the last mode outermost, and
+    the levels of C can take those of A as they are stored, fill and all."""
+    if isinstance(program, (Assign, Access, Call)):
+        return program
+    program = map_children(lambda child: with_copies(child, formats), program)
+    return _in_block(program, formats) if isinstance(program, Block) else program
+
+
+def _in_block(node: Block, formats: Mapping[str, Level | Type]) -> Node:
+    left: list[Node] = []
+    for statement in node.statements:
+        found = copied(statement)
+        names = found and [a.tensor.name for a in found if isinstance(a.tensor, Variable)]
+        users = [k for k, s in enumerate(left) if names and mentions(s, Variable(names[0]))]
+        head = left[users[-1]] if users else None
+        if names and len(names) == 2 and names[0] != names[1] and isinstance(head, Declare):
+            own, other = (formats.get(name) for name in names)
+            is_same = isinstance(own, Level) and isinstance(other, Level) and own.takes(other)
+            is_own = head.tensor.name == names[0]
+            if is_same and is_own and _is_whole(statement, head, names[1], left):
+                del left[users[-1]]
+                statement = replace(head, init=Variable(names[1]))
+        left.append(statement)
+    return node if len(left) == len(node.statements) else block(*left)
+
+
+def _is_whole(statement: Node, head: Declare, source: str, before: Sequence[Node]) -> bool:
+    """Whether loops go over each dimension of what is declared, which are those of `source`, also if
+    that is declared itself in one of the statements `before`."""
+    extents = []
+    while isinstance(statement, Loop):
+        extents.append(statement.extent)
+        statement = statement.body
+    made = [s for s in before if isinstance(s, Declare) and s.tensor.name == source]
+    sizes = made[-1].dims if made else [size_extent(source, k + 1) for k in range(len(head.dims))]
+    return [*reversed(extents)] == [*head.dims] == [*sizes]
+
+
+def copied(statement: Node) -> tuple[Access, Access] | None:
+    """The accesses on both sides, if a statement is loops over all of their indices and assigns what is
+    on the right as it is."""
+    loops, body = [], statement
+    while isinstance(body, Loop):
+        loops.append(body.index)
+        body = body.body
+    if not isinstance(body, Assign) or not loops or not isinstance(body.value, Access):
+        return None
+    target, value = body.target, body.value
+    written = body.op.op if isinstance(body.op, Call) else body.op
+    is_same = target.indices == value.indices == tuple(reversed(loops))
+    return (target, value) if written in PLAIN and is_same else None

@@ -1,0 +1,330 @@
+"""The wrapperise pass (Finch'25 section 5.2, Table 5): swizzles are resolved, comparisons of
+indices become masks, and index modifiers become wrapper tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.index_arithmetic import (
+    MAPS,
+    fast_mode,
+    plus,
+    source,
+    summed_indices,
+    terms,
+    total,
+)
+from finchlang.algebra.program_context import (
+    ONE,
+    PERMISSIVE,
+    PROTOCOLS,
+    ProgramContext,
+    call,
+    is_call,
+    mask_name,
+    may_be_missing,
+    root,
+)
+from finchlang.base.errors import FinchError
+from finchlang.levels.level import Swizzled
+from finchlang.operators.operator_table import operator, referred
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.syntax.types import Bool, Type
+from finchlang.wrappers.masks import MASKS
+from finchlang.wrappers.wrappers import WRAPPERS
+
+
+def wrapperize(program: ast.Node, context: ProgramContext) -> ast.Node:
+    """`program` without swizzles and index modifiers, and with masks for comparisons.
+
+    A tensor of Swizzled format is from here on its stored tensor, under a new name. Expects what
+    the scopes pass gives. Raises FinchError of kind "type" for a protocol on the left-hand side.
+    """
+    context.reserve(program)
+    return _Wrapperize(context).statement(program, 0)
+
+
+# --------------------------------------------------------------------------- index modifiers
+
+
+@dataclass(frozen=True)
+class Modifier:
+    """One row of Table 5: `match` splits an index expression into the wrapper's setting for its
+    mode and the index that is left; other modes get the neutral setting."""
+
+    wrapper: str
+    match: Callable[[_Wrapperize, ast.Node], tuple[ast.Node, ast.Node] | None]
+    read_only: bool = False
+
+
+def _permissive(program: _Wrapperize, index: ast.Node) -> tuple[ast.Node, ast.Node] | None:
+    if isinstance(index, ast.Call) and is_call(index, PERMISSIVE):
+        return ast.Literal(True, span=index.op.span), index.args[0]
+    return None
+
+
+def _protocol(program: _Wrapperize, index: ast.Node) -> tuple[ast.Node, ast.Node] | None:
+    if isinstance(index, ast.Call) and is_call(index, *PROTOCOLS):
+        return index.op, index.args[0]
+    return None
+
+
+def _window(program: _Wrapperize, index: ast.Node) -> tuple[ast.Node, ast.Node] | None:
+    if isinstance(index, ast.Call) and isinstance(index.op, ast.Extent):
+        return index.op, index.args[0]
+    return None
+
+
+def _offset(program: _Wrapperize, index: ast.Node) -> tuple[ast.Node, ast.Node] | None:
+    """`i + c` where c is constant in the loop of i."""
+    found = list(terms(index))
+    if len(found) < 2 or any(isinstance(n, ast.Access) for n in walk(index)):
+        return None
+    for n, (sign, i) in enumerate(found):
+        shift = total(found[:n] + found[n + 1 :])
+        if sign > 0 and program.is_outer(shift, i):
+            return shift, i
+    return None
+
+
+MODIFIERS = (
+    Modifier("permissive", _permissive),
+    Modifier("protocolize", _protocol, read_only=True),
+    Modifier("window", _window),
+    Modifier("offset", _offset),
+)
+
+
+def wrap(program: _Wrapperize, access: ast.Access, updating: bool) -> ast.Access:
+    """`access` with its index modifiers turned into wrappers, from the outside in."""
+    tensor = access.tensor
+    indices = tuple(_guarded(tensor, mode, i) for mode, i in enumerate(access.indices))
+    # a mask without bounds is looked up wherever its index points
+    modifiers = [m for m in MODIFIERS if root(tensor) or m.wrapper != "offset"]
+    while True:
+        for modifier in modifiers:
+            found = [modifier.match(program, i) for i in indices]
+            if any(found):
+                break
+        else:
+            may_miss = may_be_missing(tensor)
+            return replace(access, tensor=tensor, indices=indices, may_miss=may_miss)
+        if updating and modifier.read_only:
+            place = next(f[0] for f in found if f)
+            message = f"`{getattr(place, 'name', modifier.wrapper)}` says how to read a tensor"
+            raise FinchError("type", message, place.span, "leave it away where a tensor is updated")
+        neutral = WRAPPERS[modifier.wrapper].neutral
+        settings = (f[0] if f else neutral for f in found)
+        tensor = call(modifier.wrapper, tensor, *settings, span=access.span)
+        indices = tuple(f[1] if f else i for f, i in zip(found, indices, strict=True))
+
+
+def _guarded(tensor: ast.Node, mode: int, index: Any) -> ast.Node:
+    """An index of two loop variables is permissive (unless its mode is already)."""
+    if is_call(index, PERMISSIVE) or source(tensor, mode) is None:
+        return index
+    if is_call(index, *PROTOCOLS) or (
+        isinstance(index, ast.Call) and isinstance(index.op, ast.Extent)
+    ):
+        return replace(index, args=(_guarded(tensor, mode, index.args[0]),))
+    return call(PERMISSIVE, index, span=index.span) if len(summed_indices(index)) > 1 else index
+
+
+# --------------------------------------------------------------------------- the walk
+
+
+class _Wrapperize:
+    """`depth` counts the binders around a place; `depths` has it for binders and declarations."""
+
+    def __init__(self, context: ProgramContext):
+        self.context = context
+        self.depths: dict[str, int] = {}
+        self.missing: set[ast.Node] = set()  # what `let` binds to what may be missing
+        self.stored: dict[str, str] = {}  # of swizzled tensors
+
+    def statement(self, node: ast.Node, depth: int) -> Any:
+        match node:
+            case ast.Block(statements):
+                for s in statements:
+                    if isinstance(s, ast.Declare):
+                        self.depths[s.tensor.name] = depth
+                return map_children(lambda s: self.statement(s, depth), node)
+            case ast.Loop(index, extent, body):
+                extent = self.expression(extent, masks=False)
+                self.depths[index.name] = depth + 1
+                return replace(node, extent=extent, body=self.statement(body, depth + 1))
+            case ast.Define(variable, value, body):
+                value = self.expression(value)
+                if self.may_be_missing(value):
+                    self.missing.add(variable)
+                self.depths[variable.name] = depth + 1
+                return replace(node, value=value, body=self.statement(body, depth + 1))
+            case ast.Sieve(condition, body):
+                condition = self.expression(condition)
+                return replace(node, condition=condition, body=self.statement(body, depth))
+            case ast.Assign(target, _, value):
+                target = self.access(target, updating=True)
+                return replace(node, target=target, value=self.expression(value))
+            case ast.Declare(tensor, init, dims):
+                name, order = self.store(tensor)
+                ordered = tuple(self.expression(dims[m], masks=False) for m in order if dims)
+                return replace(node, tensor=name, init=self.expression(init), dims=ordered)
+            case ast.Freeze(tensor) | ast.Thaw(tensor):
+                return replace(node, tensor=self.store(tensor)[0])
+        return node
+
+    def expression(self, node: ast.Node, masks: bool = True) -> Any:
+        """`masks`: whether comparisons become masks; within indices and extents they do not."""
+        if isinstance(node, ast.Access):
+            return self.access(node)
+        if isinstance(node, ast.Call) and is_call(node, "size"):
+            return self.size(node)
+        node = map_children(lambda c: self.expression(c, masks), node)
+        if masks and isinstance(node, ast.Call) and isinstance(node.op, ast.Variable):
+            return self.mask(node)
+        return node
+
+    def access(self, node: ast.Access, updating: bool = False) -> ast.Access:
+        tensor, order = self.store(node.tensor)
+        indices = tuple(self.expression(node.indices[m], masks=False) for m in order)
+        return wrap(self, replace(node, tensor=tensor, indices=indices), updating)
+
+    # ------------------------------------------------------------------ swizzles
+
+    def store(self, tensor: Any) -> tuple[Any, tuple[int, ...]]:
+        """The stored tensor that `tensor` stands for, and for each of its modes which mode of
+        `tensor` it is, from 0: tensor[i...] == stored[i[order]...]."""
+        if isinstance(tensor, ast.Variable):
+            known = self.context.formats.get(tensor.name)
+            if not isinstance(known, Swizzled):
+                assert known is not None and not isinstance(known, Type)
+                return tensor, tuple(range(known.order))
+            name = self.stored_name(tensor.name, known)
+            return ast.Variable(name, span=tensor.span), tuple(p - 1 for p in known.permutation)
+        if mask := mask_name(tensor):
+            canonical = ast.Variable(MASKS[mask].name, span=tensor.op.span)
+            args = tuple(self.expression(a, masks=False) for a in tensor.args)
+            return replace(tensor, op=canonical, args=args), tuple(range(MASKS[mask].order))
+        inner, order = self.store(tensor.args[0])
+        if is_call(tensor, "swizzle"):
+            permutation = [p.value - 1 for p in tensor.args[1:]]
+            return inner, tuple(permutation[m] for m in order)
+        if is_call(tensor, *MAPS):
+            return self.mapped(tensor, inner, list(order))
+        settings = (self.expression(tensor.args[1 + m], masks=False) for m in order)
+        return replace(tensor, args=(inner, *settings)), order
+
+    def mapped(
+        self, tensor: ast.Call, inner: ast.Node, order: list[int]
+    ) -> tuple[ast.Node, tuple[int, ...]]:
+        """As `store`, for wrappers whose modes are not those of the tensor within, `inner`, which has the
+        modes `order`: each of what is stored, in its order."""
+        numbers: list[Any] = [n.value - 1 for n in tensor.args[1:3] if isinstance(n, ast.Literal)]
+        p = numbers[0]
+        if is_call(tensor, "collapse"):
+            q = numbers[1]
+            inner, order = _as_neighbours(inner, order, p, q)
+            at = order.index(p)
+            new = [m - (m > max(p, q)) for m in order]
+            new[at : at + 2] = [min(p, q)]
+            rest: tuple[ast.Node, ...] = (ast.Literal(at + 2),)
+        elif is_call(tensor, "broadcast"):
+            at = order.index(p) if p in order else len(order)
+            new = [m + (m >= p) for m in order]
+            new.insert(at, p)
+            rest = (self.expression(tensor.args[2], masks=False),)
+        else:
+            at, new = order.index(p), [m + (m > p) for m in order]
+            pair = [p, p + 1]
+            rest = ()
+            if is_call(tensor, "split"):
+                pair.sort(key=lambda mode: mode != fast_mode(tensor))
+                sizes = [n for n in tensor.args[2:] if n != ast.Literal(True)]
+                rest = tuple(self.expression(n, masks=False) for n in sizes)
+            new[at : at + 1] = pair
+        return replace(tensor, args=(inner, ast.Literal(at + 1), *rest)), tuple(new)
+
+    def stored_name(self, name: str, swizzled: Swizzled) -> str:
+        if name not in self.stored:
+            stored = self.context.fresh(f"{name}_stored")
+            self.stored[name] = stored
+            self.context.formats[stored] = swizzled.level
+            self.context.tensors[stored] = self.context.shown(name)
+        return self.stored[name]
+
+    def size(self, node: ast.Call) -> ast.Call:
+        tensor, order = self.store(node.args[0])
+        mode: Any = node.args[1]
+        stored_mode = ast.Literal(order.index(mode.value - 1) + 1, span=mode.span)
+        return replace(node, args=(tensor, stored_mode))
+
+    # ------------------------------------------------------------------ masks
+
+    def mask(self, node: ast.Call) -> ast.Node:
+        """A comparison as a mask, its first index the one of the deeper loop (column-major), or as
+        it is where neither side is an index whose loop the other side is constant in."""
+        row = operator(node.op)
+        if row is None or row.mask is None:
+            return node
+        left, right = node.args
+        if self.is_outer(right, left):
+            deep, outer = left, right
+        elif self.is_outer(left, right):
+            deep, outer, row = right, left, referred(row.converse)
+        else:
+            return node
+        assert row is not None and row.mask is not None
+        name, shifted, negated = row.mask
+        if shifted:
+            outer = plus(outer, ONE, -1)
+        mask = ast.Access(call(name, span=node.span), (deep, outer), span=node.span, type=Bool)
+        return call("!", mask, span=node.span) if negated else mask
+
+    def is_outer(self, outer: ast.Node, deep: ast.Node) -> bool:
+        """Whether `deep` is an index, and `outer` an integer that is constant in its loop."""
+        if not isinstance(deep, ast.Index):
+            return False
+        depth = self.depths[deep.name]
+        for node in walk(outer):
+            if (
+                isinstance(node, (ast.Index, ast.Variable))
+                and self.depths.get(node.name, 0) >= depth
+            ):
+                return False
+        type = type_of(outer)
+        return type is not None and type.kind == "int" and not self.may_be_missing(outer)
+
+    def may_be_missing(self, node: ast.Node) -> bool:
+        """Whether something that an expression reads may be `missing`."""
+        return any(
+            may_be_missing(n.tensor) if isinstance(n, ast.Access) else n in self.missing
+            for n in walk(node)
+            if isinstance(n, (ast.Access, ast.Variable))
+        )
+
+
+def _as_neighbours(inner: ast.Node, order: list[int], p: int, q: int) -> tuple[ast.Node, list[int]]:
+    """`inner`, with the modes `order`, such that mode p stands right before mode q: a mode that is
+    broadcast is put there; all others by a swizzle if need be."""
+    if is_call(inner, "broadcast") and order[added := _added(inner)] in (p, q):
+        rest = [*order[:added], *order[added + 1 :]]
+        at = rest.index(q) if order[added] == p else rest.index(p) + 1
+        rest.insert(at, order[added])
+        body, _, size = inner.args  # type: ignore[attr-defined]
+        return replace(inner, args=(body, ast.Literal(at + 1), size)), rest
+    places = list(range(len(order)))
+    places.remove(order.index(p))
+    places.insert(places.index(order.index(q)), order.index(p))
+    if places == sorted(places):
+        return inner, order
+    settings = (ast.Literal(places.index(k) + 1) for k in range(len(order)))
+    return call("swizzle", inner, *settings, span=inner.span), [order[k] for k in places]
+
+
+def _added(broadcast: Any) -> int:
+    """The mode that is broadcast, from 0."""
+    return int(broadcast.args[1].value) - 1

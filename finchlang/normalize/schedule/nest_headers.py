@@ -1,0 +1,238 @@
+"""Loop nests as schedules rewrite them: headers over one body, found by the names of their indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from finchlang.algebra.program_context import (
+    ONE,
+    RESERVED,
+    ProgramContext,
+    call,
+    is_call,
+    is_single,
+)
+from finchlang.base.errors import FinchError, Span
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import children, map_children, replace, walk
+from finchlang.text.print import pretty
+
+_HEADERS = (ast.Loop, ast.Sieve, ast.Define)
+
+
+@dataclass(frozen=True)
+class NestHeaders:
+    """Statements that stand directly in one another, outermost first, over the `body` of the last;
+    their own bodies do not count."""
+
+    headers: tuple[ast.Node, ...]
+    body: ast.Node
+
+    @property
+    def loops(self) -> tuple[ast.Loop, ...]:
+        """The loops, without those that bind an index to a value."""
+        return tuple(h for h in self.headers if isinstance(h, ast.Loop) and not _is_binding(h))
+
+    def built(self, loops: Sequence[ast.Loop], *more: ast.Node) -> ast.Node:
+        """The nest with the loops `loops`, in this order, in place of its own, and with the headers
+        `more`. What else is around the body stands as far outside as what it uses allows.
+
+        Raises FinchError "dimension" where an extent uses what is bound within its loop."""
+        others = [*more, *(h for h in self.headers if h not in self.loops)]
+        names = {name for h in (*loops, *others) for name in binds(h)}
+        placed: list[ast.Node] = []
+        bound: set[str] = set()
+
+        def place(header: ast.Node) -> None:
+            placed.append(header)
+            bound.update(binds(header))
+
+        for loop in (*loops, None):
+            guarded = False
+            for other in list(others):
+                if uses(other) & names <= bound and not (guarded and _reads(other)):
+                    others.remove(other)
+                    place(other)
+                else:
+                    guarded = guarded or isinstance(other, ast.Sieve)
+            if loop is None:
+                break
+            if missing := uses(loop) & names - bound:
+                name = min(missing)
+                message = f"the extent of `{loop.index.name}` depends on `{name}`"
+                message += ", which would be bound inside of its loop"
+                raise FinchError("dimension", message, loop.extent.span)
+            place(loop)
+        body = self.body
+        for header in reversed(placed):
+            body = replace(header, body=body)
+        return body
+
+
+def binds(header: ast.Node) -> tuple[str, ...]:
+    """The names that a header binds."""
+    if isinstance(header, ast.Loop):
+        return (header.index.name,)
+    return (header.variable.name,) if isinstance(header, ast.Define) else ()
+
+
+def _head(header: ast.Node) -> ast.Node:
+    """What a header evaluates."""
+    if isinstance(header, ast.Loop):
+        return header.extent
+    return header.value if isinstance(header, ast.Define) else header.condition  # type: ignore[attr-defined]
+
+
+def uses(header: ast.Node) -> set[str]:
+    """The names that a header needs."""
+    return {n.name for n in walk(_head(header)) if isinstance(n, (ast.Index, ast.Variable))}
+
+
+def _reads(header: ast.Node) -> bool:
+    return any(isinstance(n, ast.Access) for n in walk(_head(header)))
+
+
+def nest_of(node: ast.Node) -> NestHeaders:
+    """The nest that begins with the statement `node`."""
+    headers: list[ast.Node] = []
+    while isinstance(node, _HEADERS):
+        headers.append(replace(node, body=ast.EMPTY))
+        node = node.body
+    return NestHeaders(tuple(headers), node)
+
+
+def rewrite_nest(
+    program: ast.Node,
+    names: Sequence[ast.Node],
+    context: ProgramContext,
+    rewrite: Callable[[NestHeaders, tuple[ast.Loop, ...]], ast.Node],
+) -> ast.Node:
+    """`program` with `rewrite` applied to the nest that has loops over the indices `names`, given
+    these loops. It begins with the outermost of them.
+
+    Raises FinchError for a name that is no loop's, or several loops', or if the loops do not stand
+    directly in one another."""
+    wanted = [index_name(n) for n in names]
+    for name, node in zip(wanted, names, strict=True):
+        if wanted.count(name) > 1:
+            raise FinchError("type", f"`{name}` is there twice", node.span)
+    found: list[tuple[ast.Node, NestHeaders, tuple[ast.Loop, ...]]] = []
+
+    def search(node: ast.Node) -> None:
+        if isinstance(node, ast.Loop) and context.written(node.index.name) in wanted:
+            nest = nest_of(node)
+            loops = [loop for loop in nest.loops if context.written(loop.index.name) in wanted]
+            by_name = {context.written(loop.index.name): loop for loop in loops}
+            if len(by_name) == len(wanted) == len(loops):
+                found.append((node, nest, tuple(by_name[name] for name in wanted)))
+                return
+        for child in children(node):
+            search(child)
+
+    search(program)
+    if len(found) == 1:
+        ((old, nest, loops),) = found
+        new = rewrite(nest, loops)
+
+        def visit(node: ast.Node) -> ast.Node:
+            return new if node is old else map_children(visit, node)
+
+        return visit(program)
+    known = [context.written(loop.index.name) for loop in all_loops(program)]
+    for name, node in zip(wanted, names, strict=True):
+        if name not in known:
+            raise FinchError(
+                "unknown name", f"there is no loop over `{name}`", node.span, _there(known)
+            )
+        if known.count(name) > 1:
+            message = f"there are several loops over `{name}`"
+            raise FinchError("type", message, node.span, "give their indices different names")
+    listed = " and ".join(f"`{name}`" for name in wanted)
+    message = f"the loops over {listed} do not stand directly in one another"
+    raise FinchError("type", message, names[0].span)
+
+
+def all_loops(program: ast.Node) -> Iterator[ast.Loop]:
+    """The loops of `program`, without those that bind an index to a value."""
+    return (n for n in walk(program) if isinstance(n, ast.Loop) and not _is_binding(n))
+
+
+def _is_binding(loop: ast.Loop) -> bool:
+    return is_single(loop.extent) and not isinstance(loop.extent.start, ast.Literal)  # type: ignore[attr-defined]
+
+
+def _there(known: Sequence[str]) -> str:
+    listed = ", ".join(f"`{name}`" for name in dict.fromkeys(known))
+    return f"there are {listed}" if known else "there are no loops"
+
+
+def index_name(node: ast.Node) -> str:
+    """The name that an argument of a schedule is. Raises FinchError "type" for anything else."""
+    if not isinstance(node, ast.Index):
+        raise FinchError("type", "the name of an index is expected here", node.span)
+    return node.name
+
+
+def new_index(node: ast.Node, program: ast.Node, context: ProgramContext) -> ast.Index:
+    """The index that a schedule makes, under a name that is free. Raises FinchError "unknown name"."""
+    name = index_name(node)
+    if name in context.taken or name in RESERVED or name in context.formats:
+        known = [context.written(loop.index.name) for loop in all_loops(program)]
+        hint = f"give it another name; {_there(known)}"
+        raise FinchError("unknown name", f"`{name}` is already bound", node.span, hint)
+    context.taken.add(name)
+    return ast.Index(name, span=node.span)
+
+
+def bounds(extent: ast.Node, program: ast.Node) -> ast.Extent:
+    """An extent with its start and stop, where it may be a name that `program` binds to one."""
+    if isinstance(extent, ast.Extent):
+        return extent
+    if isinstance(extent, ast.Variable):
+        lets = (
+            n.value for n in walk(program) if isinstance(n, ast.Define) and n.variable == extent
+        )
+        return bounds(next(lets), program)
+    assert isinstance(extent, ast.Call)  # a meet: extents that agree, some of what is changed here
+    changed = {n.tensor for n in walk(program) if isinstance(n, ast.Declare)}
+    stable = [e for e in extent.args if changed.isdisjoint(walk(e))]
+    return bounds((stable or extent.args)[0], program)
+
+
+def length(extent: ast.Extent) -> ast.Node:
+    """How many integers an extent has."""
+    if extent.start == ONE:
+        is_size = is_call(extent.stop, *ast.OF_TENSORS) or isinstance(extent.stop, ast.Literal)
+        return extent.stop if is_size else call("max", extent.stop, ast.Literal(0))
+    return call("max", call("-", extent.stop, call("-", extent.start, ONE)), ast.Literal(0))
+
+
+def nth(extent: ast.Extent, n: ast.Node) -> ast.Node:
+    """The n-th integer of an extent, counted from 1."""
+    return n if extent.start == ONE else call("+", call("-", extent.start, ONE), n)
+
+
+def single(index: ast.Index, value: ast.Node) -> ast.Loop:
+    """`for index = value:value`, a header."""
+    return ast.Loop(index, ast.Extent(value, value, span=index.span), ast.EMPTY, span=index.span)
+
+
+def occurrences(expression: ast.Node, program: ast.Node, context: ProgramContext) -> list[ast.Node]:
+    """The nodes of `program` that `expression`, an argument of a schedule, has become: passes keep the
+    places of what was parsed. Raises FinchError "type" if it does not occur, or not as a whole."""
+    places = [n.span for n in walk(context.parsed) if n == expression and n.span is not None]
+    found: list[ast.Node] = [
+        n for n in walk(program) if n.span in places and isinstance(n, (ast.Access, ast.Call))
+    ]
+    if not found:
+        message = f"`{pretty(expression)}` does not occur in the kernel"
+        raise FinchError("type", message, expression.span)
+    return found
+
+
+def check_count(args: Sequence[ast.Node], count: int, form: str, span: Span | None) -> None:
+    """Check that a schedule has as many arguments as it takes."""
+    if len(args) != count:
+        message = f"this schedule takes {count} arguments, not {len(args)}"
+        raise FinchError("type", message, span, f"write `{form}`")

@@ -1,0 +1,1 @@
+"""Shape operators, lowered to indices of what they are of."""

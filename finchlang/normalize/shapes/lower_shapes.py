@@ -1,0 +1,443 @@
+"""The shapes pass (Burrito'24 section 5): what `concat` and `let T[i, j] = e` put together is taken apart
+again, and the operators around go to the tensors within.
+
+An operator changes what stands for the index of a mode of the tensor that it is on: a term. At a tensor
+there are terms for its modes, and from them the operators around this one tensor are made again; of an
+expression each tensor gets them by putting terms in the places of its indices. A loop over two modes of
+what is written, `collapse(C, p, q)[k]`, becomes two loops, and k a term for both their indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+from finchlang.algebra.expression_types import annotate, type_of
+from finchlang.algebra.index_arithmetic import (
+    ZERO,
+    is_same,
+    needed,
+    own_accesses,
+    plus,
+    size,
+    terms,
+    times,
+    total,
+)
+from finchlang.algebra.program_context import (
+    ONE,
+    PERMISSIVE,
+    PROTOCOLS,
+    ProgramContext,
+    call,
+    is_call,
+    mask_name,
+    place,
+)
+from finchlang.base.errors import FinchError, Span
+from finchlang.levels.element import typed_literal
+from finchlang.levels.level import Swizzled
+from finchlang.normalize.shapes.index_map import (
+    HalfIndex,
+    Joined,
+    Leaf,
+    Term,
+    Wrapped,
+    inner_terms,
+    moved,
+    permissive,
+    ranges,
+    value,
+    with_index,
+)
+from finchlang.normalize.shapes.materialize import Stores, sized
+from finchlang.normalize.shapes.reader import Reader, with_primitives
+from finchlang.normalize.shapes.shape_table import OPERATORS
+from finchlang.normalize.shapes.shaped import WHOLE, Shaped
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import block, children, map_children, mentions, replace, walk
+from finchlang.syntax.types import Bool, Type, promote
+from finchlang.text.print import pretty
+
+
+def shapes(program: ast.Node, context: ProgramContext) -> ast.Node:
+    """`program` without names for expressions as tensors, and with operators on single tensors only.
+
+    Expects what the scopes pass gives. Raises FinchError of kind "type" or "dimension".
+    """
+    context.reserve(program)
+    return _Shapes(context).program(program)
+
+
+def has_shapes(program: ast.Node) -> bool:
+    """Whether there is something for this pass to do."""
+    return any(isinstance(n, ast.Formula) or is_call(n, *OPERATORS) for n in walk(program))
+
+
+# --------------------------------------------------------------------------- the walk
+
+Bindings = dict[str, Term]
+
+
+class _Shapes(Stores):
+    def __init__(self, context: ProgramContext):
+        Stores.__init__(self, context)
+        self.formulas: dict[str, ast.Formula] = {}
+        self.types |= {
+            name: known.level if isinstance(known, Swizzled) else known
+            for name, known in context.formats.items()
+        }
+        self.dropped: list[tuple[ast.Node, Term]] = []  # what is broadcast around an expression
+
+    def leaf(self, node: ast.Variable) -> Shaped:
+        if node.name in self.formulas:
+            formula = self.formulas[node.name]
+            return Shaped(formula, len(formula.indices), node)
+        return Shaped(node, self.context.level(node.name).order)
+
+    # ------------------------------------------------------------------ statements
+
+    def program(self, program: ast.Node) -> ast.Node:
+        program = self.statement(program, {})
+        return self.checked(program, self.checks)
+
+    def statement(self, node: ast.Node, bound: Bindings) -> Any:
+        match node:
+            case ast.Block(statements):
+                return self.block(statements, bound, node.span)
+            case ast.Loop() if not self.is_inside:
+                return self.outermost(node, bound)
+            case ast.Loop(index, extent, body):
+                if found := self.collapsed(node, bound):
+                    return self.statement(self.two_loops(node, found, bound), bound)
+                extent = self.expression(extent, bound)
+                body = self.inside(self.statement(body, bound), index)
+                return replace(node, extent=self.claimed(index, extent), body=body)
+            case ast.Define(variable, ast.Formula() as formula, body):
+                self.formulas[variable.name] = with_primitives(formula, self.reader({}))
+                return self.statement(body, bound)
+            case ast.Define(variable, value, body):
+                value = self.expression(value, bound)
+                self.types[variable.name] = self.type(value)
+                body = self.inside(self.statement(body, bound), variable)
+                return replace(node, value=value, body=body)
+            case ast.Sieve(condition, body):
+                condition = self.expression(condition, bound)
+                return replace(node, condition=condition, body=self.statement(body, bound))
+            case ast.Assign():
+                return self.assign(node, bound)
+            case ast.Declare(tensor, _, dims):
+                self.dims[tensor.name] = dims
+        return map_children(lambda child: self.expression(child, bound), node)
+
+    def block(
+        self, statements: tuple[ast.Node, ...], bound: Bindings, span: Span | None
+    ) -> ast.Node:
+        declared = {s.tensor.name for s in statements if isinstance(s, ast.Declare)}
+        done = list[ast.Node]()
+        for s in statements:
+            outer, self.checks = self.checks, []
+            new = self.statement(s, bound)
+            here = [pair for pair in self.checks if declared & sized(pair)]
+            self.checks = outer + [pair for pair in self.checks if pair not in here]
+            done.append(self.checked(new, here))
+        whole = block(*done)
+        return replace(whole, span=span) if isinstance(whole, ast.Block) else whole
+
+    def assign(self, node: ast.Assign, bound: Bindings) -> ast.Node:
+        new = self.expression(node.value, bound)
+        target = self.with_primitives(node.target, bound)
+        if self.is_plain(target, bound, is_update=True):
+            return replace(node, target=self.with_indices(target, bound), value=new)
+        found = list[ast.Node]()
+        for leaf in self.places(target.tensor, self.terms(target, bound), []):
+            place = self.around(leaf, target, is_update=True)
+            written: ast.Node = replace(node, target=place, value=new)
+            for condition in dict.fromkeys(ranges(leaf[1])):
+                written = ast.Sieve(condition, written, span=node.span)
+            found.append(written)
+        return block(*found)
+
+    # ------------------------------------------------------------------ loops
+
+    def claimed(self, index: ast.Index, extent: ast.Node) -> ast.Node:
+        """The extent of a loop, with what has been found for its index besides."""
+        found: list[ast.Node] = list(
+            dict.fromkeys(e for e in self.claims.pop(index.name, []) if e != extent)
+        )
+        if not isinstance(extent, ast.Dimensionless):
+            found.insert(0, extent)
+        if not found:
+            return extent
+        return found[0] if len(found) == 1 else call("meet", *found, span=extent.span)
+
+    def collapsed(self, loop: ast.Loop, bound: Bindings) -> HalfIndex | None:
+        """What the loop's index is in a tensor written in it, two modes of which it goes through."""
+        claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
+        found = next(self.parts_written(loop, bound), None)
+        self.claims, self.checks = claims, checks
+        return found
+
+    def parts_written(self, loop: ast.Loop, bound: Bindings) -> Iterator[HalfIndex]:
+        for node in walk(loop.body):
+            if not isinstance(node, ast.Assign):
+                continue
+            target = self.with_primitives(node.target, bound)
+            if self.is_plain(target, {}, is_update=True):
+                continue
+            for _, own, dropped in self.places(target.tensor, self.terms(target, bound), []):
+                for term in (*own, *(t for _, t in dropped)):
+                    for t in inner_terms(term):
+                        if isinstance(t, HalfIndex) and t.term == loop.index:
+                            yield t
+
+    def two_loops(self, loop: ast.Loop, found: HalfIndex, bound: Bindings) -> ast.Node:
+        index, extent, span = loop.index, self.expression(loop.extent, bound), loop.span
+        i, j = (
+            ast.Index(self.context.fresh(index.name + s), span=index.span) for s in ("_i", "_j")
+        )
+        for new in (i, j):
+            self.context.originals[new.name] = self.context.written(index.name)
+        inner, outer = (ast.Extent(ONE, n, span=index.span) for n in (found.fast, found.slow))
+        if not isinstance(extent, ast.Dimensionless):
+            self.agree(extent, ast.Extent(ONE, times(found.fast, found.slow), span=index.span))
+        shown = self.context.written(index.name)
+        what = f"`{shown}` goes over two dimensions: `{j.name}` and, inside, `{i.name}`"
+        self.context.decide("shapes", what)
+        both = ast.Loop(j, outer, ast.Loop(i, inner, loop.body, span=span), span=span)
+        whole = times(found.fast, found.slow)
+        term = Joined(i, j, found.fast, found.slow, whole)
+        known = {name: with_index(t, index, term) for name, t in bound.items()}
+        return self.statement(both, {**known, index.name: term})
+
+    def inside(self, body: ast.Node, name: ast.Index | ast.Variable) -> ast.Node:
+        """The body of what binds a name, within the checks that need it."""
+        here = [pair for pair in self.checks if any(mentions(extent, name) for extent in pair)]
+        self.checks = [pair for pair in self.checks if pair not in here]
+        return self.checked(body, here)
+
+    def checked(self, node: ast.Node, pairs: list[tuple[ast.Node, ast.Node]]) -> ast.Node:
+        for pair in reversed(pairs):
+            name = ast.Variable(self.context.fresh("shape"), span=pair[1].span)
+            self.context.checks.add(name.name)
+            node = ast.Define(name, call("meet", *pair, span=pair[1].span), node, span=node.span)
+        return node
+
+    def agree(self, a: ast.Node, b: ast.Node) -> None:
+        """Two extents must be the same."""
+        if isinstance(a, ast.Extent) and isinstance(b, ast.Extent):
+            for x, y in ((a.start, b.start), (a.stop, b.stop)):
+                if isinstance(x, ast.Literal) and isinstance(y, ast.Literal) and x.value != y.value:
+                    message = f"{pretty(a)} ({place(a.span)}) does not match {pretty(b)}"
+                    raise FinchError("dimension", message, b.span or a.span)
+        known = any(is_same(a, x) and is_same(b, y) for p in self.checks for x, y in (p, p[::-1]))
+        if not is_same(a, b) and not known:
+            self.checks.append((a, b))
+
+    # ------------------------------------------------------------------ expressions
+
+    def expression(self, node: ast.Node, bound: Bindings) -> Any:
+        match node:
+            case ast.Index(name) if name in bound:
+                return value(bound[name])
+            case ast.Access():
+                return self.access(node, bound)
+            case ast.Call(ast.Variable("zero"), (element,)):
+                type = self.type(self.expression(element, bound))
+                return ast.Literal(0) if type is None else typed_literal(0, type)
+        return map_children(lambda child: self.expression(child, bound), node)
+
+    def type(self, node: ast.Node) -> Type | None:
+        return type_of(annotate(node, self.types))
+
+    def access(self, node: ast.Access, bound: Bindings) -> ast.Node:
+        node = self.with_primitives(node, bound)
+        if self.is_plain(node, bound):
+            return self.with_indices(node, bound)
+        return self.read(node.tensor, self.terms(node, bound), [], node, bound)
+
+    def with_primitives(self, node: ast.Access, bound: Bindings) -> ast.Access:
+        return replace(node, tensor=self.with_stored(self.reader(bound).shaped(node.tensor).node))
+
+    def reader(self, bound: Bindings) -> Reader:
+        def settled(setting: ast.Node) -> ast.Node:
+            found = self.expression(setting, bound) if bound else setting
+            for n in children(found) if isinstance(found, ast.Extent) else (found,):
+                kind = None if n == WHOLE else self.type(n)
+                if kind is not None and not kind.is_integer:
+                    message = f"a size or a bound is an integer, and `{pretty(n)}` is {kind}"
+                    raise FinchError("type", message, n.span or setting.span)
+            return found
+
+        return Reader(self.leaf, settled, settled, self.agree)
+
+    def terms(self, access: ast.Access, bound: Bindings) -> list[Term]:
+        return [
+            self.term(index, bound, size(access.tensor, mode))
+            for mode, index in enumerate(access.indices)
+        ]
+
+    def is_plain(self, access: ast.Access, bound: Bindings, is_update: bool = False) -> bool:
+        """Whether an access stays as it is."""
+        for n in walk(access):
+            if isinstance(n, ast.Formula) or is_call(n, "concat", "broadcast"):
+                return False
+            if isinstance(n, ast.Index) and n.name in bound or is_update and is_call(n, "collapse"):
+                return False
+        return True
+
+    def with_indices(self, access: ast.Access, bound: Bindings) -> ast.Access:
+        indices = tuple(self.expression(index, bound) for index in access.indices)
+        return replace(access, indices=indices)
+
+    def term(self, index: ast.Node, bound: Bindings, whole: ast.Node | None = None) -> Term:
+        """What stands in an access, of a mode of size `whole`, if that is known."""
+        if isinstance(index, ast.Index):
+            return bound.get(index.name, index)
+        if isinstance(index, ast.Call) and is_call(index, PERMISSIVE):
+            return Wrapped("permissive", ast.Literal(True), self.term(index.args[0], bound), whole)
+        if isinstance(index, ast.Call) and is_call(index, *PROTOCOLS):
+            return Wrapped("protocolize", index.op, self.term(index.args[0], bound, whole))
+        if isinstance(index, ast.Call) and isinstance(index.op, ast.Extent):
+            part = self.expression(index.op, bound)
+            return Wrapped("window", part, self.term(index.args[0], bound))
+        found = list(terms(index))
+        own = [n for _, n in found if isinstance(n, ast.Index)]
+        inner = bound.get(own[0].name) if len(own) == 1 and (1, own[0]) in found else None
+        others = [(sign, n) for sign, n in found if n not in own]
+        if inner is None or isinstance(inner, ast.Node):
+            return self.expression(index, bound)
+        if any(isinstance(n, (ast.Index, ast.Access)) for _, other in others for n in walk(other)):
+            return self.expression(index, bound)
+        return Wrapped("offset", total(others), inner)
+
+    # ------------------------------------------------------------------ from an operator to its tensors
+
+    def read(
+        self, tensor: Any, ts: list[Term], dropped: list, access: ast.Access, bound: Bindings
+    ) -> ast.Node:
+        """The element of a tensor at these terms."""
+        if isinstance(tensor, ast.Formula):
+            self.agree_within(tensor, ts)
+            present = self.presence(tensor, ts, access)
+            own = dict(zip((i.name for i in tensor.indices), ts, strict=True))
+            outer, self.dropped = self.dropped, self.dropped + dropped
+            found = self.expression(tensor.value, {**bound, **own})
+            self.dropped = outer
+            op = "&" if present and self.type(found) == Bool else "*"
+            return reduce(lambda e, p: call(op, p, e, span=access.span), present, found)
+        if is_call(tensor, "concat"):
+            elements = list[tuple[ast.Node, ast.Node | None]]()
+            for body, inner, end in self.parts(tensor, ts):
+                elements.append((self.read(body, inner, dropped, access, bound), end))
+            return self.chosen(elements, access.span)
+        if isinstance(tensor, ast.Variable) or mask_name(tensor):
+            return self.around((tensor, ts, self.dropped + dropped), access)
+        body, ts, more = self.through(tensor, ts)
+        return self.read(body, ts, dropped + more, access, bound)
+
+    def places(self, tensor: Any, ts: list[Term], dropped: list) -> Iterator[Leaf]:
+        """The tensors that are written at these terms, with theirs."""
+        if is_call(tensor, "concat"):
+            for part, own, _ in self.parts(tensor, ts):
+                yield from self.places(part, own, dropped)
+        elif isinstance(tensor, ast.Variable):
+            yield tensor, ts, dropped
+        elif isinstance(tensor, ast.Formula) or mask_name(tensor):
+            hint = "assign to the tensors that it reads"
+            message = "an expression cannot be assigned to"
+            raise FinchError("type", message, tensor.span, hint)
+        else:
+            body, ts, more = self.through(tensor, ts)
+            yield from self.places(body, ts, dropped + more)
+
+    def presence(self, formula: ast.Formula, ts: list[Term], access: ast.Access) -> list[ast.Node]:
+        """What is true, and missing out of range, for indices that may be out of range where the
+        expression is not missing by itself."""
+        found = list[ast.Node]()
+        own = needed(formula.value)
+        modes = list(enumerate(zip(formula.indices, ts, strict=True)))
+        known = {f for _, (index, t) in modes if index.name in own for f in permissive(t)}
+        for mode, (_, t) in modes:
+            unknown = {f for f in permissive(t) if not f.is_chosen} - known
+            if unknown:
+                known |= unknown
+                mask = call("splitmask", self.size(formula, mode), ONE, span=access.span)
+                found.append(self.around((mask, [t, ONE], []), access))
+        return found
+
+    def chosen(
+        self, elements: list[tuple[ast.Node, ast.Node | None]], span: Span | None
+    ) -> ast.Node:
+        """The one of several elements that is there, in their common type: each with the condition that
+        it is this one or one before it, where an index of a loop says so; else the others are missing."""
+        types = [self.type(e) for e, _ in elements]
+        common = reduce(promote, [t for t in types if t is not None])
+        converted = [
+            e if t in (None, common) else call(common.name, e, span=span)
+            for (e, _), t in zip(elements, types, strict=True)
+        ]
+        result = converted[-1]
+        for e, (_, is_up_to) in reversed(list(zip(converted, elements, strict=True))[:-1]):
+            if is_up_to is None:
+                result = call("coalesce", e, result, span=span)
+            else:
+                result = call("ifelse", is_up_to, e, result, span=span)
+        return result
+
+    def parts(
+        self, tensor: ast.Call, ts: list[Term]
+    ) -> Iterator[tuple[ast.Node, list[Term], ast.Node | None]]:
+        """The parts of `concat(p, A, B)`, each of them missing where the others are, and whether the
+        index is up to the end of this part, if there is an index of a loop to compare."""
+        first, *tensors = tensor.args
+        p: int = first.value - 1  # type: ignore[attr-defined]
+        sizes = [self.size(part, p) for part in tensors]
+        before: ast.Node = ZERO
+        whole, at = reduce(plus, sizes), moved(ts[p])
+        is_free = any(permissive(ts[p]))
+        for part, n in zip(tensors, sizes, strict=True):
+            for mode, t in enumerate(ts):
+                if mode != p and not isinstance(t, ast.Index):
+                    a, b = self.size(tensors[0], mode), self.size(part, mode)
+                    self.agree(
+                        ast.Extent(ONE, a, span=tensor.span), ast.Extent(ONE, b, span=part.span)
+                    )
+            end = plus(whole, before, -1)
+            if before != ZERO and not isinstance(
+                end, ast.Literal
+            ):  # as long as both their names are
+                end = call("-", whole, before, span=tensor.span)
+            reach = ast.Extent(plus(ONE, before, -1), end, span=tensor.span)
+            inner, is_chosen = Wrapped("window", reach, ts[p]), at is not None and not is_free
+            shown = Wrapped("permissive", ast.Literal(True), inner, n, is_chosen)
+            before = plus(before, n)
+            is_up_to = at and call("<=", at[0], plus(before, at[1], -1), span=tensor.span)
+            yield part, [*ts[:p], shown, *ts[p + 1 :]], is_up_to
+
+    def size(self, tensor: ast.Node, mode: int) -> ast.Node:
+        """The size of a mode, from 0; for tensors that are declared, what their declarations say."""
+
+        def known(node: ast.Node) -> ast.Node:
+            if isinstance(node, ast.Call) and is_call(node, "size"):
+                name, k = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
+                dims = self.dims.get(name, ())
+                if dims and isinstance(dims[k - 1], ast.Extent) and dims[k - 1].start == ONE:
+                    return dims[k - 1].stop
+                return node
+            return map_children(known, node)
+
+        return known(Shaped(tensor, 0).size(mode + 1))
+
+    def agree_within(self, formula: ast.Formula, ts: list[Term]) -> None:
+        """The tensors of an expression have the same sizes, where no loop sees to it."""
+        for index, t in zip(formula.indices, ts, strict=True):
+            found = [
+                ast.Extent(ONE, n, span=access.span)
+                for access in own_accesses(formula.value)
+                for mode, i in enumerate(access.indices)
+                if i == index and (n := size(access.tensor, mode)) is not None
+            ]
+            for other in found[1:] if not isinstance(t, ast.Index) else ():
+                self.agree(found[0], other)

@@ -1,0 +1,320 @@
+"""Concatenations that are stored before a loop in which their cases multiply: where the parts of several
+meet, or where the index of a mode is computed, so that the loop cannot be cut where a part ends."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+from typing import Any
+
+from finchlang.algebra.index_arithmetic import ZERO, own_accesses, plus
+from finchlang.algebra.program_context import (
+    INIT,
+    ONE,
+    PERMISSIVE,
+    PROTOCOLS,
+    ProgramContext,
+    call,
+    is_call,
+    mask_name,
+    mask_sizes,
+    place,
+)
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.level import Level
+from finchlang.levels.workspace.workspace import Workspace
+from finchlang.normalize.shapes.index_map import Terms
+from finchlang.normalize.shapes.shaped import WHOLE
+from finchlang.operators.operator_table import operator
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import block, map_children, walk
+from finchlang.syntax.types import Type
+
+#: with more cases than this a loop takes longer to stage than it takes to store what has them
+MANY = 16
+#: how many times as many cases each part more makes where the index is computed, by what computes it;
+#: and where parts stand beside each other within the entries of an outer mode, between which is a row
+#: of cases, too
+_COMPUTED = {"collapse": (3, 24), "window": (3, 9), "split": (6, 48)}
+_NOT_COMPUTED = 0, 0
+
+
+class Stores(Terms):
+    """What the pass that takes operators apart (`shapes`) stores before it does so."""
+
+    def __init__(self, context: ProgramContext) -> None:
+        Terms.__init__(self)
+        self.context = context
+        self.types: dict[str, Level | Type | None] = {}
+        self.dims: dict[str, tuple[ast.Node, ...]] = {}  # of declared tensors, as they are written
+        self.checks: list[tuple[ast.Node, ast.Node]] = []  # extents that must be the same
+        self.stored: dict[ast.Node, ast.Variable] = {}
+        self.is_inside = False  # of a loop
+        self.over: dict[str, int] = {}  # of indices: how many times what they write is collapsed
+
+    @abstractmethod
+    def statement(self, node: ast.Node, bound: dict[str, Any]) -> Any:
+        """A statement taken apart."""
+
+    @abstractmethod
+    def expression(self, node: ast.Node, bound: dict[str, Any]) -> Any:
+        """An expression taken apart."""
+
+    @abstractmethod
+    def type(self, node: ast.Node) -> Type | None:
+        """The type of an expression, if it has one."""
+
+    @abstractmethod
+    def with_primitives(self, node: ast.Access, bound: dict[str, Any]) -> ast.Access:
+        """An access with operators in the places of what is made of them."""
+
+    @abstractmethod
+    def checked(self, node: ast.Node, pairs: list[tuple[ast.Node, ast.Node]]) -> ast.Node:
+        """A statement under the condition that pairs of extents are the same."""
+
+    def outermost(self, loop: ast.Loop, bound: dict[str, Any]) -> ast.Node:
+        """A loop that no other is around, behind what is stored for it."""
+        self.is_inside = True
+        made = [s for node in self.to_store(loop) for s in self.store(node, bound)]
+        result = self.statement(loop, bound)
+        self.is_inside = False
+        names = {variable.name for variable in self.stored.values()}
+        here = [pair for pair in self.checks if sized(pair) & names]
+        self.checks = [pair for pair in self.checks if pair not in here]
+        self.stored.clear()
+        return block(*made, self.checked(result, here))
+
+    def with_stored(self, node: ast.Node) -> Any:
+        """A tensor with what has been stored in the places of concatenations."""
+        if not self.stored or node in self.stored:
+            return self.stored.get(node, node)
+        inner = map_children(self.with_stored, node)
+        return self.stored.get(inner, inner)
+
+    # ------------------------------------------------------------------ what is stored
+
+    def to_store(self, loop: ast.Loop) -> Iterator[ast.Call]:
+        """The concatenations to be stored, one after the other, each with those before it stored."""
+        nodes = list(walk(loop))
+        if not self.context.insert_workspaces or any(isinstance(n, ast.Formula) for n in nodes):
+            return
+        bound = {n.index.name for n in nodes if isinstance(n, ast.Loop)}
+        bound |= {n.variable.name for n in nodes if isinstance(n, ast.Define)}
+        bound |= {n.tensor.name for n in nodes if isinstance(n, ast.Declare)}
+        targets = [self.with_primitives(n.target, {}) for n in nodes if isinstance(n, ast.Assign)]
+        bound |= set().union(*(_names(target.tensor) for target in targets)) & self.types.keys()
+        self.over = {
+            i.name: times
+            for target in targets
+            for i in target.indices
+            if isinstance(i, ast.Index)
+            if (times := sum(is_call(n, "collapse") for n in walk(target.tensor)))
+        }
+        for accesses in _statements(loop):
+            yield from self.too_many(accesses, bound)
+
+    def too_many(self, accesses: list[ast.Access], bound: set[str]) -> Iterator[ast.Call]:
+        """The concatenations to be stored, for there not to be too many cases in a statement, if they
+        depend on nothing that the loop binds or writes; first those in others."""
+        while True:
+            plain = dict.fromkeys(self.with_primitives(access, {}) for access in accesses)
+            gaps = {name: _with_gaps(known) for name, known in self.types.items()}
+            found = [j for access in plain for j in _joined(access, gaps, over=self.over)]
+            joined = {j.access for j in found}
+            reads = (a for a in plain if a not in joined and bound.isdisjoint(_names(a.tensor)))
+            beside = sum(any(i in self.over for i in _names(a)) for a in reads)
+            if prod(j.cases for j in found) * 2**beside <= MANY:
+                return
+            if len(found) == 1 and found[0].is_cut:  # as many cases as parts
+                found = list(found[0].within())
+            free = [j for j in found if bound.isdisjoint(_names(j.node))]
+            if not free:
+                return
+            most = max(free, key=lambda j: j.cases)
+            order = _order(most.node, self.context)
+            indices = tuple(ast.Index(f"mode {k + 1}") for k in range(order))
+            yield from self.too_many([ast.Access(most.node, indices)], bound)
+            shown = f"the concatenation at {place(most.access.span)} is stored first"
+            why = f"with what is around and beside it there are more than {MANY} cases"
+            self.context.decide("shapes", f"{shown}: {why}")
+            yield self.with_stored(most.node)
+
+    def store(self, node: ast.Call, bound: dict[str, Any]) -> Iterator[ast.Node]:
+        """The statements that store a concatenation, which goes by the name of what it is stored in
+        from here on."""
+        context, span, order = self.context, node.span, _order(node, self.context)
+        variable = ast.Variable(context.fresh("joined"), span=span)
+        type = self.element_type(node)
+        assert type is not None
+        known = [level for name in _names(node) if isinstance(level := self.types.get(name), Level)]
+        fills = {level.fill.value for level in known}
+        fill = typed_literal(type.wrap(fills.pop() if len(fills) == 1 else 0), type)
+        level = Workspace(Element(fill), number=order)
+        name = variable.name
+        context.formats[name] = context.workspaces[name] = self.types[name] = level
+        sizes = [self.size(node, k) for k in range(order)]
+        self.dims[name] = tuple(ast.Extent(ONE, size, span=span) for size in sizes)
+        yield ast.Declare(variable, fill, self.dims[name], span=span)
+        context.stored.add(name)
+        for part, target in self.placed(node, variable):
+            indices = self.indices(node, order)
+            target, value = (ast.Access(t, indices, span=span) for t in (target, part))
+            body: ast.Node = ast.Assign(target, ast.Variable(INIT), value, span=span)
+            for index in indices:
+                body = ast.Loop(index, ast.Dimensionless(), body, span=span)
+            yield self.statement(body, bound)
+        self.stored[node] = variable
+
+    def element_type(self, node: ast.Node) -> Type | None:
+        """The type of the elements of a tensor, which nothing else comes of."""
+        claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
+        element = ast.Access(node, self.indices(node, _order(node, self.context)), span=node.span)
+        type = self.type(self.expression(element, {}))
+        self.claims, self.checks = claims, checks
+        return type
+
+    def indices(self, node: ast.Node, order: int) -> tuple[ast.Index, ...]:
+        names = (self.context.fresh("ijklmnpq"[k % 8]) for k in range(order))
+        return tuple(ast.Index(name, span=node.span) for name in names)
+
+    def placed(self, node: ast.Node, target: ast.Node) -> Iterator[tuple[ast.Node, ast.Node]]:
+        """The parts of a concatenation, each with the part of a tensor where it goes. Those that are
+        concatenations of the same type themselves come in parts, too."""
+        assert isinstance(node, ast.Call)
+        type = self.element_type(node)
+        first, *parts = node.args
+        p: int = first.value - 1  # type: ignore[attr-defined]
+        before: ast.Node = ZERO
+        for part in parts:
+            settings: list[ast.Node] = [WHOLE] * _order(node, self.context)
+            after = plus(before, self.size(part, p))
+            settings[p] = ast.Extent(plus(before, ONE), after, span=node.span)
+            for mode in range(len(settings)):
+                if mode != p:
+                    a, b = (
+                        ast.Extent(ONE, self.size(x, mode), span=x.span) for x in (parts[0], part)
+                    )
+                    self.agree(a, b)
+            into = call("window", target, *settings, span=node.span)
+            if is_call(part, "concat") and self.element_type(part) == type:
+                yield from self.placed(part, into)
+            else:
+                yield part, into
+            before = after
+
+
+# --------------------------------------------------------------------------- how many cases there are
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """A concatenation in an access, which is not within another, and in how many cases it comes apart:
+    if it `is_cut`, those of its parts. `gaps` has for each tensor the
+    outermost mode with gaps."""
+
+    node: ast.Call
+    cases: int
+    is_cut: bool
+    access: ast.Access
+    gaps: Mapping[str, int]
+
+    def within(self) -> Iterator[_Joined]:
+        """Those that its parts are made of; parts that are concatenations are as good as their parts."""
+        for part in self.node.args[1:]:
+            for found in _joined(self.access, self.gaps, part):
+                yield from found.within() if found.node is part else [found]
+
+
+def _joined(
+    access: ast.Access,
+    gaps: Mapping[str, int],
+    tensor: ast.Node | None = None,
+    factors: tuple[int, int] = _NOT_COMPUTED,
+    over: Mapping[str, int] = {},
+) -> Iterator[_Joined]:
+    """The concatenations in an access, or in the tensor of one; an index is `over` several modes if what
+    it writes is collapsed."""
+    if tensor is None:
+        tensor, names = access.tensor, [i for i in access.indices if isinstance(i, ast.Index)]
+        is_plain = len(set(names)) == len(names) and all(map(_is_shifted, access.indices))
+        splits = max((over.get(i.name, 0) for i in names), default=0)
+        factors = _NOT_COMPUTED if is_plain else _COMPUTED["window"]
+        if splits:
+            one, other = _COMPUTED["split"]
+            factors = one**splits, other**splits
+    if isinstance(tensor, ast.Formula):
+        for inner in own_accesses(tensor.value):
+            yield from _joined(inner, gaps, inner.tensor, factors)
+    elif isinstance(tensor, ast.Call) and is_call(tensor, "concat"):
+        parts = [(part, list(_joined(access, gaps, part))) for part in tensor.args[1:]]
+        count = sum(prod(j.cases for j in found) for _, found in parts)
+        is_nested = any(j.node is not part for part, found in parts for j in found)
+        p: int = tensor.args[0].value  # type: ignore[attr-defined]
+        factor = factors[any(gaps.get(name, 0) > p for name in _names(tensor))]
+        cases = factor ** min(count - 1, 9) if factor else count * (1 + is_nested)
+        yield _Joined(tensor, cases, not factor, access, gaps)
+    elif isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
+        is_computed = not is_call(tensor, "window") or any(
+            isinstance(s, ast.Extent) and s.step not in (None, ONE) for s in tensor.args[1:]
+        )
+        name: str = tensor.op.name  # type: ignore[attr-defined]
+        own = _COMPUTED.get(name, _NOT_COMPUTED) if is_computed else _NOT_COMPUTED
+        yield from _joined(access, gaps, tensor.args[0], max(own, factors))
+
+
+def _with_gaps(known: Level | Type | None) -> int:
+    """The outermost mode of a tensor that has gaps, from 1, or 0."""
+    levels = known.levels() if isinstance(known, Level) else ()
+    return max((level.order for level in levels if level.has_gaps), default=0)
+
+
+def _is_shifted(index: ast.Node) -> bool:
+    """Whether an index is that of a loop, moved."""
+    if isinstance(index, ast.Call):
+        row = operator(index.op)
+        is_moved = is_call(index, PERMISSIVE, *PROTOCOLS) or (row is not None and row.translates)
+        return (is_moved or isinstance(index.op, ast.Extent)) and all(map(_is_shifted, index.args))
+    return isinstance(index, (ast.Index, ast.Literal, ast.Variable))
+
+
+def _statements(node: ast.Node) -> list[list[ast.Access]]:
+    """The accesses of statements that meet in one loop."""
+    match node:
+        case ast.Assign(target, _, value):
+            return [[target, *own_accesses(value)]]
+        case ast.Loop(_, _, body):
+            return _statements(body)
+        case ast.Sieve(head, body) | ast.Define(_, head, body):
+            return [[*own_accesses(head), *accesses] for accesses in _statements(body)]
+        case ast.Block(statements):
+            loops = [s for s in statements if isinstance(s, ast.Loop)]
+            others = [a for s in statements if s not in loops for a in _statements(s)]
+            return [list(chain(*others)), *(a for loop in loops for a in _statements(loop))]
+    return []
+
+
+def _names(node: ast.Node) -> set[str]:
+    return {n.name for n in walk(node) if isinstance(n, (ast.Index, ast.Variable))}
+
+
+def _order(node: ast.Node, context: ProgramContext) -> int:
+    """How many modes a tensor has that is made by few operators."""
+    if isinstance(node, ast.Variable):
+        return context.level(node.name).order
+    if isinstance(node, ast.Formula):
+        return len(node.indices)
+    if not isinstance(node, ast.Call) or mask_name(node):
+        return len(mask_sizes(node))
+    if is_call(node, "concat"):
+        return _order(node.args[1], context)
+    more = {"collapse": -1, "split": 1, "broadcast": 1, "toeplitz": 1}
+    return _order(node.args[0], context) + more.get(node.op.name, 0)  # type: ignore[attr-defined]
+
+
+def sized(pair: tuple[ast.Node, ast.Node]) -> set[str]:
+    """The tensors whose sizes are in two extents."""
+    nodes = [n for extent in pair for n in walk(extent)]
+    return {n.args[0].name for n in nodes if is_call(n, "size")}  # type: ignore[attr-defined]

@@ -1,0 +1,125 @@
+"""What a tensor in a program is: the reader of names, wrappers, masks and shape operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from finchlang.algebra.program_context import did_you_mean, root
+from finchlang.base.errors import FinchError
+from finchlang.normalize.shapes.shape_table import OPERATORS
+from finchlang.normalize.shapes.shaped import WHOLE, Arguments, Shaped
+from finchlang.syntax.nodes import (
+    Access,
+    Call,
+    Dimensionless,
+    Extent,
+    Formula,
+    Literal,
+    Node,
+    Variable,
+)
+from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk
+from finchlang.wrappers.masks import MASKS
+from finchlang.wrappers.wrappers import WRAPPERS
+
+
+class Reader:
+    """Finds what a tensor in a program is, with all its wrappers, masks and shape operators checked.
+    `leaf` knows the names of tensors; `value` and `extent` what stands in arguments; `agree` takes
+    extents that must be the same."""
+
+    def __init__(
+        self,
+        leaf: Callable[[Variable], Shaped],
+        value: Callable[[Node], Node] = lambda node: node,
+        extent: Callable[[Node], Node] = lambda node: node,
+        agree: Callable[[Extent, Extent], None] = lambda a, b: None,
+    ):
+        self.leaf, self.value, self.extent, self.agree = leaf, value, extent, agree
+
+    def shaped(self, node: Node) -> Shaped:
+        if isinstance(node, Variable):
+            return self.leaf(node)
+        if isinstance(node, Formula):
+            return Shaped(node, len(node.indices))
+        if not isinstance(node, Call) or not isinstance(node.op, Variable):
+            raise FinchError("type", "a tensor is expected here", node.span)
+        name = node.op.name
+        if name in OPERATORS:
+            given = Arguments(node, self, OPERATORS[name].form)
+            result = OPERATORS[name].make(given)
+            if given.left:
+                raise given.wrong(f"`{name}` takes no more arguments", given.left[0].span)
+            return Shaped(result.node, result.order, replace(node, args=tuple(given.written)))
+        if name in MASKS:
+            return self.mask(node, name)
+        if name not in WRAPPERS and name != "swizzle":
+            hint = did_you_mean(name, (*MASKS, *WRAPPERS, *OPERATORS, "swizzle"))
+            raise FinchError("unknown name", f"there is no wrapper `{name}`", node.op.span, hint)
+        return self.wrapper(node, name)
+
+    def mask(self, node: Call, name: str) -> Shaped:
+        given, wanted = len(node.args), len(MASKS[name].parameters)
+        if given != wanted:
+            message = f"`{MASKS[name]}` takes {wanted} arguments, not {given}"
+            raise FinchError("type", message, node.span)
+        for n in walk(node):
+            if isinstance(n, Access):
+                message = "the arguments of a mask are numbers, not elements of tensors"
+                hint = "bind the element outside of the loops: let n = ..."
+                raise FinchError("type", message, n.span, hint)
+        args = tuple(self.value(a) for a in node.args)
+        return Shaped(replace(node, args=args), MASKS[name].order)
+
+    def wrapper(self, node: Call, name: str) -> Shaped:
+        if not node.args:
+            raise FinchError("type", f"`{name}` wraps a tensor", node.span)
+        body, settings = self.shaped(node.args[0]), node.args[1:]
+        order = body.order
+        if name == "toeplitz":
+            mode: Any = settings[0] if len(settings) == 1 else None
+            if not isinstance(mode, Literal) or mode.value not in range(1, order + 1):
+                message = f"`toeplitz` takes a tensor and the mode to divide, from 1 to {order}"
+                raise FinchError("type", message, node.span)
+            order += 1
+        elif len(settings) != order:
+            raise wrong_order(
+                f"{name}({root(node.args[0])}, ...)", order, settings, "settings", node
+            )
+        if name == "swizzle":
+            modes = [s.value if isinstance(s, Literal) else None for s in settings]
+            if sorted(modes, key=repr) != sorted(range(1, order + 1), key=repr):
+                message = f"the modes of a swizzle are 1 to {order}, each once"
+                raise FinchError("type", message, node.span)
+        elif name == "offset":
+            settings = tuple(self.value(s) for s in settings)
+        elif name == "window":
+            settings = tuple(s if s == WHOLE else self.extent(s) for s in settings)
+            settings = tuple(WHOLE if isinstance(s, Dimensionless) else s for s in settings)
+        made, written = (replace(node, args=(t, *settings)) for t in (body.node, body.written))
+        return Shaped(made, order, written)
+
+
+def with_primitives(node: Any, reader: Reader) -> Any:
+    """An expression with all operators around its tensors made of few."""
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Access):
+            return node
+        return replace(node, tensor=reader.shaped(node.tensor).node)
+
+    return rewrite_bottom_up(change, node)
+
+
+#: of these one is called
+ONE_OF = {"indices": "index", "settings": "setting", "dimensions": "dimension"}
+
+
+def wrong_order(
+    name: str, order: int, given: tuple[Node, ...], what: str, node: Node
+) -> FinchError:
+    count = len(given)
+    counted = f"1 {ONE_OF[what]} is" if count == 1 else f"{count} {what} are"
+    message = f"`{name}` has {order} dimension{'s' * (order != 1)}, but {counted} given"
+    return FinchError("dimension", message, node.span)

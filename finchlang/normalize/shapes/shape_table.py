@@ -1,0 +1,293 @@
+"""The table of shape operators: how each is written, and of which few (`shaped.py`) it is made.
+
+Signatures are Julia's and the array API's where these agree with a kernel's: dimensions are integer
+literals and count from 1, sizes are integers known before the loops, and elements go column by column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import reduce
+
+from finchlang.algebra.index_arithmetic import plus, times
+from finchlang.algebra.program_context import ONE, call, is_call
+from finchlang.base.errors import FinchError
+from finchlang.normalize.shapes.shaped import (
+    PRIMITIVES,
+    Arguments,
+    Shaped,
+    ShapeOperator,
+    broadcast,
+    collapse,
+    concat,
+    split,
+    window,
+)
+from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node
+
+# --------------------------------------------------------------------------- other sizes
+
+
+def _flatten(given: Arguments) -> Shaped:
+    return _flat(given.tensor(), given)
+
+
+def _flat(t: Shaped, given: Arguments, first: int = 1, last: int | None = None) -> Shaped:
+    """`t` with modes from `first` to `last` as one, the first of them the fastest."""
+    for _ in range(first, t.order if last is None else last):
+        t = collapse(t, first, first + 1, given.span)
+    return t
+
+
+def _reshape(given: Arguments) -> Shaped:
+    """All elements in their order, in other sizes. Modes that keep their sizes, at either end, are let
+    alone."""
+    t, sizes = given.tensor(), list[Node]()
+    while given.left:
+        is_free = given.left[0] == Literal(-1)
+        sizes.append(given.number() if is_free else given.size())
+    free = [k for k, n in enumerate(sizes) if n == Literal(-1)]
+    if len(free) > 1:
+        message = "one size of `reshape` may be -1, no more"
+        raise FinchError("dimension", message, sizes[free[1]].span)
+    if not sizes or not t.order:
+        raise given.wrong("`reshape` takes a tensor that has dimensions, and sizes", given.span)
+    own = [t.size(k + 1) for k in range(t.order)]
+    first = 0
+    while first < min(len(own), len(sizes)) - 1 and own[first] == sizes[first]:
+        first += 1
+    last = 0
+    while last < min(len(own), len(sizes)) - first - 1 and own[-1 - last] == sizes[-1 - last]:
+        last += 1
+    return _reshaped(t, first, last, sizes[first : len(sizes) - last], given)
+
+
+def _reshaped(t: Shaped, first: int, last: int, sizes: list[Node], given: Arguments) -> Shaped:
+    """`t` with the modes after the `first` ones and before the `last` ones in these sizes."""
+    t = _flat(t, given, first + 1, t.order - last)
+    whole = t.size(first + 1)
+    others = [n for n in sizes if n != Literal(-1)]
+    count = reduce(times, others) if others else ONE
+    if len(others) < len(sizes) > 1:
+        rest = call("div", whole, call("max", count, ONE))
+        sizes = [rest if n == Literal(-1) else n for n in sizes]
+        count = times(count, rest)
+    if others:
+        given.agree(whole, count)
+    for k, n in enumerate(sizes[:-1]):
+        left = reduce(times, sizes[k + 1 :])
+        t = split(t, first + 1 + k, n, given.span, left)
+    return t
+
+
+def _expand_dims(given: Arguments) -> Shaped:
+    t = given.tensor()
+    return broadcast(t, given.mode(t.order + 1), ONE, given.span)
+
+
+def _squeeze(given: Arguments) -> Shaped:
+    t = given.tensor()
+    p = given.mode(t.order)
+    given.agree(t.size(p), ONE)
+    indices = _indices(t.order - 1)
+    return _formula(t, indices, [*indices[: p - 1], ONE, *indices[p - 1 :]])
+
+
+def _repeat(given: Arguments) -> Shaped:
+    """Each element n times."""
+    t = given.tensor()
+    p = given.mode(t.order)
+    return collapse(broadcast(t, p, given.size(), given.span), p, p + 1, given.span)
+
+
+def _tile(given: Arguments) -> Shaped:
+    """All elements n times."""
+    t = given.tensor()
+    p = given.mode(t.order)
+    return collapse(broadcast(t, p + 1, given.size(), given.span), p, p + 1, given.span)
+
+
+# --------------------------------------------------------------------------- beside each other
+
+
+def _vcat(given: Arguments) -> Shaped:
+    return concat(_joined(given.tensors(), given), 1, given.span)
+
+
+def _joined(parts: list[Shaped], given: Arguments) -> list[Shaped]:
+    """Tensors that have dimensions."""
+    if any(not t.order for t in parts):
+        raise given.wrong(f"`{given.name}` takes tensors that have dimensions", given.span)
+    return parts
+
+
+def _hcat(given: Arguments) -> Shaped:
+    """Vectors are columns."""
+    parts = _joined(given.tensors(), given)
+    columns = [broadcast(t, 2, ONE, given.span) if t.order == 1 else t for t in parts]
+    return concat(columns, 2, given.span)
+
+
+def _stack(given: Arguments) -> Shaped:
+    p = given.whole("a dimension")
+    place, parts = given.written[0], given.tensors()
+    if not 1 <= p <= parts[0].order + 1:
+        message = f"`stack` takes a dimension from 1 to {parts[0].order + 1} here, not {p}"
+        raise FinchError("dimension", message, place.span)
+    for t in parts:
+        if t.order != parts[0].order:
+            message = f"a tensor of {t.order} dimensions is put beside one of {parts[0].order}"
+            raise FinchError("dimension", message, t.written.span)
+    return concat([broadcast(t, p, ONE, given.span) for t in parts], p, given.span)
+
+
+def _block(given: Arguments) -> Shaped:
+    """Rows of c tensors each, one row below the other."""
+    c = given.whole("how many tensors are in a row")
+    place = given.written[0]
+    parts = [given.matrix()]
+    while given.left:
+        parts.append(given.matrix())
+    if c < 1 or len(parts) % c:
+        message = f"{len(parts)} tensors are no rows of {c}"
+        raise FinchError("dimension", message, place.span)
+    rows = [concat(parts[k : k + c], 2, given.span) for k in range(0, len(parts), c)]
+    return concat(rows, 1, given.span)
+
+
+def _kron(given: Arguments) -> Shaped:
+    a, b = given.tensor(), given.tensor()
+    if a.order != b.order:
+        message = f"`kron` takes tensors of the same order, not {a.order} and {b.order}"
+        raise FinchError("dimension", message, given.span)
+    m, n = ([t.size(k + 1) for k in range(t.order)] for t in (a, b))
+    for k in range(1, a.order + 1):
+        a = collapse(broadcast(a, k, n[k - 1], given.span), k, k + 1, given.span)
+        b = collapse(broadcast(b, k + 1, m[k - 1], given.span), k, k + 1, given.span)
+    indices = _indices(a.order)
+    first, second = (Access(t.node, tuple(indices), span=given.span) for t in (a, b))
+    product = call("*", first, second, span=given.span)
+    return Shaped(Formula(tuple(indices), product, span=given.span), a.order)
+
+
+# --------------------------------------------------------------------------- in another order
+
+
+def _roll(given: Arguments) -> Shaped:
+    """Each element s places further, and from the end to the beginning."""
+    t = given.tensor()
+    p = given.mode(t.order)
+    n = t.size(p)
+    by = call("mod", given.number(), call("max", n, ONE))
+    kept = plus(n, by, -1)
+    ends = (Extent(plus(kept, ONE), n), Extent(ONE, kept))
+    return concat([window(t, p, part, given.span) for part in ends], p, given.span)
+
+
+def _flip(given: Arguments) -> Shaped:
+    t = given.tensor()
+    p = given.mode(t.order)
+    return window(t, p, Extent(t.size(p), ONE, Literal(-1)), given.span)
+
+
+def _permute_dims(given: Arguments) -> Shaped:
+    """Mode k is mode p_k of the tensor; alone a matrix is transposed."""
+    t, modes = given.tensor(), list[int]()
+    if t.order == 2 and not given.left:
+        modes = [2, 1]
+    while len(modes) < t.order:
+        modes.append(given.mode(t.order, *modes))
+    settings = (Literal(modes.index(k + 1) + 1) for k in range(t.order))
+    return Shaped(call("swizzle", t.node, *settings, span=given.span), t.order)
+
+
+def _diagonal(given: Arguments) -> Shaped:
+    """The elements whose indices of two modes are the same: that index stands last."""
+    t = given.tensor()
+    if t.order < 2:
+        raise FinchError("dimension", "a diagonal is of two dimensions", given.span)
+    p = given.mode(t.order) if given.left else 1
+    q = given.mode(t.order, p) if len(given.written) > 1 else 2
+    m, n = t.size(p), t.size(q)
+    if m != n:
+        end = Extent(ONE, call("min", m, n))
+        t = window(window(t, p, end, given.span), q, end, given.span)
+    indices = _indices(t.order - 1)
+    inner = indices[:-1]
+    for k in sorted((p, q)):
+        inner.insert(k - 1, indices[-1])
+    return _formula(t, indices, inner)
+
+
+def _triangle(sign: str) -> Callable[[Arguments], Shaped]:
+    """What is on one side of a diagonal of a matrix, which is the k-th above the main one."""
+
+    def make(given: Arguments) -> Shaped:
+        t = given.matrix()
+        k = given.number() if given.left else Literal(0)
+        if not isinstance(k, Literal) or abs(k.value) > 1 << 32:  # or the sum would wrap around
+            k = call("max", call("min", k, t.size(2)), call("-", t.size(1)))
+        indices = _indices(2)
+        element = Access(t.node, tuple(indices), span=given.span)
+        holds = call(sign, indices[1], plus(indices[0], k))
+        value = call("ifelse", holds, element, call("zero", element), span=given.span)
+        return Shaped(Formula(tuple(indices), value, span=given.span), 2)
+
+    return make
+
+
+def _indices(count: int) -> list[Index]:
+    """Indices of a formula, which get other names before it is printed."""
+    return [Index(f"mode {k + 1}") for k in range(count)]
+
+
+def _formula(t: Shaped, indices: list[Index], inner: list) -> Shaped:
+    element = Access(t.node, tuple(inner), span=t.node.span)
+    return Shaped(Formula(tuple(indices), element, span=t.node.span), len(indices))
+
+
+# --------------------------------------------------------------------------- the table
+
+_FLATTEN = ShapeOperator("flatten(A)", _flatten)
+_PERMUTE = ShapeOperator("permute_dims(A, 2, 1)", _permute_dims)
+
+OPERATORS: dict[str, ShapeOperator] = {
+    **PRIMITIVES,
+    "cat": replace(PRIMITIVES["concat"], form="cat(1, A, B)"),
+    "vcat": ShapeOperator("vcat(A, B)", _vcat),
+    "hcat": ShapeOperator("hcat(A, B)", _hcat),
+    "stack": ShapeOperator("stack(1, A, B)", _stack),
+    "block": ShapeOperator("block(2, A, B, C, D)", _block),
+    "reshape": ShapeOperator("reshape(A, m, -1)", _reshape),
+    "flatten": _FLATTEN,
+    "vec": _FLATTEN,
+    "repeat": ShapeOperator("repeat(A, 1, n)", _repeat),
+    "tile": ShapeOperator("tile(A, 1, n)", _tile),
+    "roll": ShapeOperator("roll(A, 1, n)", _roll),
+    "flip": ShapeOperator("flip(A, 1)", _flip),
+    "expand_dims": ShapeOperator("expand_dims(A, 1)", _expand_dims),
+    "squeeze": ShapeOperator("squeeze(A, 1)", _squeeze),
+    "permute_dims": _PERMUTE,
+    "permutedims": _PERMUTE,
+    "diagonal": ShapeOperator("diagonal(A)", _diagonal),
+    "kron": ShapeOperator("kron(A, B)", _kron),
+    "tril": ShapeOperator("tril(A)", _triangle("<=")),
+    "triu": ShapeOperator("triu(A)", _triangle(">=")),
+}
+
+
+def operators_in(node: Node) -> Iterator[Node]:
+    """The names of shape operators around the tensor that an access or `size` is of."""
+    if isinstance(node, Access):
+        yield from _around(node.tensor)
+    elif isinstance(node, Call) and is_call(node, "size") and node.args:
+        yield from _around(node.args[0])
+
+
+def _around(tensor: Node) -> Iterator[Node]:
+    if isinstance(tensor, Call):
+        if is_call(tensor, *OPERATORS):
+            yield tensor.op
+        for arg in tensor.args:
+            yield from _around(arg)

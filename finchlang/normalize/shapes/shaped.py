@@ -1,0 +1,258 @@
+"""A tensor within shape operators (Burrito'24 section 4), and the few of them that all others are made
+of: collapse, split, broadcast, concat and windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from finchlang.algebra.index_arithmetic import plus, size, times
+from finchlang.algebra.program_context import ONE, call, is_call
+from finchlang.base.errors import FinchError, Span
+from finchlang.syntax.nodes import NOTHING, Call, Dimensionless, Extent, Literal, Node
+from finchlang.text.print import pretty
+
+WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
+
+
+class Shaped:
+    """A tensor in a program, with the number of its modes, which count from 1 here. `node` is made of
+    few operators only, `written` is what stands in the program."""
+
+    def __init__(self, node: Node, order: int, written: Node | None = None):
+        self.node, self.order, self.written = node, order, node if written is None else written
+
+    def size(self, mode: int) -> Node:
+        """The size of a mode. Raises FinchError "dimension" where it has none, or counts from another
+        number than 1."""
+        if (found := size(self.node, mode - 1)) is not None:
+            return found
+        message = f"dimension {mode} of `{pretty(self.node)}` does not count from 1 to an end"
+        hint = "a shape operator takes dimensions that do: without `~` and `offset`, or in a window"
+        raise FinchError("dimension", message, self.node.span, hint)
+
+
+class Arguments:
+    """The arguments of a shape operator, taken and checked one after the other; `written` are those that
+    have been, under the names that are used from here on. `reader` finds what they are (Reader)."""
+
+    def __init__(self, node: Call, reader: Any, form: str):
+        self.node, self.reader, self.form, self.left = node, reader, form, list(node.args)
+        self.written: list[Node] = []
+
+    @property
+    def name(self) -> str:
+        return self.node.op.name  # type: ignore[attr-defined]
+
+    @property
+    def span(self) -> Span | None:
+        return self.node.span
+
+    def next(self, what: str) -> Node:
+        if not self.left:
+            raise self.wrong(f"`{self.name}` takes {what} here", self.span)
+        return self.left.pop(0)
+
+    def wrong(self, message: str, span: Span | None) -> FinchError:
+        return FinchError("type", message, span, f"write `{self.form}`")
+
+    def tensor(self) -> Shaped:
+        found = self.reader.shaped(self.next("a tensor"))
+        self.written.append(found.written)
+        return found
+
+    def tensors(self) -> list[Shaped]:
+        """All that are left, one at least."""
+        found = [self.tensor()]
+        while self.left:
+            found.append(self.tensor())
+        return found
+
+    def matrix(self) -> Shaped:
+        found = self.tensor()
+        if found.order != 2:
+            message = f"`{self.name}` takes a tensor of 2 dimensions, not {found.order}"
+            raise FinchError("dimension", message, self.written[-1].span)
+        return found
+
+    def whole(self, what: str) -> int:
+        """An integer literal."""
+        node = self.next(what)
+        if not isinstance(node, Literal) or type(node.value) is not int:
+            message = f"`{self.name}` takes {what} as an integer literal"
+            raise FinchError("type", message, node.span)
+        self.written.append(node)
+        return node.value
+
+    def mode(self, order: int, *others: int) -> int:
+        """A literal mode from 1 to `order`, none of the `others`."""
+        mode = self.whole("a dimension")
+        if not 1 <= mode <= order:
+            message = f"`{self.name}` takes a dimension from 1 to {order} here, not {mode}"
+            raise FinchError("dimension", message, self.written[-1].span)
+        if mode in others:
+            message = f"`{self.name}` is given dimension {mode} twice"
+            raise FinchError("dimension", message, self.written[-1].span)
+        return mode
+
+    def number(self) -> Node:
+        """An integer that is known before the loops."""
+        node = self.reader.value(self.next("an integer"))
+        if isinstance(node, Literal) and type(node.value) is not int:
+            message = f"`{self.name}` takes an integer here, not {pretty(node)}"
+            raise self.wrong(message, node.span)
+        self.written.append(node)
+        return node
+
+    def size(self, least: int = 0) -> Node:
+        """An integer that is known before the loops, no less than `least`."""
+        n = self.number()
+        if isinstance(n, Literal):
+            if n.value < least:
+                message = f"`{self.name}` takes a size of {least} or more here, not {n.value}"
+                raise FinchError("dimension", message, n.span)
+        elif not is_call(n, "size"):
+            self.agree(n, call("max", n, Literal(least)))
+        return n
+
+    def extent(self) -> Node:
+        node = self.next("a range")
+        self.written.append(WHOLE if node == WHOLE else self.reader.extent(node))
+        return WHOLE if isinstance(self.written[-1], Dimensionless) else self.written[-1]
+
+    def flag(self) -> bool:
+        """`true` or `false`, if that is given."""
+        if not self.left:
+            return False
+        node = self.left.pop(0)
+        if not isinstance(node, Literal) or type(node.value) is not bool:
+            raise self.wrong(f"`{self.name}` takes true or false here", node.span)
+        self.written.append(node)
+        return node.value
+
+    def agree(self, a: Node, b: Node) -> None:
+        """Two sizes must be the same."""
+        self.reader.agree(Extent(ONE, a, span=self.span), Extent(ONE, b, span=self.span))
+
+
+# --------------------------------------------------------------------------- what all are made of
+
+
+def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
+    """Modes p (fast) and q as one, which stands where the first of them stood."""
+    for mode in (p, q):
+        t.size(mode)  # it has one
+    return Shaped(call("collapse", t.node, Literal(p), Literal(q), span=span), t.order - 1)
+
+
+def split(
+    t: Shaped,
+    p: int,
+    m: Node,
+    span: Span | None,
+    n: Node | None = None,
+    is_slow_first: bool = False,
+) -> Shaped:
+    """Mode p as two, one of size m, which is fast, and one of size n, or of what is left; with the slow
+    one first if `is_slow_first`."""
+    t.size(p)
+    last = [Literal(True)] if is_slow_first else [] if n is None else [n]
+    return Shaped(call("split", t.node, Literal(p), m, *last, span=span), t.order + 1)
+
+
+def broadcast(t: Shaped, p: int, n: Node, span: Span | None) -> Shaped:
+    """A new mode p of size n, along which nothing changes."""
+    return Shaped(call("broadcast", t.node, Literal(p), n, span=span), t.order + 1)
+
+
+def window(t: Shaped, p: int, part: Node, span: Span | None) -> Shaped:
+    """A range of mode p."""
+    if part == WHOLE:
+        return t
+    t.size(p)
+    settings: list[Node] = [WHOLE] * t.order
+    settings[p - 1] = part
+    if isinstance(part, Extent):
+        settings[p - 1] = Extent(part.start, part.stop, part.step, span=part.span or span)
+    return Shaped(call("window", t.node, *settings, span=span), t.order)
+
+
+def concat(parts: list[Shaped], p: int, span: Span | None) -> Shaped:
+    """Tensors one after the other along mode p."""
+    first, *others = parts
+    for t in others:
+        if t.order != first.order:
+            message = f"a tensor of {t.order} dimensions is put beside one of {first.order}"
+            raise FinchError("dimension", message, t.written.span or span)
+    for t in parts:
+        t.size(p)
+    if not others:
+        return first
+    return Shaped(call("concat", Literal(p), *(t.node for t in parts), span=span), first.order)
+
+
+# --------------------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True)
+class ShapeOperator:
+    """A row: how a call of it is written, and what it makes of its arguments."""
+
+    form: str
+    make: Callable[[Arguments], Shaped]
+
+
+def _collapse(given: Arguments) -> Shaped:
+    t = given.tensor()
+    p = given.mode(t.order)
+    return collapse(t, p, given.mode(t.order, p), given.span)
+
+
+def _split(given: Arguments) -> Shaped:
+    t = given.tensor()
+    p = given.mode(t.order)
+    names_both = len(given.left) > 1 and type(getattr(given.left[1], "value", None)) is not bool
+    m = given.size(least=0 if names_both else 1)
+    if not names_both:
+        return split(t, p, m, given.span, is_slow_first=given.flag())
+    n = given.size()
+    given.agree(t.size(p), times(m, n))
+    return split(t, p, m, given.span, n)
+
+
+def _broadcast(given: Arguments) -> Shaped:
+    t = given.tensor()
+    return broadcast(t, given.mode(t.order + 1), given.size(), given.span)
+
+
+def _slice(given: Arguments) -> Shaped:
+    t = given.tensor()
+    p, part = given.mode(t.order), given.extent()
+    if isinstance(part, Extent) and part.step is None:  # `2:0` has no elements
+        before = plus(part.start, ONE, -1)
+        a, b = getattr(before, "value", None), getattr(part.stop, "value", None)
+        if a is None or b is None:
+            stop: Node = part.stop if part.start == ONE else call("max", part.stop, before)
+        else:
+            stop = Literal(max(a, b))
+        part = Extent(part.start, stop, span=part.span)
+    return window(t, p, part, given.span)
+
+
+def _concat(given: Arguments) -> Shaped:
+    p = given.whole("a dimension")
+    place, parts = given.written[0], given.tensors()
+    if not 1 <= p <= parts[0].order:
+        message = f"`{given.name}` takes a dimension from 1 to {parts[0].order} here, not {p}"
+        raise FinchError("dimension", message, place.span)
+    return concat(parts, p, given.span)
+
+
+PRIMITIVES: dict[str, ShapeOperator] = {
+    "collapse": ShapeOperator("collapse(A, 1, 2)", _collapse),
+    "split": ShapeOperator("split(A, 1, m)", _split),
+    "broadcast": ShapeOperator("broadcast(A, 1, n)", _broadcast),
+    "slice": ShapeOperator("slice(A, 1, a:b)", _slice),
+    "concat": ShapeOperator("concat(1, A, B)", _concat),
+}

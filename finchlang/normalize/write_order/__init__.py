@@ -1,0 +1,1 @@
+"""What is written out of order, and the workspaces it goes through."""

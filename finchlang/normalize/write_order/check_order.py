@@ -1,0 +1,249 @@
+"""The order check: a format that is written in order is written in order, or it is an error here
+(DESIGN section 4), naming a format that is written in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from finchlang.algebra.index_arithmetic import MAPS, below
+from finchlang.algebra.program_context import ProgramContext, is_call, is_single, root
+from finchlang.base.errors import FinchError
+from finchlang.levels.level import Level
+from finchlang.operators.operator_table import operator
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import walk
+
+
+def check_order(program: ast.Node, context: ProgramContext) -> None:
+    """Check every update phase of every tensor with a sequential level.
+
+    Let L be the innermost such level. Between the scope of the tensor and the loop over L stand the
+    loops of the modes from the outermost to L, in that order, and no others, so that coordinates
+    come in order and each fiber is written once. Expects a concordant program with its life cycle.
+    Raises FinchError of kind "access order".
+    """
+    statements = program.statements if isinstance(program, ast.Block) else (program,)
+    for name, start, stop in phases(statements, context):
+        if found := fault(name, statements[start:stop], context):
+            raise found.error(context)
+    for s in statements:
+        if isinstance(s, (ast.Loop, ast.Sieve, ast.Define)):
+            check_order(s.body, context)
+
+
+def phases(
+    statements: Sequence[ast.Node], context: ProgramContext
+) -> Iterator[tuple[str, int, int]]:
+    """The update phases in the statements of a scope that need an order: the tensor, and from where to
+    before where its updates stand, between its declaration and its freeze."""
+    begun: dict[str, int] = {}
+    for n, s in enumerate(statements):
+        if isinstance(s, ast.Declare) and ordered_modes(context.level(s.tensor.name)):
+            begun[s.tensor.name] = n + 1
+        elif isinstance(s, ast.Freeze) and s.tensor.name in begun:
+            yield s.tensor.name, begun.pop(s.tensor.name), n
+
+
+@dataclass(frozen=True)
+class OrderFault:
+    """An update out of order: `message` says how."""
+
+    message: str
+    access: ast.Access
+    level: Level
+    way: str | None = None  # how to loop in an order that would do
+
+    def error(self, context: ProgramContext) -> FinchError:
+        sequential = next(lv for lv in self.level.levels() if lv.is_sequential)
+        kind = type(sequential).__name__
+        message = f"{self.message}: {kind} is written in order, fiber by fiber, each once"
+        hint = f"use a format that takes any order: {self.level.random_access()}"
+        if self.way is not None:
+            hint = f"{self.way}, or {hint}"
+        return FinchError("access order", message, self.access.span, hint)
+
+
+def fault(name: str, statements: Sequence[ast.Node], context: ProgramContext) -> OrderFault | None:
+    """What is wrong with the order in which `statements`, an update phase, update the tensor `name`."""
+    order = _Order(context, name)
+    if not order.modes:
+        return None
+    return next((found for s in statements if (found := order.updates(s, ()))), None)
+
+
+class _Order:
+    def __init__(self, context: ProgramContext, name: str):
+        self.context, self.name = context, name
+        self.level = context.level(name)
+        self.modes = ordered_modes(self.level)
+        self.free = _free_modes(self.level)
+        self.first: ast.Access | None = None
+
+    def updates(self, node: ast.Node, loops: tuple[ast.Loop, ...]) -> OrderFault | None:
+        """The first fault among the updates in `node`; `loops` are around it."""
+        match node:
+            case ast.Assign(target) if root(target.tensor) == self.name:
+                return self.check(target, loops)
+            case ast.Block(statements):
+                for s in statements:
+                    if found := self.updates(s, loops):
+                        return found
+            case ast.Loop(_, _, body):
+                return self.updates(body, (*loops, node))
+            case ast.Sieve(_, body) | ast.Define(_, _, body):
+                return self.updates(body, loops)
+        return None
+
+    def check(self, access: ast.Access, loops: tuple[ast.Loop, ...]) -> OrderFault | None:
+        outermost_first = self.own_indices(access)
+        shown = self.context.shown(self.name)
+        if self.first is None:
+            self.first = access
+        elif self.own_indices(self.first) != outermost_first or self.first.tensor != access.tensor:
+            message = f"a second pass over `{shown}`"
+            first = self.first.span
+            if first is not None:
+                message += f", which is written at {first.line}:{first.column} already"
+            return OrderFault(message, access, self.level)
+        if self.goes_down(access.tensor):
+            message = f"`{shown}` is written through a slice that goes down"
+            return OrderFault(message, access, self.level)
+        by_index: dict[ast.Node, int] = {loop.index: n for n, loop in enumerate(loops)}
+        last = by_index[outermost_first[-1]]
+        followed = [follows(loops[by_index[i]], self.context) for i in outermost_first]
+        names = [i.name if i in by_index else None for i in followed]
+        repeated = self.context.original(
+            loop.index.name for loop in loops[: last + 1] if is_repeated(loop, self.context)
+        )
+        ordered = [name for name in repeated if name not in names[: self.free]]
+        wanted = list(dict.fromkeys(name for name in names if name in ordered))
+        is_all = {*repeated} == {*names} - {None}
+        if is_all and wanted == ordered and self.is_nested(outermost_first, followed, by_index):
+            return None
+        extra = [name for name in repeated if name not in wanted]
+        if extra:
+            message = f"`{shown}` is written once for each `{self.context.written(extra[0])}`"
+        else:
+            message = f"`{shown}` is written across the order of its loops"
+        return OrderFault(message, access, self.level, self.in_order(access, loops))
+
+    def in_order(self, access: ast.Access, loops: tuple[ast.Loop, ...]) -> str | None:
+        """How to loop in order: the loops around an update, were those over its indices outermost and
+        in the order of the modes; None if they are not simply nested, or their extents depend on each
+        other."""
+        own: dict[ast.Node, ast.Loop] = {loop.index: loop for loop in loops}
+
+        def within(body: ast.Node) -> ast.Node:
+            while isinstance(body, ast.Define) and not {*walk(body.value)} & {*own}:
+                body = body.body
+            return body
+
+        is_nest = all(within(outer.body) is inner for outer, inner in pairwise(loops))
+        outermost_first = reversed(access.indices)
+        followed = [follows(own[i], self.context) if i in own else None for i in outermost_first]
+        loops = tuple(n for n in loops if not (is_single(n.extent) and {*walk(n.extent)} & {*own}))
+        wanted = sorted(loops, key=lambda n: n.index not in followed)
+        wanted[: len(followed)] = [own[i] for i in followed if i in own and own[i] in loops]
+        tensor = access.tensor
+        while is_call(tensor, "split"):
+            tensor = tensor.args[0]  # type: ignore[attr-defined]
+        is_simple = is_nest and len(wanted) == len(loops) and isinstance(tensor, ast.Variable)
+        if not is_simple or any({*walk(loop.extent)} & {*own} for loop in loops):
+            return None
+        names = [f"`{self.context.written(loop.index.name)}`" for loop in wanted]
+        if len({*names}) < len(names):  # two of them are one in the program
+            return "let `collapse` name the dimensions in the order of the storage, the innermost first"
+        return f"loop over {', '.join(names)}, outermost first" if wanted != [*loops] else None
+
+    def own_indices(self, access: ast.Access) -> tuple[ast.Node, ...]:
+        """The indices, from the outermost, of the modes that need an order: without the outer ones of
+        modes that `toeplitz` divides, whose loops repeat it as any other would."""
+        modes = [{mode} for mode in range(len(access.indices))]
+        tensor = access.tensor
+        while isinstance(tensor, ast.Call):
+            if is_call(tensor, *MAPS):
+                outer = tensor.args[1].value if is_call(tensor, "toeplitz") else None  # type: ignore[attr-defined]
+                modes = [{n for m in ms if m != outer for n in below(tensor, m)} for ms in modes]
+            tensor = tensor.args[0]
+        least = self.level.order - self.modes
+        found = [
+            i for i, ms in zip(access.indices, modes, strict=True) if any(m >= least for m in ms)
+        ]
+        return tuple(found[::-1])
+
+    def goes_down(self, tensor: ast.Node) -> bool:
+        """Whether a slice of a mode that needs an order has a step below 0, a literal."""
+        while isinstance(tensor, ast.Call):
+            body, *settings = tensor.args
+            if is_call(tensor, "window") and len(settings) == self.level.order:
+                for setting in settings[self.level.order - self.modes :]:
+                    step = setting.step if isinstance(setting, ast.Extent) else None
+                    if isinstance(step, ast.Literal) and step.value < 0:
+                        return True
+            tensor = body
+        return False
+
+    def is_nested(
+        self,
+        indices: tuple[ast.Node, ...],
+        followed: list[ast.Index | None],
+        by_index: dict[ast.Node, int],
+    ) -> bool:
+        """Whether no mode's loop stands in the loop that an inner mode's index follows: each time
+        round that, the same fiber would be begun anew."""
+        for mode, index in enumerate(indices[self.free :], self.free):
+            inner = [by_index[i] for i in followed[mode + 1 :] if i in by_index]
+            if any(n < by_index[index] for n in inner):
+                return False
+        return True
+
+
+def ordered_modes(level: Level) -> int:
+    """How many modes, counted from the outermost, end in the innermost sequential level."""
+    modes = ordered = 0
+    for part in level.levels():
+        modes += part.modes
+        if part.is_sequential:
+            ordered = modes
+    return ordered
+
+
+def _free_modes(level: Level) -> int:
+    """How many modes, counted from the outermost, the loops over which may stand anywhere: those above a
+    level that takes any fiber, where they take any order themselves."""
+    modes = 0
+    for part in level.levels():
+        if part.takes_any_fiber:
+            return modes
+        if part.is_sequential:
+            break
+        modes += part.modes
+    return 0
+
+
+def is_repeated(loop: ast.Loop, context: ProgramContext) -> bool:
+    """Whether a loop counts as one that runs more than once: also one over blocks of length 1."""
+    name, derived = loop.index.name, context.derived
+    is_made = any(name in made for made, _ in derived)
+    is_taken_apart = any(name in given for _, given in derived)
+    return not is_single(loop.extent) or (is_made and not is_taken_apart)
+
+
+def follows(loop: ast.Loop, context: ProgramContext) -> ast.Index | None:
+    """The index whose order the loop's index follows: its own, or i for a loop over `i + c`; None
+    if it takes a single value that follows no index."""
+    is_derived = any(loop.index.name in given for _, given in context.derived)
+    if is_derived or not is_single(loop.extent):
+        return loop.index
+    x: Any = loop.extent.start  # type: ignore[attr-defined]
+    row = operator(x.op) if isinstance(x, ast.Call) else None
+    if row is not None and row.translates and len(x.args) == 2:
+        first, second = x.args
+        if isinstance(second, ast.Literal):
+            x = first
+        elif isinstance(first, ast.Literal) and row.commutative:
+            x = second
+    return x if isinstance(x, ast.Index) else None

@@ -1,0 +1,169 @@
+"""Writing a tensor that can only be written in order through a workspace, which can be written in any
+order: updates in place (the life cycle pass), and others out of order (the workspaces pass)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from finchlang.algebra.expression_types import annotate
+from finchlang.algebra.program_context import INIT, ProgramContext, root, size_extent
+from finchlang.base.errors import Span
+from finchlang.levels.dense import Dense
+from finchlang.levels.element import Element
+from finchlang.levels.interleaved import Interleaved
+from finchlang.levels.level import Level
+from finchlang.levels.packed import Packed
+from finchlang.levels.sparse_bytemap import SparseByteMap
+from finchlang.levels.sparse_hash import SparseHash
+from finchlang.levels.workspace.workspace import Workspace
+from finchlang.normalize.write_order.check_order import ordered_modes
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import map_children, replace
+from finchlang.syntax.types import Int32, Type
+
+
+class Detour:
+    """A tensor `name` that takes the updates of `tensor` in any order, `redirect`ed to it, and is
+    then copied, in order. It has the modes of `tensor` but for the outermost, which are known where
+    it stands: their indices are `outer`."""
+
+    def __init__(
+        self, context: ProgramContext, tensor: str, name: str, outer: tuple[ast.Node, ...] = ()
+    ) -> None:
+        self.context, self.tensor, self.name, self.outer = context, tensor, name, outer
+        self.fill = context.level(tensor).fill
+        self.order = context.level(tensor).order - len(outer)
+
+    @classmethod
+    def of(
+        cls,
+        context: ProgramContext,
+        tensor: str,
+        levels: Sequence[Level],
+        outer: tuple[ast.Node, ...] = (),
+    ) -> Any:
+        """One that is new, of the first of the formats `levels`, or of the second if sizes want that."""
+        name = context.fresh(f"{tensor}_work")
+        level = levels[len(levels) > 1 and name in context.exchanged]
+        context.formats[name] = context.workspaces[name] = level
+        if len(levels) > 1:
+            context.choices.add(name)
+        return cls(context, tensor, name, outer)
+
+    @classmethod
+    def in_place(cls, context: ProgramContext, tensor: str) -> Detour:
+        """The one for updates in place, which is the same for all of them."""
+        if tensor not in context.workspace_of:
+            made = cls.of(context, tensor, workspace_levels(context, tensor)[-1])
+            context.workspace_of[tensor] = made.name
+        return cls(context, tensor, context.workspace_of[tensor])
+
+    def enter(self, span: Span | None) -> tuple[ast.Node, ...]:
+        """Fill it from the tensor."""
+        return self.declare(self.name, span), self.copy(self.name, self.tensor, span)
+
+    def leave(self, span: Span | None) -> tuple[ast.Node, ...]:
+        """Write the tensor anew from it, up to the freeze."""
+        frozen = ast.Freeze(ast.Variable(self.name, span=span), span=span)
+        declared = self.declare(self.tensor, span)
+        return frozen, declared, self.copy(self.tensor, self.name, span)
+
+    def around(self, statements: Iterable[ast.Node], span: Span | None) -> tuple[ast.Node, ...]:
+        """`statements` with their updates of the tensor collected in it."""
+        declared = self.declare(self.name, span)
+        frozen = ast.Freeze(ast.Variable(self.name, span=span), span=span)
+        copied = self.copy(self.tensor, self.name, span)
+        return declared, *map(self.redirect, statements), frozen, copied
+
+    def redirect(self, node: ast.Node) -> Any:
+        """The statement `node` with its updates of the tensor going to the workspace, whose mode is the
+        tensor's now."""
+        if isinstance(node, ast.Mode) and node.tensor.name == self.tensor:
+            return replace(node, tensor=ast.Variable(self.name, span=node.tensor.span))
+        if isinstance(node, ast.Assign) and root(node.target.tensor) == self.tensor:
+            tensor = self._renamed(node.target.tensor)
+            indices = node.target.indices[: len(node.target.indices) - len(self.outer)]
+            return replace(node, target=replace(node.target, tensor=tensor, indices=indices))
+        return map_children(self.redirect, node)
+
+    def _renamed(self, tensor: ast.Node) -> ast.Node:
+        if isinstance(tensor, ast.Call):
+            return replace(tensor, args=(self._renamed(tensor.args[0]), *tensor.args[1:]))
+        return ast.Variable(self.name, span=tensor.span)
+
+    def extent(self, mode: int, span: Span | None) -> ast.Node:
+        return size_extent(self.tensor, mode, span)
+
+    def declare(self, name: str, span: Span | None) -> ast.Declare:
+        dims = tuple(self.extent(k + 1, span) for k in range(self.order))
+        fill = ast.Literal(self.fill.value, self.fill.type, span=span)
+        return ast.Declare(ast.Variable(name, span=span), fill, dims, span=span)
+
+    def copy(self, target: str, source: str, span: Span | None) -> ast.Node:
+        """Loops, the last mode's outermost, that assign every element of `source` to `target`."""
+        names = [self.context.fresh("ijklmnpq"[k % 8]) for k in range(self.order)]
+        indices = tuple(ast.Index(n, span=span) for n in names)
+        body: ast.Node = ast.Assign(
+            self.access(target, indices, span),
+            ast.Variable(INIT, span=span),
+            self.access(source, indices, span),
+            span=span,
+        )
+        for condition in self.conditions(indices):
+            body = ast.Sieve(condition, body, span=span)
+        for k, index in enumerate(indices):
+            body = ast.Loop(index, self.extent(k + 1, span), body, span=span)
+        return annotate(body, {name: self.context.level(name) for name in (target, source)})
+
+    def access(self, name: str, indices: tuple[ast.Node, ...], span: Span | None) -> ast.Access:
+        outer = self.outer if name == self.tensor else ()
+        return ast.Access(ast.Variable(name, span=span), (*indices, *outer), span=span)
+
+    def conditions(self, indices: tuple[ast.Index, ...]) -> Iterator[ast.Node]:
+        """Where the levels of the tensor that are all in the workspace are to be written."""
+        modes = self.order + len(self.outer)
+        for level in self.context.level(self.tensor).levels():
+            own = indices[modes - level.modes : modes]
+            modes -= level.modes
+            condition = level.where_written(own) if len(own) == level.modes else None
+            if condition is not None:
+                yield condition
+
+
+def workspace_levels(
+    context: ProgramContext, name: str, known: int = 0, are_bare: bool = False
+) -> list[list[Level]]:
+    """The formats that a workspace may have for the tensor `name`, whose `known` outermost modes are
+    known where it stands, the best first; with it one that may suit the sizes better (workspace_choice.py).
+    `are_bare`: the tensor is updated as it is, through no wrapper."""
+    rest = context.level(name)
+    if not context.insert_workspaces:
+        return [[rest.random_access()]]
+    count = ordered_modes(rest) - known
+    while known >= rest.modes > 0:
+        known, rest = known - rest.modes, rest.child
+    parts = list(rest.levels())
+    ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
+    if any(isinstance(part, Packed) for part in ordered):  # which knows its half
+        return [] if known else [[rest.random_access()]]
+    below = ordered[-1].child
+    if name in context.policies:
+        index = index_type(parts[:-1])
+        given = context.policies[name]
+        return [[Workspace(Element(rest.fill), index, rest.order - known, *given)]]
+    index = index_type(ordered)
+    if not below.is_leaf:
+        return [[SparseHash(below, index, count)]]
+    listed, flags = (Workspace(Element(rest.fill), index, count, p) for p in ("", "flags"))
+    if count == 1:
+        return [[SparseByteMap(below, index), listed]]
+    if not ordered[0].is_dense or not are_bare:
+        return [[listed, flags]]
+    return [[Dense(Interleaved(Element(rest.fill), index, count - 1))], [listed, flags]]
+
+
+def index_type(levels: Sequence[Level]) -> Type:
+    """One that has room for the coordinates of all `levels`."""
+    types = [part.index_type if hasattr(part, "index") else Int32 for part in levels]
+    return max(types, key=lambda type: type.highest)

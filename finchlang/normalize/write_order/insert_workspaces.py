@@ -1,0 +1,286 @@
+"""The workspaces pass (Workspaces'24 section 6.2): what is written out of order goes through a
+workspace that takes any order, and from there, in order, to where it belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from finchlang.algebra.program_context import ProgramContext, place, reads, root
+from finchlang.base.errors import FinchError, Note
+from finchlang.levels.level import Level
+from finchlang.normalize.write_order.check_order import (
+    OrderFault,
+    fault,
+    follows,
+    is_repeated,
+    ordered_modes,
+    phases,
+)
+from finchlang.normalize.write_order.detour import Detour, workspace_levels
+from finchlang.syntax.nodes import Assign, Block, Define, Index, Loop, Node, Policy, Sieve, Variable
+from finchlang.syntax.traversal import block, replace
+
+_ORDINALS = ("zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+
+
+@dataclass(frozen=True)
+class Class:
+    """The class of an update of a tensor of `modes` modes.
+
+    `p1`: the first mode, counted from the outermost, where the order of the loops is not the
+    tensor's (`modes + 1` if it is); `p2`: how many modes are written anew each time round the
+    outermost loop that is none of the tensor's. `is_appending`: the entries of the result are those
+    of one operand, each once.
+    """
+
+    modes: int
+    p1: int
+    p2: int
+    is_appending: bool
+
+    @property
+    def order(self) -> int:
+        """How many modes a workspace has at least."""
+        return max(self.modes + 1 - self.p1, self.p2)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether a dense workspace of the size of one dimension does."""
+        return self.order <= 1
+
+    def __str__(self) -> str:
+        order = _ORDINALS[self.order] if self.order < len(_ORDINALS) else f"{self.order}th"
+        kind = "dense" if self.is_dense else "sparse"
+        action = "appending" if self.is_appending else "scattering"
+        return f"{order}-order {kind} {action} (p1 = {self.p1}, p2 = {self.p2})"
+
+
+def classify(
+    loops: Sequence[Loop], indices: Sequence[Index], sparse_operands: int, context: ProgramContext
+) -> Class:
+    """The class of an update at `indices` (bare, the last mode outermost) inside of `loops`, whose
+    value reads so many tensors that are not dense."""
+    by_index: dict[Node, Loop] = {loop.index: loop for loop in loops}
+    order = context.original(loop.index.name for loop in loops if is_repeated(loop, context))
+    modes: dict[str, None] = {}
+    for index in reversed(indices):
+        followed = follows(by_index[index], context)
+        same = followed is not None and followed.name in order
+        modes[followed.name if same else index.name] = None  # type: ignore[union-attr]
+    access = list(modes)
+    shared = [name for name in order if name in access]
+    count = len(access)
+    p1 = next((n for n in range(count) if access[n : n + 1] != shared[n : n + 1]), count) + 1
+    first = next((n for n, name in enumerate(order) if name not in access), len(order))
+    p2 = 0 if first == len(order) else count - len(set(order[:first]) & set(access))
+    return Class(count, p1, p2, first == len(order) and sparse_operands <= 1)
+
+
+_Rebuild = Callable[[tuple[Node, ...]], tuple[Node, ...]]
+
+
+def insert_workspaces(program: Node, context: ProgramContext) -> Node:
+    """`program` with a workspace for each update phase that `check_order` would refuse.
+
+    It spans the modes from the first mismatch inwards, and stands inside of all loops over the modes
+    before that. What a workspace does not mend is left as it is.
+    """
+    if not context.insert_workspaces:
+        return program
+    context.reserve(program)
+    insertion = _Insertion(context)
+    for name in sorted(context.policies.keys() & context.workspace_of.keys()):
+        insertion.update_in_place(Detour.in_place(context, name))
+    program = insertion.scope(program)
+    for name in sorted(context.policies.keys() - insertion.with_policy):
+        why = "is written in order here" if name not in insertion.mended else "is stored by halves"
+        shown = context.shown(name)
+        policies = (a for a in context.annotations if isinstance(a, Policy))
+        spans = (a.span for a in policies if a.tensor.name == shown)
+        message = f"`{shown}` {why}: there is no workspace to insert that has a policy"
+        raise FinchError("access order", message, next(spans, None))
+    return program
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a workspace may stand: around those of `statements`, in one scope, that update the tensor.
+    The loops of its outermost modes are around, with the indices `outer`; `rebuild` gives the whole
+    phase, given other statements here."""
+
+    statements: tuple[Node, ...]
+    outer: tuple[Node, ...]
+    rebuild: _Rebuild
+
+
+class _Insertion:
+    def __init__(self, context: ProgramContext):
+        self.context = context
+        self.mended: set[str] = set()  # tensors
+        self.with_policy: set[str] = set()
+        self.made: set[str] = set()  # workspaces
+
+    def scope(self, node: Node) -> Any:
+        statements = node.statements if isinstance(node, Block) else (node,)
+        for n, _ in enumerate(self.phases(statements)):
+            name, start, stop = self.phases(statements)[n]
+            self.classify(name, statements[start:stop])
+            if found := fault(name, statements[start:stop], self.context):
+                mended = self.mend(name, statements[start:stop], found)
+                statements = (*statements[:start], *mended, *statements[stop:])
+        inside = [
+            replace(s, body=self.scope(s.body)) if isinstance(s, (Loop, Sieve, Define)) else s
+            for s in statements
+        ]
+        return replace(node, statements=tuple(inside)) if isinstance(node, Block) else inside[0]
+
+    def phases(self, statements: tuple[Node, ...]) -> list[tuple[str, int, int]]:
+        """The phases of tensors other than the workspaces that are inserted meanwhile."""
+        found = phases(statements, self.context)
+        return [phase for phase in found if phase[0] not in self.made]
+
+    def mend(self, name: str, phase: tuple[Node, ...], found: OrderFault) -> tuple[Node, ...]:
+        """`phase` with a workspace for the tensor `name`, as far inside as can be."""
+        context, span = self.context, found.access.span
+        for at in reversed(list(self.places(name, phase, ordered_modes(found.level)))):
+            for levels in workspace_levels(context, name, len(at.outer), _are_bare(name, phase)):
+                names = {*context.taken}, {**context.last}
+                made = Detour.of(context, name, levels, at.outer)
+                first, stop = _updating(name, at.statements)
+                inner = made.around(at.statements[first:stop], span)
+                mended = at.rebuild((*at.statements[:first], *inner, *at.statements[stop:]))
+                if (
+                    fault(name, mended, context) is None
+                    and fault(made.name, inner, context) is None
+                ):
+                    self.tell(made, found)
+                    self.mended.add(name)
+                    self.made.add(made.name)
+                    return mended
+                context.taken, context.last = names
+                context.choices.discard(made.name)
+                del context.formats[made.name], context.workspaces[made.name]
+        return phase
+
+    def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
+        """Where a workspace for the tensor `name`, with so many modes in order, may stand, from the
+        outside inwards, as long as one statement holds all updates and loops are its modes', from the
+        outermost on."""
+        outer: tuple[Node, ...] = ()
+        rebuild: _Rebuild = lambda statements: statements  # noqa: E731
+        updates = list(_updates(name, statements))
+        is_bare = _are_bare(name, statements)
+        while True:
+            yield _Place(statements, outer, rebuild)
+            first, stop = _updating(name, statements)
+            node = statements[first]
+            if stop - first > 1 or not isinstance(node, (Loop, Sieve, Define)):
+                return
+            if isinstance(node, Loop):
+                modes = {assign.target.indices[-1 - len(outer)] for assign, _ in updates}
+                over = {
+                    follows(loop, self.context)
+                    for _, loops in updates
+                    for loop in loops
+                    if loop.index in modes
+                }
+                if is_repeated(node, self.context) and not (
+                    is_bare and self.is_loop_of(node, over)
+                ):
+                    return
+                if is_bare and modes == {node.index}:
+                    outer = (node.index, *outer)
+                    if len(outer) == ordered:
+                        return
+                elif any(node.index in assign.target.indices for assign, _ in updates):
+                    return  # the workspace has this mode
+            rebuild = _inside(rebuild, statements, first)
+            statements = node.body.statements if isinstance(node.body, Block) else (node.body,)
+
+    def is_loop_of(self, loop: Loop, modes: set[Index | None]) -> bool:
+        """Whether the only one of `modes` is what `loop` goes over, perhaps with others that a
+        schedule made of it."""
+        names = {mode.name for mode in modes if mode is not None}
+        parts = {name for made, given in self.context.derived if names & {*given} for name in made}
+        return len(modes) == 1 and loop.index.name in names | parts
+
+    def tell(self, made: Detour, found: OrderFault) -> None:
+        modes = f"{made.order} mode{'s' * (made.order != 1)}"
+        message = f"{found.message}: it goes through a workspace of {modes}"
+        self.context.notes.append(Note(message, found.access.span))
+        self.decide(made)
+
+    def update_in_place(self, made: Detour) -> None:
+        """Let the workspace of updates in place have the policy that is asked for."""
+        [[level]] = workspace_levels(self.context, made.tensor)
+        self.context.formats[made.name] = self.context.workspaces[made.name] = level
+        self.context.choices.discard(made.name)
+        self.mended.add(made.tensor)
+        self.decide(made)
+
+    def decide(self, made: Detour) -> None:
+        shown, level = self.context.shown(made.tensor), self.context.workspaces[made.name]
+        if made.tensor in self.context.policies and level.combines:
+            self.with_policy.add(made.tensor)
+        text = f"`{shown}` is written by way of `{made.name}`, {level}: {self.reason(made, level)}"
+        self.context.decide("workspaces", text)
+
+    def reason(self, made: Detour, level: Level) -> str:
+        """Why the workspace is what it is."""
+        if made.tensor in self.context.policies:
+            return "as `@workspace` says"
+        if any(part.takes_any_fiber for part in level.levels()):
+            return "each of its fibers is written in order"
+        if made.name not in self.context.choices:
+            return "what is below its sequential levels takes any order"
+        if made.name in self.context.exchanged:
+            return "its places are few" if made.order > 1 else "its places are too many"
+        return "it has several modes" if made.order > 1 else "it has one mode"
+
+    def classify(self, name: str, phase: Sequence[Node]) -> None:
+        """Note the class of each update of the tensor `name`."""
+        context, shown = self.context, self.context.shown(name)
+        for assign, loops in _updates(name, phase):
+            if assign.span is None:  # a copy from a workspace
+                continue
+            read = [context.level(name).levels() for name in reads(assign.value)]
+            sparse = sum(any(part.modes and not part.is_dense for part in level) for level in read)
+            kind = classify(loops, assign.target.indices, sparse, context)  # type: ignore[arg-type]
+            context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)}: {kind}")
+
+
+def _inside(rebuild: _Rebuild, statements: tuple[Node, ...], at: int) -> _Rebuild:
+    def whole(inner: tuple[Node, ...]) -> tuple[Node, ...]:
+        node = replace(statements[at], body=block(*inner))
+        return rebuild((*statements[:at], node, *statements[at + 1 :]))
+
+    return whole
+
+
+def _updating(name: str, statements: Sequence[Node]) -> tuple[int, int]:
+    """From which to before which of `statements` the tensor `name` is updated."""
+    found = [n for n, s in enumerate(statements) if next(_updates(name, (s,)), None)]
+    return found[0], found[-1] + 1
+
+
+def _are_bare(name: str, statements: Sequence[Node]) -> bool:
+    """Whether the tensor `name` is updated as it is, through no wrapper."""
+    updates = _updates(name, statements)
+    return all(isinstance(assign.target.tensor, Variable) for assign, _ in updates)
+
+
+def _updates(
+    name: str, statements: Sequence[Node], loops: tuple[Loop, ...] = ()
+) -> Iterator[tuple[Assign, tuple[Loop, ...]]]:
+    """The updates of the tensor `name` in `statements`, with the loops around them."""
+    for s in statements:
+        if isinstance(s, Block):
+            yield from _updates(name, s.statements, loops)
+        elif isinstance(s, Loop):
+            yield from _updates(name, (s.body,), (*loops, s))
+        elif isinstance(s, (Sieve, Define)):
+            yield from _updates(name, (s.body,), loops)
+        elif isinstance(s, Assign) and root(s.target.tensor) == name:
+            yield s, loops

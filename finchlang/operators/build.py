@@ -1,0 +1,287 @@
+"""What operators compute: each function here makes the host expression for its arguments and thereby
+fixes the type of the result. The rows of `operator_table.py` name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import cast, const, op
+from finchlang.host.ir import Expr
+from finchlang.syntax.types import TYPES, Bool, Float64, Int64, PairType, Type, UInt64, promote
+
+Build = Callable[..., Expr]
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """What holds if the result for two sizes is a size, by them as Int64, and the message where it does
+    not, with {} for each; `of_sizes`: asked only where each of them is made of sizes."""
+
+    fits: Build
+    message: str
+    of_sizes: bool = False
+
+
+#: more places than this are not numbered
+LARGEST = 2**62
+IN_A_ROW = Sizing(
+    lambda a, b: op("ge", op("add", a, b), const(0)),
+    "dimensions one after the other are longer than 2^62",
+    of_sizes=True,
+)
+PLACES = Sizing(
+    lambda a, b: op("le", a, op("idiv", const(LARGEST), op("max", b, const(1)))),
+    "a mode of {} x {} places is more than 2^62",
+)
+#: the kinds of types that have neither fractions nor NaN
+_EXACT = ("bool", "int", "uint")
+
+
+def promoted(args: tuple[Expr, ...]) -> tuple[list[Expr], Type]:
+    result = args[0].type
+    for arg in args[1:]:
+        result = promote(result, arg.type)
+    return [cast(a, result) for a in args], result
+
+
+def number(type: Type) -> Type:
+    """Bool counts as Int64 in sums, as in Julia."""
+    if isinstance(type, PairType):
+        raise FinchError("type", "a pair is no number")
+    return Int64 if type == Bool else type
+
+
+def arithmetic(name: str, bools: bool = False) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        (a, b), type = promoted((a, b))
+        if type == Bool:
+            if bools:
+                return op({"mul": "and", "min": "and", "max": "or"}[name], a, b)
+            a, b = cast(a, Int64), cast(b, Int64)
+        return op(name, a, b)
+
+    return build
+
+
+def times(name: str, negated: bool = False) -> Build:
+    """The result of n steps with a, or -a, of floats."""
+
+    def build(x: Expr, a: Expr, n: Expr) -> Expr:
+        x, a = floats((x, a))
+        return op(name, x, op("neg", a) if negated else a, cast(n, Int64))
+
+    return build
+
+
+def minus(a: Expr, b: Expr | None = None) -> Expr:
+    if b is None:
+        return op("neg", cast(a, number(a.type)))
+    return arithmetic("sub")(a, b)
+
+
+def floats(args: tuple[Expr, ...]) -> list[Expr]:
+    exprs, type = promoted(args)
+    return exprs if type.is_float else [cast(a, Float64) for a in args]
+
+
+def on_floats(name: str) -> Build:
+    return lambda *args: op(name, *floats(args))
+
+
+def inverse(a: Expr) -> Expr:
+    (a,) = floats((a,))
+    return op("fdiv", const(1.0, a.type), a)
+
+
+def remainder(a: Expr, b: Expr) -> Expr:
+    """The remainder with the sign of a."""
+    (a, b), type = promoted((a, b))
+    if type.is_float:
+        return op("fmod", a, b)
+    return op("irem", cast(a, number(type)), cast(b, number(type)))
+
+
+def divides_by_zero(a: Expr, b: Expr) -> Expr:
+    """Whether a division has no result: that of an integer by 0."""
+    _, type = promoted((a, b))
+    return const(False) if type.is_float else op("eq", b, const(0, b.type))
+
+
+def rounded_quotient(name: str) -> Build:
+    """The quotient rounded towards 0 ("trunc"), down ("floor") or up ("ceil"). Of floats it is that of
+    the numbers as they are: 1.0 / 0.1 is rounded to 10, but 0.1 is in 1.0 only 9 times."""
+
+    def build(a: Expr, b: Expr) -> Expr:
+        (a, b), type = promoted((a, b))
+        if not type.is_float:
+            a, b = cast(a, number(type)), cast(b, number(type))
+            return rounded(op("idiv", a, b), op("irem", a, b), b)
+        rest, quotient = op("fmod", a, b), op("fdiv", a, b)
+        whole = op("copysign", op("round", op("fdiv", op("sub", a, rest), b)), quotient)
+        return op("select", op("eq", b, const(0, type)), quotient, rounded(whole, rest, b))
+
+    def rounded(whole: Expr, rest: Expr, b: Expr) -> Expr:
+        one = const(1, whole.type)
+        if name == "floor":
+            return op("select", _is_cut_up(rest, b), op("sub", whole, one), whole)
+        if name == "ceil":
+            return op("select", _is_cut_down(rest, b), op("add", whole, one), whole)
+        return whole
+
+    return build
+
+
+def modulus(a: Expr, b: Expr) -> Expr:
+    """The remainder with the sign of b."""
+    (a, b), type = promoted((a, b))
+    if not type.is_float:
+        a, b = cast(a, number(type)), cast(b, number(type))
+    rest = remainder(a, b)
+    same = op("copysign", rest, b) if type.is_float else rest  # a 0 has the sign of b, too
+    return op("select", _is_cut_up(rest, b), op("add", rest, b), same)
+
+
+def _is_cut_up(rest: Expr, b: Expr) -> Expr:
+    """Whether the whole part of a quotient is above it, by its remainder: it is negative and not whole."""
+    if rest.type.kind == "uint":
+        return const(False)
+    zero = const(0, rest.type)
+    signs = op("ne", op("lt", rest, zero), op("lt", b, zero))
+    return op("and", op("ne", rest, zero), signs)
+
+
+def _is_cut_down(rest: Expr, b: Expr) -> Expr:
+    """Whether the whole part of a quotient is below it: it is positive and not whole."""
+    zero = const(0, rest.type)
+    is_rest = op("ne", rest, zero)
+    if rest.type.kind == "uint":
+        return is_rest
+    return op("and", is_rest, op("eq", op("lt", rest, zero), op("lt", b, zero)))
+
+
+def power(a: Expr, b: Expr) -> Expr:
+    if not a.type.is_float and not b.type.is_float:
+        return op("ipow", cast(a, number(a.type)), cast(b, Int64))
+    return op("fpow", *floats((a, b)))
+
+
+def comparison(name: str) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        signs = {t.kind for t in (a.type, b.type)}
+        if signs == {"int", "uint"}:
+            return mixed_signs(name, a, b)
+        exprs, _ = promoted((a, b))
+        return op(name, *exprs)
+
+    return build
+
+
+def mixed_signs(name: str, a: Expr, b: Expr) -> Expr:
+    """Compare a signed with an unsigned integer by their values, whatever their widths."""
+    if a.type.kind == "uint":
+        mirrored = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}.get(name, name)
+        return mixed_signs(mirrored, b, a)
+    negative = op("lt", a, const(0, a.type))
+    wide = op(name, cast(a, TYPES["UInt64"]), cast(b, TYPES["UInt64"]))
+    return op("select", negative, const(name in ("lt", "le", "ne")), wide)
+
+
+def logical(name: str) -> Build:
+    def build(*args: Expr) -> Expr:
+        for arg in args:
+            if arg.type != Bool:
+                raise FinchError("type", f"a condition must be a Bool, not {arg.type}")
+        return op(name, *args)
+
+    return build
+
+
+def bitwise(name: str) -> Build:
+    def build(*args: Expr) -> Expr:
+        exprs, type = promoted(args)
+        if type.is_float:
+            raise FinchError("type", f"bit operations need integers or Bools, not {type}")
+        return op(name, *exprs)
+
+    return build
+
+
+def shift(name: str) -> Build:
+    def build(a: Expr, b: Expr) -> Expr:
+        if a.type.is_float or b.type.is_float:
+            raise FinchError("type", "a shift needs integers")
+        return op(name, cast(a, number(a.type)), _count(b))
+
+    return build
+
+
+def scaled(a: Expr, b: Expr) -> Expr:
+    """A float times a power of 2 with a whole exponent."""
+    if b.type.is_float:
+        raise FinchError("type", "the exponent of ldexp is an integer")
+    (a,) = floats((a,))
+    return op("ldexp", a, _count(b))
+
+
+def _count(b: Expr) -> Expr:
+    """A number of places. Of UInt64 one from 2^63 on is no negative one, and as good as the highest."""
+    most = const(Int64.highest, b.type) if b.type is UInt64 else None
+    return cast(b if most is None else op("min", b, most), Int64)
+
+
+def rounding(name: str) -> Build:
+    return lambda a: a if a.type.kind in _EXACT else op(name, a)
+
+
+def ifelse(c: Expr, a: Expr, b: Expr) -> Expr:
+    if c.type != Bool:
+        raise FinchError("type", f"a condition must be a Bool, not {c.type}")
+    exprs, _ = promoted((a, b))
+    return op("select", c, *exprs)
+
+
+def conversion(type: Type) -> Build:
+    return lambda a: op("ne", a, const(0, a.type)) if type == Bool else cast(a, type)
+
+
+def cannot_hold(type: Type) -> Build | None:
+    """Whether a float is no integer of a type: a fraction, out of range or NaN. None of other types."""
+
+    def build(a: Expr) -> Expr:
+        if not a.type.is_float:
+            return const(False)
+        low, behind = (const(float(end), a.type) for end in (type.lowest, type.highest + 1))
+        is_within = op("and", op("ge", a, low), op("lt", a, behind))
+        return op("not", op("and", is_within, op("eq", op("trunc", a), a)))
+
+    return build if type.is_integer else None
+
+
+def sign(a: Expr) -> Expr:
+    a = cast(a, number(a.type))
+    zero, one = const(0, a.type), const(1, a.type)
+    if a.type.kind == "uint":
+        return op("select", op("gt", a, zero), one, zero)
+    below = op("select", op("lt", a, zero), op("neg", one), a)
+    return op("select", op("gt", a, zero), one, below)
+
+
+def by_first(name: str) -> Build:
+    """The pair with the lesser ("gt") or greater ("lt") first part; the first of two with the same."""
+
+    def build(a: Expr, b: Expr) -> Expr:
+        if not (isinstance(a.type, PairType) and isinstance(b.type, PairType)):
+            raise FinchError(
+                "type", "these are no pairs", hint="a pair is written `value => place`"
+            )
+        exprs, _ = promoted((a, b))
+        is_second = comparison(name)(op("first", a), op("first", b))
+        return op("select", is_second, exprs[1], exprs[0])
+
+    return build
+
+
+def isnan(a: Expr) -> Expr:
+    return const(False) if a.type.kind in _EXACT else op("isnan", a)

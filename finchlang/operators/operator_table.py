@@ -1,0 +1,442 @@
+"""The operator table: what each operator computes, on which types, and the algebraic properties the
+Simplify rule goes by (SparseArray'21 section 4, Finch'25 section 5.6).
+
+A new operator is one more row of `OPERATORS`, or of `FAMILIES` if it has parameters (`choose(z)`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache, partial
+from math import inf, nan
+from typing import Any, TypeGuard
+
+from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.host.construct import cast, const, op
+from finchlang.host.ir import Expr
+from finchlang.operators.build import (
+    IN_A_ROW,
+    PLACES,
+    arithmetic,
+    bitwise,
+    by_first,
+    cannot_hold,
+    comparison,
+    conversion,
+    divides_by_zero,
+    ifelse,
+    inverse,
+    isnan,
+    logical,
+    minus,
+    modulus,
+    number,
+    on_floats,
+    power,
+    remainder,
+    rounded_quotient,
+    rounding,
+    scaled,
+    shift,
+    sign,
+    times,
+)
+from finchlang.operators.operator import (
+    ONCE,
+    ByType,
+    Law,
+    Operator,
+    Reference,
+    Space,
+    choose,
+    fields_of,
+    initwrite,
+    law,
+)
+from finchlang.operators.staged_body import StagedBody
+from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
+from finchlang.syntax.traversal import remembered, walk
+from finchlang.syntax.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
+from finchlang.syntax.user_function import Operation
+
+
+def _infinite(sign: int) -> ByType:
+    return lambda type: sign * inf if type.is_float else None
+
+
+def _whole_one(type: Type) -> Any:
+    """1, where division has no fraction."""
+    return 1 if type.is_integer else None
+
+
+def _all_ones(type: Type) -> Any:
+    return type.wrap(-1) if type != Bool else True
+
+
+def _highest(type: Type) -> Any:
+    return type.highest
+
+
+def _lowest(type: Type) -> Any:
+    return type.lowest
+
+
+_ABOVE, _BELOW = _infinite(1), _infinite(-1)
+
+
+def _minus_one(type: Type) -> Any:
+    return -1 if type.kind == "int" else None
+
+
+def _end(name: str, *kinds: str) -> ByType:
+    """The least or greatest value of types of these kinds. None of unsigned integers: what they are
+    compared with may have a sign."""
+    return lambda type: getattr(type, name) if type.kind in kinds else None
+
+
+def _at_ends(less: int, is_strict: bool) -> tuple[Law, ...]:
+    """Of a comparison that asks whether the argument `less` is less than the other one: nothing is
+    less than the least value, nor greater than the greatest, or (not strict) nothing but that."""
+    kinds = ("bool", "int", "float") if is_strict else ("bool", "int")
+    low, high = _end("lowest", *kinds), _end("highest", *kinds)
+    ends = (high, low) if is_strict else (low, high)
+    return tuple(
+        law(end, at, result=not is_strict) for end, at in zip(ends, (less, 3 - less), strict=True)
+    )
+
+
+def _nan(type: Type) -> Any:
+    return nan if type.is_float else None
+
+
+#: the parts of nothing, and what is left of it
+_OF_NOTHING = law(0, at=1)
+_OVER_INFINITY = law(_ABOVE, at=2, result=0), law(_BELOW, at=2, result=0)
+
+
+def _one_alone() -> Space:
+    """(x | y) & ~(x & y), of Bools: in its region an argument that is not its fill is the other value."""
+    x, y = Variable("x"), Variable("y")
+    either, both = (Call(Variable(name), (x, y)) for name in "|&")
+    region = Call(Variable("&"), (either, Call(Variable("~"), (both,))))
+    return Space(("x", "y"), region, lambda types: set(types) == {Bool}, is_exact=True)
+
+
+_ONE_ALONE = _one_alone()
+
+#: by name, which part of a pair it is
+_PARTS = (("first", "first"), ("last", "second"))
+
+
+_ROWS = (
+    Operator(
+        "+",
+        (1, 2),
+        lambda a, b=None: cast(a, number(a.type)) if b is None else arithmetic("add")(a, b),
+        associative=True,
+        commutative=True,
+        identity=law(0),
+        annihilators=(law(_ABOVE), law(_BELOW)),
+        repeated="*",
+        stepped="add_times",
+        translates=True,
+        is_modular=True,
+        sizing=IN_A_ROW,
+        group="+",
+        inverse="-",
+        undone_by="-",
+    ),
+    Operator(
+        "-",
+        (1, 2),
+        minus,
+        involution=True,
+        identity=law(0, at=2),
+        annihilators=(
+            *(law(_ABOVE, at=1), law(_BELOW, at=1)),
+            *(law(_ABOVE, at=2, result=_BELOW), law(_BELOW, at=2, result=_ABOVE)),
+        ),
+        repeated="*",
+        stepped="sub_times",
+        translates=True,
+        group="+",
+    ),
+    Operator(
+        "*",
+        (2, 2),
+        arithmetic("mul", bools=True),
+        associative=True,
+        commutative=True,
+        identity=law(1),
+        annihilators=(law(0),),
+        repeated="^",
+        stepped="mul_times",
+        is_modular=True,
+        sizing=PLACES,
+        distributes_over={"+": None},
+        group="*",
+        inverse="inv",
+        undone_by="/",
+    ),
+    Operator(
+        "/",
+        (2, 2),
+        on_floats("fdiv"),
+        identity=law(1, at=2),
+        annihilators=(_OF_NOTHING, *_OVER_INFINITY),
+        distributes_over={"+": 1},
+        stepped="div_times",
+        group="*",
+    ),
+    *(
+        Operator(
+            name,
+            (2, 2),
+            rounded_quotient(way),
+            identity=law(_whole_one, at=2),
+            annihilators=(_OF_NOTHING, *more),
+            undefined=divides_by_zero,
+        )
+        for name, way, more in (
+            ("div", "trunc", _OVER_INFINITY),
+            *(("fld", "floor", ()), ("cld", "ceil", ())),  # of -1 and Inf, of 1 and Inf: no 0
+        )
+    ),
+    *(
+        Operator(
+            name,
+            (2, 2),
+            build,
+            annihilators=(
+                _OF_NOTHING,
+                *(law(one, at=2, result=0) for one in (_whole_one, _minus_one)),
+            ),
+            right_idempotent=name == "%",  # what `mod` of floats is may be rounded to the divisor
+            undefined=divides_by_zero,
+        )
+        for name, build in (("%", remainder), ("mod", modulus))
+    ),
+    Operator(
+        "^",
+        (2, 2),
+        power,
+        identity=law(1, at=2),
+        annihilators=(law(1, at=1), law(0, at=2, result=1)),
+    ),
+    *(Operator(f"{name}_times", (3, 3), times(f"{name}_times")) for name in ("add", "mul", "div")),
+    Operator("sub_times", (3, 3), times("add_times", negated=True)),
+    Operator("=>", (2, 2), lambda a, b: op("pair", a, b), makes_pair=True),
+    *(Operator(name, (1, 1), lambda a, part=part: op(part, a)) for name, part in _PARTS),
+    *(
+        Operator(
+            name,
+            (2, 2),
+            by_first(worse),
+            **ONCE,
+            identity=law(lambda type, unit=unit: Pair(unit(type.first), None), at=2),
+            first_counts=True,
+        )
+        for name, worse, unit in (("minby", "gt", _highest), ("maxby", "lt", _lowest))
+    ),
+    *(
+        Operator(
+            spelling,
+            (2, 2),
+            comparison(name),
+            commutative=name in ("eq", "ne"),
+            converse=converse,
+            mask=mask,
+            annihilators=(*ends, law(_nan, result=name == "ne")),
+            space=_ONE_ALONE if name in ("eq", "ne") else None,
+        )
+        for spelling, name, converse, mask, ends in (
+            ("==", "eq", "==", ("DiagMask", False, False), ()),
+            ("!=", "ne", "!=", ("DiagMask", False, True), ()),
+            ("<", "lt", ">", ("UpTriMask", True, False), _at_ends(1, True)),
+            ("<=", "le", ">=", ("UpTriMask", False, False), _at_ends(1, False)),
+            (">", "gt", "<", ("UpTriMask", False, True), _at_ends(2, True)),
+            (">=", "ge", "<=", ("UpTriMask", True, True), _at_ends(2, False)),
+        )
+    ),
+    *(
+        Operator(
+            name,
+            (2, 2),
+            build,
+            associative=True,
+            commutative=True,
+            **ONCE,
+            identity=law(unit),
+            annihilators=(law(zero),),
+            distributes_over={other: None},
+            short_circuits=is_lazy,
+            is_greatest=name == "max",
+            is_modular=name in ("&", "|"),
+        )
+        for name, build, unit, zero, other, is_lazy in (
+            ("min", arithmetic("min", bools=True), _highest, _lowest, "max", False),
+            ("max", arithmetic("max", bools=True), _lowest, _highest, "min", False),
+            ("&&", logical("and"), True, False, "||", True),
+            ("||", logical("or"), False, True, "&&", True),
+            ("&", bitwise("and"), _all_ones, 0, "|", False),
+            ("|", bitwise("or"), 0, _all_ones, "&", False),
+        )
+    ),
+    Operator(
+        "xor",
+        (2, 2),
+        bitwise("xor"),
+        associative=True,
+        commutative=True,
+        is_modular=True,
+        identity=law(0),
+        space=_ONE_ALONE,
+    ),
+    Operator("!", (1, 1), logical("not"), involution=True),
+    Operator("~", (1, 1), bitwise("not"), involution=True),
+    *(
+        Operator(name, (2, 2), shift(how), identity=law(0, at=2), annihilators=(law(0, at=1),))
+        for name, how in (("<<", "shl"), (">>", "shr"))
+    ),
+    Operator("ifelse", (3, 3), ifelse, lazy_missing=True, selects=True),
+    Operator(
+        "coalesce",
+        (1, 9),
+        lambda a, *rest: a,  # a value that is not statically missing is there
+        associative=True,
+        identity=law(MISSING),
+        overrides=True,
+        lazy_missing=True,
+    ),
+    Operator("identity", (1, 1), lambda a: a),
+    Operator("inv", (1, 1), inverse, involution=True, group="*"),
+    Operator("sign", (1, 1), sign),
+    Operator("isnan", (1, 1), isnan),
+    Operator("abs", (1, 1), lambda a: a if a.type == Bool else op("abs", a)),
+    *(Operator(n, (1, 1), rounding(n)) for n in ("floor", "ceil", "trunc", "round")),
+    *(
+        Operator(n, (1, 1), on_floats(n))
+        for n in (
+            *("sqrt", "exp", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan"),
+            *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+            *("exp2", "cbrt"),
+        )
+    ),
+    *(
+        Operator(n, (2, 2), on_floats(n), commutative=n == "hypot")
+        for n in ("atan2", "copysign", "hypot", "nextafter")
+    ),
+    Operator("ldexp", (2, 2), scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
+    # what `=` and `:=` mean as reductions: the new value, whatever was there
+    *(
+        Operator(n, (2, 2), lambda a, b: b, **ONCE, keeps_old=False, is_modular=True)
+        for n in ("initwrite", "overwrite")
+    ),
+    *(
+        Operator(n, (1, 1), conversion(t), undefined=cannot_hold(t), fault=f"{n} cannot hold {{}}")
+        for n, t in TYPES.items()
+    ),
+    *(Operator(f"cut_{n}", (1, 1), conversion(t)) for n, t in TYPES.items() if t.is_integer),
+)
+
+OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
+#: the operator that selects one of two values
+SELECT = Variable("ifelse")
+#: those that conditions are made of
+AND, OR, NOT, EQUAL, DIFFERS = map(Variable, ("&&", "||", "!", "==", "!="))
+#: the other spellings
+OPERATORS |= {"and": OPERATORS["&&"], "or": OPERATORS["||"], "rem": OPERATORS["%"]}
+OPERATORS |= {alias: OPERATORS[type.name] for alias, type in ALIASES.items()}
+
+
+def _steps(row: Operator, n: Any) -> Operator:
+    """`h(n)(x, a)` is h(x, a, n), which is what n steps of a row make of x, n being 1 at least."""
+    count, h = const(n.value) if isinstance(n, Literal) else n.expr, OPERATORS[row.stepped or ""]
+    unit = row.identity and replace(row.identity, at=2)
+
+    def build(x: Expr, a: Expr) -> Expr:
+        return h.build(x, a, count)
+
+    return Operator(
+        h.name, (2, 2), build, identity=unit, annihilators=row.annihilators, count=count
+    )
+
+
+#: operators with parameters, given as literals, or values
+FAMILIES: dict[str, Callable[..., Operator]] = {"choose": choose, "initwrite": initwrite}
+FAMILIES |= {row.stepped: partial(_steps, row) for row in _ROWS if row.stepped}
+
+
+def operator(node: Node) -> Operator | None:
+    """The operator a Variable or a Call with literal arguments (`choose(0)`) names, or that a function
+    of the script is; else None."""
+    if isinstance(node, Variable):
+        return OPERATORS.get(node.name)
+    if isinstance(node, Operation):
+        return _row_of(node)
+    name = node.op.name if isinstance(node, Call) and isinstance(node.op, Variable) else ""
+    if name in FAMILIES and (len(node.args) == 1 or name not in OPERATORS):  # type: ignore[attr-defined]
+        return _member(node)
+    return None
+
+
+@remembered
+def _member(node: Any) -> Operator:
+    if len(node.args) != 1 or not isinstance(node.args[0], (Literal, Value)):
+        raise FinchError("type", f"{node.op.name} takes one literal", node.span)
+    return FAMILIES[node.op.name](*node.args)
+
+
+def is_pair(node: Node) -> TypeGuard[Call]:
+    """Whether an expression is a pair of two others."""
+    row = operator(node.op) if isinstance(node, Call) else None
+    return row is not None and row.makes_pair
+
+
+def referred(reference: Reference | None) -> Operator | None:
+    """The row that a law of another operator names; None if it names none."""
+    if isinstance(reference, str):
+        return OPERATORS.get(reference)
+    return None if reference is None else operator(reference)
+
+
+def named(reference: Reference | None) -> Node:
+    """What stands in the place of the operator of a call."""
+    assert reference is not None
+    return Variable(reference) if isinstance(reference, str) else reference
+
+
+@remembered
+def _row_of(node: Operation) -> Operator:
+    return _row(node, tuple(_places(node)))
+
+
+def _places(node: Operation) -> Iterator[Span | None]:
+    """Where a function is written, and those that it calls."""
+    yield node.body.span
+    for part in walk(node.body):
+        if isinstance(part, Operation):
+            yield from _places(part)
+
+
+@lru_cache(maxsize=1024)
+def _row(node: Operation, places: tuple[Span | None, ...]) -> Operator:
+    """The row of a function of the script. Functions of the same content have the same, unless they are
+    written elsewhere, where their errors are."""
+    fields, parameters = fields_of(node), tuple(map(Variable, node.parameters))
+    count = len(parameters)
+    fields |= {"name": node.name, "arity": (count, count), "node": node}
+    match node.body:
+        case Call(Variable(name), args) if args == parameters:  # an operator by another name
+            return replace(OPERATORS[name], **fields)
+    return Operator(build=_not_built, staged=StagedBody(node, operator), **fields)
+
+
+def _not_built(*args: Expr) -> Expr:
+    raise Bug("a function of the script is staged over a host")
+
+
+def literal_type(literal: Literal) -> Type | None:
+    """The element type of a literal; None for `missing` and `nothing`."""
+    return TYPES[literal.type] if literal.type else type_of_value(literal.value)

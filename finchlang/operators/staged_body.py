@@ -1,0 +1,394 @@
+"""Functions of scripts as operators: their bodies, staged over a host where they are called.
+
+A name of a function has one type, as all ways through it have: so what a kernel computes is what the
+script would. What types these are is found by staging the body once for variables of the
+arguments' types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, op
+from finchlang.host.executing import ExecutingHost
+from finchlang.host.interface import Host
+from finchlang.host.ir import Cell, Const, Expr, Var
+from finchlang.host.recording import ResidualHost
+from finchlang.operators.operator import Operator, called
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.control_flow import BREAK, CONTINUE, NEXT, RETURN, Ways, arms, flat, ways
+from finchlang.syntax.traversal import walk
+from finchlang.syntax.types import TYPES, Bool, Int64, Type, type_of_value
+from finchlang.syntax.user_function import Operation
+
+#: how many steps of loops are taken for literals, when the kernel is made
+STEPS = 10_000
+#: gives the row that a node in the place of an operator names
+Lookup = Callable[[ast.Node], Operator | None]
+
+
+@dataclass(eq=False)
+class Names:
+    """What staging a body for variables shows: the type of the result, those of its names, and whether
+    a cell is needed that says how statements ended."""
+
+    result: Type | None = None
+    types: dict[str, Type] = field(default_factory=dict)
+    is_marked: bool = False
+
+
+class StagedBody:
+    """An Operation as what an operator's row has; `lookup` gives the rows of operators in its body."""
+
+    def __init__(self, operation: Operation, lookup: Lookup):
+        self.operation, self.lookup = operation, lookup
+        self._names: dict[tuple[Type, ...], Names] = {}
+        body = operation.body
+        nodes = list(walk(body))
+        given = [t.name for n in nodes if isinstance(n, ast.Let) for t in n.targets]  # type: ignore
+        outermost = flat(body.statements) if isinstance(body, ast.Script) else ()
+        returns = [n for n in nodes if isinstance(n, ast.Return)]
+        #: whether the one `return` is the last statement
+        self.returns_last = len(returns) == 1 and outermost[-1] is returns[0]
+        once = [t.name for n in outermost if isinstance(n, ast.Let) for t in n.targets]  # type: ignore
+        #: the names that keep what they are given, and those that are given something later
+        self.fixed = {n for n in once if given.count(n) == 1 and n not in operation.parameters}
+        self.changing = {n for n in given if n not in self.fixed}
+
+    def names(self, types: tuple[Type, ...]) -> Names:
+        """The types of names for arguments of these types. Raises FinchError "type"."""
+        if types not in self._names:
+            host, names = ResidualHost(), Names()
+            args = [Var(n, t) for n, t in zip(self.operation.parameters, types, strict=True)]
+            result = _Body(self, host, args, names, is_first=True).run(TRUE)
+            names.result = result.type
+            self._names[types] = names
+        return self._names[types]
+
+    def result(self, types: tuple[Type, ...]) -> Type:
+        """The type of the result for arguments of these types. Raises FinchError "type"."""
+        found = self.names(types).result
+        assert found is not None
+        return found
+
+    def run(self, host: Host, args: Sequence[Expr], given: Expr = TRUE) -> Expr:
+        """The result for these arguments, which matters only where `given` holds."""
+        args = [
+            host.let(arg, name) for arg, name in zip(args, self.operation.parameters, strict=True)
+        ]
+        names = self.names(tuple([arg.type for arg in args]))
+        return _Body(self, host, args, names).run(given)
+
+    def folded(self, args: Sequence[Const]) -> Const | None:
+        """The result for constants; None if there is none, or finding it takes too many steps."""
+        host = _Hasty()
+        try:
+            result = self.run(host, args)
+            return const(host.evaluate(result), result.type)
+        except (FinchError, _TooLong):
+            return None
+
+
+class _TooLong(Exception):
+    """Too many steps were taken for literals."""
+
+
+class _Hasty(ExecutingHost):
+    """A host that does not take many steps."""
+
+    def loop(
+        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
+    ) -> None:
+        def step() -> None:
+            if self.steps["loop"] > STEPS:
+                raise _TooLong
+            body()
+
+        super().loop(condition, step)
+
+
+class _Body:
+    """One run of a body over a host. A name has a cell if it is given something anew, or not at the
+    outermost level. `mark` holds how the last statement ended where that is asked for.
+
+    `is_first` finds the types of names, which then are given to `names`, and whether they have a value
+    where they are used: `known` are those that have. It stages all ways through the body, one after the
+    other; a host that performs may come to an arm or a loop's body after what follows it, or never.
+    """
+
+    def __init__(
+        self,
+        staged: StagedBody,
+        host: Host,
+        args: Sequence[Expr],
+        names: Names,
+        is_first: bool = False,
+    ):
+        self.staged, self.host, self.names, self.is_first = staged, host, names, is_first
+        self.operation = staged.operation
+        self.values: dict[str, Expr] = {}
+        self.cells: dict[str, Cell] = {}
+        self.known = set(self.operation.parameters)
+        self.broken: list[list[set[str]]] = []  # what is known at the breaks of the loops around
+        self.returned: Cell | None = None
+        self.mark: Cell | None = None
+        self.values |= dict(zip(self.operation.parameters, args, strict=True))
+
+    def run(self, given: Expr) -> Expr:
+        body, host, names = self.operation.body, self.host, self.names
+        if not isinstance(body, ast.Script):
+            return self.expression(body, given)
+        if self.is_first:
+            self.mark = host.cell(ZERO, "mark")
+            self.statements(body.statements)
+            assert self.returned is not None
+            return host.get(self.returned)
+        assert names.result is not None
+        self.mark = host.cell(ZERO, "mark") if names.is_marked else None
+        for name, type in names.types.items():
+            if name in self.staged.changing and name not in self.values:
+                self.cells[name] = host.cell(_any(type), name)
+        for name in self.operation.parameters:
+            if name in self.staged.changing:
+                self.cells[name] = host.cell(self.values[name], name)
+        *before, last = body.statements
+        if self.staged.returns_last and given is TRUE:
+            self.statements(tuple(before))
+            return self.expression(last.value)  # type: ignore[attr-defined]
+        self.returned = host.cell(_any(names.result), "result")
+        host.branch(given, lambda: self.statements(body.statements))
+        return host.get(self.returned)
+
+    # ---------------------------------------------------------------- expressions
+
+    def expression(self, node: ast.Node, given: Expr = TRUE) -> Expr:
+        match node:
+            case ast.Literal(value, name):
+                type = TYPES[name] if name else type_of_value(value)
+                assert type is not None
+                return const(value, type)
+            case ast.Variable(name):
+                return self.value(name, node.span)
+            case ast.Call(op, args):
+                row = self.staged.lookup(op)
+                if row is None:
+                    raise Bug(f"{op!r} is no operator")
+                return self.call(row, node, args, given)
+        raise Bug(f"{node!r} is no expression of an operator")
+
+    def call(self, row: Operator, node: ast.Node, args: tuple[ast.Node, ...], given: Expr) -> Expr:
+        found: list[Expr] = []
+
+        def evaluate(arg: ast.Node, needed: Expr) -> Expr:
+            found.append(self.expression(arg, needed))
+            return found[-1]
+
+        result = called(row, args, evaluate, self.host, node.span, given)
+        if row.selects and found[1].type != found[2].type:
+            raise self.differs("this", found[1].type, found[2].type, args[2].span)
+        return result
+
+    def value(self, name: str, span: Span | None) -> Expr:
+        if self.is_first and name not in self.known:
+            message = f"`{name}` may have no value here"
+            hint = f"give `{name}` a value on every way that leads here"
+            raise FinchError("type", message, span, hint)
+        return self.host.get(self.cells[name]) if name in self.cells else self.values[name]
+
+    def condition(self, node: ast.Node) -> Expr:
+        found = self.expression(node)
+        if found.type != Bool:
+            message = f"a condition must be a Bool, not {found.type}"
+            raise FinchError("type", message, node.span, "compare it, as in `x != 0`")
+        return found
+
+    def differs(self, what: str, one: Type, other: Type, span: Span | None) -> FinchError:
+        message = f"{what} is {one} on one way through `{self.operation.name}`, {other} on another"
+        wide = other if one == Bool or other.is_float else one
+        hint = f"an operator has one type on all ways: convert one, as in `{wide}(...)`"
+        return FinchError("type", message, span, hint)
+
+    # ---------------------------------------------------------------- statements
+
+    def statements(self, nodes: tuple[ast.Node, ...]) -> None:
+        """Statements one after the other, as long as none leaves what they stand in."""
+        nodes = flat(nodes)
+        for k, node in enumerate(nodes):
+            rest, ends = nodes[k + 1 :], ways(node)
+            leaves = NEXT in ends and len(ends) > 1
+            if leaves and rest and isinstance(node, ast.If):
+                found = arms(node.branches)
+                going = [at for at, (_, body) in enumerate(found) if NEXT in ways(body)]
+                if len(going) == 1:  # what follows belongs to that arm
+                    condition, body = found[going[0]]
+                    longer = (condition, ast.Script((body, *rest)))
+                    self.choose((*found[: going[0]], longer, *found[going[0] + 1 :]))
+                    return
+            self.statement(node)
+            if leaves and rest:
+                is_next = compare("eq", self.marked(), NEXT)
+                self.host.branch(is_next, lambda rest=rest: self.statements(rest))  # type: ignore
+                return
+            if NEXT not in ends:
+                return
+
+    def statement(self, node: ast.Node) -> None:
+        match node:
+            case ast.Let(targets, _, value):
+                values = value.items if len(targets) > 1 else (value,)  # type: ignore[attr-defined]
+                found = [self.host.let(self.expression(v)) for v in values]
+                for target, expr in zip(targets, found, strict=True):
+                    self.assign(target, expr)
+            case ast.If(branches):
+                self.choose(arms(branches))
+            case ast.While(condition, body):
+                self.loop(lambda: self.condition(condition), body, condition == ast.Literal(True))
+            case ast.For(name, ast.Range() as range, body):
+                self.count(name, range, body)
+            case ast.Return(value):
+                assert value is not None
+                self.give_back(self.expression(value), value)
+                self.leave(RETURN)
+            case ast.Break():
+                if self.is_first:
+                    self.broken[-1].append(set(self.known))
+                self.leave(BREAK)
+            case ast.Continue():
+                self.leave(CONTINUE)
+            case _:
+                self.expression(node)
+
+    def assign(self, target: Any, value: Expr) -> None:
+        name = target.name
+        known = self.names.types.get(name)
+        if name in self.operation.parameters:
+            known = self.values[name].type
+        if known is not None and known != value.type:
+            raise self.differs(f"`{name}`", known, value.type, target.span)
+        self.names.types[name] = value.type
+        self.known.add(name)
+        if name in self.staged.fixed:
+            self.values[name] = value
+        elif name in self.cells:
+            self.host.set(self.cells[name], value)
+        else:
+            self.cells[name] = self.host.cell(value, name)
+
+    def give_back(self, value: Expr, node: ast.Node) -> None:
+        if self.returned is None:
+            self.returned = self.host.cell(value, "result")
+        elif self.returned.type != value.type:
+            raise self.differs("the result", self.returned.type, value.type, node.span)
+        else:
+            self.host.set(self.returned, value)
+
+    def choose(self, branches: tuple[tuple[ast.Node, ast.Node], ...]) -> None:
+        """The first of the branches whose condition holds."""
+        (condition, body), *others = branches
+        if not others:
+            self.statements((body,))
+            return
+        before, ends = set(self.known), []
+
+        def arm(run: Callable[[], None], leaves: bool) -> Callable[[], None]:
+            def do() -> None:
+                self.known = set(before)
+                run()
+                if not leaves:
+                    ends.append(self.known)
+
+            return do
+
+        more = tuple(others)
+        self.host.branch(
+            self.condition(condition),
+            arm(lambda: self.statements((body,)), NEXT not in ways(body)),
+            arm(lambda: self.choose(more), all(NEXT not in ways(b) for _, b in more)),
+        )
+        self.known = reduce(set.intersection, ends) if ends else before
+
+    def loop(
+        self,
+        condition: Callable[[], Expr],
+        body: ast.Node,
+        is_endless: bool,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
+        """A loop, each step of which does `begin` first; what leaves it is marked, and looked for before
+        the condition is."""
+        host, ends = self.host, ways(body)
+        before = set(self.known)
+        self.broken.append([])
+
+        def goes_on() -> Expr:
+            if not ends & {BREAK, RETURN}:
+                return condition()
+            is_next = compare("eq", self.marked(), NEXT)
+            if is_endless:
+                return is_next
+            holds = host.cell(FALSE, "holds")
+            host.branch(is_next, lambda: host.set(holds, condition()))
+            return host.get(holds)
+
+        def step() -> None:
+            self.known = set(before)
+            begin()
+            self.statements((body,))
+            self.forget(CONTINUE, ends)
+
+        host.loop(goes_on, step, is_endless=True)
+        self.forget(BREAK, ends)
+        broken = self.broken.pop()
+        self.known = reduce(set.intersection, broken) if is_endless and broken else before
+
+    def count(self, name: str, range: ast.Range, body: ast.Node) -> None:
+        """A loop over the integers of a range, which is looked at once."""
+        host = self.host
+        start, stop = (self.bound(end) for end in (range.start, range.stop))
+        step = 1 if range.step is None else range.step.value  # type: ignore[attr-defined]
+        at = host.cell(start, name)
+
+        def begin() -> None:
+            value = host.get(at)
+            host.set(at, add(value, step))
+            self.known.add(name)
+            self.values[name] = value
+            if name in self.staged.changing:
+                self.assign(ast.Variable(name), value)
+
+        is_before = "le" if step > 0 else "ge"
+        self.loop(lambda: compare(is_before, host.get(at), stop), body, False, begin)
+
+    def bound(self, node: ast.Node) -> Expr:
+        found = self.host.let(self.expression(node), "n")
+        if found.type != Int64:
+            message = f"a bound of a range in an operator is an Int64, not {found.type}"
+            raise FinchError("type", message, node.span, "convert it, as in `Int64(...)`")
+        return found
+
+    # ---------------------------------------------------------------- how statements end
+
+    def marked(self) -> Expr:
+        """How the last statement ended."""
+        self.names.is_marked = True
+        assert self.mark is not None
+        return self.host.get(self.mark)
+
+    def leave(self, way: int) -> None:
+        if self.mark is not None:
+            self.host.set(self.mark, const(way))
+
+    def forget(self, way: int, ends: Ways) -> None:
+        """What has left what is over now goes on."""
+        if way in ends and self.mark is not None:
+            mark = self.host.get(self.mark)
+            self.host.set(self.mark, op("select", compare("eq", mark, way), ZERO, mark))
+
+
+def _any(type: Type) -> Const:
+    """Some value of a type."""
+    return const(type.wrap((0, 0) if type.kind == "pair" else 0), type)

@@ -1,0 +1,125 @@
+"""Appends: a counted loop that appends at most one entry in each step makes room for all of them before it.
+If it appends always, it stores at positions that are known, so that what is copied is copied several
+entries at a time; if under a condition, it stores always and counts only what is wanted, as nobody could
+guess the condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from finchlang.host import ir
+from finchlang.host.construct import TRUE, add, cast, compare, sub
+from finchlang.host.rewrite import rewrite, walk
+from finchlang.syntax.types import Int64
+
+
+def make_room(residual: ir.Residual) -> ir.Residual:
+    """The program with room made before its innermost counted loops that append."""
+    return replace(residual, body=rewrite(residual.body, _with_room))
+
+
+def _with_room(statement: ir.Stmt) -> list[ir.Stmt]:
+    if not isinstance(statement, ir.ForLoop) or statement.is_plain:
+        return [statement]
+    inside = list(walk(statement.body))
+    sizes = [s for s in inside if isinstance(s, ir.Grow)]
+    counters = [s for s in inside if isinstance(s, ir.Set) and not isinstance(s.value, ir.Const)]
+    if not sizes or len(counters) != 1:
+        return [statement]
+    (counter,) = counters
+    reads = [s for s in inside if isinstance(s, ir.Get) and s.cell is counter.cell]
+    if len(reads) != 1 or not all(s.size is counter.value for s in sizes):
+        return [statement]
+    at = reads[0].variable
+    steps = list(_straight(statement.body.statements, at, {s.buffer for s in sizes}))
+    if counter.value is not add(at, 1) or not all(isinstance(s, _STEPS) for s in steps):
+        return [statement]
+    counts = [s for s in steps if isinstance(s, ir.Set) and s.cell is counter.cell]
+    if len(counts) != 1 or steps.index(reads[0]) > steps.index(counts[0]):
+        return [statement]
+    first = ir.Var("first", Int64)
+    end = add(first, sub(add(statement.stop, 1), statement.start))
+    kept = [s for s in _last_stores(steps) if not isinstance(s, ir.Grow)]
+    rooms = {s.buffer: ir.Grow(s.buffer, end) for s in sizes}
+    before: list[ir.Stmt] = [ir.Get(first, counter.cell), *rooms.values()]
+    if counts[0].value is counter.value:  # always
+        number = ir.Bind(at, add(first, sub(statement.variable, statement.start)))
+        body = ir.Code(tuple([number if s is reads[0] else s for s in kept if s is not counts[0]]))
+        after = [replace(statement, body=body, is_append=True), ir.Set(counter.cell, end)]
+    else:
+        after = [replace(statement, body=ir.Code(tuple(kept)))]
+    whole = ir.Code((*before, *after))
+    return [ir.Branch(compare("le", statement.start, statement.stop), whole, ir.Code(()))]
+
+
+_STEPS = (ir.Load, ir.Bind, ir.Store, ir.Get, ir.Set, ir.Grow)
+
+#: what takes less time than to guess wrong whether it is wanted
+_CHEAP = ir.COMPARISONS.union(
+    ("add", "sub", "mul", "min", "max", "and", "or", "xor", "neg", "not", "abs", "select", "cast")
+)
+
+
+def _last_stores(statements: list[ir.Stmt]) -> Iterator[ir.Stmt]:
+    """Statements without stores that others replace before anything is loaded from there."""
+    last = {(s.buffer, s.index): s for s in statements if isinstance(s, ir.Store)}
+    loaded = {s.buffer for s in statements if isinstance(s, ir.Load)}
+    for s in statements:
+        if not isinstance(s, ir.Store) or s.buffer in loaded or last[s.buffer, s.index] is s:
+            yield s
+
+
+def _straight(
+    statements: tuple[ir.Stmt, ...], at: ir.Var, grown: set[ir.Buffer]
+) -> Iterator[ir.Stmt]:
+    """Statements with those of branches in their place: of such as are always run, and of such as append
+    to the buffers that grow, at `at`, of which then only the count depends on the condition. What must
+    not be done without that stays a branch."""
+    cells: dict[ir.Cell, ir.Expr] = {}
+    values: dict[ir.Expr, ir.Expr] = {}
+    loaded: dict[tuple[ir.Buffer, ir.Expr], ir.Var] = {}
+    left: list[tuple[ir.Stmt, ir.Expr]] = [(s, TRUE) for s in reversed(statements)]
+    while left:
+        statement, when = left.pop()
+        is_sure, is_possible = _is(True, when), True
+        match statement:
+            case ir.Branch(condition, then, otherwise) if is_sure or not otherwise.statements:
+                condition = values.get(condition, condition)
+                if _is(True, condition) or condition is when:
+                    condition = when
+                elif not is_sure or otherwise.statements:
+                    yield statement
+                    continue
+                left += [(s, condition) for s in reversed(then.statements)]
+                continue
+            case ir.Set(cell, value):
+                if not is_sure and value is add(at, 1):
+                    value = add(at, cast(when, Int64))
+                elif not is_sure:
+                    is_possible = _is(True, value) and _is(False, cells.get(cell))
+                    value = when
+                statement, cells[cell] = ir.Set(cell, value), value
+            case ir.Get(variable, cell) if cell in cells:
+                values[variable] = cells[cell]
+            case ir.Load(variable, buffer, index):
+                if is_sure:
+                    loaded[buffer, index] = variable
+                elif (buffer, index) in loaded:
+                    statement = ir.Bind(variable, loaded[buffer, index])
+                else:
+                    is_possible = False
+            case ir.Store(buffer, index, value):
+                is_possible = is_sure or (buffer in grown and index is at and _is_cheap(value))
+                loaded = {key: found for key, found in loaded.items() if key[0] is not buffer}
+            case ir.Bind(_, value):
+                is_possible = is_sure or _is_cheap(value)
+        yield statement if is_possible else ir.Branch(when, ir.Code((statement,)), ir.Code(()))
+
+
+def _is(truth: bool, value: ir.Expr | None) -> bool:
+    return isinstance(value, ir.Const) and value.value is truth
+
+
+def _is_cheap(expr: ir.Expr) -> bool:
+    return not isinstance(expr, ir.Op) or (expr.name in _CHEAP and all(map(_is_cheap, expr.args)))

@@ -1,0 +1,176 @@
+"""Memory checks: before each statement that reads or writes arrays whether the entries are there, and
+whether those that it reads were written. Where not, the program ends with a Bug that names the statement.
+
+An array that grows has as many entries as there were at first, or as Grow was asked for, whatever room
+there is. It has a shadow, too, a byte for each entry: whether that was written since it was asked for.
+What an array holds when the program begins counts as written; scratch memory, and what a sort leaves
+undefined, do not. Of what is searched the first and the last entry are looked at, as a search would take
+as many steps as there are entries otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from finchlang.base.errors import BUG
+from finchlang.host import ir
+from finchlang.host.construct import ONE, ZERO, add, cast, compare, const, minimum, op, sub
+from finchlang.host.listing import Listing
+from finchlang.host.rewrite import everything, rewrite
+from finchlang.syntax.types import Int64, UInt8
+
+UNWRITTEN, WRITTEN = const(0, UInt8), const(1, UInt8)
+#: so many entries of an array, from the first to the one before the last, and whether they are read
+Part = tuple[ir.Buffer, ir.Expr, ir.Expr, bool]
+
+
+def check_memory(residual: ir.Residual) -> ir.Residual:
+    """The program with checks, to come after all other passes. Its last buffers are for these; whoever
+    runs it gives them no memory."""
+    checks = _Checks(residual)
+    procedures = [replace(p, body=rewrite(p.body, checks.checked)) for p in residual.procedures]
+    body = ir.Code((*checks.begin(), *rewrite(residual.body, checks.checked).statements))
+    buffers = (*residual.buffers, checks.sizes, *checks.shadows.values())
+    return replace(residual, buffers=buffers, body=body, procedures=tuple(procedures))
+
+
+def parts(statement: ir.Stmt) -> Iterator[Part]:
+    """What `statement` reads and writes of arrays, at positions that it has from elsewhere."""
+    match statement:
+        case ir.Load(_, buffer, index) | ir.Store(buffer, index):
+            yield buffer, index, add(index, 1), isinstance(statement, ir.Load)
+        case ir.Fill(buffer, start, stop):
+            yield buffer, start, stop, False
+        case ir.Search(_, buffer, start, stop) | ir.Sort(buffer, start, stop):
+            yield buffer, start, stop, True
+        case ir.Disjoint(_, buffer, index, _, other, place):
+            yield buffer, index, add(index, ir.BLOCK), True
+            yield other, place, add(place, ir.BLOCK), True
+        case ir.SortBy(buffer, scratch, start, stop) | ir.SortBits(buffer, scratch, start, stop):
+            yield buffer, start, stop, True
+            yield scratch, start, stop, False
+
+
+class _Checks:
+    """`shadows` has the shadow of each array that has one, and `numbers` where in `sizes` its number of
+    entries is; `scratch` tells that of those that are the program's own."""
+
+    def __init__(self, residual: ir.Residual):
+        self.sizes, self.scratch = ir.Buffer("sizes", Int64), dict(residual.scratch)
+        grown = dict.fromkeys(s.buffer for s in everything(residual) if isinstance(s, ir.Grow))
+        self.numbers = {b: const(number) for number, b in enumerate((*grown, *self.scratch))}
+        self.shadows = {b: ir.Buffer(f"{b}_written", UInt8) for b in self.numbers}
+        self._listing = Listing()
+        self._listing.text(residual)  # statements are then told by the names they have there
+
+    def begin(self) -> Iterator[ir.Stmt]:
+        """All there is of arrays given counts as written, and nothing of scratch."""
+        yield ir.Grow(self.sizes, const(len(self.numbers)))
+        for buffer, number in self.numbers.items():
+            own, size, shadow = (
+                self.scratch.get(buffer),
+                ir.Var("size", Int64),
+                self.shadows[buffer],
+            )
+            yield ir.Room(size, buffer) if own is None else ir.Bind(size, const(own))
+            yield from (ir.Store(self.sizes, number, size), ir.Grow(shadow, size))
+            yield ir.Fill(shadow, ZERO, size, WRITTEN if own is None else UNWRITTEN)
+
+    def checked(self, statement: ir.Stmt) -> list[ir.Stmt]:
+        """`statement`, with checks before it; behind it is noted what it has written."""
+        if isinstance(statement, ir.Grow):
+            return self._grown(statement)
+        if isinstance(statement, ir.Room):
+            return [self._sized(statement.variable, statement.buffer)]
+        if isinstance(statement, ir.CallProcedure):
+            used, changed = self._shadowed(statement.used), self._shadowed(statement.changed)
+            return [replace(statement, used=used, changed=changed)]
+        touched, result = list(parts(statement)), list[ir.Stmt]()
+        if touched:
+            self._listing.statement(statement, 0)
+            self._line = self._listing.lines.pop().replace("{", "{{").replace("}", "}}")
+        for part in touched:
+            result += self._accessed(*part, isinstance(statement, ir.Search))
+        result += self._keys(statement)
+        result.append(statement)
+        for buffer, start, stop, is_read in touched:
+            if not is_read and buffer in self.shadows:
+                content = WRITTEN if isinstance(statement, (ir.Store, ir.Fill)) else UNWRITTEN
+                result.append(ir.Fill(self.shadows[buffer], start, stop, content))
+        return result
+
+    def _accessed(
+        self,
+        buffer: ir.Buffer,
+        start: ir.Expr,
+        stop: ir.Expr,
+        is_read: bool,
+        is_searched: bool = False,
+    ) -> list[ir.Stmt]:
+        """Whether the entries are there and, if they are read, were written."""
+        size, name = ir.Var("size", Int64), self._listing.name(buffer)
+        count, last, result = sub(stop, start), sub(stop, 1), [self._sized(size, buffer)]
+        # if `count` is known, `stop` may have wrapped around
+        is_some = isinstance(count, ir.Const) and count.value > 0
+        is_far = compare("gt", start, sub(size, count)) if is_some else compare("gt", stop, size)
+        is_outside = op("or", compare("lt", start, ZERO), is_far)
+        if not is_some:
+            is_outside = op("and", is_outside, compare("lt", start, stop))
+        places, ends = ("{}", (start,)) if count is ONE else ("{}:{}", (start, last))
+        result.append(self._fail_if(is_outside, f"{name}[{places}] of {{}}", *ends, size))
+        if is_read and buffer in self.shadows and not buffer.is_anything:
+            each, note = ir.Var("at", Int64), ir.Var("written", UInt8)
+            at, first, behind = start if count is ONE else each, start, last
+            if is_searched:
+                first, behind = ZERO, minimum(sub(count, 1), 1)
+                at = op("select", compare("eq", each, ZERO), start, last)
+            is_unwritten = compare("eq", note, UNWRITTEN)
+            fail = self._fail_if(is_unwritten, f"{name}[{{}}] was never written", at)
+            look = (ir.Load(note, self.shadows[buffer], at), fail)
+            result += look if at is start else [ir.ForLoop(each, first, behind, ir.Code(look))]
+        return result
+
+    def _keys(self, statement: ir.Stmt) -> list[ir.Stmt]:
+        """Whether what is sorted has keys, and all are as the sort has it."""
+        if isinstance(statement, ir.SortBits):
+            low, high = statement.low, statement.high
+            is_wrong = op("or", compare("lt", low, ZERO), compare("gt", low, high))
+            is_wrong = op("or", is_wrong, compare("gt", high, 63))
+            return [self._fail_if(is_wrong, "by bits {} to {}", low, high)]
+        if not isinstance(statement, ir.SortBy):
+            return []
+        at, number = ir.Var("at", Int64), ir.Var("number", statement.buffer.type)
+        key = ir.Var("key", statement.keys.type)
+        found, place = cast(key, Int64), cast(number, Int64)
+        is_wrong = op("or", compare("lt", found, ZERO), compare("ge", found, statement.bound))
+        look = (
+            ir.Load(number, statement.buffer, at),
+            *self._accessed(statement.keys, place, add(place, 1), True),
+            ir.Load(key, statement.keys, place),
+            self._fail_if(is_wrong, "a key {} of {}", found, statement.bound),
+        )
+        return [ir.ForLoop(at, statement.start, sub(statement.stop, 1), ir.Code(look))]
+
+    def _grown(self, statement: ir.Grow) -> list[ir.Stmt]:
+        shadow, number = self.shadows[statement.buffer], self.numbers[statement.buffer]
+        before = ir.Var("size", Int64)
+        new = (
+            ir.Store(self.sizes, number, statement.size),
+            ir.Grow(shadow, statement.size),
+            ir.Fill(shadow, before, statement.size, UNWRITTEN),
+        )
+        is_new = compare("gt", statement.size, before)
+        look = self._sized(before, statement.buffer)
+        return [statement, look, ir.Branch(is_new, ir.Code(new), ir.Code(()))]
+
+    def _sized(self, size: ir.Var, buffer: ir.Buffer) -> ir.Stmt:
+        """`size` = how many entries an array has."""
+        number = self.numbers.get(buffer)
+        return ir.Room(size, buffer) if number is None else ir.Load(size, self.sizes, number)
+
+    def _fail_if(self, is_wrong: ir.Expr, message: str, *values: ir.Expr) -> ir.Stmt:
+        fail = ir.Fail(BUG, f"`{self._line}`: {message}", values)
+        return ir.Branch(is_wrong, ir.Code((fail,)), ir.Code(()))
+
+    def _shadowed(self, buffers: tuple[ir.Buffer, ...]) -> tuple[ir.Buffer, ...]:
+        return (*buffers, self.sizes, *(self.shadows[b] for b in buffers if b in self.shadows))

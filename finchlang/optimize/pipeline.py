@@ -1,0 +1,54 @@
+"""The passes that residual programs take before they become machine code, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from finchlang.host.ir import Procedure, Residual
+from finchlang.host.verify import verified
+from finchlang.optimize.append_loops import make_room
+from finchlang.optimize.memory_checks import check_memory
+from finchlang.optimize.partial_sums import take_lanes
+from finchlang.optimize.place_fills import place_fills
+from finchlang.optimize.privatisation import privatise
+from finchlang.optimize.scalar_expansion import expand_scalars
+from finchlang.optimize.undo_log import UndoLog, with_undo_log
+
+Pass = Callable[[Residual], Residual]
+
+#: The passes before the undo log, and those behind it, which leave alone what the log is for. Each
+#: can be left out, and each may come alone.
+EARLY: tuple[Pass, ...] = (make_room, place_fills, expand_scalars, take_lanes)
+LATE: tuple[Pass, ...] = (privatise,)
+PASSES = (*EARLY, *LATE)
+
+
+def transform(residual: Residual, passes: Sequence[Pass] = PASSES) -> Residual:
+    """What the passes, one after the other, make of the program. With FINCH_CHECK=1 in the
+    environment the program is checked before the first and after each that changes it; raises Bug as
+    `check`."""
+    verified(residual)
+    for change in passes:
+        procedures = residual.procedures
+        if change in EARLY:
+            procedures = tuple(_changed(p, change, residual) for p in procedures)
+        changed = replace(change(residual), procedures=procedures)
+        residual = residual if changed == residual else verified(changed)
+    return residual
+
+
+def _changed(procedure: Procedure, change: Pass, residual: Residual) -> Procedure:
+    """A procedure as a program of its own after a pass."""
+    own = Residual(
+        procedure.name, residual.buffers, procedure.inputs, procedure.cells, procedure.body
+    )
+    return replace(procedure, body=change(own).body)
+
+
+def lower(residual: Residual, checked: bool = False) -> tuple[Residual, UndoLog]:
+    """The program as machine code is made of it, and where its undo log is. If `checked`, all that the
+    passes made of it is: a check that came before them would keep them from most loops."""
+    logging, undo_log = with_undo_log(transform(residual, EARLY))
+    lowered = transform(logging, LATE)
+    return verified(check_memory(lowered)) if checked else lowered, undo_log

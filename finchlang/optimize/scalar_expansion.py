@@ -1,0 +1,73 @@
+"""Scalar expansion: where several loops add to one entry, each innermost loop adds up its own part from
+zero, so that one part need not wait for the one before.
+
+Where blocks or runs of a row add to one entry, the processor would otherwise finish each short
+loop, vector lanes and all, before the next could begin. The order of a sum is left to native code
+anyway (`reassoc`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from finchlang.host import ir
+from finchlang.host.construct import compare, const, op
+from finchlang.host.rewrite import is_heavy, nested, rewrite, variables
+from finchlang.optimize.accumulation import NEUTRAL, Accumulation, accumulations, changing
+
+
+def expand_scalars(residual: ir.Residual) -> ir.Residual:
+    """The program with a sum of its own in each innermost loop that accumulates in one array entry,
+    if the entry is the same all along the loop around it."""
+    apart = {id(loop): found for loop, found in _found(residual.body, None)}
+
+    def change(statement: ir.Stmt) -> list[ir.Stmt]:
+        if id(statement) not in apart:
+            return [statement]
+        assert isinstance(statement, ir.ForLoop)
+        return _apart(statement, apart[id(statement)])
+
+    return replace(residual, body=rewrite(residual.body, change)) if apart else residual
+
+
+def _found(
+    code: ir.Code, around: ir.ForLoop | ir.WhileLoop | None
+) -> list[tuple[ir.ForLoop, Accumulation]]:
+    result = []
+    for statement in code.statements:
+        if isinstance(statement, ir.ForLoop) and around is not None:
+            result += [(statement, found) for found in _expandable(statement, around)][:1]
+        inner = statement if isinstance(statement, (ir.ForLoop, ir.WhileLoop)) else around
+        for code in nested(statement):
+            result += _found(code, inner)
+    return result
+
+
+def _expandable(loop: ir.ForLoop, around: ir.ForLoop | ir.WhileLoop) -> list[Accumulation]:
+    if is_heavy(loop.body):
+        return []
+    changed = changing(around)
+    return [
+        found
+        for found in accumulations(loop)
+        if isinstance(found.before, ir.Load) and changed.isdisjoint(variables(found.before.index))
+    ]
+
+
+def _apart(loop: ir.ForLoop, found: Accumulation) -> list[ir.Stmt]:
+    before, after = found.before, found.after
+    assert isinstance(before, ir.Load) and isinstance(after, ir.Store)
+    part = ir.Cell("part", before.variable.type)
+    changes = {id(before): ir.Get(before.variable, part), id(after): ir.Set(part, after.value)}
+    body = ir.Code(tuple(changes.get(id(s), s) for s in loop.body.statements))
+    total, sum = ir.Var("total", part.type), ir.Var("part", part.type)
+    add_part = (
+        ir.Load(total, before.buffer, before.index),
+        ir.Get(sum, part),
+        ir.Store(after.buffer, after.index, op(found.operator, total, sum)),
+    )
+    return [
+        ir.Set(part, const(NEUTRAL[found.operator], part.type)),
+        replace(loop, body=body),
+        ir.Branch(compare("le", loop.start, loop.stop), ir.Code(add_part), ir.Code(())),
+    ]

@@ -1,0 +1,164 @@
+"""The undo log: where a program stores to few entries of an array, each entry is noted before its first
+change, so that a call that fails can put it back and the array need not be saved whole before.
+
+An array with a log has three more buffers. `touched` has a byte for each entry, which says in which
+call (`epoch`) the entry was last noted; so the next call has nothing to clear. `at` holds the number
+of entries noted, then their positions, and `was` what was in them. An entry is noted once, so a log as
+long as the array cannot be full; and what is noted stands together, so few pages of it are used.
+
+Microseconds for adding to 10,000 entries at random of an array of 10^7 (and to 10^6 at random of 256):
+without a log 38 (640), with it 159 (910), with blocks of 8 and of 64 entries noted at a time 236 and
+536 (990 and 1000), with the array saved before 4075 (600).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from finchlang.host import ir
+from finchlang.host.construct import ZERO, add, compare, minimum, sub
+from finchlang.host.noted import Log, UndoLog
+from finchlang.host.rewrite import nested, rewrite, walk, written
+from finchlang.syntax.types import Int64, UInt8
+
+
+def with_undo_log(residual: ir.Residual) -> tuple[ir.Residual, UndoLog]:
+    """The program with a log for each of its `scattered` buffers, and where the logs are."""
+    chosen = scattered(residual)
+    if not chosen:
+        return residual, UndoLog()
+    grown = {s.buffer for s in walk(residual.body) if isinstance(s, ir.Grow)}
+    buffers, inputs = list(residual.buffers), list(residual.inputs)
+    epoch = ir.Var("epoch", UInt8)
+    inputs.append(epoch)
+    writers: dict[ir.Buffer, _LogWriter] = {}
+    logs = []
+    for array in chosen:
+        writer = writers[array] = _LogWriter(array, epoch, array in grown)
+        number = len(buffers)
+        buffers += [writer.touched, writer.at, writer.was]
+        size = None
+        if writer.size is not None:
+            size = len(inputs)
+            inputs.append(writer.size)
+        numbers = number, number + 1, number + 2
+        logs.append(Log(residual.buffers.index(array), *numbers, size))
+
+    def noted(statement: ir.Stmt) -> list[ir.Stmt]:
+        if isinstance(statement, (ir.Store, ir.Fill)) and statement.buffer in writers:
+            return [*writers[statement.buffer].before(statement), statement]
+        return [statement]
+
+    empty: list[ir.Stmt] = [ir.Store(writer.at, ZERO, ZERO) for writer in writers.values()]
+    body = ir.Code((*empty, *rewrite(residual.body, noted).statements))
+    result = replace(residual, buffers=tuple(buffers), inputs=tuple(inputs), body=body)
+    return result, UndoLog(tuple(logs), len(residual.inputs))
+
+
+class _LogWriter:
+    """What the log of `array` is written with."""
+
+    def __init__(self, array: ir.Buffer, epoch: ir.Var, grows: bool):
+        self.array, self.epoch = array, epoch
+        self.touched = ir.Buffer(f"{array}_touched", UInt8)
+        self.at, self.was = ir.Buffer(f"{array}_at", Int64), ir.Buffer(f"{array}_was", array.type)
+        self.size = ir.Var(f"{array}_size", Int64) if grows else None
+
+    def before(self, statement: ir.Store | ir.Fill) -> list[ir.Stmt]:
+        """Note what `statement` is about to change."""
+        if isinstance(statement, ir.Store):
+            note = self._note(statement.index)
+            if self.size is None:
+                return note
+            return [
+                ir.Branch(
+                    compare("lt", statement.index, self.size), ir.Code(tuple(note)), ir.Code(())
+                )
+            ]
+        stop = statement.stop if self.size is None else minimum(statement.stop, self.size)
+        position = ir.Var("position", Int64)
+        return [
+            ir.ForLoop(
+                position, statement.start, sub(stop, 1), ir.Code(tuple(self._note(position)))
+            )
+        ]
+
+    def _note(self, index: ir.Expr) -> list[ir.Stmt]:
+        epoch, count = ir.Var("touched", UInt8), ir.Var("count", Int64)
+        next_count, old = add(count, 1), ir.Var("old", self.array.type)
+        note = ir.Code(
+            (
+                ir.Store(self.touched, index, self.epoch),
+                ir.Load(count, self.at, ZERO),
+                ir.Store(self.at, ZERO, next_count),
+                ir.Store(self.at, next_count, index),
+                ir.Load(old, self.array, index),
+                ir.Store(self.was, count, old),
+            )
+        )
+        is_new = compare("ne", epoch, self.epoch)
+        return [ir.Load(epoch, self.touched, index), ir.Branch(is_new, note, ir.Code(()))]
+
+
+# --------------------------------------------------------------------------- which arrays have one
+
+
+def scattered(residual: ir.Residual) -> list[ir.Buffer]:
+    """The buffers that a log is for: those stored to in loops, neither appended to nor sorted nor
+    filled there, of a program that goes over no whole dimension. One that does so in any case has as
+    much to do anyway as to save arrays whole."""
+    if any(
+        isinstance(s, ir.ForLoop) and _is_dimension(s, residual) for s in _certain(residual.body)
+    ):
+        return []
+    stored: set[ir.Buffer] = set()
+    others: set[ir.Buffer] = set()
+
+    def visit(code: ir.Code, in_loop: bool, in_branch: bool) -> None:
+        for statement in code.statements:
+            match statement:
+                case ir.Store(buffer) if in_loop:
+                    stored.add(buffer)
+                case ir.Grow(buffer) if in_loop:
+                    others.add(buffer)
+                case ir.Sort() | ir.SortBy() | ir.SortBits() | ir.CallProcedure():
+                    others.update(written(statement))
+                case ir.Fill(buffer) if (
+                    in_loop or not in_branch
+                ):  # else it is for memory that is new
+                    others.add(buffer)
+            is_loop = isinstance(statement, ir.WhileLoop) or (
+                isinstance(statement, ir.ForLoop) and not _is_constant(statement)
+            )
+            for inner in nested(statement):
+                visit(inner, in_loop or is_loop, in_branch or isinstance(statement, ir.Branch))
+
+    visit(residual.body, False, False)
+    return [buffer for buffer in residual.buffers if buffer in stored - others]
+
+
+def _certain(code: ir.Code) -> Iterator[ir.Stmt]:
+    """The statements of `code` that are in no branch."""
+    for statement in code.statements:
+        yield statement
+        if not isinstance(statement, ir.Branch):
+            for inner in nested(statement):
+                yield from _certain(inner)
+
+
+def _is_dimension(loop: ir.ForLoop, residual: ir.Residual) -> bool:
+    """Whether the loop's range depends on nothing but what the program is given."""
+
+    def is_given(expr: ir.Expr) -> bool:
+        if isinstance(expr, ir.Op):
+            return all(map(is_given, expr.args))
+        if isinstance(expr, ir.Var) and expr.definition is not None:
+            return is_given(expr.definition)
+        return isinstance(expr, ir.Const) or expr in residual.inputs
+
+    return not _is_constant(loop) and is_given(loop.start) and is_given(loop.stop)
+
+
+def _is_constant(loop: ir.ForLoop) -> bool:
+    return isinstance(loop.start, ir.Const) and isinstance(loop.stop, ir.Const)

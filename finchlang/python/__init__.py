@@ -1,0 +1,1 @@
+"""What programs in Python call: sessions, kernels, operators."""

@@ -1,0 +1,191 @@
+"""Python's functions in scripts: those translated from their source, Python's own and NumPy's by what they
+are here."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
+from finchlang.python.translate_source import WORDS, translated
+from finchlang.script.evaluate import Evaluator
+from finchlang.script.functions import PREDEFINED, FinchFunction
+from finchlang.syntax.nodes import Function
+from finchlang.syntax.traversal import replace, rewrite_bottom_up
+from finchlang.syntax.types import type_of_dtype
+from finchlang.text.tree_cache import script_of
+
+#: what operators and functions of Python are that no operator here is
+_WRITTEN = {
+    # an integer to a negative power is an error: it would be a float
+    "power": "power(a, b) = b < 0 && 2 ^ (0 * a * b - 1) == 0 ? a ^ fld(b, 0 * b) : a ^ b",
+    "max": "max(a, b) = b > a ? b : a",
+    "min": "min(a, b) = b < a ? b : a",
+    "int": "int(x) = Int64(trunc(x))",
+    "whole": "round(x) = Int64(round(x))",
+    "lower": "floor(x) = Int64(floor(x))",
+    "upper": "ceil(x) = Int64(ceil(x))",
+    "gcd": "function gcd(a, b) while b != 0; a, b = b, a % b; end; return abs(a) end",
+    "fabs": "fabs(x) = abs(Float64(x))",
+    "fmod": "fmod(a, b) = Float64(a) % Float64(b)",
+    "pow": "pow(a, b) = Float64(a) ^ Float64(b)",
+    "isinf": "isinf(x) = abs(x) == Inf",
+    "isfinite": "isfinite(x) = abs(x) < Inf",
+    "degrees": "degrees(x) = x * (180.0 / pi)",
+    "radians": "radians(x) = x * (pi / 180.0)",
+    "square": "square(x) = x * x",
+}
+_SAME = (
+    *("sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "hypot", "atan2"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh"),
+    *("atanh", "copysign", "nextafter", "ldexp", "isnan"),
+)
+#: functions of Python, by the names of what they are here
+_PYTHON: dict[Any, str] = {
+    **{abs: "abs", max: "max", min: "min", int: "int", float: "Float64", bool: "Bool"},
+    **{round: "whole", pow: "power", math.floor: "lower", math.ceil: "upper", math.trunc: "int"},
+    **{
+        getattr(math, name): name
+        for name in (*_SAME, "gcd", "fabs", "fmod", "pow", "isinf", "isfinite")
+        if hasattr(math, name)
+    },
+    **{math.degrees: "degrees", math.radians: "radians"},
+}
+#: NumPy's ufuncs that have another name here
+_UFUNCS = {
+    **{"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "fld"},
+    **{"remainder": "mod", "fmod": "%", "power": "^", "float_power": "pow"},
+    **{"negative": "-", "positive": "+", "absolute": "abs", "rint": "round"},
+    **{"maximum": "max", "minimum": "min", "equal": "==", "not_equal": "!=", "less": "<"},
+    **{"less_equal": "<=", "greater": ">", "greater_equal": ">="},
+    **{"logical_and": "&&", "logical_or": "||", "logical_not": "!", "logical_xor": "xor"},
+    **{"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "xor", "invert": "~"},
+    **{"left_shift": "<<", "right_shift": ">>", "arctan2": "atan2"},
+    **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+}
+#: of those functions, those which are NumPy's as well
+_SHARED = ("gcd", "fabs", "isinf", "isfinite", "degrees", "radians", "square", "pow")
+
+
+class Undefined:
+    """What a name stands for that Python does not know."""
+
+    kind = "not defined in Python"
+
+
+def from_callable(value: Any) -> Any:
+    """What a function of Python, or one of NumPy's, is in scripts; of other values, the value itself.
+
+    Raises FinchError "type" for one that cannot be translated, or is no operator here.
+    """
+    if isinstance(value, FunctionType):
+        return function_of(value)
+    if isinstance(value, (np.ufunc, BuiltinFunctionType)):
+        found = _meaning(value)
+        if found is None:
+            name = value.__name__
+            what = f"NumPy's `{name}`" if isinstance(value, np.ufunc) else f"Python's `{name}`"
+            hint = "write it as a function of Python, or of the script"
+            raise FinchError("type", f"{what} is no operator here", hint=hint)
+        return found
+    if isinstance(value, (partial, MethodType)):
+        what = f"this {type(value).__name__} of Python"
+        hint = "write what it computes as a function of its own"
+        raise FinchError("type", f"{what} is no operator here", hint=hint)
+    own = getattr(type(value), "as_function", None)  # of a kernel that Python has
+    return value if own is None else own(value)
+
+
+def function_of(function: FunctionType) -> FinchFunction:
+    """A function of Python as one of the script; the same one again and again."""
+    known = getattr(function, "__finch__", None)
+    if known is None or known[0] is not function.__code__:  # `functools.wraps` copies attributes
+        node, free = translated(function)
+        remember(function, made(node, _Names(function, free)))
+        known = function.__finch__  # type: ignore[attr-defined]
+    return known[1]
+
+
+def remember(function: FunctionType, value: FinchFunction) -> None:
+    """Let a function of Python be this one of the script."""
+    function.__finch__ = function.__code__, value  # type: ignore[attr-defined]
+
+
+def made(node: Function, values: Any = None) -> FinchFunction:
+    """A function of the script that has these values around it."""
+    inner = Scope(OUTERMOST, assigned_names(node.body) | {*node.parameters})
+    body = Evaluator(_without_kernels).closure(node.body, inner)
+    return FinchFunction(node, inner, Environment(values=values), body)
+
+
+def _without_kernels(kernel: Any, environment: Environment) -> Any:
+    raise FinchError("type", "a function of Python has no kernels")
+
+
+@cache
+def _written(name: str) -> FinchFunction:
+    (node,) = script_of(_WRITTEN[name], f"<{name}>").statements
+    assert isinstance(node, Function)
+    node = rewrite_bottom_up(lambda n: replace(n, span=None), node)  # errors stand at the call
+    return made(node, {"pi": math.pi})
+
+
+def _named(name: str, is_numpy: bool = False) -> Any:
+    if name in _WRITTEN and not (is_numpy and name not in _SHARED):
+        return _written(name)
+    return PREDEFINED.get(name)
+
+
+def _meaning(value: Any) -> Any:
+    """What a Python object that is called is here; None if nothing."""
+    if isinstance(value, FunctionType):
+        return function_of(value)
+    if isinstance(value, np.ufunc):
+        return _named(_UFUNCS.get(value.__name__, value.__name__), is_numpy=True)
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return type_of_dtype(np.dtype(value))
+    if isinstance(value, (BuiltinFunctionType, type)):
+        name = _PYTHON.get(value)
+        return None if name is None else _named(name)
+    return value
+
+
+class _Names(Mapping[str, Any]):
+    """What the names in a translated function stand for in Python now: those of its closure, its module
+    and Python itself. Names of operators are none of them."""
+
+    def __init__(self, function: FunctionType, paths: dict[str, str]):
+        self.function, self.paths = function, paths
+
+    def __getitem__(self, name: str) -> Any:
+        if name in WORDS and name in _WRITTEN:
+            return _written(name)
+        root, *path = self.paths[name].split(".")
+        try:
+            value = self.root(root)
+            for part in path:
+                value = getattr(value, part)
+        except (KeyError, ValueError, AttributeError):
+            return Undefined()
+        found = _meaning(value)
+        return value if found is None else found
+
+    def root(self, name: str) -> Any:
+        function = self.function
+        if name in function.__code__.co_freevars:
+            return function.__closure__[function.__code__.co_freevars.index(name)].cell_contents  # type: ignore[index]
+        found = function.__globals__.get(name, Undefined)
+        return vars(builtins)[name] if found is Undefined else found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)

@@ -1,0 +1,175 @@
+"""What Python binds to the names of a script: which names there are, and what values become."""
+
+from __future__ import annotations
+
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.calls.environment import Environment
+from finchlang.calls.lazy_shape import TensorView
+from finchlang.script.make_tensors import construct_tensor
+from finchlang.script.show import kind_of
+from finchlang.script.values import is_number
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import walk
+from finchlang.syntax.types import Float64, foreign, promote, type_of_dtype, type_of_value
+from finchlang.tensors.adopt import as_tensor, is_pydata, masked_entries
+from finchlang.tensors.array_base import ArrayMethods, TensorBase
+from finchlang.tensors.formats import MODES, parse_format
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
+from finchlang.text.tree_cache import script_of
+
+#: how many entries nested lists may have: few lists, each in the next twice, have very many
+MOST = 1 << 26
+
+
+@lru_cache(maxsize=1024)
+def check_name(name: Any) -> None:
+    """Raises FinchError "type" for what is no string, "syntax" for a name no script could assign to."""
+    if not isinstance(name, str):
+        raise FinchError("type", f"a name is a string, not {foreign(name)}")
+    try:
+        statements = script_of(f"{name} = 0").statements
+    except FinchError:
+        statements = ()
+    if statements != (ast.Let((ast.Variable(name),), None, ast.Literal(0)),):
+        raise FinchError("syntax", f"{name!r} is no name")
+
+
+def from_python(value: Any, name: str = "x") -> Any:
+    """A value as scripts have it: None is `nothing`, lists of numbers, which may be nested, are arrays,
+    sparse arrays of PyData and lazy arrays tensors of their own. It is called by this name in hints.
+
+    Raises FinchError "dimension" for lists of different lengths in one, "type" for integers of more
+    than 64 bits and for arrays of libraries that are not taken, "resource" for lists that are nested in
+    themselves.
+    """
+    if value is None:
+        return ast.NOTHING
+    if type(value) is int and not is_number(value):
+        raise FinchError("type", f"a name cannot be bound to {foreign(value)}")
+    if type(value) is list:
+        return _array(value)
+    if is_pydata(value):
+        return as_tensor(value)
+    if isinstance(value, ArrayMethods) and not isinstance(value, (TensorBase, TensorView)):
+        return value.compute()  # a lazy array
+    if isinstance(value, np.ma.MaskedArray):
+        raise masked_entries(name)
+    library = type(value).__module__.partition(".")[0]
+    if library == "polars" or (library not in _TAKEN and hasattr(type(value), "__array__")):
+        raise _refusal(value, name)
+    dtype = getattr(value, "dtype", None) if library in ("numpy", "scipy") else None
+    if isinstance(dtype, np.dtype) and type_of_dtype(dtype.newbyteorder("=")) is None:
+        what = "a number" if isinstance(value, np.generic) else "an array"
+        hint = f"`{name}.astype(float)` has one, if these are numbers"
+        raise FinchError("type", f"{what} of {dtype} has no element type here", None, hint)
+    if not isinstance(value, _VALUES) and library != "finchlang" and dtype is None:
+        hint = (
+            "values are numbers, strings, arrays, tensors, functions, and lists and tuples of these"
+        )
+        raise FinchError("type", f"a name cannot be bound to {foreign(value)}", None, hint)
+    return value
+
+
+def tensor_in_python(*given: Any) -> Tensor:
+    """What `Tensor(format, array)` and `Tensor(array)` are in Python: as in scripts, but that the format is
+    a text, and that the modes of an array stay as they are named."""
+    values = [from_python(value) for value in given]
+    if values and isinstance(values[0], str):
+        values[0] = parse_format(values[0])
+    elif len(values) == 1 and isinstance(tensor := as_tensor(values[0]), SwizzledTensor):
+        values = [tensor.body.format, tensor]
+    made = construct_tensor(*values)
+    if not isinstance(made, Tensor):
+        raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
+    return made
+
+
+#: what is a value of scripts beside what has a `dtype`, and what is our own
+_VALUES = (bool, int, float, str, tuple, np.generic, np.ndarray)
+#: the libraries whose arrays are values here
+_TAKEN = ("numpy", "scipy", "finchlang")
+#: how what holds arrays in other libraries is made one of NumPy's, by a method that it has
+_WAYS = {
+    "collect": "collect().to_numpy()",
+    "to_numpy": "to_numpy()",
+    "to_array": "to_array().to_numpy()",
+    "numpy": "numpy()",
+    "compute": "compute()",
+}
+
+
+def _refusal(value: Any, name: str) -> FinchError:
+    """The error for an array, or a table, of a library whose values are not taken."""
+    kind = type(value)
+    calls = (f"{name}.{call}" for way, call in _WAYS.items() if hasattr(kind, way))
+    library = kind.__module__.partition(".")[0]
+    message = (
+        f"an object {library}.{kind.__name__} is not taken, an array of NumPy with its values is"
+    )
+    return FinchError("type", message, None, f"`{next(calls, f'np.asarray({name})')}`")
+
+
+def _array(values: list[Any]) -> Any:
+    shape, entries, outer = [len(values)], values, {id(values)}
+    while entries and all(type(entry) is list for entry in entries):
+        if any(len(entry) != len(entries[0]) for entry in entries):
+            raise FinchError("dimension", "the lists in a list are of different lengths")
+        shape.append(len(entries[0]))
+        own = set(map(id, entries))
+        if len(shape) > MODES or own & outer or len(entries) * shape[-1] > MOST:
+            raise FinchError("resource", "these lists are nested too deeply, or in themselves")
+        outer |= own
+        entries = [entry for inner in entries for entry in inner]
+    numbers = [entry for entry in entries if is_number(entry)]
+    if len(numbers) < len(entries):
+        if any(isinstance(entry, int) and not is_number(entry) for entry in entries):
+            raise FinchError("type", f"this list has {foreign(1 << 64)}")
+        return values  # a script's vector, of strings say
+    types = [found for entry in numbers if (found := type_of_value(entry)) is not None]
+    try:
+        return np.array(numbers, (reduce(promote, types) if types else Float64).dtype).reshape(
+            shape
+        )
+    except OverflowError:
+        raise FinchError("type", "no type of 64 bits has all numbers of this list") from None
+
+
+def check_values(program: ast.Node, bound: dict[str, Any]) -> None:
+    """Check that no free name of a kernel is `bound` to what is neither a tensor nor a number.
+
+    Raises FinchError "type", at the name.
+    """
+    own: set[str] = set()
+    uses: dict[str, ast.Variable] = {}
+    for node in walk(program):
+        if isinstance(node, ast.Loop):
+            own.add(node.index.name)
+        elif isinstance(node, ast.Define):
+            own.add(node.variable.name)
+        elif isinstance(node, ast.Call) and isinstance(node.op, ast.Variable):
+            own.add(node.op.name)
+        elif isinstance(node, ast.Variable):
+            uses.setdefault(node.name, node)
+    for name, node in uses.items():
+        if name in bound and name not in own:
+            what = "a kernel takes tensors, and numbers of the element types"
+            message = f"`{name}` is {kind_of(bound[name])}; {what}"
+            is_function = kind_of(bound[name]) == "a function"
+            hint = f"call it: `{name}(...)`" if is_function else None
+            raise FinchError("type", message, node.span, hint)
+
+
+def without_size(program: ast.Node, environment: Environment) -> str | None:
+    """A hint for the first tensor that a kernel writes, does not declare, and that has no size."""
+    nodes = [*walk(program)]
+    declared = {node.tensor.name for node in nodes if isinstance(node, ast.Declare)}
+    targets = [n.target.tensor for n in nodes if isinstance(n, ast.Assign)]
+    for name in [t.name for t in targets if isinstance(t, ast.Variable) and t.name not in declared]:
+        if environment.has(name) and 0 in getattr(environment.get(name), "shape", ()):
+            return f"`{name}` has no size yet: `{name} .= 0` before the loops gives it theirs"
+    return None

@@ -1,0 +1,325 @@
+"""`finchlang.kernel`: Finch text as a function of Python, which is compiled once for each combination of
+formats that it is called with."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import keyword
+import linecache
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType, FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from finchlang.algebra.program_context import root
+from finchlang.base.errors import FinchError, Source, Span
+from finchlang.calls.arguments import MAKERS
+from finchlang.calls.environment import assigned_names
+from finchlang.python.callables import from_callable
+from finchlang.python.from_python import from_python
+from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.python.translate_source import defined, file_called, parsed
+from finchlang.script.functions import PREDEFINED, FinchFunction
+from finchlang.syntax import nodes as syntax
+from finchlang.syntax.traversal import EnoughFrames, block, replace, walk
+from finchlang.text.print import pretty
+from finchlang.text.tree_cache import script_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Last(Observer):
+    """Remembers the last kernel."""
+
+    last: KernelEvent | None = None
+
+    def kernel(self, event: KernelEvent) -> None:
+        self.last = event
+
+
+class Kernel(Generic[P, R]):
+    """Finch text as a function of Python: `text` is what was given, `session` where it runs. Its
+    arguments are what a name can be bound to: arrays of NumPy and SciPy, tensors, numbers, functions."""
+
+    def __init__(
+        self,
+        text: str,
+        signature: inspect.Signature,
+        function: FinchFunction,
+        session: Session,
+    ):
+        self.text, self.session, self.function = text, session, function
+        self.__signature__, self.__doc__ = signature, text
+        self.__name__ = self.__qualname__ = "kernel"
+        self._names = tuple(signature.parameters)
+        self._source: Source | None = None  # of a kernel that is nothing but its text
+        self._is_global = False
+
+    def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
+        """Run it. Raises TypeError for other arguments than there are parameters, FinchError for what is
+        wrong with their values; everything is then as it was."""
+        given: tuple[Any, ...] = args
+        if keywords or len(given) != len(self._names):
+            bound = self.__signature__.bind(*args, **keywords)
+            bound.apply_defaults()
+            given = bound.args
+        values = [v if type(v) in MAKERS else self._taken(k, v) for k, v in enumerate(given)]
+        result = self.session.call(self.function, values)
+        return cast(R, None if result is syntax.NOTHING else result)
+
+    @property
+    def compiled(self) -> KernelEvent | None:
+        """The kernel that was compiled last, which can be looked at; of a session of its own."""
+        observer = self.session.observer
+        return observer.last if isinstance(observer, _Last) else None
+
+    def as_function(self) -> FinchFunction:
+        """What it is in scripts."""
+        return self.function
+
+    def __copy__(self, memo: object = None) -> Kernel[P, R]:
+        return self  # as functions are
+
+    __deepcopy__ = __copy__
+
+    def __reduce__(self) -> Any:
+        """A function of Python is found by its name, as others are; a text is compiled again."""
+        if self._is_global:
+            return self.__qualname__
+        if self._source is not None:
+            return _of_text, (self.text, self._source)
+        message = f"{self!r} runs in a session that it was given, which cannot be pickled"
+        hint = "`finchlang.kernel(text)` without a session makes one that can"
+        raise FinchError("type", message, hint=hint)
+
+    def _taken(self, position: int, value: Any) -> Any:
+        try:
+            return from_python(from_callable(value), self._names[position])
+        except FinchError as error:
+            message = f"`{self._names[position]}` of {self.__name__}: {error.message}"
+            raise FinchError(error.kind, message, error.span, error.hint) from None
+
+    def __repr__(self) -> str:
+        return f"<Finch kernel {self.__name__}{self.__signature__}>"
+
+
+@overload
+def kernel(text: str, /, *, session: Session | None = None) -> Kernel[..., Any]: ...
+
+
+@overload
+def kernel(function: Callable[P, R], /) -> Kernel[P, R]: ...
+
+
+def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
+    """A function of Python made of Finch text.
+
+        spmv = finchlang.kernel(\"\"\"
+            function spmv(A, x)
+                y = Tensor(Dense(Element(0.0)))
+                @finch begin
+                    y .= 0
+                    for j = _, i = _
+                        y[i] += A[i, j] * x[j]
+                    end
+                end
+                return y
+            end
+        \"\"\")
+        y = spmv(A, x)
+
+    A text that ends with a function is that function. Of any other text the parameters are the names
+    that it does not give a value itself, in the order in which they come; it returns the value of its
+    last statement or, if that is a kernel, what this returns or else what it writes: a tuple if these
+    are several. Tensors and arrays that it writes are changed in place, as by `Session.run`.
+
+    As a decorator, `@finchlang.kernel` makes one of a Python function whose docstring is the text; the
+    parameters, defaults and types are the function's. Functions of Python that the text calls are found
+    in its module.
+
+    The text runs in a `session` of its own unless one is given. Raises FinchError, at its place in the
+    Python file, for text that is wrong, now or, for what depends on formats, when it is called.
+    """
+    if isinstance(text, FunctionType):
+        return _decorated(text, sys._getframe(1), session or _own())
+    if not isinstance(text, str):
+        message = f"a kernel is made of a text or of a function, not of a {type(text).__name__}"
+        raise FinchError("type", message)
+    frame = sys._getframe(1)
+    span = next(_positions(frame.f_code, frame.f_lasti))
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    source = _source(text, frame.f_code.co_filename, lines, span[0] or frame.f_lineno, span[1])
+    return _of_text(text, source, session)
+
+
+def _own() -> Session:
+    return Session(observer=_Last())
+
+
+def _of_text(text: str, source: Source, session: Session | None = None) -> Kernel[..., Any]:
+    """A kernel of a text, which stands in a source, in a session or one of its own."""
+    own, script = session or _own(), script_of(source.text, source.name)
+    last = script.statements[-1] if script.statements else None
+    if isinstance(last, syntax.Function):
+        own.execute(script)
+        function = own[last.name]
+    else:
+        function = _function(own, script, tuple(_free(script)))
+    made = kernel_of(function, own, text)
+    made._source = source if session is None else None
+    return made
+
+
+def kernel_of(
+    function: FinchFunction, session: Session, text: str | None = None
+) -> Kernel[..., Any]:
+    """A function of a script as one of Python."""
+    definition, kind = function.definition, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(_python(name), kind) for name in definition.parameters]
+    text = pretty(definition) if text is None else text
+    made = Kernel[..., Any](text, inspect.Signature(parameters), function, session)
+    made.__name__ = made.__qualname__ = definition.name
+    return made
+
+
+def _positions(code: Any, instruction: int) -> Iterator[tuple[int | None, int | None]]:
+    """The first and the last line of an instruction."""
+    for k, (first, last, _, _) in enumerate(code.co_positions()):
+        if 2 * k == instruction:
+            yield first, last
+    yield None, None
+
+
+def _python(name: str) -> str:
+    """A name as Python can have it."""
+    name = name.replace("!", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Kernel[..., Any]:
+    """A kernel of a function whose docstring is its text."""
+    text, code = function.__doc__, function.__code__
+    if not text or not text.strip():
+        message = f"`{code.co_name}` has no docstring, which would be the text of the kernel"
+        raise FinchError("type", message)
+    file, first, last = (
+        inspect.getsourcefile(function) or code.co_filename,
+        code.co_firstlineno,
+        None,
+    )
+    try:
+        lines = inspect.findsource(function)[0]
+        found = defined(parsed("".join(lines)), code)
+    except (OSError, TypeError, SyntaxError, IndexError):
+        lines, found = [], None
+    if isinstance(found, ast.FunctionDef):
+        text = ast.get_docstring(found, clean=False) or text  # Python 3.13 takes white space out
+        first, last = found.body[0].lineno, found.body[0].end_lineno
+    source = _source(text, file, lines, first, last)
+    script = script_of(source.text, source.name)
+    signature = inspect.signature(function)
+    names = tuple(signature.parameters)
+    for name, node in _free(script).items():
+        if name not in names:
+            session[name] = _around(function, frame, name, node.span)
+    called = _function(session, script, names, function.__name__)
+    made = Kernel[..., Any](text, signature, called, session)
+    made._is_global = True
+    for name in ("__name__", "__qualname__", "__module__"):
+        setattr(made, name, getattr(function, name))
+    return made
+
+
+def _around(function: FunctionType, frame: FrameType, name: str, span: Span | None) -> Any:
+    """What a name that is no parameter is in Python, where the function is defined."""
+    value = {**function.__globals__, **frame.f_locals}.get(name)
+    if callable(value):
+        return value
+    message = f"`{name}` is neither a parameter of {function.__name__} nor a function of Python"
+    raise FinchError("unknown name", message, span)
+
+
+def _source(text: str, file: str, lines: list[str], first: int | None, last: int | None) -> Source:
+    """A text as it stands in a Python file, in these lines, with all that is before it as white space; one
+    that does not stand there as it is has no place in the file."""
+    file = file_called(file)
+    whole, first = "".join(lines), first or 1
+    at = whole.find(text, len("".join(lines[: first - 1])), len("".join(lines[:last])))
+    if at < 0 and "\n" in text and whole.count(text) == 1:  # a constant
+        at = whole.find(text)
+    if at < 0:
+        return Source(text, f"<kernel at {file}:{first}>")
+    before = whole[:at]
+    return Source("\n" * before.count("\n") + " " * (at - before.rfind("\n") - 1) + text, file)
+
+
+def own_names(script: syntax.Node) -> set[str]:
+    """The names that a script gives a value itself somewhere, or that have a meaning of their own."""
+    own = {*PREDEFINED, *assigned_names(script)}
+    for node in walk(script):
+        bound = *getattr(node, "parameters", ()), getattr(node, "variable", None)
+        own |= {name for name in bound if isinstance(name, str)}
+        if isinstance(node, syntax.Function):
+            own |= {node.name, *assigned_names(node.body)}
+        elif isinstance(node, syntax.For):
+            own |= {*node.names}
+        elif isinstance(node, syntax.Comprehension):
+            own |= {name for names in node.names for name in names}
+        elif isinstance(node, syntax.Lambda):
+            own |= assigned_names(node.body)
+        elif isinstance(node, syntax.Local):
+            own |= {*(name for name, _ in node.values), *assigned_names(node.body)}
+        elif isinstance(node, syntax.Try):
+            own.add(node.name)
+        elif isinstance(node, syntax.Loop):
+            own.add(node.index.name)
+        elif isinstance(node, syntax.Define):
+            own.add(node.variable.name)
+        elif isinstance(node, syntax.Macro) and node.name in ("properties", "case", "iterate"):
+            own |= {
+                n.name for a in node.args[1:] for n in walk(a) if isinstance(n, syntax.Variable)
+            }
+    return own
+
+
+def _free(script: syntax.Node) -> dict[str, syntax.Variable]:
+    """The names that a script takes from around it, with their first place, in the order of these."""
+    with EnoughFrames():
+        nodes, own = list(walk(script)), own_names(script)
+    found: dict[str, syntax.Variable] = {}
+    for node in sorted(nodes, key=lambda n: (n.span.line, n.span.column) if n.span else (0, 0)):
+        if isinstance(node, syntax.Variable) and node.name not in own and node.name.isidentifier():
+            found.setdefault(node.name, node)
+    return found
+
+
+def _returning(script: syntax.Script) -> syntax.Script:
+    """The script, in which a kernel that is last returns what it writes if it does not say what."""
+    *others, last = script.statements or (script,)
+    if not isinstance(last, syntax.KernelNode):
+        return script
+    nodes = list(walk(last.program))
+    own = {node.variable.name for node in nodes if isinstance(node, syntax.Define)}
+    tensors = [
+        node.tensor if isinstance(node, syntax.Declare) else node.target.tensor
+        for node in nodes
+        if isinstance(node, (syntax.Declare, syntax.Assign))
+    ]
+    names = dict.fromkeys(n for n in map(root, tensors) if n is not None and n not in own)
+    if not names or any(isinstance(node, syntax.Yield) for node in nodes):
+        return script
+    handed = syntax.Yield(
+        tuple(syntax.Variable(name, span=last.span) for name in names), span=last.span
+    )
+    last = replace(last, program=block(last.program, handed))
+    return replace(script, statements=(*others, last))
+
+
+def _function(
+    session: Session, script: syntax.Script, names: tuple[str, ...], name: str = "kernel"
+) -> FinchFunction:
+    """A function of these parameters, in the names of a session, whose body the script is."""
+    node = syntax.Function(name, names, _returning(script), span=script.span)
+    return session.function(node)

@@ -1,0 +1,139 @@
+"""`@finchlang.operator`: functions of Python as operators, with the laws that scripts declare by
+`@properties`, `@case` and `@iterate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import FunctionType
+from typing import Any, TypeVar, overload
+
+from finchlang.base.errors import FinchError
+from finchlang.python.callables import from_callable, function_of, made, remember
+from finchlang.script.law_declarations import (
+    OF_OPERATORS,
+    OF_VALUES,
+    PROPERTIES,
+    WHERE,
+    Declared,
+    declared,
+    patterns,
+    with_case,
+    with_laws,
+    with_properties,
+    with_region,
+)
+from finchlang.syntax.nodes import Call, Function, Literal, Node, Variable
+from finchlang.syntax.types import foreign, type_of_value
+from finchlang.text.tree_cache import script_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def operator(function: F, /, **laws: Any) -> F: ...
+
+
+@overload
+def operator(**laws: Any) -> Callable[[F], F]: ...
+
+
+def operator(function: Any = None, /, **laws: Any) -> Any:
+    """Make a Python function an operator of kernels, with these laws; it stays the function that it is.
+
+    `commutative`, `associative`, `idempotent`, `right_idempotent`, `involution`: True; `identity`,
+    `annihilator`: a number, or {argument from 0: number}; `distributes`, `inverse`: a function, or an
+    operator of the language by its name; `cases`: {(None, 0): lambda x: ...}, where None is any number,
+    and a string one that has a name; `iterate`: the region outside of which nothing is stored,
+    "(x | y) & ~(x & y)"; `where`: {"x >= 0": {...}}, laws that hold over a range of each argument.
+
+    Raises FinchError "type", with file and line, at Python that cannot be translated.
+    """
+    if function is None:
+        return lambda function: operator(function, **laws)
+    if not isinstance(function, FunctionType):
+        message = f"`operator` is about functions of Python, not {foreign(function)}"
+        raise FinchError("type", message)
+    value = function_of(function)
+    span = value.definition.span
+    try:
+        remember(function, _with(value, function, laws))
+    except FinchError as error:
+        raise error.at(span) from None
+    return function
+
+
+def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
+    """The function of the script with these laws."""
+    name = Variable(function.__name__)
+    cases, region = laws.pop("cases", {}), laws.pop("iterate", None)
+    ranges = laws.pop("where", {})
+    known = declared(value, name)
+    given: list[Any] = []
+    for range, own in (("", laws), *ranges.items()):
+        each = [_stated(law, what, given) for law, what in own.items() if what is not False]
+        stated = [node for nodes in each for node in nodes]
+        stated += [WHERE, _expression(range, "range")] if range else []
+        found = with_properties(known, tuple(stated), lambda n: given[n.value])  # type: ignore[attr-defined]
+        known = replace(known, laws=found)
+    for arguments, result in cases.items():
+        known = replace(known, laws=_case(known, arguments, result))
+    if region is not None:
+        code = function.__code__
+        call = Call(name, tuple(map(Variable, code.co_varnames[: code.co_argcount])))
+        known = replace(known, laws=with_region(known, call, _expression(region, "region")))
+    return with_laws(value, known, known.laws)
+
+
+def _expression(text: str, what: str) -> Node:
+    statements = script_of(text, what).statements
+    if len(statements) != 1:
+        raise FinchError("syntax", f"a {what} is one expression")
+    return statements[0]
+
+
+def _stated(law: str, what: Any, given: list[Any]) -> list[Node]:
+    """What `@properties` would state; the values it is about go to `given`."""
+
+    def argument(value: Any) -> Literal:
+        given.append(from_callable(value))
+        return Literal(len(given) - 1)
+
+    if law in PROPERTIES and what is True:
+        return [Variable(law)]
+    if law in (*OF_VALUES, *OF_OPERATORS):
+        if not isinstance(what, Mapping):
+            return [Call(Variable(law), (argument(what),))]
+        return [
+            Call(Variable(law), (argument(each), argument(at + 1)))
+            if law != "distributes"
+            else Call(Variable(law), (argument(at), argument(each + 1)))
+            for at, each in what.items()
+        ]
+    names = ", ".join((*PROPERTIES, *OF_VALUES, *OF_OPERATORS, "cases", "iterate", "where"))
+    raise FinchError(
+        "type", f"`{law}={what!r}` is no property of a function", hint=f"there are {names}"
+    )
+
+
+def _case(known: Declared, arguments: Any, result: Any) -> Any:
+    if not isinstance(arguments, tuple):
+        raise FinchError("type", "a case is about a tuple of arguments", hint="as in `(None, 0)`")
+    nodes: list[Node] = []
+    for k, value in enumerate(arguments):
+        if value is None or isinstance(value, str):
+            nodes.append(Variable(value or f"x_{k}"))
+        elif type_of_value(value) is None:
+            raise FinchError("type", f"a case is about numbers, not {foreign(value)}")
+        else:
+            nodes.append(Literal(value))
+    call = Call(Variable(known.name), tuple(nodes))
+    names = patterns(known, call)
+    if isinstance(result, Callable):  # type: ignore[arg-type]
+        body = from_callable(result)
+        if len(body.definition.parameters) != len(names):
+            message = f"this case of `{known.name}` leaves {len(names)} arguments"
+            raise FinchError("type", message, body.definition.span)
+    else:
+        body = made(Function(known.name, names, Literal(result)))
+    return with_case(known, call, body)

@@ -1,0 +1,302 @@
+"""Functions of Python as functions of the script, translated from their source; what would mean something
+else here is refused, at its place in its file."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from functools import lru_cache, reduce
+from types import CodeType, FunctionType
+from typing import Any
+
+from finchlang.base.errors import FinchError, Source, Span
+from finchlang.python.from_python import check_name
+from finchlang.script.functions import PREDEFINED
+from finchlang.syntax import nodes
+from finchlang.syntax.control_flow import NEXT, ways
+from finchlang.syntax.types import type_of_value
+
+#: operators of Python by the names that they have here; those in words no name of Python's may have
+OPERATORS: dict[type, str] = {
+    **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "fld"},
+    **{ast.Mod: "mod", ast.Pow: "power", ast.LShift: "<<", ast.RShift: ">>"},
+    **{ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "xor"},
+    **{ast.And: "&&", ast.Or: "||", ast.Not: "!", ast.UAdd: "+", ast.USub: "-"},
+    **{ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="},
+}
+WORDS = {"ifelse", *(name for name in OPERATORS.values() if name.isidentifier())}
+_ALLOWED = (
+    "an operator has numbers, arithmetic, comparisons, functions of `math` and others like it, `if`, "
+    "`while`, `for` over a range, names of its own and `return`"
+)
+
+
+def translated(function: FunctionType) -> tuple[nodes.Function, dict[str, str]]:
+    """A function of Python as one of the script, and the names in it that are none of its own, with what
+    stands for them in Python (`math.pi`). Raises FinchError "type"."""
+    made = _Translation(function)
+    return made.definition(), made.free
+
+
+@lru_cache(maxsize=8)
+def parsed(text: str) -> ast.Module:
+    """A Python file. Raises SyntaxError."""
+    return ast.parse(text)
+
+
+def file_called(file: str) -> str:
+    """What messages call a Python file: of a cell of IPython or a notebook, its number."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    cell = shell.compile.format_code_name(file) if shell is not None else None
+    return cell[1] if cell else file
+
+
+class _Translation:
+    """The source of a function; `names` are those here of the function's own, `free` the others."""
+
+    def __init__(self, function: FunctionType):
+        code = function.__code__
+        self.name = code.co_name
+        try:
+            self.file = file_called(inspect.getsourcefile(function) or code.co_filename)
+            self.text = "".join(inspect.findsource(function)[0])
+            found = defined(parsed(self.text), code)
+        except (OSError, TypeError, SyntaxError, IndexError):
+            found = None
+        if found is None:
+            message = f"the source of the Python function `{self.name}` cannot be found"
+            hint = f"an operator is translated from its source: define `{self.name}` in a file"
+            raise FinchError("type", message, hint=hint)
+        self.node = found
+        self.free: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        self.taken = set(WORDS)
+        for name in (*code.co_varnames, *code.co_cellvars):
+            if name not in self.names:
+                self.names[name] = self.fresh(name)
+
+    def fresh(self, name: str) -> str:
+        """A name like this one that the script can have, and that means nothing there."""
+        while name in self.taken or name in PREDEFINED or not _is_name(name):
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def span(self, node: Any = None) -> Span:
+        node = self.node if node is None else node
+        lines = self.text.split("\n")
+        last, end = node.end_lineno, node.end_col_offset
+        if isinstance(node, ast.FunctionDef):
+            last, end = node.lineno, len(lines[node.lineno - 1].encode())
+        columns = [
+            len(lines[line - 1].encode()[:offset].decode(errors="replace")) + 1
+            for line, offset in ((node.lineno, node.col_offset), (last, end))
+        ]
+        return Span(Source(self.text, self.file), node.lineno, columns[0], last, columns[1])
+
+    def refused(self, node: ast.AST, message: str = "", hint: str | None = _ALLOWED) -> FinchError:
+        if not message:
+            text = ast.unparse(node).split("\n")[0]
+            message = f"`{text}` cannot be translated in `{self.name}`, which is an operator"
+        return FinchError("type", message, self.span(node), hint)
+
+    def definition(self) -> nodes.Function:
+        node, span = self.node, self.span()
+        given = node.args
+        others = (*given.kwonlyargs, given.vararg, given.kwarg, *given.defaults)
+        if any(other is not None for other in others):
+            message = f"`{self.name}` has more than a fixed number of arguments"
+            hint = "an operator takes its arguments in order, without defaults"
+            raise FinchError("type", message, span, hint)
+        parameters = tuple(self.names[a.arg] for a in (*given.posonlyargs, *given.args))
+        if isinstance(node, ast.Lambda):
+            return nodes.Function("lambda", parameters, self.expression(node.body), span=span)
+        body = self.block(node.body)
+        if NEXT in ways(body):
+            message = f"`{self.name}` returns nothing where it ends"
+            raise FinchError("type", message, span, "return a number on every way")
+        return nodes.Function(self.fresh(self.name), parameters, body, span=span)
+
+    # ---------------------------------------------------------------- statements
+
+    def block(self, statements: list[ast.stmt]) -> nodes.Script:
+        return nodes.Script(tuple([done for node in statements for done in self.statement(node)]))
+
+    def statement(self, node: ast.stmt) -> list[nodes.Node]:
+        span = self.span(node)
+        match node:
+            case ast.Pass() | ast.Expr(ast.Constant(str())):
+                return []
+            case ast.Return(value) if value is not None:
+                return [nodes.Return(self.expression(value), span=span)]
+            case ast.Assign(targets, value):
+                first = self.assign(targets[0], value, span)
+                return [first, *(self.assign(t, targets[0], span) for t in targets[1:])]
+            case ast.AnnAssign(target, _, value) if value is not None:
+                return [self.assign(target, value, span)]
+            case ast.AugAssign(ast.Name() as target, op, value):
+                both = (self.target(target), self.expression(value))
+                return [nodes.Let(both[:1], None, self.binary(node, op, *both), span=span)]
+            case ast.If(test, body, otherwise):
+                arms = [(self.expression(test), self.block(body))]
+                if otherwise:
+                    arms.append((nodes.Literal(True), self.block(otherwise)))
+                return [nodes.If(tuple(arms), span=span)]
+            case ast.While(test, body, []):
+                return [nodes.While(self.expression(test), self.block(body), span=span)]
+            case ast.For(ast.Name() as target, ast.Call(ast.Name("range"), args, []), body, []):
+                if "range" not in self.names and 1 <= len(args) <= 3:
+                    return [self.count(node, target, args, body)]
+            case ast.Break():
+                return [nodes.Break(span=span)]
+            case ast.Continue():
+                return [nodes.Continue(span=span)]
+        raise self.refused(node)
+
+    def target(self, node: ast.expr) -> nodes.Variable:
+        if not isinstance(node, ast.Name) or node.id not in self.names:
+            raise self.refused(node, "an operator assigns to names of its own alone", None)
+        return nodes.Variable(self.names[node.id], span=self.span(node))
+
+    def assign(self, target: ast.expr, value: ast.expr, span: Span) -> nodes.Let:
+        if not isinstance(target, ast.Tuple):
+            return nodes.Let((self.target(target),), None, self.expression(value), span=span)
+        targets = tuple(map(self.target, target.elts))
+        if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
+            message = f"{len(targets)} names of an operator are given {len(targets)} values"
+            raise self.refused(value, message, "as in `a, b = b, a`")
+        if len(targets) == 1:
+            return nodes.Let(targets, None, self.expression(value.elts[0]), span=span)
+        return nodes.Let(
+            targets, None, nodes.Group(tuple(map(self.expression, value.elts))), span=span
+        )
+
+    def count(
+        self, node: ast.For, target: ast.Name, args: list[ast.expr], body: list[ast.stmt]
+    ) -> nodes.For:
+        """A loop over a range. Its variable keeps its value afterwards, as all names of Python do."""
+        start: nodes.Node = nodes.Literal(0)
+        step: nodes.Node = nodes.Literal(1)
+        stop = self.expression(args[0])
+        if len(args) > 1:
+            start, stop, *rest = map(self.expression, args)
+            step = rest[0] if rest else step
+        if not isinstance(step, nodes.Literal) or type(step.value) is not int or not step.value:
+            raise self.refused(node.iter, "the step of a range is an integer, and not 0", None)
+        before = nodes.Call(
+            nodes.Variable("-" if step.value > 0 else "+"), (stop, nodes.Literal(1))
+        )
+        span, own = self.span(node), self.target(target)
+        counter = self.fresh(own.name + "_")
+        begin = nodes.Let((own,), None, nodes.Variable(counter), span=own.span)
+        steps = None if step.value == 1 else step
+        range = nodes.Range(start, steps, before, span=self.span(node.iter))
+        return nodes.For(
+            counter, range, nodes.Script((begin, *self.block(body).statements)), span=span
+        )
+
+    # ---------------------------------------------------------------- expressions
+
+    def expression(self, node: ast.expr) -> nodes.Node:
+        span = self.span(node)
+        match node:
+            case ast.Constant(value) if type(value) in (bool, int, float):
+                if type_of_value(value) is None:
+                    raise self.refused(node, f"`{ast.unparse(node)}` has more than 64 bits", None)
+                return nodes.Literal(value, span=span)
+            case ast.Name() | ast.Attribute():
+                return self.variable(node)
+            case ast.BinOp(left, op, right) if type(op) in OPERATORS:
+                return self.binary(node, op, self.expression(left), self.expression(right))
+            case ast.UnaryOp(op, operand):
+                return self.unary(op, self.expression(operand), span)
+            case ast.BoolOp(op, values):
+                parts = tuple(map(self.expression, values))
+                return reduce(lambda a, b: self.call(OPERATORS[type(op)], (a, b), span), parts)
+            case ast.Compare(left, ops, others) if all(type(op) in OPERATORS for op in ops):
+                parts = tuple(map(self.expression, (left, *others)))
+                pairs = zip(ops, parts, parts[1:], strict=False)
+                holds = [self.call(OPERATORS[type(op)], (a, b), span) for op, a, b in pairs]
+                return reduce(lambda a, b: self.call("&&", (a, b), span), holds)
+            case ast.IfExp(test, body, otherwise):
+                parts = tuple(map(self.expression, (test, body, otherwise)))
+                return self.call("ifelse", parts, span)
+            case ast.Call(function, args, []):
+                called, parts = self.variable(function), tuple(map(self.expression, args))
+                if len(parts) > 2 and self.free.get(called.name, "") in ("max", "min"):
+                    return reduce(lambda a, b: nodes.Call(called, (a, b), span=span), parts)
+                return nodes.Call(called, parts, span=span)
+        raise self.refused(node)
+
+    def call(self, name: str, args: tuple[nodes.Node, ...], span: Span) -> nodes.Call:
+        return nodes.Call(nodes.Variable(name, span=span), args, span=span)
+
+    def unary(self, op: ast.unaryop, operand: nodes.Node, span: Span) -> nodes.Node:
+        if isinstance(op, ast.Invert):  # an integer, of a Bool too
+            return self.call("~", (self.call("+", (operand,), span),), span)
+        is_number = isinstance(operand, nodes.Literal) and type(operand.value) is not bool
+        if isinstance(op, ast.USub) and is_number:
+            return nodes.Literal(-operand.value, span=span)  # type: ignore[attr-defined]
+        return self.call(OPERATORS[type(op)], (operand,), span)
+
+    def binary(
+        self, node: ast.AST, op: ast.operator, left: nodes.Node, right: nodes.Node
+    ) -> nodes.Node:
+        if type(op) not in OPERATORS:
+            raise self.refused(node)
+        name, span = OPERATORS[type(op)], self.span(node)
+        if name == "power" and isinstance(right, nodes.Literal) and type(right.value) is int:
+            if right.value < 0:  # a float, of integers too
+                left = self.call("/", (left, nodes.Literal(1)), span)
+            name = "^"
+        return self.call(name, (left, right), span)
+
+    def variable(self, node: ast.expr) -> nodes.Variable:
+        """A name of the function, or a path to what is outside of it."""
+        path, root = [], node
+        while isinstance(root, ast.Attribute):
+            path.append(root.attr)
+            root = root.value
+        if not isinstance(root, ast.Name) or (path and root.id in self.names):
+            raise self.refused(node)
+        span, name = self.span(node), ".".join((root.id, *path[::-1]))
+        if name in self.names:
+            return nodes.Variable(self.names[name], span=span)
+        free = name
+        while free in self.taken:
+            free += "."
+        self.free[free] = name
+        return nodes.Variable(free, span=span)
+
+
+@lru_cache(maxsize=1024)
+def _is_name(name: str) -> bool:
+    try:
+        check_name(name)
+    except FinchError:
+        return False
+    return True
+
+
+def defined(module: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
+    """The definition that was compiled to this code; None if it stands there no more."""
+    found: Any = None
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == code.co_firstlineno:
+                found = node
+        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and _holds(node, code):
+            found = node  # the one within another comes later
+    if found is None:
+        return None
+    given = [a.arg for a in (*found.args.posonlyargs, *found.args.args)]
+    return found if given == [*code.co_varnames[: code.co_argcount]] else None
+
+
+def _holds(node: ast.Lambda, code: CodeType) -> bool:
+    """Whether all instructions of the code stand in the body."""
+    body = node.body
+    start, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+    at = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
+    return bool(at) and all(start <= place < end for place in at)

@@ -1,0 +1,242 @@
+"""E[...], the context in which looplets stand (Finch'25 Fig 15), as a rule's argument: what a rule
+puts in their place, over which region, and at which coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from finchlang.algebra.bounds import greater, lesser
+from finchlang.host.construct import const
+from finchlang.host.interface import Host
+from finchlang.host.ir import Const, Expr
+from finchlang.levels.looplets import Looplet, may_be_missing
+from finchlang.rules.base.engine import Machine, Rule, State, Step
+from finchlang.syntax.nodes import Access, Extent, Index, Literal, Loop, Node, Value
+from finchlang.syntax.traversal import (
+    COMPOUND,
+    accesses,
+    children,
+    map_children,
+    remembered,
+    substitute,
+)
+from finchlang.syntax.types import Int64
+from finchlang.wrappers.wrappers import release
+
+
+def find(term: Node, kind: type[Any]) -> Any:
+    """The first looplet of `kind` that stands in an access of `term`, or None."""
+    return _first(term).get(kind)
+
+
+@remembered
+def _first(term: Node) -> dict[type[Any], Any]:
+    """The first looplet of each kind in a term."""
+    return {kind: x for x in find_looplets(term)[::-1] for kind in type(x).__mro__}
+
+
+def find_all(term: Node, kind: type[Any]) -> list[Any]:
+    """The looplets of `kind` in the accesses of `term`, each once, in order."""
+    return [x for x in find_looplets(term) if isinstance(x, kind)]
+
+
+@remembered
+def find_looplets(term: Node) -> tuple[Any, ...]:
+    """The looplets in the accesses of a term, each once, in order."""
+    if isinstance(term, COMPOUND):
+        parts = [found for child in children(term) if (found := find_looplets(child))]
+        if len(parts) < 2:
+            return parts[0] if parts else ()
+        looplets = [x for found in parts for x in found]
+    else:
+        looplets = [a.tensor for a in accesses(term) if isinstance(a.tensor, Looplet)]
+    return tuple({id(x): x for x in looplets}.values())
+
+
+@remembered
+def accesses_in(term: Node) -> tuple[Access, ...]:
+    """The accesses of a term, parents first."""
+    return tuple(accesses(term))
+
+
+def rewrite_accesses(function: Callable[[Access], Node], term: Node) -> Any:
+    """E[access] with `function` applied to each access, inner accesses first."""
+
+    def visit(node: Node) -> Node:
+        node = map_children(visit, node)
+        return function(node) if type(node) is Access else node
+
+    return visit(term)
+
+
+def put(term: Node, replacements: Mapping[int, Node], consume: bool = False) -> Any:
+    """`term` with looplets (by id) replaced in all the accesses they stand in; with `consume`, what
+    is put there is payload: the access's last index has done its work and goes."""
+
+    def visit(node: Node) -> Node:
+        node = map_children(visit, node)
+        if type(node) is not Access or (new := replacements.get(id(node.tensor))) is None:
+            return node
+        return put_in(node, new, consume)
+
+    return visit(term)
+
+
+def put_in(access: Access, new: Node, consume: bool) -> Node:
+    """`access` with what its looplet gives, a looplet again or payload."""
+    indices = access.indices[:-1] if consume else access.indices
+    if isinstance(new, (Literal, Value)):
+        return new  # the same everywhere
+    captured = access.captured
+    if captured and not isinstance(new, Looplet):
+        new, captured = release(new, captured), ()
+    may_miss = access.may_miss and (bool(indices) or may_be_missing(new))
+    return Access(
+        new, indices, span=access.span, type=access.type, captured=captured, may_miss=may_miss
+    )
+
+
+def is_at(access: Access, index: Index) -> bool:
+    """Whether the last index of `access` is the loop index `index`."""
+    return bool(access.indices) and access.indices[-1] == index
+
+
+def bounds(loop: Loop) -> tuple[Expr, Expr] | None:
+    """The evaluated extent of a loop, or None as long as it is not evaluated."""
+    extent = loop.extent
+    if not isinstance(extent, Extent):
+        return None
+    start, stop = _limit(extent.start), _limit(extent.stop)
+    return None if start is None or stop is None else (start, stop)
+
+
+def _limit(node: Node) -> Expr | None:
+    if isinstance(node, Value):
+        return node.expr if node.expr.type == Int64 else None
+    if isinstance(node, Literal) and type(node.value) is int:
+        return const(node.value, Int64)
+    return None
+
+
+def as_node(expr: Expr) -> Literal | Value:
+    """A host expression as a node: what is constant is a literal."""
+    return Literal(expr.value, expr.type.name) if isinstance(expr, Const) else Value(expr)
+
+
+def with_bounds(loop: Loop, start: Expr, stop: Expr, body: Node | None = None) -> Loop:
+    """The loop over start..stop."""
+    extent = Extent(as_node(start), as_node(stop))
+    return Loop(loop.index, extent, loop.body if body is None else body, span=loop.span)
+
+
+def bounded(term: Node) -> tuple[Expr, Expr] | None:
+    """The evaluated extent of a term that is a loop, else None."""
+    return bounds(term) if isinstance(term, Loop) else None
+
+
+class Context:
+    """A term E[x, ...] with the looplets x, ... in it as its `holes`. A looplet that stands in several
+    accesses is one hole, and is replaced in all of them."""
+
+    __slots__ = ("term", "holes")
+
+    def __init__(self, term: Any, holes: tuple[Any, ...]):
+        self.term, self.holes = term, holes
+
+    @property
+    def hole(self) -> Any:
+        """The looplet in the first hole."""
+        return self.holes[0]
+
+    @property
+    def region(self) -> tuple[Expr, Expr]:
+        """a and b of loop(i, extent(a, b), E[x])."""
+        found = bounded(self.term)
+        assert found is not None
+        return found
+
+    def all(self, kind: type[Any]) -> Context:
+        """The same term, with all looplets of `kind` in it as holes."""
+        return Context(self.term, tuple(find_all(self.term, kind)))
+
+    def over(self, start: Expr, stop: Expr) -> Context:
+        """loop(i, extent(start, stop), E[x])."""
+        return Context(with_bounds(self.term, start, stop), self.holes)
+
+    def within(self, host: Host, start: Expr | None, stop: Expr | None) -> Context:
+        """loop(i, extent(max(a, start), min(b, stop)), E[x]); None is the region's own end."""
+        a, b = self.region
+        if start is not None:
+            a = host.let(greater(a, start), "start")
+        if stop is not None:
+            b = host.let(lesser(b, stop), "stop")
+        return self.over(a, b)
+
+    def __getitem__(self, looplet: Node) -> Any:
+        """E[access(looplet, j..., i)], in the first hole."""
+        return put(self.term, {id(self.hole): looplet})
+
+    def fill(self, *looplets: Node) -> Any:
+        """E[access(looplet, j..., i), ...], in all holes."""
+        return put(self.term, dict(zip(map(id, self.holes), looplets, strict=True)))
+
+    def payload(self, *values: Node) -> Any:
+        """E[access(value, j...), ...]: the last index has done its work and goes."""
+        return put(self.term, dict(zip(map(id, self.holes), values, strict=True)), consume=True)
+
+    def each(self, machine: Machine, name: str, new: Sequence[Node], consume: bool = False) -> Any:
+        """All holes with what is put in them, by as many steps of the rule `name`: one at a time they
+        would make as many terms as there are holes."""
+        given = list(zip(map(id, self.holes), new, strict=True))
+
+        def after(k: int) -> Any:
+            return put(self.term, dict(given[:k]), consume)
+
+        for k in range(len(given)):
+            machine.tell(name, lambda k=k: (after(k), after(k + 1)))  # type: ignore[misc]
+        return after(len(given))
+
+    def at(self, i: Expr, *values: Node) -> Any:
+        """E[access(value, j...), ...] with the loop's body at coordinate i."""
+        body = Context(self.term.body, self.holes).payload(*values) if values else self.term.body
+        return substitute(body, {self.term.index: as_node(i)})
+
+
+def at_a_value(term: Node, kind: type[Any]) -> tuple[Context, Node] | None:
+    """E[access(x, j..., i)] with the first looplet of `kind` for x whose i has a value, and that i."""
+    if find(term, kind) is None:
+        return None
+    for access in accesses(term):
+        if isinstance(access.tensor, kind) and isinstance(access.indices[-1], (Literal, Value)):
+            return Context(term, (access.tensor,)), access.indices[-1]
+    return None
+
+
+#: what a rule for looplets does: applied to E it gives what is left, or None
+LoopletRule = Callable[[Machine, Context, State], Step | None]
+
+
+def looplet_rule(
+    name: str,
+    kind: type[Any],
+    in_loop: bool = False,
+    every: bool = False,
+    steps: tuple[str, ...] = (),
+) -> Callable[[LoopletRule], Rule]:
+    """Make a function the rule called `name` for E[x], x being the first looplet of `kind`, or with
+    `every` for E[x, ...] with all of them; with `in_loop` only if the term is a loop over a known
+    extent."""
+
+    def make(function: LoopletRule) -> Rule:
+        def apply(machine: Machine, term: Node, state: State) -> Step | None:
+            found = find(term, kind)
+            if found is None or (in_loop and bounded(term) is None):
+                return None
+            E = Context(term, tuple(find_all(term, kind)) if every else (found,))
+            return function(machine, E, state)
+
+        apply.__doc__ = function.__doc__
+        return Rule(name, apply, steps=steps)
+
+    return make

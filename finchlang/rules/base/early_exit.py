@@ -1,0 +1,354 @@
+"""Early exit: a loop is left where no step of it changes what it reduces into (Finch'25 3.3.3, Table 4;
+SparseArray'21 section 7.2). Finch'25 Fig 14 has no exit.
+
+A short-circuit scalar is asked before each step of a loop that reduces into it, and what else the loop
+does goes on without the reduction. Of several the loop is left with the last; until then each
+reduction is guarded. Any other place is asked after steps, by loops that do nothing but reduce into
+it, so that whatever the first step checks is checked; counted loops take blocks of steps, ever longer
+ones, which stay as quick as without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from finchlang.algebra.bounds import at_most
+from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.simplify import empty_extent, name_of, simplify
+from finchlang.host.construct import (
+    FALSE,
+    TRUE,
+    add,
+    compare,
+    conjunction,
+    const,
+    disjunction,
+    minimum,
+    op,
+)
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.level import UPDATE, Fiber, Level, Storage
+from finchlang.operators.operator_table import operator
+from finchlang.rules.base.context import Context, accesses_in, bounded, with_bounds
+from finchlang.rules.base.engine import Machine, State, Step, drop, if_not_empty, rule
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import accesses, names, remembered, replace, rewrite_bottom_up, walk
+from finchlang.syntax.types import Bool
+from finchlang.syntax.user_function import Operation
+from finchlang.text.print import pretty
+
+#: the name of the rule
+BREAK = "Break"
+#: so many steps are counted before the first question, then so many times as many each time
+_FIRST, _TIMES = 64, 64
+#: of types of more bits than this only 0 is looked out for: any other value is one of too many
+_NARROW = 16
+
+
+@dataclass(frozen=True)
+class Place(Level):
+    """What a loop reduces into, a scalar or an element; no update changes it once it holds one of `values`,
+    or if they are `units` once it holds another. In a guard it is read as whether it may still change."""
+
+    tensor: ast.Node
+    fiber: Fiber
+    values: tuple[Any, ...]
+    are_units: bool
+
+    is_leaf: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return f"undecided({pretty(self.tensor)})"
+
+    def holds_it(self, host: Host) -> Expr:
+        """Whether it holds such a value now; one that is the fill counts once an update has stored it."""
+        level, dirty, how = self.fiber.level, self.fiber.dirty, "ne" if self.are_units else "eq"
+
+        def is_decided(value: Expr) -> Expr:
+            values = [const(v, level.element_type) for v in self.values]
+            return disjunction(*(compare(how, value, v) for v in values))
+
+        found: Any = level.read(host, self.fiber)
+        value = (
+            found.expr if isinstance(found, ast.Value) else const(found.value, level.element_type)
+        )
+        if dirty is None or is_decided(const(level.fill.value, level.element_type)) == FALSE:
+            return is_decided(value)
+        return conjunction(host.get(dirty), is_decided(value))
+
+    def read(self, host: Host, fiber: Fiber) -> ast.Node:
+        return ast.Value(op("not", self.holds_it(host)))
+
+
+# --------------------------------------------------------------------------- what a loop is left by
+
+
+@remembered
+def _reductions(body: ast.Node) -> dict[ast.Node, list[ast.Assign]]:
+    """The updates in a loop's body of each tensor, but for those that each step declares anew."""
+    found: dict[ast.Node, list[ast.Assign]] = {}
+    for node in walk(body):
+        if isinstance(node, ast.Assign):
+            found.setdefault(node.target.tensor, []).append(node)
+    declared = [node.tensor for node in walk(body) if isinstance(node, ast.Declare)]
+    return {tensor: updates for tensor, updates in found.items() if tensor not in declared}
+
+
+def places(machine: Machine, term: ast.Loop, state: State) -> list[Place]:
+    """What a loop is left by, once all of it is decided: the short-circuit scalars that it reduces
+    into, or else the one place that is all it reduces into."""
+    reductions = _reductions(term.body) if BREAK in machine.names else {}
+    found = [_place(tensor, state, updates) for tensor, updates in reductions.items()]
+    decided = [place for place in found if place is not None]
+    scalars = [place for place in decided if place.fiber.level.is_short_circuit]
+    is_all = len(reductions) == 1 and decided and not scalars
+    return decided if is_all and _is_pure(term.body, decided[0].tensor) else scalars
+
+
+def _place(tensor: ast.Node, state: State, updates: list[ast.Assign]) -> Place | None:
+    """What all these updates change, if there are values from which on they change it no more."""
+    fiber: Any = state.tensors.get(tensor.name) if isinstance(tensor, ast.Variable) else tensor
+    row = operator(updates[0].op)
+    if row is None or any((a.target, a.op) != (updates[0].target, updates[0].op) for a in updates):
+        return None
+    if not isinstance(fiber, Fiber) or fiber.mode != UPDATE or not fiber.level.is_leaf:
+        return None
+    level, type = fiber.level, fiber.level.element_type
+    if updates[0].target.indices or (level.is_structured and not level.is_short_circuit):
+        return None
+    if row.overrides and row.identity is not None and not row.lazy_missing:
+        return Place(tensor, fiber, (type.wrap(row.identity.value(type)),), True)
+    # Of floats the laws of the table are about structure only, and do not hold beside NaN; those that a
+    # function of the script declares, and who asks for it by the scalar, are taken at their word.
+    is_meant = level.is_short_circuit or row.staged is not None
+    if type.kind == "pair" or (type.is_float and not is_meant):
+        return None
+    types = {type_of(ast.Call(a.op, (a.target, a.value))) or type for a in updates}
+    zeros = []
+    for law in row.annihilators:
+        zero = law.value(type)
+        if zero is None or not law.is_about(1) or law.result is not None:
+            continue
+        is_likely = is_meant or type.bits <= _NARROW or type.wrap(zero) == 0
+        # where the operator works on a wider type, its annihilator may be no value of this one
+        if is_likely and all(law.value(wide) == type.wrap(zero) for wide in types):
+            zeros.append(type.wrap(zero))
+    return Place(tensor, fiber, tuple(zeros), False) if zeros else None
+
+
+def _is_pure(body: ast.Node, tensor: ast.Node) -> bool:
+    """Whether nothing is lost with steps that are left out: no error after the first, and no read."""
+    updates = 0
+    for node in walk(body):
+        if isinstance(node, (ast.Declare, ast.Freeze, ast.Thaw)):
+            return False
+        if isinstance(node, ast.Call) and _may_fail(node):
+            return False
+        if isinstance(node, ast.Loop) and (
+            any(accesses(node.extent)) or ast.Index in dict(names(node.extent))
+        ):
+            return False
+        if isinstance(node, ast.Access) and any(any(accesses(i)) for i in node.indices):
+            return False
+        updates += isinstance(node, ast.Assign)
+    return sum(access.tensor == tensor for access in accesses(body)) == updates
+
+
+def _may_fail(call: ast.Call) -> bool:
+    if isinstance(call.op, Operation):
+        return any(isinstance(n, ast.Call) and _may_fail(n) for n in walk(call.op.body))
+    row, types = operator(call.op), [type_of(arg) for arg in call.args]
+    return call.op == ast.Variable("meet") or (row is not None and row.may_fail(types))
+
+
+# -------------------------------------------------------------------------------------- the rule
+
+
+@rule(BREAK, steps=(BREAK,))
+def early_exit(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨⟨decided(op, e(s)), t⟩⟩ ⇒ true  ⟹
+    ⟨loop(i, extent(a, b), E[assign(access(s), op, rhs)]), s⟩ → ⟨loop(i, extent(a, b), E[block()]), s⟩
+
+    where no `op` changes the value of s any more. The rules that take the steps of a loop ask before each
+    of them if s is a short-circuit scalar, else after (`Exit`). Of several scalars, once:
+    loop(i, ext, E[assign(access(s), op, rhs), ...]) →
+    loop(i, ext, E[sieve(!decided(op, e(s)), assign(access(s), op, rhs)), ...])"""
+    if not isinstance(term, ast.Loop) or bounded(term) is None or len(_reductions(term.body)) < 2:
+        return None  # one alone needs no guard
+    found = places(machine, term, state)
+    fibers = [a.tensor for a in accesses_in(term.body) if isinstance(a.tensor, Fiber)]
+    guarded = {fiber.level.tensor for fiber in fibers if isinstance(fiber.level, Place)}
+    guards = {
+        place.tensor: ast.Access(Fiber(Storage(place, {}, {}), ()), (), type=Bool)
+        for place in found
+        if len(found) > 1 and place.tensor not in guarded
+    }
+    if not guards:
+        return None
+
+    def guard(node: ast.Assign) -> ast.Node:
+        return ast.Sieve(guards[node.target.tensor], node, span=node.span)
+
+    rest = replace(term, body=_changed(term.body, guards, guard))
+    machine.tell(BREAK, lambda: (term, rest))
+    return rest, state
+
+
+def _changed(
+    body: ast.Node, tensors: Container[ast.Node], change: Callable[[ast.Assign], ast.Node]
+) -> ast.Node:
+    """A loop's body with what is made of the reductions into some tensors."""
+
+    def visit(node: ast.Node) -> ast.Node:
+        return (
+            change(node) if isinstance(node, ast.Assign) and node.target.tensor in tensors else node
+        )
+
+    return rewrite_bottom_up(visit, body)
+
+
+class Exit:
+    """How a loop from `first` on is left: its steps ask, and what is left of it is done at the end. Where
+    they are taken at once, whether it goes on is in a cell, and how far it came if anything is left."""
+
+    def __init__(self, machine: Machine, term: ast.Loop, state: State, first: Expr | None = None):
+        self.machine, self.term, self.state, self.host = machine, term, state, state.host
+        self.places = places(machine, term, state)
+        self.asks_first = any(place.fiber.level.is_short_circuit for place in self.places)
+        gone = {place.tensor for place in self.places}
+        #: what is left of the loop's body
+        self.body = simplify(_changed(term.body, gone, lambda _: ast.EMPTY)) if gone else term.body
+        self.going = self.at = None
+        if self.places and first is not None:
+            self.going = self.host.cell(self._goes_on() if self.asks_first else TRUE, "going")
+            self.at = None if self.body == ast.EMPTY else self.host.cell(first, "left")
+
+    def _goes_on(self) -> Expr:
+        return op("not", conjunction(*(place.holds_it(self.host) for place in self.places)))
+
+    def holds(self) -> Expr:
+        """Whether the loop goes on, as was found when that was asked for last."""
+        return TRUE if self.going is None else self.host.get(self.going)
+
+    def ask(self, stop: Expr) -> None:
+        """Ask, after a step up to a coordinate."""
+        if self.going is not None:
+            self.host.set(self.going, self._goes_on())
+        if self.at is not None:
+            self.host.set(self.at, add(stop, 1))
+
+    def loop(self, first: Expr, last: Expr, step: Callable[[Expr], tuple[Expr, Expr]]) -> None:
+        """Take steps from `first` to `last`, until the loop is left: each gives where the next begins, and
+        the coordinate that it came to."""
+        host, at = self.host, self.host.cell(first, "at")
+
+        def taken() -> None:
+            after, stop = step(host.get(at, lower=first, upper=last))
+            host.set(at, after)
+            self.ask(stop)
+
+        host.loop(lambda: conjunction(compare("le", host.get(at), last), self.holds()), taken)
+
+    def finish(self, last: Expr) -> None:
+        """Do what is left of a loop up to `last`, if it was left."""
+        if self.at is not None:
+            start = self.host.get(self.at)
+            was_left = conjunction(op("not", self.holds()), compare("le", start, last))
+            left = with_bounds(self.term, start, last)
+            self.host.branch(was_left, lambda: drop(self.machine.run(self.rest(left), self.state)))
+        elif self.places and not (self.machine.one_by_one and self.machine.holds(self.holds())):
+            self.rest(self.term)
+
+    def leaves(self, left: ast.Node, has_begun: bool) -> bool:
+        """Whether a loop is left now, where steps are taken one by one."""
+        if not self.places or has_begun == self.asks_first or not isinstance(left, ast.Loop):
+            return False
+        start, stop = Context(left, ()).region
+        is_left = conjunction(compare("le", start, stop), op("not", self._goes_on()))
+        return not at_most(stop, start) and self.machine.holds(is_left)
+
+    def rest(self, left: ast.Node) -> ast.Node:
+        """What the step Break leaves of a loop."""
+        rest = ast.EMPTY if self.body == ast.EMPTY else replace(left, body=self.body)
+        self.machine.tell(BREAK, lambda: (left, rest))
+        return rest
+
+
+# ------------------------------------------------------------------------------ the steps of a loop
+
+
+def first_step(
+    machine: Machine,
+    term: ast.Loop,
+    state: State,
+    at: str,
+    step: Callable[[Expr, ast.Loop], ast.Node],
+) -> ast.Node:
+    """What is left of a loop after its first step, where steps are taken one by one: what that leaves, or
+    if it is left before or after it what is left without the reductions."""
+    (first, last), host = Context(term, ()).region, state.host
+    if not machine.holds(compare("le", first, last)):
+        machine.tell("Simplify", lambda: (term, ast.EMPTY), law=name_of(empty_extent))
+        return ast.EMPTY
+    exit = Exit(machine, term, state)
+    if exit.leaves(term, False):
+        return exit.rest(term)
+    left = step(host.get(host.cell(first, at), lower=first, upper=last), term)
+    loop = left.body if isinstance(left, ast.Sieve) else left
+    if not exit.leaves(loop, True):
+        return left
+    if loop is not left:
+        machine.tell("SieveTrue", lambda: (left, loop))
+    return exit.rest(loop)
+
+
+def in_regions(
+    machine: Machine, name: str, term: ast.Loop, state: State, region: Callable[[Expr], Expr]
+) -> ast.Node:
+    """Take the steps `name` of a loop, until it is left: `region(start)` takes one and gives where that
+    ends. What is left to run is, where steps are taken one by one, the loop after the first."""
+    first, last = Context(term, ()).region
+
+    def step(start: Expr, before: ast.Node | None = None) -> tuple[ast.Node, Expr]:
+        stop = region(start)
+        left = ast.EMPTY if at_most(last, stop) else with_bounds(term, add(stop, 1), last)
+        machine.tell(name, lambda: (before or with_bounds(term, start, last), left), start)
+        return left, stop
+
+    def taken(start: Expr) -> tuple[Expr, Expr]:
+        stop = step(start)[1]
+        return add(stop, 1), stop
+
+    if at_most(last, first):  # at most one coordinate
+        if_not_empty(state.host, first, last, lambda: drop(step(first)))
+    elif machine.one_by_one:
+        return first_step(machine, term, state, "at", lambda start, before: step(start, before)[0])
+    else:
+        exit = Exit(machine, term, state, first)
+        exit.loop(first, last, taken)
+        exit.finish(last)
+    return ast.EMPTY
+
+
+def count(exit: Exit, first: Expr, last: Expr, step: Callable[[Expr], Expr], name: str) -> None:
+    """Take the steps of a loop at first..last, until it is left; each gives the coordinate that it came to.
+    Where it asks after them, that is after blocks of them, or if they have loops in them after each."""
+    host = exit.host
+    if exit.going is None:
+        host.count(first, last, lambda q: drop(step(q)), name)
+    elif exit.asks_first or any(isinstance(n, ast.Loop) for n in walk(exit.term.body)):
+        exit.loop(first, last, lambda q: (add(q, 1), step(q)))
+    else:
+        more = host.cell(const(_FIRST - 1), "more")
+
+        def block(start: Expr) -> tuple[Expr, Expr]:
+            length = host.get(more)
+            stop = host.let(minimum(last, add(start, length)), "stop")
+            host.count(start, stop, lambda q: drop(step(q)), name)
+            host.set(more, op("mul", length, _TIMES))
+            return add(stop, 1), stop
+
+        exit.loop(first, last, block)

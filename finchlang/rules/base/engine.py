@@ -1,0 +1,254 @@
+"""The engine: picks the first applicable rule, again and again. That is its whole job.
+
+A rule is an object in a table, with the paper's name and the rule itself as its docstring. Its
+function looks at a term and a state and gives None if it does not apply, or the term that is left
+to run and the state after what it did through the host. A rule never asks which host it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from typing import Any, NamedTuple
+
+from finchlang.algebra.bounds import at_most, less_than
+from finchlang.base.errors import Bug
+from finchlang.host.construct import compare
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.level import TensorLike
+from finchlang.syntax.nodes import EMPTY, Node, is_empty
+from finchlang.text.print import pretty
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """(e, t, d) of Fig 14: `tensors` is e for tensor names, with mode and sizes in the fiber (for
+    other names e is a substitution); t is in the host; `declared` is d, the tensors that belong to
+    this scope, in which alone they change their mode. `own` are the tensors that nobody sees outside
+    of the blocks that declare them, `sizes` the sums and products that are known to be sizes."""
+
+    host: Host
+    tensors: Mapping[str, TensorLike]
+    declared: frozenset[str] = frozenset()
+    own: frozenset[str] = frozenset()
+    sizes: frozenset[Expr] = frozenset()
+
+    @staticmethod
+    def before(host: Host, tensors: Mapping[str, TensorLike], own: Iterable[str] = ()) -> State:
+        """The state before a program, in whose scope is whatever it is given."""
+        return State(host, tensors, frozenset(tensors), frozenset(own))
+
+    def with_tensors(self, changes: Mapping[str, TensorLike]) -> State:
+        return replace(self, tensors={**self.tensors, **changes})
+
+    def with_sizes(self, sizes: Iterable[Expr]) -> State:
+        return replace(self, sizes=frozenset(sizes))
+
+    def inside(self) -> State:
+        """(e, t, {}): the state in which a scope within this one begins."""
+        return replace(self, declared=frozenset()) if self.declared else self
+
+
+class Stuck(Bug):
+    """A premise of a rule does not hold, so that the program has no next step. (After the passes
+    none is ever stuck.) `rule` is the rule's name, `premise` says what had to hold."""
+
+    def __init__(self, premise: str, term: Node, why: str = ""):
+        self.rule, self.premise, self.term, self.why = "", premise, term, why
+
+    def of(self, rule: str) -> Stuck:
+        """This, as the fault of a rule, unless that is known."""
+        self.rule = self.rule or rule
+        return self
+
+    def __str__(self) -> str:
+        why = f" ({self.why})" if self.why else ""
+        term = pretty(self.term).splitlines()[0]
+        return f"{self.rule} is stuck at `{term}`: {self.premise} does not hold{why}"
+
+
+#: what a rule gives: the rest of the term to run, and the state now
+Step = tuple[Node, State]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A row of the rule table: applied to a machine, a term and a state it gives a Step, or None, and
+    for expressions their value. `steps` names the steps of the semantics that it tells of itself, if
+    it takes several of them at once or depends on what the host decides; the engine tells of all
+    others."""
+
+    name: str
+    apply: Callable[..., Any]
+    is_derived: bool = False
+    steps: tuple[str, ...] = ()
+
+    @property
+    def statement(self) -> str:
+        """The rule as it is written in its docstring."""
+        return self.apply.__doc__ or ""
+
+
+def rule(
+    name: str, is_derived: bool = False, steps: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], Rule]:
+    """Make a function the rule called `name`."""
+    return lambda function: Rule(name, function, is_derived, steps)
+
+
+class EventKind(Enum):
+    """What a tracer may be told of."""
+
+    STEP = "a statement's rule"
+    PREMISE = "a rule of which a premise is run next; the step comes after it"
+    EXPRESSION = "a rule for expressions"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A rule was applied to `before`, and `after` is left. `depth` counts the premises around it, its
+    own come before it, one deeper. `at` is where an iteration begins, if the rule has iterations,
+    `law` what Simplify went by."""
+
+    name: str
+    before: Node
+    after: Node
+    depth: int
+    at: Expr | None = None
+    kind: EventKind = EventKind.STEP
+    law: str = ""
+
+
+Tracer = Callable[[Applied], None]
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """A tracer for whom loops take their steps one by one. `value` gives that of a host expression, which
+    is known where the program is run."""
+
+    tell: Tracer
+    value: Callable[[Expr], Any]
+
+    def __call__(self, applied: Applied) -> None:
+        self.tell(applied)
+
+
+#: makes the terms before and after a step: for tracers alone
+Terms = Callable[[], tuple[Node, Node]]
+
+
+class Arm(NamedTuple):
+    """One arm of a branch: the step `name` from `before` to `after`, which is run in this state."""
+
+    name: str
+    before: Node
+    after: Node
+    state: State
+    at: Expr | None = None
+
+
+class Machine:
+    """Runs terms by the rules of a table, in their order of priority. A rule that takes a step for
+    each iteration takes all of them at once, in a loop of the host, or if `one_by_one` the first, and
+    gives what is left, if anything is."""
+
+    def __init__(self, rules: Iterable[Rule], tracer: Tracer | None = None):
+        self.rules = tuple(rules)
+        self.names = frozenset(rule.name for rule in self.rules)
+        self.tracer = tracer
+        self.one_by_one = tracer if isinstance(tracer, OneByOne) else None
+        self.depth = 0
+
+    def run(self, term: Node, state: State) -> State:
+        """Run a statement to its end, as the premise of a rule; gives the state after it."""
+        self.depth += 1
+        state = self.go_on(term, state)
+        self.depth -= 1
+        return state
+
+    def go_on(self, term: Node, state: State) -> State:
+        """Run what is left of a statement to its end."""
+        while not is_empty(term):
+            term, state = self.step(term, state)
+        return state
+
+    def step(self, term: Node, state: State) -> Step:
+        """Apply the first applicable rule."""
+        for candidate in self.rules:
+            try:
+                result = candidate.apply(self, term, state)
+            except Stuck as stuck:
+                raise stuck.of(candidate.name) from None
+            if result is not None:
+                if self.tracer is not None and not candidate.steps:
+                    self.tracer(Applied(candidate.name, term, result[0], self.depth))
+                return result
+        raise Bug(f"no rule applies to {term!r}")
+
+    # ------------------------------------------------------------------------------- steps in rules
+
+    def tell(self, name: str, terms: Terms, at: Expr | None = None, law: str = "") -> None:
+        """Tell the tracer of a step that a rule takes."""
+        if self.tracer is not None:
+            self.tracer(Applied(name, *terms(), self.depth, at, law=law))
+
+    def tell_expression(self, name: str, terms: Terms) -> None:
+        """Tell the tracer of a premise of the next step, that an expression has a value."""
+        if self.tracer is not None:
+            self.tracer(Applied(name, *terms(), self.depth + 1, kind=EventKind.EXPRESSION))
+
+    def premise(
+        self, name: str, before: Node, premise: Node, state: State, at: Expr | None = None
+    ) -> State:
+        """Run a premise of the rule `name` when it is applied to `before`."""
+        if self.tracer is not None:
+            self.tracer(Applied(name, before, before, self.depth, at, EventKind.PREMISE))
+        return self.run(premise, state)
+
+    def branch(self, condition: Expr, then: Arm, other: Arm) -> Step:
+        """Take the step of one of two arms, and run what is left after it."""
+        state = other.state
+        if self.one_by_one:
+            chosen = then if self.holds(condition) else other
+            self.tell(chosen.name, lambda: (chosen.before, chosen.after), chosen.at)
+            return chosen.after, chosen.state
+        state.host.branch(condition, partial(self.take, then), partial(self.take, other))
+        return EMPTY, state
+
+    def take(self, arm: Arm) -> None:
+        """Take the step of an arm, and run what is left after it."""
+        self.tell(arm.name, lambda: (arm.before, arm.after), arm.at)
+        self.go_on(arm.after, arm.state)
+
+    def holds(self, condition: Expr) -> bool:
+        """Whether a condition holds now, where steps are taken one by one."""
+        assert self.one_by_one is not None
+        return bool(self.one_by_one.value(condition))
+
+
+def expect_mode(node: Node, tensor: TensorLike, mode: str, term: Node) -> None:
+    """The premise e(mode(tns)) = mode, of the tensor that `node` stands for."""
+    if tensor.mode != mode:
+        name = pretty(node)
+        raise Stuck(f"e(mode({name})) = {mode}", term, f"{name} is in {tensor.mode} mode")
+
+
+def expect_declared(name: str, state: State, term: Node) -> None:
+    """The premise tns ∈ d."""
+    if name not in state.declared:
+        raise Stuck(f"{name} ∈ d", term, f"{name} does not belong to this scope")
+
+
+def drop(_: object) -> None:
+    """Arms of a branch give nothing back."""
+
+
+def if_not_empty(host: Host, start: Expr, stop: Expr, body: Any) -> None:
+    if at_most(start, stop):
+        body()
+    elif not less_than(stop, start):
+        host.branch(compare("le", start, stop), body)

@@ -1,0 +1,411 @@
+"""The rules for expressions (Finch'25 Fig 14: Literal, Value, Variable, Index, Call, Access)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from finchlang.algebra.expression_types import apart
+from finchlang.base.errors import Bug, FinchError
+from finchlang.host.construct import FALSE, TRUE, ZERO, cast, compare, conjunction, const, op
+from finchlang.host.interface import Host, fail_unless
+from finchlang.host.ir import Expr, Op
+from finchlang.levels.level import READ, Fiber, TensorLike
+from finchlang.levels.positions import coordinate, entry, positions
+from finchlang.operators.operator import called
+from finchlang.operators.operator_table import literal_type, operator
+from finchlang.rules.base.context import as_node
+from finchlang.rules.base.engine import Machine, Rule, State, Step, Stuck, expect_mode, rule
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk
+from finchlang.syntax.types import Int64, UInt8
+from finchlang.text.print import pretty
+from finchlang.wrappers.masks import MASKS, Mask
+from finchlang.wrappers.wrappers import WRAPPERS
+
+
+def evaluate(
+    node: ast.Node, state: State, machine: Machine | None = None, given: Expr = TRUE
+) -> Expr:
+    """The host expression of an expression whose accesses have been read, by the rules of EXPRESSIONS.
+
+    `machine` is told of them; the value matters only where `given` holds. Raises FinchError "type"
+    where an operator does not take its arguments.
+    """
+    found = EXPRESSIONS.get(type(node))
+    if found is None:
+        raise Bug(f"cannot evaluate {node!r}")
+    expr = found.apply(machine, node, state, given)
+    if machine is not None:
+        machine.tell_expression(found.name, lambda: (node, ast.Value(expr)))
+    return expr
+
+
+def presence(node: ast.Node, state: State, machine: Machine | None = None) -> tuple[Expr, Expr]:
+    """Whether an expression is there, and its value, which matters only where it is."""
+    if ast.is_missing(node):
+        return FALSE, FALSE
+    pair = apart(node)
+    if pair is None:
+        return TRUE, evaluate(node, state, machine)
+    there = evaluate(pair[0], state, machine)
+    return there, evaluate(pair[1], state, machine, there)
+
+
+def present(node: ast.Node, state: State, machine: Machine | None = None) -> Expr:
+    """The value of an expression, checked to be there where the program comes here."""
+    there, value = presence(node, state, machine)
+    message = "a number is needed here, which is `missing`"
+    fail_unless(state.host, there, "type", message, (), node.span)
+    return ZERO if there is FALSE else value
+
+
+def by_cases(node: ast.Node, term: ast.Node, state: State, machine: Machine) -> Step:
+    """A term in which an expression that may be missing is a place: block(sieve(c, term[v]),
+    sieve(!c, term[missing]))."""
+    there, value = presence(node, state, machine)
+    there, value = state.host.let(there, "there"), state.host.let(value, "value")
+
+    def case(condition: Expr, known: ast.Node) -> ast.Sieve:
+        body = rewrite_bottom_up(lambda n: known if n == node else n, term)
+        return ast.Sieve(as_node(condition), body, span=term.span)
+
+    return ast.Block(
+        (case(there, as_node(value)), case(op("not", there), ast.Literal(ast.MISSING)))
+    ), state
+
+
+@rule("Literal")
+def literal(machine: Machine | None, term: ast.Literal, state: State, given: Expr) -> Expr:
+    """⟨literal(val), s⟩ → val"""
+    type = literal_type(term)
+    if type is None:
+        raise FinchError("type", f"{term.value!r} is no number here", term.span)
+    return const(term.value, type)
+
+
+@rule("Value")
+def value(machine: Machine | None, term: ast.Value, state: State, given: Expr) -> Expr:
+    """⟨value(ex, type), (e, t, d)⟩ ⇒ ⟨⟨ex, t⟩⟩"""
+    return term.expr
+
+
+@rule("Mode")
+def mode(machine: Machine | None, term: ast.Mode, state: State, given: Expr) -> Expr:
+    """⟨mode(tns), (e, t, d)⟩ → e(mode(tns))"""
+    return const(ast.MODES.index(resolve(term.tensor, state).mode), UInt8)
+
+
+@rule("Call")
+def call(machine: Machine | None, term: ast.Call, state: State, given: Expr) -> Expr:
+    """⟨args, s⟩ ⇒ vals, ⟨f, s⟩ ⇒ g  ⟹  ⟨call(f, args...), (e, t, d)⟩ → ⟨⟨g(vals...), t⟩⟩
+
+    Of a function of tensors (size, positions, coordinate) e gives the first argument."""
+    match term:
+        case ast.Call(ast.Variable("size"), (ast.Variable() as tensor, ast.Literal(mode))):
+            return size(resolve(tensor, state), mode)
+        case ast.Call(ast.Variable("positions"), (ast.Variable() as tensor,)):
+            return positions(state.host, _whole_fiber(tensor, state))
+        case ast.Call(ast.Variable("coordinate"), (ast.Variable() as tensor, ast.Literal(mode), p)):
+            at = evaluate(p, state, machine, given)
+            return coordinate(state.host, _whole_fiber(tensor, state), mode, at)
+    row = operator(term.op)
+    if row is None:
+        raise FinchError("unknown name", "this is no operator", term.op.span)
+
+    def argument(arg: ast.Node, needed: Expr) -> Expr:
+        return evaluate(arg, state, machine, needed)
+
+    return called(row, term.args, argument, state.host, term.span, given)
+
+
+#: the rules for expressions (Finch'25 Fig 14), by the kinds of nodes
+EXPRESSIONS: dict[type, Rule] = {
+    ast.Literal: literal,
+    ast.Value: value,
+    ast.Mode: mode,
+    ast.Call: call,
+}
+
+
+def resolve(node: ast.Node, state: State) -> TensorLike:
+    """The tensor a name, a wrapper call or a mask call stands for (Fig 14: Variable)."""
+    match node:
+        case TensorLike():
+            return node
+        case ast.Variable(name) if name in state.tensors:
+            return state.tensors[name]
+        case ast.Call(ast.Variable("entry"), (tensor, p)):
+            return entry(_whole_fiber(tensor, state), evaluate(p, state))
+        case ast.Call(ast.Variable(name), args) if name in MASKS:
+            kind = MASKS[name]
+            sizes = (None if s is None else _whole(s, state) for s in kind.shape(args))
+            return Mask(kind, tuple(_whole(a, state) for a in args), tuple(sizes))
+        case ast.Call(ast.Variable(name)) if name in WRAPPERS:
+            return WRAPPERS[name].make(
+                node, partial(resolve, state=state), partial(_whole, state=state)
+            )
+    raise Stuck("e(tns) = tns'", node, "this is no tensor")
+
+
+def _whole(node: ast.Node, state: State) -> Expr:
+    """An argument that is an integer, known where its tensor is first iterated over."""
+    expr = evaluate(node, state) if is_ready(node) else None
+    if expr is None or not expr.type.is_integer:
+        message = (
+            "the arguments of masks and wrappers are integers that are known before their loops"
+        )
+        raise FinchError("type", message, node.span)
+    return _with_names(cast(expr, Int64), state.host)
+
+
+def _with_names(expr: Expr, host: Host) -> Expr:
+    """Sums and products stay, for they meet what is added to them later; what they are made of is bound
+    to names."""
+    if isinstance(expr, Op) and expr.name in ("add", "sub", "mul"):
+        return op(expr.name, *(_with_names(arg, host) for arg in expr.args))
+    return host.let(expr, "n")
+
+
+def _whole_fiber(tensor: ast.Node, state: State) -> Fiber:
+    found = resolve(tensor, state)
+    assert isinstance(found, Fiber)
+    return found
+
+
+def size(tensor: TensorLike, mode: int) -> Expr:
+    """The size of a mode, counted from 1."""
+    found = tensor.sizes()[mode - 1]
+    if found is None:
+        raise Bug("this mode has no size")
+    return found
+
+
+def evaluate_extent(
+    node: ast.Node, state: State, machine: Machine | None = None
+) -> tuple[Expr, Expr, tuple[Expr, ...]]:
+    """First and last value of an extent. The parts of a `meet` are checked to be equal, and what
+    has thereby been found equal to the last value comes with it.
+
+    Raises FinchError "dimension" (at run time unless it is certain) naming both extents.
+    """
+    match node:
+        case ast.Extent(first, last):
+            start = _bound(first, state, machine)
+            return start, start if first == last else _bound(last, state, machine), ()
+        case ast.Call(ast.Variable("meet"), parts):
+            (start, stop, _), *others = [evaluate_extent(p, state, machine) for p in parts]
+            for part, (a, b, _) in zip(parts[1:], others, strict=True):
+                same = conjunction(compare("eq", a, start), compare("eq", b, stop))
+                message = f"{_origin(parts[0])} is {{}}:{{}}, but {_origin(part)} is {{}}:{{}}"
+                given: tuple[Expr, ...] = start, stop, a, b
+                if (least := _least(parts[0], part)) is not None:
+                    message, given = f"a size is {least} or more, not {{}}", (stop,)
+                span = part.span or node.span
+                fail_unless(state.host, same, "dimension", message, given, span)
+            return start, stop, tuple([b for _, b, _ in others])
+    raise FinchError("type", "a loop runs over an extent like 1:n", node.span)
+
+
+def with_sizes(node: ast.Node, state: State) -> State:
+    """The state once it is checked that what is computed of sizes in an extent is a size: it does not
+    wrap around. What is known to be one is not asked again."""
+    known, host = set(state.sizes), state.host
+    for extent in [n for n in walk(node) if isinstance(n, ast.Extent)]:
+        parts = (n for end in (extent.start, extent.stop) for n in walk(end))
+        for call in [n for n in parts if isinstance(n, ast.Call)][
+            ::-1
+        ]:  # what is within others first
+            row = operator(call.op)
+            sizing = row.sizing if row is not None else None
+            if row is None or sizing is None or len(call.args) < 2:
+                continue
+            if sizing.of_sizes and not all(any(n == SIZE for n in walk(arg)) for arg in call.args):
+                continue
+            sizes = [evaluate(arg, state) for arg in call.args]
+            if not all(s.type.is_integer for s in sizes):
+                continue
+            before, *others = [cast(s, Int64) for s in sizes]
+            for size in others:
+                whole = row.build(before, size)
+                if whole not in known:
+                    fits, given = sizing.fits(before, size), (before, size)
+                    values = given if "{}" in sizing.message else ()
+                    fail_unless(host, fits, "dimension", sizing.message, values, extent.span)
+                known.add(whole)
+                before = whole
+    return state if len(known) == len(state.sizes) else state.with_sizes(known)
+
+
+def _bound(node: ast.Node, state: State, machine: Machine | None) -> Expr:
+    expr = state.host.let(present(node, state, machine), "n")
+    if not expr.type.is_integer:
+        raise FinchError(
+            "type", f"a bound of an extent must be an integer, not {expr.type}", node.span
+        )
+    return state.host.let(op("cast", expr, type=Int64), "n")
+
+
+def _least(extent: ast.Node, other: ast.Node) -> Any:
+    """What a size must be at least, if 1:n meets 1:max(n, least)."""
+    match extent, other:
+        case ast.Extent(_, n), ast.Extent(_, ast.Call(op, (m, ast.Literal(least)))) if m == n:
+            row = operator(op)
+            return least if row is not None and row.is_greatest else None
+    return None
+
+
+SIZE = ast.Variable("size")
+
+
+def _origin(node: ast.Node) -> str:
+    """Where an extent comes from, in the user's terms."""
+    match node:
+        case ast.Extent(
+            ast.Literal(1), ast.Call(ast.Variable("size"), (ast.Variable(name), ast.Literal(mode)))
+        ):
+            return f"dimension {mode} of {name.removesuffix('_stored')}"
+        case ast.Extent(_, stop):
+            calls = [n for n in walk(stop) if isinstance(n, ast.Call)]
+            sizes = [n for n in calls if n.op == SIZE]
+            if not all(n.op == SIZE or _translates(n) for n in calls) or len(sizes) > 1:
+                is_shown = not any(isinstance(n, ast.Value) for n in walk(node))
+                return f"`{pretty(node)}`" if is_shown else "the extent given"
+            for size in sizes:
+                tensor, mode = size.args
+                name = tensor.name.removesuffix("_stored")  # type: ignore[attr-defined]
+                where = f"dimension {mode.value} of {name} shifted"  # type: ignore[attr-defined]
+                return (
+                    f"{where} (a window reads a part of it; with `~` what is outside is `missing`)"
+                )
+    return "the extent given"
+
+
+def _translates(call: ast.Call) -> bool:
+    row = operator(call.op)
+    return row is not None and row.translates
+
+
+def is_ready(node: ast.Node) -> bool:
+    """Whether an expression has no access or index left in it and can be evaluated."""
+    if isinstance(node, (ast.Access, ast.Index)):
+        return False
+    if isinstance(node, ast.Variable):
+        return operator(node) is not None
+    if isinstance(node, ast.Call):
+        if getattr(node.op, "name", "") in ast.OF_TENSORS:
+            return all(map(is_ready, node.args[1:]))
+        return all(is_ready(a) for a in node.args)
+    if isinstance(node, ast.Extent):
+        return is_ready(node.start) and is_ready(node.stop)
+    return isinstance(node, (ast.Literal, ast.Value, ast.Mode))
+
+
+# --------------------------------------------------------------------------------------- rules
+
+
+@rule("Access", steps=("Access",))
+def access(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """e(tns) ↦ tns', e(mode(tns)) ↦ read, ⟨⟨unwrap(tns', read), t⟩⟩ → tns''  ⟹
+    ⟨E[access(tns)], s⟩ → ⟨E[tns''], s⟩
+
+    E goes to what a statement evaluates before anything else. A repeated read of the same element
+    is one read. All are read at once, up to a literal, with which Simplify may need no other."""
+    values: dict[ast.Node, ast.Node] = {}
+    for found in (found for head in _heads(term) for found in _readable(head, state)):
+        if found in values:
+            continue
+        fiber = resolve(found.tensor, state)
+        assert isinstance(fiber, Fiber)
+        expect_mode(found.tensor, fiber, READ, term)
+        values[found] = fiber.level.read(state.host, fiber)
+        if isinstance(values[found], ast.Literal):
+            break
+    if not values:
+        return None
+
+    def after(count: int) -> ast.Node:
+        known = dict(list(values.items())[:count])
+
+        def read(node: ast.Node) -> ast.Node:
+            return known.get(node, node) if type(node) is ast.Access else node
+
+        return _map_heads(partial(rewrite_bottom_up, read), term) if known else term
+
+    for k in range(len(values)):
+        machine.tell("Access", lambda k=k: (after(k), after(k + 1)))  # type: ignore[misc]
+    return after(len(values)), state
+
+
+def _heads(term: ast.Node) -> list[ast.Node]:
+    """The expressions of a statement that are evaluated before anything else of it."""
+    match term:
+        case ast.Assign(_, _, value):
+            return [value]
+        case ast.Sieve(condition, _):
+            return [condition]
+        case ast.Define(_, value, _):
+            return [value]
+        case ast.Loop(_, extent, _):
+            return [extent]
+        case ast.Declare(_, init, dims):
+            return [init, *dims]
+    return []
+
+
+def _map_heads(function: Any, term: Any) -> ast.Node:
+    if isinstance(term, ast.Declare):
+        dims = tuple(map(function, term.dims))
+        return replace(term, init=function(term.init), dims=dims)
+    name = {ast.Assign: "value", ast.Sieve: "condition", ast.Define: "value", ast.Loop: "extent"}[
+        type(term)
+    ]
+    return replace(term, **{name: function(getattr(term, name))})
+
+
+def _readable(node: ast.Node, state: State) -> list[ast.Access]:
+    return [
+        n for n in walk(node) if type(n) is ast.Access and not n.indices and _is_tensor(n.tensor)
+    ]
+
+
+def _is_tensor(node: ast.Node) -> bool:
+    """Whether a node stands for a tensor already, also for an entry of one, by its position."""
+    if isinstance(node, ast.Call):
+        return node.op == ast.Variable("entry") and is_ready(node.args[1])
+    return isinstance(node, (ast.Variable, Fiber))
+
+
+@rule("Variable")
+def variable(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨variable(name), (e, t, d)⟩ → e(variable(name))
+
+    e is a substitution, and Define takes this step wherever the name stands: one that is still to
+    be evaluated stands for nothing."""
+    _check_known([n for n in _named(term, ast.Variable) if not _is_known(n, state)], term)
+    return None
+
+
+@rule("Index")
+def index(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨index(name), (e, t, d)⟩ → e(index(name))
+
+    As for a variable, Define takes this step, in Loop."""
+    _check_known(_named(term, ast.Index), term)
+    return None
+
+
+def _named(term: ast.Node, kind: type[Any]) -> list[Any]:
+    return [n for head in _heads(term) for n in walk(head) if isinstance(n, kind)]
+
+
+def _check_known(unknown: list[Any], term: ast.Node) -> None:
+    for node in unknown:
+        name = f"{type(node).__name__.lower()}({node.name})"
+        raise Stuck(f"e({name})", term, f"{node.name} stands for nothing")
+
+
+def _is_known(name: ast.Variable, state: State) -> bool:
+    """Whether a name is a tensor's, an operator's, a wrapper's or a mask's."""
+    known = (*WRAPPERS, *MASKS, *ast.OF_TENSORS, "entry", "meet")
+    return name.name in state.tensors or operator(name) is not None or name.name in known

@@ -1,0 +1,354 @@
+"""The rules for loops and for looplets of any region: Extent, Thunk, Switch, Lookup, AcceptRun, Unfurl,
+Loop (Finch'25 Fig 15, Looplets'23 section 6).
+
+In these docstrings E[x] is a loop body in which the access with looplet x stands; a looplet that
+stands in several accesses is one looplet, and is lowered once for all of them.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+from finchlang.algebra.bounds import at_most
+from finchlang.algebra.expression_types import apart
+from finchlang.algebra.simplify import is_first, name_of, repeated_body, settings, simplify
+from finchlang.host.construct import ONE, add, compare, op
+from finchlang.host.interface import fail_unless
+from finchlang.host.ir import Expr
+from finchlang.levels import looplets as lp
+from finchlang.levels.level import READ, UPDATE, Fiber
+from finchlang.rules.base.context import (
+    Context,
+    accesses_in,
+    as_node,
+    at_a_value,
+    bounded,
+    bounds,
+    is_at,
+    looplet_rule,
+    put,
+    rewrite_accesses,
+    with_bounds,
+)
+from finchlang.rules.base.early_exit import Exit, count, first_step
+from finchlang.rules.base.engine import (
+    Arm,
+    Machine,
+    State,
+    Step,
+    drop,
+    expect_mode,
+    if_not_empty,
+    rule,
+)
+from finchlang.rules.base.expressions import (
+    by_cases,
+    evaluate,
+    evaluate_extent,
+    is_ready,
+    resolve,
+    with_sizes,
+)
+from finchlang.rules.derived.shared_rests import shared
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import block, names, replace, rewrite_bottom_up, walk
+from finchlang.wrappers.wrappers import capture
+
+
+@rule("Extent")
+def extent(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨a, s⟩ ⇒ a', ⟨b, s⟩ ⇒ b'  ⟹  ⟨loop(i, extent(a, b), body), s⟩ → ⟨loop(i, extent(a', b'), body), s⟩
+
+    An index that `missing` binds is left to Simplify; where data decides that, both may be."""
+    if not isinstance(term, ast.Loop) or bounds(term) is not None or not _is_extent(term.extent):
+        return None
+    if any(map(ast.is_missing, walk(term.extent))) and simplify(term) is not term:
+        return None
+    match term.extent:
+        case ast.Extent(at, stop) if at == stop and apart(at):
+            return by_cases(at, term, state, machine)
+    state = with_sizes(term.extent, state)
+    start, stop, _ = evaluate_extent(term.extent, state, machine)
+    return with_bounds(term, start, stop), state
+
+
+def _is_extent(node: Any) -> bool:
+    if isinstance(node, ast.Extent):
+        return is_ready(node)
+    return isinstance(node, ast.Call) and all(map(_is_extent, node.args))
+
+
+@looplet_rule("Thunk", lp.Thunk, every=True, steps=("Thunk",))
+def thunk(machine: Machine, E: Context, state: State) -> Step:
+    """⟨⟨preamble, t⟩⟩ → t', ⟨E[body], (e, t', d)⟩ → (e', t'', d), ⟨⟨epilogue, t''⟩⟩ → t'''  ⟹
+    ⟨E[thunk(preamble, body, epilogue)], (e, t, d)⟩ → (e', t''', d)
+
+    Where there is no epilogue, E[body] is what is left."""
+    bodies: list[ast.Node] = []
+    for found in E.holes:
+        body, epilogue = found.preamble(state.host)
+        if epilogue is None:
+            bodies.append(body)
+            continue
+        before = Context(E.term, E.holes[: len(bodies)]).each(machine, "Thunk", bodies)
+        state = machine.premise("Thunk", before, put(before, {id(found): body}), state)
+        epilogue(state.host)
+        machine.tell("Thunk", lambda before=before: (before, ast.EMPTY))  # type: ignore[misc]
+        return ast.EMPTY, state
+    return E.each(machine, "Thunk", bodies), state
+
+
+@looplet_rule("Switch", lp.Switch, steps=("SwitchTrue", "SwitchFalse"))
+def switch(machine: Machine, E: Context, state: State) -> Step:
+    """⟨⟨cond, t⟩⟩ ⇒ true   ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(head, i...)], s⟩
+    ⟨⟨cond, t⟩⟩ ⇒ false  ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(tail, i...)], s⟩
+    (SwitchTrue, SwitchFalse)"""
+    found = E.hole
+    true = Arm("SwitchTrue", E.term, E[found.head], state)
+    false = Arm("SwitchFalse", E.term, E[found.tail], state)
+    return machine.branch(found.condition, true, false)
+
+
+@rule("Lookup")
+def lookup(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """e(i) = i', ⟨⟨seek(i'), t⟩⟩ → t'  ⟹
+    ⟨E[access(lookup(seek, body), j..., i)], (e, t, d)⟩ → ⟨E[access(body(i'), j...)], (e, t', d)⟩"""
+    found = at_a_value(term, lp.Lookup)
+    if found is None:
+        return None
+    E, i = found
+    return E.payload(E.hole.body(state.host, evaluate(i, state, machine))), state
+
+
+@looplet_rule("Choice", lp.Choice, steps=("Choice",))
+def choice(machine: Machine, E: Context, state: State) -> Step:
+    """⟨⟨c, t⟩⟩ ⇒ true   ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(x, i...)], s⟩
+    ⟨⟨c, t⟩⟩ ⇒ false  ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(y, i...)], s⟩
+
+    y being the other options, in turn, and what it is otherwise: a switch of several arms, which the
+    derived rule Union tells apart only as far as it makes a difference."""
+    (condition, first), *others = E.hole.options
+    rest = replace(E.hole, options=tuple(others)) if others else E.hole.otherwise
+    arms = [Arm("Choice", E.term, E[x], state) for x in (first, rest)]
+    return machine.branch(condition, *arms)
+
+
+@rule("AcceptRun", steps=("AcceptRun",))
+def accept_run(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨loop(i, extent(a, b), E[assign(access(run(body), j..., i), op, rhs)]), s⟩ →
+    ⟨loop(i, extent(a, b), E[sieve(i == a, assign(access(body, j..., i), op, rhs))]), s⟩
+
+    where nothing else depends on i, so that Simplify makes the loop its repeated body; this step is
+    taken with it, where the region is not empty. `body` writes all of a..b. Several writers accept
+    together. With an index that has a value, the run is that one coordinate."""
+    host = state.host
+    point = at_a_value(term, lp.AcceptRun)
+    if point is not None:
+        E, i = point
+        at = evaluate(i, state, machine)
+        rest = E.payload(E.hole.body(host, at, at))
+        machine.tell("AcceptRun", lambda: (term, rest))
+        return rest, state
+    if bounded(term) is None:
+        return None
+    assert isinstance(term, ast.Loop)
+    here = [a.tensor for a in accesses_in(term.body) if is_at(a, term.index)]
+    found: tuple[Any, ...] = tuple(dict.fromkeys(here))
+    if not found or not all(isinstance(x, lp.AcceptRun) for x in found):
+        return None
+    start, stop = Context(term, ()).region
+    condition = is_first(term.index, start)
+
+    def accepted(node: ast.Node) -> ast.Node:
+        is_run = isinstance(node, ast.Assign) and node.target.tensor in found
+        return ast.Sieve(condition, node) if is_run else node
+
+    body = rewrite_bottom_up(accepted, Context(term, found).payload(*found).body)
+    left = repeated_body(with_bounds(term, start, stop, body))
+    if left is None:
+        return None
+
+    def whole() -> None:
+        values = [x.body(host, start, stop) for x in found]
+        first, once = (Context(x, found).fill(*values) for x in (body, left.body))
+        loop = with_bounds(term, start, stop, first)
+        machine.tell("AcceptRun", lambda: (term, loop))
+        machine.tell("Simplify", lambda: (loop, once), law=name_of(repeated_body))
+        machine.go_on(once, state.inside())
+
+    if_not_empty(state.host, start, stop, whole)
+    return ast.EMPTY, state
+
+
+@rule("Unfurl", steps=("Unfurl",))
+def unfurl(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """e(tns) ↦ tns', e(mode(tns)) ↦ m, ⟨⟨unfurl(tns', ext, m), t⟩⟩ ↦ tns''  ⟹
+    ⟨loop(i, ext, E[access(tns, j..., i)]), s⟩ → ⟨loop(i, ext, E[access(tns'', j..., i)]), s⟩
+
+    The extent must lie within the tensor's dimension; what cannot be proved is checked. A scalar that
+    has structure is unfurled by the first loop it does not change in. Equal rests of a nest are the
+    host's to share."""
+    if not isinstance(term, ast.Loop) or bounds(term) is None:
+        return None
+    sites = unfurlable(term)
+    for setting in chain(*map(settings, sites)):
+        if apart(setting) and is_ready(setting):
+            return by_cases(setting, term, state, machine)
+    if not sites and _unfurl_scalars(term, state) is term:
+        return None
+
+    def step(own: ast.Loop) -> Step:
+        return _unfurled(machine, term, own, state), state
+
+    if sites and shared(term, state, lambda own: machine.go_on(*step(own))):
+        return ast.EMPTY, state
+    return step(term)
+
+
+def _unfurled(machine: Machine, term: ast.Loop, own: ast.Loop, state: State) -> ast.Node:
+    """A loop `own`, which stands for `term`, in which the tensors that are accessed at its index are
+    looplets: a step for each tensor, wherever it stands."""
+    rest: Any = _unfurl_scalars(own, state)
+    targets = [n.target for n in walk(rest) if isinstance(n, ast.Assign)]
+    made = [
+        (tensor, _unfurl_site(rest, site, UPDATE if site in targets else READ, state))
+        for tensor, site in unfurlable(rest).items()
+    ]
+
+    def after(k: int) -> Any:
+        looplets = dict(made[:k])
+
+        def change(access: ast.Access) -> ast.Access:
+            if not is_at(access, term.index) or access.tensor not in looplets:
+                return access
+            looplet, captured = looplets[access.tensor]
+            return replace(access, tensor=looplet, captured=captured)
+
+        return rewrite_accesses(change, rest)
+
+    if rest is not own:
+        machine.tell("Unfurl", lambda: (term, rest))
+    for k in range(len(made)):
+        before = term if k == 0 and rest is own else None
+        machine.tell("Unfurl", lambda k=k, before=before: (before or after(k), after(k + 1)))  # type: ignore[misc]
+    return after(len(made))
+
+
+def _unfurl_scalars(term: ast.Loop, state: State) -> Any:
+    """`term` with the scalars that have structure read, if they are the same in all of the loop."""
+    structured = {
+        name: fiber
+        for kind, name in names(term.body)
+        if kind is ast.Variable and isinstance(fiber := state.tensors.get(name), Fiber)
+        if fiber.level.is_structured and fiber.mode == READ
+    }
+    if not structured:
+        return term
+    changing = {n.tensor for n in walk(term.body) if isinstance(n, (ast.Declare, ast.Thaw))}
+    read = {
+        a.tensor: a.tensor.name
+        for a in accesses_in(term.body)
+        if isinstance(a.tensor, ast.Variable)
+    }
+    values: dict[ast.Node, ast.Node] = {
+        tensor: structured[name].level.read(state.host, structured[name])
+        for tensor, name in read.items()
+        if name in structured and tensor not in changing
+    }
+    return rewrite_accesses(lambda a: values.get(a.tensor, a), term) if values else term
+
+
+def _unfurl_site(term: ast.Loop, site: ast.Access, mode: str, state: State) -> tuple[ast.Node, Any]:
+    """The looplet of the tensor that is accessed at the loop's index, and what its payloads depend
+    on."""
+    region = bounds(term)
+    assert region is not None
+    closed, captured = capture(site.tensor, is_ready)
+    tensor = resolve(closed, state)
+    extent, stop = tensor.extent(), region[1]
+    if extent is not None:
+        _check_range(term, site, extent, region, state)
+        if region[0] is not ONE or not at_most(extent[1], stop):
+            stop = extent[1]
+    # an access on the wrong side is stuck in Assign or Access; here it still has its name
+    expect_mode(site.tensor, tensor, mode, term)
+    looplet = tensor.unfurl(state.host, stop if extent is not None else None, tensor.mode, None)
+    return looplet, captured
+
+
+def unfurlable(term: ast.Loop) -> dict[ast.Node, ast.Access]:
+    """The tensors that are accessed at the loop's index, each with its first access."""
+    found: dict[ast.Node, ast.Access] = {}
+    for access in accesses_in(term.body):
+        if is_at(access, term.index) and not isinstance(access.tensor, lp.Looplet):
+            found.setdefault(access.tensor, access)
+    return found
+
+
+def _check_range(
+    term: ast.Loop,
+    site: ast.Access,
+    extent: tuple[Expr, Expr],
+    loop: tuple[Expr, Expr],
+    state: State,
+) -> None:
+    (first, last), (start, stop) = extent, loop
+    if at_most(first, start) and at_most(stop, last):
+        return
+    inside = op("and", compare("le", first, start), compare("le", stop, last))
+    if start is not stop:  # an empty extent is never outside
+        inside = op("or", compare("gt", start, stop), inside)
+    mode = len(site.indices)
+    whole, values = ("1:{}", (last,)) if first is ONE else ("{}:{}", (first, last))
+    if start is stop:
+        message, values = f"index {{}} of dimension {mode} is not in {whole}", (start, *values)
+    else:
+        message = f"the extent {{}}:{{}} is not within dimension {mode}, which is {whole}"
+        values = (start, stop, *values)
+    fail_unless(state.host, inside, "bounds", message, values, site.span or term.span)
+
+
+@rule("Loop", steps=("Loop",))
+def loop(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨loop(i, extent(a, b), body), s⟩ →
+    ⟨block(define(i, a, body), sieve(a < b, loop(i, extent(a + 1, b), body))), s⟩
+
+    A loop over an empty extent is block(). At once, all these steps are taken in a loop of the host, with
+    the Define, Block and SieveTrue that lead to the next. The body of define is a scope of its own."""
+    if bounded(term) is None:
+        return None
+    assert isinstance(term, ast.Loop)
+    E = Context(term, ())
+    start, stop = E.region
+
+    def step(i: Expr, before: ast.Node | None = None) -> ast.Node:
+        define, left = ast.Define(E.term.index, as_node(i), term.body), _left(E, i, stop)
+        whole = block(define, left)
+        machine.tell("Loop", lambda: (before or E.over(i, stop).term, whole), i)
+        machine.run(define, state.inside())
+        if left != ast.EMPTY:
+            machine.tell("Block", lambda: (whole, left))
+        return left
+
+    def at(i: Expr) -> Expr:
+        step(i)
+        return i
+
+    if machine.one_by_one:
+        return first_step(machine, term, state, term.index.name, step), state
+    if at_most(stop, start):  # at most one iteration
+        if_not_empty(state.host, start, stop, lambda: drop(step(start)))
+    else:
+        exit = Exit(machine, term, state, start)
+        count(exit, start, stop, at, term.index.name)
+        exit.finish(stop)
+    return ast.EMPTY, state
+
+
+def _left(E: Context, i: Expr, stop: Expr) -> ast.Node:
+    """The loop over what comes behind i, unless it is certain that nothing does."""
+    if i is stop:
+        return ast.EMPTY
+    is_left = ast.Call(ast.Variable("<"), (as_node(i), as_node(stop)))
+    return ast.Sieve(is_left, E.over(add(i, ONE), stop).term)

@@ -1,0 +1,294 @@
+"""The rules for statements (Finch'25 Fig 14)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from finchlang.algebra.bounds import greater
+from finchlang.algebra.expression_types import optional
+from finchlang.base.errors import Bug, FinchError
+from finchlang.host.construct import ONE, TRUE, ZERO, cast, compare, conjunction, const, op
+from finchlang.host.interface import Host, fail_unless
+from finchlang.host.ir import Expr
+from finchlang.levels.level import READ, UPDATE, Fiber
+from finchlang.operators.operator import applied
+from finchlang.operators.operator_table import operator
+from finchlang.rules.base.context import as_node
+from finchlang.rules.base.engine import (
+    Arm,
+    Machine,
+    State,
+    Step,
+    Stuck,
+    expect_declared,
+    expect_mode,
+    rule,
+)
+from finchlang.rules.base.expressions import (
+    evaluate,
+    evaluate_extent,
+    is_ready,
+    presence,
+    present,
+    resolve,
+    with_sizes,
+)
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import substitute
+from finchlang.syntax.types import Float64, can_store
+
+
+@rule("Block", steps=("Block",))
+def block(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨body, s⟩ → s'  ⟹  ⟨block(body, tail...), s⟩ → ⟨block(tail...), s'⟩
+
+    Loops, sieves and lets among the statements are scopes of their own, with a d of their own. All
+    are run one after the other here: of a block of thousands, what is left is not made each time."""
+    if not isinstance(term, ast.Block):
+        return None
+    statements = term.statements
+    for k, body in enumerate(statements[:-1]):
+        after = machine.run(body, _within(body, state))
+        state = (
+            after if isinstance(body, _OF_THE_SCOPE) else replace(after, declared=state.declared)
+        )
+        machine.tell("Block", lambda k=k: (_left(statements, k), _left(statements, k + 1)))  # type: ignore
+    return statements[-1], _within(statements[-1], state)
+
+
+def _left(statements: tuple[ast.Node, ...], k: int) -> ast.Node:
+    """The statements from the k-th on."""
+    return statements[k] if k == len(statements) - 1 else ast.Block(statements[k:])
+
+
+#: what changes e and d of the scope it stands in
+_OF_THE_SCOPE = (ast.Declare, ast.Freeze, ast.Thaw, ast.Block)
+
+
+def _within(statement: ast.Node, state: State) -> State:
+    """The state in which a statement of a block begins."""
+    return state if isinstance(statement, _OF_THE_SCOPE) else state.inside()
+
+
+@rule("Define")
+def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨val, s⟩ → val', var ∉ d  ⟹  ⟨define(var, val, body), (e, t, d)⟩ → ⟨body, (e[var ↦ val'], t, {})⟩
+
+    The environment is a substitution: `body` gets the value in the variable's place, so that no
+    step Variable is left to take. A let that is all of a scope goes on with it: only within a block
+    has d been emptied (Block). A variable may stand for an extent; then the sizes that its `meet`
+    has compared are known to be equal."""
+    if not isinstance(term, ast.Define):
+        return None
+    if term.variable.name in state.declared:
+        raise Stuck(f"{term.variable.name} ∉ d", term, "a tensor of this scope has this name")
+    if isinstance(term.value, ast.Extent) or _is_meet(term.value):
+        return _with_extent(machine, term, state)
+    if not is_ready(term.value):
+        return None
+    if isinstance(term.value, ast.Literal):
+        return substitute(term.body, {term.variable: term.value}), state
+    there, value = presence(term.value, state, machine)
+    is_there = as_node(state.host.let(there, "there"))
+    found = as_node(state.host.let(value, term.variable.name))
+    whole = found if there is TRUE else optional(is_there, found, term.value)
+    return substitute(term.body, {term.variable: whole}), state
+
+
+def _with_extent(machine: Machine, term: ast.Define, state: State) -> Step:
+    """Define where the variable stands for an extent, with the last value of the first part of a
+    `meet` in the place of the others', also as a size of tensors."""
+    state = with_sizes(term.value, state)
+    start, stop, others = evaluate_extent(term.value, state, machine)
+    tensors = {
+        name: replace(tensor, dims=tuple(stop if d in others else d for d in tensor.dims))
+        for name, tensor in state.tensors.items()
+        if others and isinstance(tensor, Fiber)
+    }
+    extent = ast.Extent(as_node(start), as_node(stop))
+    return substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
+
+
+def _is_meet(node: ast.Node) -> bool:
+    return isinstance(node, ast.Call) and node.op == ast.Variable("meet")
+
+
+@rule("Sieve", steps=("SieveTrue", "SieveFalse"))
+def sieve(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨cond, s⟩ ⇒ true   ⟹  ⟨sieve(cond, body), s⟩ → ⟨body, s⟩   (SieveTrue)
+    ⟨cond, s⟩ ⇒ false  ⟹  ⟨sieve(cond, body), s⟩ → s           (SieveFalse)
+
+    `body` is a scope of its own, since e and d are static: they are the same after either."""
+    if not isinstance(term, ast.Sieve) or not is_ready(term.condition):
+        return None
+    there, condition = presence(term.condition, state, machine)
+    if condition.type.kind != "bool":
+        message = f"a condition must be a Bool, not {condition.type}"
+        raise FinchError("type", message, term.condition.span)
+    true = Arm("SieveTrue", term, term.body, state.inside())
+    holds = conjunction(there, condition)
+    return machine.branch(holds, true, Arm("SieveFalse", term, ast.EMPTY, state))
+
+
+@rule("Assign")
+def assign(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """e(tns) = tns', e(mode(tns)) = update, ⟨op, s⟩ → op', ⟨rhs, s⟩ → rhs'  ⟹
+    ⟨assign(access(tns), op, rhs), s⟩ → ⟨⟨unwrap(tns', update, op', rhs'), t⟩⟩
+
+    where rhs' is there: of `missing` nothing is stored."""
+    if not isinstance(term, ast.Assign) or term.target.indices or not is_ready(term.value):
+        return None
+    fiber = resolve(term.target.tensor, state)
+    row = operator(term.op)
+    if not isinstance(fiber, Fiber) or row is None:
+        raise Bug(f"cannot assign to {term.target!r}")
+    expect_mode(term.target.tensor, fiber, UPDATE, term)
+    host, (there, value) = state.host, presence(term.value, state, machine)
+
+    def store() -> None:
+        new = value
+        if row.keeps_old:
+            old = evaluate(fiber.level.read(host, fiber), state)
+            new = applied(row, (old, value), host, term.span)
+        write(host, fiber, new, term)
+
+    host.branch(there, store)
+    return ast.EMPTY, state
+
+
+def write(host: Host, fiber: Fiber, value: Expr, term: ast.Assign) -> None:
+    """Store `value` in a leaf, as the leaf's type."""
+    target = fiber.level.element_type
+    if not can_store(value.type, target):
+        message = f"a value of type {value.type} cannot be kept as {target}"
+        raise FinchError("type", message, term.span, f"convert it: {target}(...)")
+    fiber.level.write(host, fiber, host.let(cast(value, target)))
+
+
+@rule("Declare")
+def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """e(mode(tns)) = read, ⟨init, s⟩ ⇒ init', ⟨dims_i, s⟩ ⇒ dims'_i,
+    ⟨⟨declare(tns', init', dims'...), t⟩⟩ → t'  ⟹
+    ⟨declare(tns, init, dims), s⟩ → (e[mode(tns) ↦ update], t', d ∪ {tns})
+
+    The first premise is not in Fig 14: what is being updated has no storage to begin anew with. Where
+    init is a tensor of the same layout, tns takes what it has."""
+    if not isinstance(term, ast.Declare) or not all(map(is_ready_extent, term.dims)):
+        return None
+    source = _source(term, state)
+    if source is None and not is_ready(term.init):
+        return None
+    fiber = _root(term.tensor, state)
+    expect_mode(term.tensor, fiber, READ, term)
+    host, store, level = state.host, fiber.store, fiber.level
+    for dim in term.dims:
+        state = with_sizes(dim, state)
+    # an extent that is empty makes a dimension of size 0
+    dims = tuple(host.let(greater(evaluate_extent(d, state, machine)[1], ZERO)) for d in term.dims)
+    _check_room(fiber, dims, term, state)
+    level.declare(host, store, dims)
+    level.assemble(host, store, dims, ZERO, ZERO)
+    for cell, size in zip(store.size_cells, dims, strict=True):
+        host.set(cell, size)
+    if source is not None:
+        level.take(host, store, dims, source.store, ONE)
+    elif is_refill(term, fiber):
+        level.refill(host, store, dims, ONE, _init(term, fiber, state))
+    new = replace(fiber, dims=dims, mode=UPDATE)
+    after = state.with_tensors({term.tensor.name: new})
+    return ast.EMPTY, replace(after, declared=state.declared | {term.tensor.name})
+
+
+def _source(term: ast.Declare, state: State) -> Fiber | None:
+    """The tensor that what is declared is a copy of."""
+    if not isinstance(term.init, ast.Variable) or term.init.name not in state.tensors:
+        return None
+    fiber = _root(term.init, state)
+    expect_mode(term.init, fiber, READ, term)
+    return fiber
+
+
+#: more positions in a row than any machine has memory for; well below where Int64 wraps around
+_MOST_POSITIONS = 2.0**48
+
+
+def _check_room(fiber: Fiber, dims: tuple[Expr, ...], term: ast.Declare, state: State) -> None:
+    """Levels that have a position for every coordinate multiply their sizes: that must not overflow.
+    (What is too much for the memory is noticed when storage grows.)"""
+    run: list[Expr] = []
+    rest = dims
+    for level in fiber.level.levels():
+        own, rest = rest[len(rest) - level.modes :], rest[: len(rest) - level.modes]
+        level.check_sizes(state.host, own, term.span)
+        if level.has_all_positions:
+            run += own
+            continue
+        if len(run) > 1 or (run and own):
+            room = cast(run[0], Float64)
+            for size in run[1:]:
+                room = op("mul", room, cast(size, Float64))
+            fits = compare("le", room, const(_MOST_POSITIONS, Float64))
+            sizes = " x ".join("{}" for _ in dims)
+            message = f"no memory for a {sizes} tensor"
+            fail_unless(state.host, fits, "resource", message, dims, term.span)
+        run = []
+
+
+def is_ready_extent(node: ast.Node) -> bool:
+    return is_ready(node) or _is_meet(node)
+
+
+def is_refill(term: ast.Declare, fiber: Fiber) -> bool:
+    """Whether `tns .= init` asks for another value than the fill (Dense tensors only)."""
+    init, fill = term.init, fiber.level.fill
+    if isinstance(init, ast.Literal):
+        return not (init.value == fill.value or init.value != init.value != fill.value)
+    return True
+
+
+def _init(term: ast.Declare, fiber: Fiber, state: State) -> Expr:
+    level, value = fiber.level, present(term.init, state)
+    if not all(part.is_dense or part.is_leaf for part in level.levels()):
+        message = f"{term.tensor.name} has fill {level.fill.value}; it cannot be declared otherwise"
+        hint = "give the format that fill, as in Element(1.0), or make every level Dense"
+        raise FinchError("type", message, term.init.span or term.span, hint)
+    if not can_store(value.type, level.element_type):
+        message = f"a value of type {value.type} cannot be kept as {level.element_type}"
+        raise FinchError("type", message, term.init.span or term.span)
+    return cast(value, level.element_type)
+
+
+def _root(name: ast.Variable, state: State) -> Fiber:
+    fiber = resolve(name, state)
+    assert isinstance(fiber, Fiber)
+    return fiber
+
+
+def _changeable(name: ast.Variable, mode: str, term: ast.Node, state: State) -> Fiber:
+    """The tensor that a statement takes out of a mode."""
+    fiber = _root(name, state)
+    expect_mode(name, fiber, mode, term)
+    expect_declared(name.name, state, term)
+    return fiber
+
+
+@rule("Freeze")
+def freeze(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """e(mode(tns)) = update, tns ∈ d, e(tns) = tns'  ⟹
+    ⟨freeze(tns), s⟩ → (e[mode(tns) ↦ read], ⟨⟨freeze(tns'), t⟩⟩, d)"""
+    if not isinstance(term, ast.Freeze):
+        return None
+    fiber = _changeable(term.tensor, UPDATE, term, state)
+    fiber.level.freeze(state.host, fiber.store, fiber.dims, ONE)
+    return ast.EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=READ)})
+
+
+@rule("Thaw")
+def thaw(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """e(mode(tns)) = read, tns ∈ d, e(tns) = tns'  ⟹
+    ⟨thaw(tns), s⟩ → (e[mode(tns) ↦ update], ⟨⟨thaw(tns'), t⟩⟩, d)"""
+    if not isinstance(term, ast.Thaw):
+        return None
+    fiber = _changeable(term.tensor, READ, term, state)
+    fiber.level.thaw(state.host, fiber.store, fiber.dims, ONE)
+    return ast.EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=UPDATE)})

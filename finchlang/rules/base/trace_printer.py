@@ -1,0 +1,196 @@
+"""Terms as tracers show them: looplets with their parts, which a host that only looks has their
+functions tell of, subtensors by their tensor's name, literals plainly; and what a step changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+from finchlang.base.errors import FinchError, Span
+from finchlang.host.construct import const
+from finchlang.host.inspecting import looking, plain
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr, Var
+from finchlang.levels import looplets
+from finchlang.levels.level import Fiber
+from finchlang.syntax.nodes import Access, Block, Index, Literal, Node, Value, Variable
+from finchlang.syntax.traversal import children, map_children
+from finchlang.syntax.traversal import replace as with_fields
+from finchlang.syntax.types import Int64
+from finchlang.text.print import pretty
+
+#: the types that a literal has of itself, by the class of its value
+_OWN_TYPES = {bool: "Bool", int: "Int64", float: "Float64"}
+
+
+def shown(term: Node) -> str:
+    """A term as text."""
+    return pretty(spelled(term))
+
+
+def spelled(node: Any) -> Any:
+    """A term that prints as `shown` has it."""
+    if type(node) is Access:
+        return _access(node)
+    if type(node) is Literal and node.type == _OWN_TYPES.get(type(node.value)):
+        return Literal(node.value)
+    return node if isinstance(node, Fiber) else map_children(spelled, node)
+
+
+def _access(node: Access) -> Node:
+    tensor: Any = node.tensor
+    if not node.indices:
+        if isinstance(tensor, (Literal, Value)):
+            return spelled(tensor)
+        if isinstance(tensor, Fiber):
+            return Variable(payload(tensor))
+    if isinstance(tensor, looplets.Looplet):
+        tensor = part_of(tensor, index_of(node))
+    elif isinstance(tensor, Fiber):
+        tensor = Variable(payload(tensor))
+    return with_fields(node, tensor=tensor, indices=tuple(map(spelled, node.indices)))
+
+
+def index_of(access: Access) -> Expr:
+    """The coordinate that a looplet is asked for."""
+    last = access.indices[-1] if access.indices else None
+    if isinstance(last, Value):
+        return last.expr
+    if isinstance(last, Literal):
+        return const(last.value, Int64)
+    return _coordinate(last.name if isinstance(last, Index) else "i")
+
+
+@cache
+def _coordinate(name: str) -> Var:
+    return Var(name, Int64)
+
+
+def payload(node: Any) -> str:
+    """What a looplet gives for a coordinate, as text: `A_val[q]` is an element, `A@p` the subtensor of A
+    at position p."""
+    if not isinstance(node, Fiber):
+        return shown(node)
+    if node.level.is_leaf and "val" in node.store.buffers:
+        return f"{node.store.val}[{plain(node.position)}]"
+    stores = list(node.store.stores())
+    named = [buffer.name.rpartition(f"_{n}")[0] for s in stores for n, buffer in s.buffers.items()]
+    return f"{named[0] if named else node.level}@{node.position}"
+
+
+# ------------------------------------------------------------------------------------ the looplets
+
+
+@dataclass(frozen=True)
+class Part:
+    """A looplet as it can be looked at, or payload: `text` is what is at a coordinate, the condition of
+    a switch, how far a shift goes, or up to where a stepper stands, which may have to seek that first;
+    the region is known as far as the looplet says it."""
+
+    kind: str
+    text: str = ""
+    parts: tuple[Part, ...] = ()
+    start: str = ""
+    stop: str = ""
+    seeks: bool = False
+
+    def __str__(self) -> str:
+        inside = [str(part) for part in self.parts]
+        match self.kind:
+            case "payload":
+                return self.text
+            case "phase":
+                inside.insert(0, f"{self.start or '_'}:{self.stop or '_'}")
+            case "switch":
+                inside.insert(0, self.text)
+            case "shift":
+                inside.append(self.text)
+            case "choice":
+                conditions = self.text.split("; ")
+                inside = [f"{c} => {x}" for c, x in zip(conditions, inside, strict=False)]
+                inside.append(str(self.parts[-1]))
+            case "stepper" | "jumper" | "blocks":
+                inside[:0] = ["seek"] * self.seeks + [f"stride = {self.text}"]
+        return f"{self.kind}({', '.join(inside)})"
+
+
+@lru_cache(512)
+def part_of(looplet: looplets.Looplet, i: Expr) -> Part:
+    """A looplet with its parts, those of coordinate i where there is one for each."""
+    with looking() as host:
+        return _part(looplet, host, i)
+
+
+def _part(node: Any, host: Host, i: Expr) -> Part:
+    def inside(given: Node) -> Part:
+        return _part(given, host, i)
+
+    def given(ask: Callable[[Host], Node]) -> Part:
+        try:
+            return inside(ask(host))
+        except FinchError:  # it cannot be asked in this way, and never will be
+            return Part("payload", "...")
+
+    def end(coordinate: Expr | None) -> str:
+        return "" if coordinate is None else str(coordinate)
+
+    match node:
+        case looplets.Lookup(at):
+            return Part("lookup", parts=(given(lambda host: at(host, i)),))
+        case looplets.Run(body):
+            return Part("run", parts=(inside(body),))
+        case looplets.Spike(body, tail, last):
+            return Part("spike", parts=(inside(body), inside(tail)), stop=end(last))
+        case looplets.Phase(body, start, stop):
+            return Part("phase", parts=(inside(body),), start=end(start), stop=end(stop))
+        case looplets.Sequence(phases):
+            return Part("sequence", parts=tuple(map(inside, phases)))
+        case looplets.Switch(condition, head, tail):
+            return Part("switch", plain(condition), (inside(head), inside(tail)))
+        case looplets.Choice(options, otherwise):
+            conditions = "; ".join(plain(condition) for condition, _ in options)
+            bodies = [inside(body) for _, body in options]
+            return Part("choice", conditions, (*bodies, inside(otherwise)))
+        case looplets.Thunk(preamble):
+            return Part("thunk", parts=(given(lambda host: preamble(host)[0]),))
+        case looplets.Shift(body, delta):
+            return Part("shift", str(delta), (inside(body),))
+        case looplets.AcceptRun(accept):
+            return Part("acceptrun", parts=(given(lambda host: accept(host, i, i)),))
+        case looplets.Steps():
+            kind = "blocks" if isinstance(node, looplets.Blocks) else type(node).__name__.lower()
+            node = looplets.apart(node)
+            stride = plain(node.stride(host))
+            seeks = node.seek is not None
+            return Part(kind, stride, (given(node.body),), stop=end(node.last), seeks=seeks)
+    return Part("payload", payload(node))
+
+
+# ---------------------------------------------------------------------------------------- the steps
+
+
+def changed(before: Any, after: Any) -> list[Node]:
+    """The smallest parts of a term that a step replaced, or all of it."""
+    if before is after:
+        return []
+    if isinstance(before, Block):
+        kept = {id(s) for s in (after.statements if isinstance(after, Block) else (after,))}
+        gone = [s for s in before.statements if id(s) not in kept]
+        if len(gone) < len(before.statements):
+            return gone
+    if type(before) is type(after) and type(before) is not Access:
+        pairs = list(zip(children(before), children(after), strict=False))
+        if pairs and len(children(before)) == len(children(after)):
+            return [x for pair in pairs for x in changed(*pair)] or [before]
+    return [] if type(before) in (Index, Variable) and before == after else [before]
+
+
+def spans_of(node: Node) -> Iterator[Span]:
+    """Where a part of a term stands in its source; if nowhere, where its own parts do."""
+    if node.span is not None:
+        yield node.span
+    elif not isinstance(node, (looplets.Looplet, Fiber)):
+        for child in children(node):
+            yield from spans_of(child)

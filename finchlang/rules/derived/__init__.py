@@ -1,0 +1,1 @@
+"""Rules that do in one step what several of the others do."""

@@ -1,0 +1,269 @@
+"""Looplet nests as cursors: entries in order, with fill between them and behind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from finchlang.algebra.bounds import at_most, greater
+from finchlang.host.construct import ONE, ZERO, add, compare, maximum, minimum, op
+from finchlang.host.guarding import guarded
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels import looplets
+from finchlang.syntax.nodes import Literal, Node
+
+
+def plain(nest: Any) -> Any:
+    """A nest with its shifts carried out as far as is possible without entering it."""
+    match nest:
+        case looplets.Shift(body, delta):
+            return plain(looplets.shifted(body, delta))
+        case looplets.Phase(body, start, stop):
+            return looplets.Phase(plain(body), start, stop)
+        case looplets.Sequence(phases):
+            return looplets.Sequence(tuple(plain(p) for p in phases))
+        case looplets.Switch(condition, head, tail):
+            return looplets.Switch(condition, plain(head), plain(tail))
+    return nest
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a cursor has: from `first` to `last` what `whole` gives, before that `fill`. `go_on` moves on
+    from it by one, or to what ends at a coordinate or later. Unless `is_sure` it need not be there
+    to be read."""
+
+    nest: looplets.Looplet
+    first: Expr
+    last: Expr
+    fill: Node | None
+    whole: Callable[[Host], Any]
+    go_on: Callable[[Host, Expr | None], None]
+    is_point: bool = False
+    is_sure: bool = True
+
+    def is_certain(self, i: Expr) -> bool:
+        """Whether it is known to be there at i, where it has not ended."""
+        return self.fill is None or (self.is_sure and at_most(self.first, i))
+
+    def looplet(self, host: Host, i: Expr, is_uncut: bool = True) -> Node:
+        """The nest from i on, up to where something begins or ends, or up to a point, if it `is_uncut`."""
+        whole: Node = self.whole(host)
+        if self.is_certain(i):
+            return whole
+        assert self.fill is not None
+        if self.is_point and is_uncut:
+            assert isinstance(whole, looplets.Run)
+            return looplets.Spike(self.fill, whole.body, self.first, is_stored=self.is_sure)
+        is_stored = self.is_sure and isinstance(whole, looplets.Run)
+        here = compare("le", self.first, i)
+        return looplets.Choice(((here, whole),), looplets.Run(self.fill), is_stored)
+
+
+class Cursor(ABC):
+    """A nest of which is known what it has, and what stands between: `fill`, if that is one literal."""
+
+    nest: looplets.Looplet
+    fill: Node | None
+    are_points = False
+
+    @abstractmethod
+    def stands_at(self, start: Expr) -> bool:
+        """Whether a region that begins at `start` needs no seek."""
+
+    def ends_within(self, stop: Expr) -> bool:
+        """Whether all it has is known to end up to a coordinate."""
+        return False
+
+    @abstractmethod
+    def seek(self, host: Host, i: Expr) -> None:
+        """Move on to the first that ends at i or later."""
+
+    @abstractmethod
+    def is_left(self, host: Host) -> Expr:
+        """Whether it has something."""
+
+    @abstractmethod
+    def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
+        """What it has, as far as it is not before `at`; unless `beyond` is None that need not be there,
+        and then begins and ends there, which is behind the loop. It is looked at up to where it begins
+        or ends, or up to a point, if it `is_uncut`."""
+
+    def sought(self, host: Host, i: Expr, beyond: Expr, is_uncut: bool) -> Seen:
+        """The first that ends at i or later."""
+        self.seek(host, i)
+        return self.see(host, beyond, i, is_uncut)
+
+
+@dataclass(slots=True)
+class ListedCursor(Cursor):
+    """A stepper over sorted storage, up to position `end`."""
+
+    nest: looplets.Looplet
+    steps: looplets.Steps
+    known: looplets.Stored
+    end: Expr
+
+    @property
+    def fill(self) -> Node | None:  # type: ignore[override]
+        return self.known.fill
+
+    @property
+    def are_points(self) -> bool:  # type: ignore[override]
+        return self.known.are_points
+
+    def stands_at(self, start: Expr) -> bool:
+        return at_most(start, self.steps.first)
+
+    def ends_within(self, stop: Expr) -> bool:
+        return self.steps.last is not None and at_most(self.steps.last, stop)
+
+    def seek(self, host: Host, i: Expr) -> None:
+        self.known.go(host, self.known.locate(host, self.known.here(host), i))
+
+    def cut(self, host: Host, stop: Expr) -> ListedCursor:
+        """The points up to `stop`."""
+        end = self.known.locate(host, self.known.here(host), add(stop, 1))
+        return replace(self, end=end)
+
+    def is_left(self, host: Host) -> Expr:
+        return compare("lt", self.known.here(host), self.end)
+
+    def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
+        q, known = self.known.here(host), self.known
+        if beyond is None:
+            first, last, body = known.entry(host, q)
+        else:
+            there = host.let(compare("lt", q, self.end), "there")
+            begin, stop, body = known.entry(guarded(host, there), q)
+            first = host.let(op("select", there, begin, beyond), "first")
+            last = first
+            if not known.are_points:
+                last = host.let(op("select", there, stop, beyond), "last")
+        if at is not None and not known.are_points:
+            first = host.let(greater(first, at), "first")
+            if not at_most(first, last):  # it does not end before
+                last = host.let(last, "last", lower=first)
+
+        def whole(host: Host) -> Node:
+            return (
+                looplets.Run(looplets.Thunk(lambda host: (body(host), None)))
+                if known.are_points
+                else body(host)
+            )
+
+        how = partial(self._go_on, q), known.are_points, beyond is None
+        return Seen(self.nest, first, last, known.fill, whole, *how)
+
+    def _go_on(self, q: Expr, host: Host, i: Expr | None) -> None:
+        """By one, or as a jumper by a search."""
+        after = add(q, 1)
+        if i is not None and isinstance(self.steps, looplets.Jumper):
+            after = self.known.locate(host, after, i)
+        self.known.go(host, after)
+
+
+def listed(nest: looplets.Looplet) -> ListedCursor | None:
+    """A nest as a cursor; None if it is not one stepper over sorted storage, and fill after it."""
+    found, stop = plain(nest), None
+    if isinstance(found, looplets.Sequence):
+        first, *rest = found.phases
+        found, stop = first.body, first.stop
+        if not isinstance(found, looplets.Steps) or found.stored is None or stop is None:
+            return None
+        fill = found.stored.fill
+        if any(not isinstance(p.body, looplets.Run) or p.body.body != fill for p in rest):
+            return None
+        if found.last is None or not at_most(found.last, stop):
+            return None
+        if first.start is not None and not at_most(first.start, found.first):
+            return None
+    known = found.stored if isinstance(found, looplets.Steps) else None
+    return None if known is None else ListedCursor(nest, found, known, known.stop)
+
+
+def begins_at(nest: looplets.Looplet, start: Expr) -> bool:
+    """Whether a nest is known to have something at the coordinate `start`: a first phase may begin later,
+    and cuts the loop then."""
+    first = plain(nest).phases[0].start if isinstance(nest, looplets.Sequence) else None
+    return first is None or at_most(first, start)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A sequence with one phase between runs of one literal: a run, a lookup, or a spike."""
+
+    nest: looplets.Looplet
+    phases: tuple[looplets.Phase, ...]
+    number: int
+    fill: Literal
+
+    def cursor(self, host: Host, start: Expr, stop: Expr) -> ListedCursor:
+        """It as a cursor with at most one entry, in the region start..stop."""
+        phase = self.phases[self.number]
+        before = self.phases[self.number - 1].stop if self.number else None
+        first = phase.start or (start if before is None else add(before, 1))
+        last = phase.stop or stop
+        first, last = host.let(first, "first"), host.let(last, "last")
+        body: Any = looplets.set_end(phase.body, last)
+        is_point = isinstance(body, looplets.Spike)
+        end = host.let(op("select", compare("le", first, last), ONE, ZERO), "end")
+        cell = host.cell(ZERO, "q")
+
+        def go(host: Host, q: Expr) -> None:
+            host.set(cell, q)
+
+        def locate(host: Host, q: Expr, i: Expr) -> Expr:
+            return minimum(end, maximum(q, op("select", compare("le", i, last), ZERO, ONE)))
+
+        def entry(host: Host, q: Expr) -> looplets.Entry:
+            if is_point:
+                return last, last, lambda host: body.tail
+            return first, last, lambda host: body
+
+        known = looplets.Stored(
+            ZERO, end, self.fill, lambda host: host.get(cell), go, locate, entry, is_point
+        )
+        steps = looplets.Steps(
+            None, lambda host: last, lambda host: body, lambda host: None, last, known, first
+        )
+        return ListedCursor(self.nest, steps, known, end)
+
+
+def stretch(nest: looplets.Looplet) -> Stretch | None:
+    """A nest as a stretch, if it is one."""
+    phases = plain(nest).phases if isinstance(nest, looplets.Sequence) else ()
+    for number, phase in enumerate(phases):
+        fills = [_literal(p.body) for k, p in enumerate(phases) if k != number]
+        fill = fills[0] if fills else None
+        if fill is None or any(other is None or other != fill for other in fills):
+            continue
+        if isinstance(phase.body, (looplets.Run, looplets.Lookup)):
+            return Stretch(nest, phases, number, fill)
+        if (
+            isinstance(phase.body, looplets.Spike)
+            and phase.body.end is None
+            and phase.body.body == fill
+        ):
+            return Stretch(nest, phases, number, fill)
+    return None
+
+
+def _literal(node: Node) -> Literal | None:
+    return node.body if isinstance(node, looplets.Run) and isinstance(node.body, Literal) else None
+
+
+def runs_of(nest: Node) -> list[Node]:
+    """What phases of a sequence are runs of."""
+    phases = plain(nest).phases if isinstance(nest, looplets.Sequence) else ()
+    return list(dict.fromkeys(p.body.body for p in phases if isinstance(p.body, looplets.Run)))
+
+
+def is_mask(nest: Node) -> bool:
+    """Whether a nest is literals, one after the other."""
+    bodies = [p.body for p in plain(nest).phases] if isinstance(nest, looplets.Sequence) else [nest]
+    return all(isinstance(b, looplets.Run) and isinstance(b.body, Literal) for b in bodies)

@@ -1,0 +1,119 @@
+"""What Simplify does of workspaces: one that nothing is added to is its fill, and is not made."""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Any
+
+from finchlang.host.construct import compare
+from finchlang.levels.level import Fiber
+from finchlang.rules.base.context import bounds, rewrite_accesses
+from finchlang.rules.base.engine import State
+from finchlang.rules.base.expressions import resolve
+from finchlang.rules.base.statements import is_refill
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import (
+    COMPOUND,
+    block,
+    children,
+    map_children,
+    mentions,
+    names,
+    remembered,
+    walk,
+)
+
+
+def without_dead(node: ast.Node, state: State) -> Any:
+    """`node` with these rewritings wherever they can be made; the very same object if there are none.
+
+    E[block(..., declare(w, init, dims...), op..., freeze(w), E'[access(w, i...)], ...)] →
+    E[block(..., declare(w, init, dims...), op..., freeze(w), E'[fill(w)], ...)]
+
+    E[block(..., declare(w, init, dims...), op..., freeze(w), op'..., ...)] →
+    E[block(..., op..., op'..., ...)]
+
+    loop(i, extent(a, b), block(declare(w, ...), freeze(w), ...)) →
+    sieve(a <= b, block(declare(w, ...), freeze(w), ...))
+
+    Relies on: `op...` do not mention w; `init` is w's fill, and where nothing is stored w is a run of
+    it. The second: w is the kernel's own, so that after this block nobody sees what it holds; `op'...`
+    go up to where w is declared again, and do not mention it; `dims` compare no sizes. The third: the
+    body mentions i nowhere, and no declaration mentions what it declares."""
+    if not _declares(node):
+        return node
+    node = map_children(lambda child: without_dead(child, state), node)
+    if isinstance(node, ast.Block):
+        return _without_dead(node, state)
+    return _once(node) if isinstance(node, ast.Loop) else node
+
+
+@remembered
+def _declares(node: ast.Node) -> bool:
+    if isinstance(node, COMPOUND):
+        return any([_declares(child) for child in children(node)])
+    return isinstance(node, ast.Declare)
+
+
+def _without_dead(node: ast.Block, state: State) -> ast.Node:
+    statements = list(node.statements)
+    for head in [s for s in statements if isinstance(s, ast.Declare) and _is_run(s, state)]:
+        start = next(k for k, s in enumerate(statements) if s is head)
+        own = [k for k in range(start, len(statements)) if mentions(statements[k], head.tensor)]
+        if len(own) < 2 or not isinstance(statements[own[1]], ast.Freeze):
+            continue
+        again = next((k for k in own[2:] if _changes_mode(statements[k], head.tensor)), None)
+        for k in own[2:]:
+            if again is None or k < again:
+                statements[k] = _filled(statements[k], head.tensor, state)
+        is_left = any(mentions(s, head.tensor) for s in statements[own[1] + 1 : again])
+        is_seen = again is not None and not isinstance(statements[again], ast.Declare)
+        if head.tensor.name in state.own and not (is_left or is_seen or _compares_sizes(head)):
+            del statements[own[1]], statements[start]
+    is_same = len(statements) == len(node.statements) and all(map(is_, statements, node.statements))
+    return node if is_same else block(*statements)
+
+
+def _is_run(head: ast.Declare, state: State) -> bool:
+    """Whether a tensor that is declared is a run of its fill as long as nothing is stored."""
+    fiber = resolve(head.tensor, state)
+    assert isinstance(fiber, Fiber)
+    # (levels of runs over all coordinates store them too: what takes their place tells)
+    parts = fiber.level.random_access().levels()
+    has_runs = any(p.is_structured if p.is_leaf else not p.stores_fill for p in parts)
+    return has_runs and isinstance(head.init, ast.Literal) and not is_refill(head, fiber)
+
+
+def _changes_mode(statement: ast.Node, tensor: ast.Variable) -> bool:
+    return any(
+        isinstance(n, (ast.Declare, ast.Freeze, ast.Thaw)) and n.tensor == tensor
+        for n in walk(statement)
+    )
+
+
+def _filled(statement: ast.Node, tensor: ast.Variable, state: State) -> ast.Node:
+    """A statement that reads the fill in place of a tensor's entries."""
+    fill = resolve(tensor, state).fill_value()
+    assert fill is not None
+
+    def read(access: ast.Access) -> ast.Node:
+        return fill if access.tensor == tensor else access
+
+    return rewrite_accesses(read, statement)
+
+
+def _compares_sizes(head: ast.Declare) -> bool:
+    return any(isinstance(n, ast.Call) and n.op == ast.Variable("meet") for n in walk(head))
+
+
+def _once(loop: ast.Loop) -> ast.Node:
+    """A loop that declares tensors and does nothing else declares them once."""
+    body, region = loop.body, bounds(loop)
+    statements = body.statements if isinstance(body, ast.Block) else (body,)
+    if region is None or not all(isinstance(s, (ast.Declare, ast.Freeze)) for s in statements):
+        return loop
+    heads = [s for s in statements if isinstance(s, ast.Declare)]
+    given = frozenset().union(*(names(n) for head in heads for n in (head.init, *head.dims)))
+    if mentions(body, loop.index) or any((ast.Variable, h.tensor.name) in given for h in heads):
+        return loop
+    return ast.Sieve(ast.Value(compare("le", *region)), body, span=loop.span)

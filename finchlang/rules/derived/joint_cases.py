@@ -1,0 +1,251 @@
+"""One term in which operands are told apart together: what points and regions have in common.
+
+In which cases an expression is a literal, and which, `absence` says of the literals that its operands may
+be: so cases are those that the base rules would tell apart, at a cost that is linear in the expression.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from finchlang.algebra.absence import ALWAYS, Absence, Where, fold, given, implies, key_of
+from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.simplify import simplify
+from finchlang.host.construct import TRUE, conjunction, disjunction, op
+from finchlang.host.ir import Expr, Op, Var
+from finchlang.levels.looplets import Choice
+from finchlang.operators.operator_table import SELECT, operator
+from finchlang.rules.base.context import put
+from finchlang.rules.base.engine import Machine, State, Step
+from finchlang.syntax.nodes import (
+    EMPTY,
+    Access,
+    Assign,
+    Call,
+    Index,
+    Literal,
+    Node,
+    Value,
+    is_missing,
+)
+from finchlang.syntax.traversal import map_children, replace
+
+#: a term, made where it is known to be needed
+Arm = Callable[[], Node]
+#: what an expression is in one case: a literal, or (None) a value that only the data knows
+Outcome = Literal | None
+#: what an expression is where each condition holds, of several the first, and what otherwise
+Outcomes = tuple[list[tuple[Expr, Outcome]], Outcome]
+
+
+class Joint(ABC):
+    """The rule Union on one term."""
+
+    def __init__(self, machine: Machine, term: Node, state: State, choices: list[Choice]):
+        self.machine, self.term, self.state = machine, term, state
+        self.host, self.choices = state.host, choices
+        self.absence = Absence(self._literals)
+        self.are_known: dict[int, tuple[Node, bool]] = {}
+        #: where an operand is not the literal that each number in formulas stands for
+        self.conditions: list[Expr] = []
+        #: the numbers of what operands are otherwise
+        self.usual: set[int] = set()
+
+    @abstractmethod
+    def outcomes(self, access: Access) -> Outcomes | None:
+        """What an operand is in which cases; None if it takes no part."""
+
+    # the cases of expressions
+
+    def _literals(self, access: Access) -> Iterator[tuple[int, Node]]:
+        """The literals that an operand may be, each with the number that stands for that in formulas."""
+        options, otherwise = self.outcomes(access) or ([], None)
+        others = [(when, o) for when, o in options if key_of(o) != key_of(otherwise)]
+        for when, outcome in others:
+            if outcome is not None:
+                yield self._number(op("not", when)), outcome
+        if otherwise is not None:
+            number = self._number(disjunction(*(when for when, _ in others)))
+            self.usual.add(number)
+            yield number, otherwise
+
+    def _number(self, condition: Expr) -> int:
+        if condition not in self.conditions:
+            self.conditions.append(condition)
+        return self.conditions.index(condition)
+
+    def _fails(self, where: Where) -> Expr:
+        return fold(where, self.conditions.__getitem__, disjunction, conjunction)
+
+    def is_known(self, node: Node) -> bool:
+        """Whether it is known in which cases an expression is a literal: nothing in it has to be looked at
+        before, and it makes no value of a missing one, which host expressions do not have."""
+        if id(node) not in self.are_known:
+            self.are_known[id(node)] = node, self._is_known(node)
+        return self.are_known[id(node)][1]
+
+    def _is_known(self, node: Node) -> bool:
+        match node:
+            case Literal() | Value() | Index():
+                return True
+            case Access():
+                return self.outcomes(node) is not None
+            case Call(_, args) if operator(node.op) is not None and operator(node) is None:
+                if not all(map(self.is_known, args)) or type_of(node) is None:
+                    return False
+                missing = [w for a in args for x, w in self._cases(a) if is_missing(x)]
+                return all(any(implies(m, w) for _, w in self._cases(node)) for m in missing)
+        return False
+
+    def _cases(self, node: Node) -> list[tuple[Literal, Where]]:
+        """The literals that an expression is, and where; it is `missing` first, and then another one."""
+        if isinstance(node, Literal):
+            return [(node, ALWAYS)]
+        found = [(case.literal, where) for case, where in self.absence.value(node).values()]
+        return sorted(found, key=lambda case: not is_missing(case[0]))
+
+    def _usual(self, node: Node) -> list[tuple[Literal, Where]]:
+        """The literal that an expression is where each operand is what it is otherwise, if it is one."""
+        return [case for case in self._cases(node) if given(case[1], self.usual) == ALWAYS][:1]
+
+    def cases(self, node: Node) -> Outcomes:
+        """In which cases a known expression is a literal, and which; what it usually is comes last, also
+        `missing`, which otherwise would be asked for first."""
+        cases, usual = self._cases(node), self._usual(node)
+        last = [self._fails(where) for literal, where in usual if is_missing(literal)]
+        arms: list[tuple[Expr, Outcome]] = [
+            (conjunction(op("not", self._fails(where)), *last), literal)
+            for literal, where in cases
+            if (literal, where) not in usual
+        ]
+        if not usual:
+            return arms, None
+        if not self._is_literal(node):
+            arms.insert(0, (self._varies(node), None))
+        return arms, usual[0][0]
+
+    def _varies(self, node: Node) -> Expr:
+        """Where a known expression is no literal."""
+        if isinstance(node, Access) and (outcomes := self.outcomes(node)) is not None:
+            return disjunction(*(when for when, outcome in outcomes[0] if outcome is None))
+        return conjunction(*(self._fails(where) for _, where in self._cases(node)))
+
+    def _is_literal(self, node: Node) -> bool:
+        """Whether a known expression is a literal in all cases."""
+        if isinstance(node, Call):
+            return all(map(self._is_literal, node.args))
+        if not isinstance(node, Access):
+            return isinstance(node, Literal)
+        options, otherwise = self.outcomes(node) or ([], None)
+        return None not in (otherwise, *(outcome for _, outcome in options))
+
+    def is_decided(self, node: Node) -> bool:
+        """Whether one argument of a call decides it, where that is what it is otherwise; or, of a
+        function of the script, makes it something that is cheaper."""
+        if not isinstance(node, Call):
+            return False
+        own = [(k, arg) for k, arg in enumerate(node.args) if not isinstance(arg, Literal)]
+        return len(own) > 1 and any(
+            self._is_settled(node, k, *case) for k, arg in own for case in self._usual(arg)
+        )
+
+    def _is_settled(self, node: Call, k: int, literal: Literal, where: Where) -> bool:
+        """Whether a call is settled where its k-th argument is a literal."""
+        row = operator(node.op)
+        if row is None or row.staged is None:
+            return any(implies(where, there) for _, there in self._cases(node))
+        args = (*node.args[:k], literal, *node.args[k + 1 :])
+        result = simplify(replace(node, args=args))
+        return not isinstance(result, Call) or result.op != node.op
+
+    def evaluated(self, node: Node, values: Callable[[Access], Node]) -> Node:
+        """A known expression whose operands are given by `values`, as they are in each case: equal to
+        `node` in all of its cases, but no literal in any."""
+        if isinstance(node, Access):
+            return values(node)
+        if not isinstance(node, Call):
+            return node
+        args = tuple(self.evaluated(a, values) for a in node.args)
+        result: Node = replace(node, args=args)
+        for literal, where in self._cases(node):
+            of_args = ([w for x, w in self._cases(a) if not is_missing(x)] for a in node.args)
+            are_values = all(any(implies(where, w) for w in found) for found in of_args)
+            if not (is_missing(literal) or are_values):  # it is no literal for what these are
+                result = Call(SELECT, (Value(op("not", self._fails(where))), literal, result))
+        return result
+
+    # telling them apart
+
+    def in_arms(self, arms: Sequence[tuple[Expr, Arm]], last: Arm) -> Step:
+        """What is left to do: the arm whose condition holds, or the last if none does."""
+        if not arms:
+            return last(), self.state
+
+        def attempt(k: int) -> None:
+            if k == len(arms):
+                self.machine.run(last(), self.state)
+                return
+            condition, arm = arms[k]
+            self.host.branch(condition, lambda: self._run(arm), lambda: attempt(k + 1))
+
+        attempt(0)
+        return EMPTY, self.state
+
+    def certain(self, condition: Expr) -> Expr:
+        """`condition`, or true if it asks whether the least of several coordinates is at or behind one of
+        these."""
+        ends: dict[Expr, set[Expr]] = {}
+        for asked in _alternatives(condition):
+            match asked:
+                case Op(name="eq", args=(a, b)):
+                    ends.setdefault(a, set()).add(b)
+                    ends.setdefault(b, set()).add(a)
+                case Op(name="le", args=(a, b)):
+                    ends.setdefault(b, set()).add(a)
+        return TRUE if any(_is_one_of(at, found) for at, found in ends.items()) else condition
+
+    def _run(self, arm: Arm) -> None:
+        self.machine.run(arm(), self.state)
+
+    def one_by_one(self) -> Step:
+        """All the options of the first choice, each for itself."""
+        first = self.choices[0]
+        arms = [(when, partial(put, self.term, {id(first): n})) for when, n in first.options]
+        return self.in_arms(arms, partial(put, self.term, {id(first): first.otherwise}))
+
+
+def outcome_of(node: Node) -> Outcome:
+    return node if isinstance(node, Literal) else None
+
+
+def replaced(term: Node, old: Node, new: Node) -> Node:
+    """`term` with an expression replaced wherever it is read."""
+
+    def visit(node: Node) -> Node:
+        if node == old:
+            return new
+        if isinstance(node, Assign):
+            return Assign(node.target, node.op, visit(node.value), span=node.span)
+        changed: Node = map_children(visit, node)
+        return changed
+
+    return visit(term)
+
+
+def _alternatives(condition: Expr) -> Iterator[Expr]:
+    if isinstance(condition, Op) and condition.name == "or":
+        for arg in condition.args:
+            yield from _alternatives(arg)
+    else:
+        yield condition
+
+
+def _is_one_of(at: Expr, ends: set[Expr]) -> bool:
+    """Whether `at` is certain to be among `ends`, as the least of some of them."""
+    if at in ends:
+        return True
+    if isinstance(at, Var) and at.definition is not None:
+        return _is_one_of(at.definition, ends)
+    return isinstance(at, Op) and at.name == "min" and all(_is_one_of(a, ends) for a in at.args)

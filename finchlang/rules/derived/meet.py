@@ -1,0 +1,440 @@
+"""The derived rule Meet: where several looplets meet in one loop, it goes from one coordinate at which
+something is to be done to the next, and asks no operand for more than that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from finchlang.algebra.absence import (
+    ALWAYS,
+    NEVER,
+    Absence,
+    Where,
+    alternatives,
+    both,
+    either,
+    given,
+    is_product,
+    variables,
+)
+from finchlang.algebra.bounds import greater, lesser
+from finchlang.algebra.simplify import counts_once, is_nothing, simplify
+from finchlang.host.construct import add, compare, sub
+from finchlang.host.ir import Expr
+from finchlang.levels import looplets
+from finchlang.rules.base.context import Context, accesses_in, bounded, find_looplets, put, put_in
+from finchlang.rules.base.early_exit import Exit, count
+from finchlang.rules.base.engine import Machine, State, Step, if_not_empty, rule
+from finchlang.rules.base.regions import divided
+from finchlang.rules.derived.cursors import (
+    Cursor,
+    ListedCursor,
+    begins_at,
+    is_mask,
+    listed,
+    plain,
+    runs_of,
+    stretch,
+)
+from finchlang.rules.derived.meet_turn import Turn, sought, visit
+from finchlang.rules.derived.pieces import Pieces, are_divided, leaves_nothing
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import accesses, mentions, walk
+
+
+@rule("Meet", is_derived=True, steps=("Meet",))
+def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """loop(i, extent(a, b), E[nest, ...]) →
+    while a <= b: i = next(a), c = the first coordinate from i on at which an entry ends, or before which
+    one begins, or b; loop(i, extent(i, c), E[entry or fill, ...]); those that end at c move on; a = c + 1
+
+    where a nest has entries in order, with fill between them. absent(E) is a formula over "x is at its
+    fill", where E does nothing; next(a) is the same formula over where the next entries begin: the largest
+    for `or`, the least for `and`. An entry that ends before it is passed over. A nest that absent(E) does
+    not name is searched where the others have something. Relies on: entries are in order and apart.
+
+    A product leapfrogs (T. Veldhuizen, Leapfrog Triejoin, ICDT 2014), a sum merges, of a quotient one is
+    gone through and the other searched, and one nest is counted."""
+    region = bounded(term)
+    if region is None or region[0] is region[1]:
+        return None
+    assert isinstance(term, ast.Loop)
+    nests = [
+        x for x in find_looplets(term) if not isinstance(x, (looplets.Lookup, looplets.AcceptRun))
+    ]
+    written = {id(n.target.tensor) for n in walk(term.body) if isinstance(n, ast.Assign)}
+    if not nests or not all(isinstance(x, (looplets.Steps, looplets.Sequence)) for x in nests):
+        return None
+    if not written.isdisjoint(map(id, nests)) or not all(begins_at(x, region[0]) for x in nests):
+        return None
+    return _Meeting(machine, term, state, nests).step()
+
+
+class _Meeting:
+    """The rule on one term; operands are known by their numbers in `nests`."""
+
+    def __init__(self, machine: Machine, term: ast.Loop, state: State, nests: list[Any]):
+        self.machine, self.term, self.state, self.host = machine, term, state, state.host
+        self.start, self.stop = Context(term, ()).region
+        self.nests, self.number = nests, {id(nest): k for k, nest in enumerate(nests)}
+        self.lists = [listed(x) for x in nests]
+        self.stretches = [None if c else stretch(x) for x, c in zip(nests, self.lists, strict=True)]
+        known = zip(self.lists, self.stretches, strict=True)
+        self.fills = [found.fill if (found := c or s) is not None else None for c, s in known]
+        #: the runs of sequences that are no lists, which have numbers after those of `nests`
+        self.runs = [
+            (k, body)
+            for k, (nest, found) in enumerate(zip(nests, self.lists, strict=True))
+            if found is None
+            for body in runs_of(nest)
+        ]
+        self.absent = self._absent(term)
+        self.cursors: dict[int, Cursor] = {}
+
+    def _absent(self, term: ast.Loop) -> Where:
+        """absent(E). Where E makes tensors of its own, it is tried."""
+        whole = [k for k, c in enumerate(self.lists) if c is not None and c.fill is None]
+        if not any(isinstance(node, ast.Declare) for node in walk(term)):
+            return either(Absence(self._filled).statement(term), *whole)
+        known = [k for k, fill in enumerate(self.fills) if fill is not None]
+        alone = [k for k in known if self._is_nothing([k])]
+        if alone or len(known) + len(whole) < len(self.nests) or not self._is_nothing(known):
+            return either(*alone, *whole)
+        return both(*known)
+
+    def _is_nothing(self, numbers: list[int]) -> bool:
+        return is_nothing(self._without(self.term, numbers), self.state)
+
+    def _filled(self, access: ast.Access) -> Iterator[tuple[int, ast.Node]]:
+        """What a list is at its fill, and a sequence in its runs, which have numbers of their own."""
+        k = self.number.get(id(access.tensor))
+        if k is not None and self.lists[k] is not None and (fill := self.fills[k]) is not None:
+            yield k, put_in(access, fill, consume=True)
+        for number, (nest, body) in enumerate(self.runs, len(self.nests)):
+            if nest == k:
+                yield number, put_in(access, body, consume=True)
+
+    def _without(self, term: ast.Loop, numbers: Any) -> Any:
+        """A term where some operands are at their fill."""
+        fills = {id(self.nests[k]): fill for k in numbers if (fill := self.fills[k]) is not None}
+        return put(term, fills, consume=True)
+
+    def step(self) -> Step | None:
+        cut = self._cut()
+        if cut is not None:
+            return self._rest(cut)
+        alone = alternatives(self.absent)
+        self.absent = self._led(alone)
+        located = self._located(alone)
+        if located is not None:
+            return self._rest(located)
+        leaping = [*self.nests, *(c.steps for c in self.lists if c is not None)]
+        if (
+            len({isinstance(x, looplets.Blocks) for x in leaping if isinstance(x, looplets.Jumper)})
+            > 1
+        ):
+            return None  # a jumper that goes farther than a block leads
+        blocks = [k for k, nest in enumerate(self.nests) if isinstance(nest, looplets.Blocks)]
+        if blocks:
+            blocks = [k for k in blocks if k in alone and self.lists[k]]
+            return self._counted(blocks[0]) if blocks else None
+        others = [x for x, c in zip(self.nests, self.lists, strict=True) if c is None]
+        if len(self.nests) > 1 and not all(map(leaves_nothing, others)):
+            return None
+        if alone and variables(self.absent) == alone[:1] and self.lists[alone[0]]:
+            return self._counted(alone[0])
+        if len(self.nests) == 1:
+            update = self._update() if self.lists[0] else None
+            return None if update is None else self._counted(0, update)
+        are_distinct = all(c is None or c.known.are_distinct for c in self.lists)
+        if not are_distinct or not are_divided(self.nests):
+            return None
+        mask = next((x for x in self.nests if self._parts(x)), None)
+        if mask is not None:
+            return divided(self.machine, Context(self.term, (mask,)), self.state)
+        return self._met()
+
+    def _led(self, alone: list[int]) -> Where:
+        """absent(E), of which operands that alone make it true are enough, if each of the others is at
+        hand where it is searched, and goes no farther than they do."""
+        others = [self.lists[k] for k in variables(self.absent) if k not in alone]
+        led = [self.lists[k] for k in alone]
+        if all(c is None or c.fill is None for c in led):
+            return self.absent
+        if any(c is None or isinstance(c.steps, looplets.Jumper) for c in others):
+            return self.absent
+        return either(*alone)
+
+    def _parts(self, mask: looplets.Looplet) -> bool:
+        """Whether a looplet is a mask that parts the others: each is in one of its phases alone."""
+        fills = runs_of(mask)
+        if not is_mask(mask):
+            return False
+        E = Context(self.term, (mask,))
+        left = [x for fill in fills for x in find_looplets(simplify(E.payload(fill)))]
+        nests = [x for x in left if id(x) in self.number]
+        return len(nests) == len(set(nests))
+
+    def _rest(self, left: ast.Node) -> Step:
+        """A term that is left to do."""
+        self.machine.tell("Meet", lambda: (self.term, left))
+        return left, self.state
+
+    def _update(self) -> ast.Node | None:
+        """What is to be done once if there is something between the entries of the only cursor; None if
+        that depends on where it is, or on how often, or on what else the loop does."""
+        body, c = self.term.body, self._list(0)
+        known = c.known
+        if not isinstance(body, ast.Assign) or not counts_once(body):
+            return None
+        if not (known.are_points and known.are_distinct and isinstance(c.nest, looplets.Stepper)):
+            return None
+        gap, tensor = simplify(self._without(self.term, [0])), body.target.tensor
+        is_read = any(access.tensor == tensor for access in accesses(body.value))
+        is_placed = mentions(body.target, self.term.index)
+        is_update = isinstance(gap, ast.Sieve) and isinstance(gap.body, ast.Assign)
+        return gap if is_update and not (is_read or is_placed) else None
+
+    def _cut(self) -> Any:
+        """The loop over the only phase of a sequence that is no run of those in which nothing is to be
+        done. Without one, runs have the number of their sequence, or none."""
+        runs = list(enumerate(self.runs, len(self.nests)))
+        alone = alternatives(self.absent)
+        for k in dict.fromkeys(k for number, (k, _) in runs if number in alone):
+            empty = [body for number, (nest, body) in runs if number in alone and nest == k]
+            phases = plain(self.nests[k]).phases
+            left = [
+                n
+                for n, p in enumerate(phases)
+                if not (isinstance(p.body, looplets.Run) and p.body.body in empty)
+            ]
+            if len(left) == 1:
+                return self._phase(self.nests[k], phases, left[0])
+        for number, (k, body) in runs:
+            found = self.stretches[k]
+            value = k if found is not None and found.fill == body else NEVER
+            self.absent = given(self.absent, [number], value)
+        return None
+
+    def _phase(self, nest: looplets.Looplet, phases: Any, number: int) -> Any:
+        """The loop over one phase of a sequence."""
+        phase, before = phases[number], phases[number - 1].stop if number else None
+        start = add(before, 1) if phase.start is None and before is not None else phase.start
+        E = Context(self.term, (nest,)).within(self.host, start, phase.stop)
+        return E[looplets.set_end(phase.body, phase.stop)]
+
+    def _located(self, alone: list[int]) -> ast.Node | None:
+        """The term with blocks looked up at what others have."""
+        found = {
+            k: nest.lookup
+            for k, nest in enumerate(self.nests)
+            if isinstance(nest, looplets.Blocks) and nest.lookup is not None
+        }
+        is_led = any(self.lists[k] is not None for k in alone if k not in found)
+        there = {id(self.nests[k]): look for k, look in found.items()}
+        return put(self.term, there) if found and is_led else None
+
+    def _counted(self, k: int, update: ast.Node = ast.EMPTY) -> Step:
+        """The loop over the entries of one cursor, between which nothing is to be done but `update`."""
+        leader = self._list(k)
+        known, host = leader.known, self.host
+        first, end = known.start, None
+        if not leader.stands_at(self.start):
+            first = known.locate(host, known.here(host), self.start)
+        if not leader.ends_within(self.stop):
+            end = known.locate(host, first, add(self.stop, 1))
+        last = sub(end or known.stop, 1)
+        if update != ast.EMPTY:
+            has_gaps = compare("le", add(sub(last, first), 1), sub(self.stop, self.start))
+            self.machine.run(ast.Sieve(ast.Value(has_gaps), update), self.state.inside())
+        if end is not None and not known.are_points:
+            # the last may begin after b, where what is to be done before it is not known to be possible
+            last = end if known.fill is not None else known.locate(host, first, self.stop)
+            last = lesser(sub(known.stop, 1), last)
+        over = ast.Extent(ast.Value(first), ast.Value(last))
+        self.machine.tell(
+            "Meet", lambda: (self.term, ast.Loop(ast.Index("q"), over, self.term.body))
+        )
+        exit = Exit(self.machine, self.term, self.state, self.start)
+        self._over(self.term, leader, first, last, end is None, exit)
+        exit.finish(self.stop)
+        return ast.EMPTY, self.state
+
+    def _list(self, k: int) -> ListedCursor:
+        found = self.lists[k]
+        assert found is not None
+        return found
+
+    def _cursor(self, k: int) -> Cursor:
+        """An operand as a cursor."""
+        if k not in self.cursors:
+            one, region = self.stretches[k], (self.start, self.stop)
+            found = one.cursor(self.host, *region) if one else self.lists[k]
+            self.cursors[k] = found or Pieces(self.nests[k], add(self.stop, 1))
+        return self.cursors[k]
+
+    def _over(
+        self,
+        term: ast.Loop,
+        leader: ListedCursor,
+        first: Expr,
+        last: Expr,
+        is_whole: bool,
+        exit: Exit,
+    ) -> None:
+        """A loop's part at each position first..last of a cursor; `is_whole`: all of them are in it."""
+
+        def once(q: Expr) -> Expr:
+            start, stop, make = leader.known.entry(self.host, q)
+            if leader.known.are_points:
+                self._at_point(term, leader, start, make(self.host))
+                return start
+            stop = stop if is_whole else lesser(stop, self.stop)
+            if not leader.stands_at(self.start):
+                start = greater(start, self.start)
+                stop = self.host.let(stop, "stop", lower=start) if is_whole else stop
+            inside = Context(term, (leader.nest,)).over(start, stop)[make(self.host)]
+            self.machine.tell("Loop", lambda: (term, inside), start)
+            run = partial(self.machine.run, inside, self.state)
+            run() if is_whole else if_not_empty(self.host, start, stop, run)
+            return stop
+
+        if first is last and exit.going is None:
+            once(first)
+        else:
+            count(exit, first, last, once, "q")
+
+    def _at_point(self, term: ast.Loop, leader: ListedCursor, i: Expr, payload: ast.Node) -> None:
+        """A loop at the coordinate of a point, where the others are searched."""
+        others = [c for c in self._cursors_in(term) if c.nest is not leader.nest]
+        there: dict[int, ast.Node] = {id(leader.nest): looplets.Run(payload)}
+        there |= sought(self.host, others, i)
+        visit(self.machine, self.state, term, i, i, there)
+
+    def among(self, term: ast.Loop) -> list[int]:
+        """The operands in a term."""
+        return [self.number[id(x)] for x in find_looplets(term) if id(x) in self.number]
+
+    def _cursors_in(self, term: ast.Loop, leaders: list[int] | tuple[()] = ()) -> list[Cursor]:
+        """The operands in a term, but for some, as cursors."""
+        return [self._cursor(k) for k in self.among(term) if k not in leaders]
+
+    def _met(self) -> Step:
+        """The loop of several cursors."""
+        self.machine.tell("Meet", lambda: (self.term, self.term))
+        leaders = self.among(self.term) if self.absent == NEVER else variables(self.absent)
+        together = partial(self._together, leaders)
+        sought = [self._cursor(k) for k in leaders if self.stretches[k] is None]
+        if all(c.stands_at(self.start) for c in sought):
+            together()
+        else:  # in a region without coordinates nothing goes to its start
+            if_not_empty(self.host, self.start, self.stop, together)
+        return ast.EMPTY, self.state
+
+    def _together(self, leaders: list[int]) -> None:
+        """First as long as all have an entry, where what they have is read and selected; then what is left
+        when one has none: of each such rest a loop, if that makes no code twice."""
+        absent, exit = self.absent, Exit(self.machine, self.term, self.state, self.start)
+        self._enter(leaders)
+        rests = self._rests(leaders)
+        if rests is not None or self._is_worth_it(leaders):
+            self._loop(self.term, absent, exit, True)
+        if rests is None:
+            self._loop(self.term, absent, exit, False)
+        for rest, term in (rests or {}).items():
+            self._alone(rest, term, exit)
+        exit.finish(self.stop)
+
+    def _rests(self, leaders: list[int]) -> dict[Where, ast.Loop] | None:
+        """What is left when one operand has no entry any more, and where that does nothing; None unless
+        these are products, and no two of them have code in common."""
+        rests: dict[Where, ast.Loop] = {}
+        for k in () if is_product(self.absent) else leaders:
+            rest = given(self.absent, [k])
+            if rest == ALWAYS:
+                continue
+            term = simplify(self._without(self.term, [k]))
+            left = [n for n in self.among(term) if n in leaders]
+            if (
+                not isinstance(term, ast.Loop)
+                or not is_product(rest)
+                or sorted(left) != variables(rest)
+            ):
+                return None
+            if rests.setdefault(rest, term) != term:
+                return None
+        return None if self.absent == NEVER else rests
+
+    def _is_worth_it(self, leaders: list[int]) -> bool:
+        """Whether to go on apart while all have an entry: where these are numbers, without loops within,
+        and none has one entry at most."""
+        found = [a for a in accesses_in(self.term) if id(a.tensor) in self.number]
+        is_long = all(self.stretches[k] is None for k in leaders)
+        return is_long and all(len(a.indices) == 1 for a in found)
+
+    def _enter(self, leaders: list[int]) -> None:
+        """All go to the start of the region, and those that may have entries after it find the last in
+        it; of those that all must have an entry, one does."""
+        host = self.host
+        for c in map(self._cursor, leaders):
+            if not c.stands_at(self.start):
+                c.seek(host, self.start)
+        free = [k for k in leaders if not self.cursors[k].ends_within(self.stop)]
+        points = [k for k in leaders if self.cursors[k].are_points]
+        alone = alternatives(self.absent)
+        if any(k not in free for k in alone):
+            free = []
+        elif alone:
+            free = [k for k in alone if k in points][:1] or alone[:1]
+        for k in free:
+            if k in points and isinstance(c := self.cursors[k], ListedCursor):
+                self.cursors[k] = c.cut(host, self.stop)
+        #: those that may have entries which reach beyond the region
+        self.open = {k for k in free if k not in points}
+        is_begun = all(self.cursors[k].stands_at(self.start) for k in leaders)
+        is_led = is_product(self.absent) and is_begun and not self.open
+        is_cut = self.absent == NEVER or not (self._is_at_points(self.absent) or is_led)
+        #: where the rest of the region begins, if not where an entry does, of which one goes on behind
+        #: each of the others
+        self.at = host.cell(self.start, "at") if is_cut else None
+
+    def _is_at_points(self, absent: Where) -> bool:
+        """Whether something is to be done only where a point is."""
+        alone = alternatives(absent)
+        found = [self.cursors[k].are_points for k in alone or variables(absent)]
+        return any(found) if alone else absent != NEVER and all(found)
+
+    def _alone(self, rest: Where, term: ast.Loop, exit: Exit) -> None:
+        """What is left when all operands but those of `rest` have no entry any more."""
+        left = variables(rest)
+        c = self.cursors[left[0]]
+        if len(left) > 1 or left[0] in self.open or not isinstance(c, ListedCursor):
+            self._loop(term, rest, exit, True)
+            return
+        if self.at is not None and not c.are_points:
+            self.start = self.host.get(self.at)
+        self._over(term, c, c.known.here(self.host), sub(c.end, 1), True, exit)
+
+    def _loop(self, term: ast.Loop, absent: Where, exit: Exit, is_sure: bool) -> None:
+        """The loop of the rule, as long as something is left to be done; `is_sure`: and all have an
+        entry."""
+        leaders = variables(absent) if absent != NEVER else self.among(term)
+        is_at_points = self._is_at_points(absent)
+        is_open = absent == NEVER or not self.open.isdisjoint(leaders)
+        turn = Turn(
+            self.machine,
+            self.state,
+            term,
+            absent,
+            {k: self.cursors[k] for k in leaders},
+            self._cursors_in(term, leaders) if is_at_points else [],
+            None if is_at_points else self.at,
+            self.stop if is_open and not is_at_points else None,  # points are cut
+            add(self.stop, 1),
+            is_at_points,
+            is_sure,
+            exit,
+        )
+        self.host.loop(turn.is_left, turn.once())

@@ -1,0 +1,269 @@
+"""The loop of the rule Meet where several cursors go on together: one turn of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from finchlang.algebra.absence import NEVER, AbsenceFormula, Where, fold, is_product, variables
+from finchlang.algebra.bounds import at_most, lesser
+from finchlang.host.construct import (
+    FALSE,
+    ZERO,
+    add,
+    compare,
+    conjunction,
+    maximum,
+    minimum,
+    op,
+    sub,
+)
+from finchlang.host.inspecting import scratch
+from finchlang.host.interface import Host
+from finchlang.host.ir import BLOCK, Cell, Expr
+from finchlang.levels.looplets import Blocks, Jumper, Run, Stepper
+from finchlang.rules.base.context import Context, accesses_in, as_node, put
+from finchlang.rules.base.early_exit import Exit
+from finchlang.rules.base.engine import Machine, State
+from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen
+from finchlang.syntax.nodes import Loop, Node
+from finchlang.syntax.traversal import substitute
+
+
+@dataclass
+class Turn:
+    """`leaders` have a say in where something is to be done, by `absent`; the others are searched there.
+    `at` is where the rest of the region begins, `stop` its last coordinate if entries may reach beyond
+    it, and `beyond` the one after. `is_at_points`: something is done only where a point is. `is_sure`:
+    the loop goes on as long as all leaders have an entry."""
+
+    machine: Machine
+    state: State
+    term: Loop
+    absent: Where
+    leaders: Mapping[int, Cursor]
+    others: Sequence[Cursor]
+    at: Cell | None
+    stop: Expr | None
+    beyond: Expr
+    is_at_points: bool
+    is_sure: bool
+    exit: Exit
+
+    @property
+    def host(self) -> Host:
+        return self.state.host
+
+    def is_left(self) -> Expr:
+        """Whether there may be something left to be done."""
+        left = {k: c.is_left(self.host) for k, c in self.leaders.items()}
+        found = conjunction()
+        if self.is_sure:
+            found = conjunction(*left.values())
+        elif self.absent != NEVER:
+            found = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
+        if self.stop is not None:
+            assert self.at is not None
+            found = conjunction(found, compare("le", self.host.get(self.at), self.stop))
+        return conjunction(found, self.exit.holds())
+
+    @property
+    def is_uncut(self) -> bool:
+        """Whether a part of the loop may end with a point, not before it."""
+        return self.is_at_points or self.absent == NEVER
+
+    def once(self) -> Callable[[], None]:
+        """One turn; in a product of lists blocks of positions are passed over, too."""
+        if self.is_sure and is_product(self.absent):
+            listed = [c for c in self._listed() if c.known.listed and isinstance(c.steps, Stepper)]
+            if len(listed) > 1:
+                return by_blocks(self.host, listed[0], listed[1], self.take)
+        return self.take
+
+    def take(self) -> None:
+        """Go to the next coordinate where something is to be done, and do it up to where an entry begins or
+        ends; then those move on that end before what is left."""
+        host = self.host
+        at = None if self.at is None else host.get(self.at, upper=self.stop)
+        beyond = None if self.is_sure else self.beyond
+        seen = {k: c.see(host, beyond, at, self.is_uncut) for k, c in self.leaders.items()}
+        late: list[Seen] = []
+        if self.absent == NEVER:
+            assert at is not None
+            i = at
+        else:
+            i = host.let(fold(self.absent, lambda k: seen[k].first, minimum, maximum), "i")
+            late = [s for s in seen.values() if not at_most(i, s.first)]
+        if self.is_at_points and all(s.is_point for s in seen.values()):
+            is_there = conjunction(*(compare("ge", s.last, i) for s in late))
+            host.branch(is_there, partial(self.visit, seen, i), partial(self._go_on, late, "lt", i))
+            return
+        stop = reduce(lesser, [self._reach(s, i) for s in seen.values()])
+        is_open = self.stop is not None and not at_most(i, self.stop)
+        stop = stop if self.stop is None else lesser(stop, self.stop)
+        if late or is_open:  # it may be empty
+            stop = host.let(stop, "reach")
+
+            def within() -> None:
+                end = i if self.is_at_points else host.let(maximum(i, stop), "stop")
+                self.do(seen, i, end)
+
+            host.branch(compare("le", i, stop), within)
+        else:
+            stop = host.let(stop, "stop", lower=i)
+            self.do(seen, i, stop)
+        if late and any(isinstance(c.steps, Jumper) for c in self._listed()):
+            self._go_on(seen.values(), "lt", host.let(maximum(i, add(stop, 1)), "rest"))
+        else:
+            self._go_on(seen.values(), "eq", stop)
+        if self.at is not None:
+            host.set(self.at, add(stop, 1))
+
+    def _listed(self) -> list[ListedCursor]:
+        return [c for c in self.leaders.values() if isinstance(c, ListedCursor)]
+
+    def visit(self, seen: Mapping[int, Seen], i: Expr) -> None:
+        """Do what is to be done at a coordinate where no leader has to move on."""
+        self.do(seen, i, i)
+        over = [s for s in seen.values() if s.is_point and s.is_sure and at_most(s.first, i)]
+        for s in over:
+            s.go_on(self.host, None)
+        self._go_on([s for s in seen.values() if s not in over], "eq", i)
+
+    def _go_on(self, seen: Iterable[Seen], name: str, i: Expr) -> None:
+        """Move on those that end before i (`lt`), or up to it."""
+        for s in seen:
+            go_on = partial(s.go_on, self.host, i if name == "lt" else add(i, 1))
+            if name == "eq" and at_most(s.last, i):
+                go_on()
+            else:
+                self.host.branch(compare(name, s.last, i), go_on)
+
+    def do(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
+        """Do what is to be done from i on up to `stop`."""
+        self._tell_apart(seen, i, stop)
+        self.exit.ask(stop)
+
+    def _tell_apart(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
+        """Do what is to be done from i to `stop`: over several coordinates for each part of a sum that may
+        be there alone, else for all of them, where what is there is asked at each."""
+        parts = (
+            self.absent.parts
+            if isinstance(self.absent, AbsenceFormula) and self.absent.is_and
+            else ()
+        )
+        asked = {k: s for k, s in seen.items() if not s.is_certain(i)}
+        arms = [{*variables(part)} for part in parts if is_product(part)]
+        if stop is i or not asked or not self._are_numbers(asked.values()):
+            arms = []
+        certain = {k for arm in arms for k in asked.keys() - arm if len(asked.keys() - arm) == 1}
+
+        def attempt(left: list[set[int]]) -> None:
+            if not left:
+                self._run(seen, i, stop, certain)
+                return
+            away = asked.keys() - left[0]
+            condition = conjunction(
+                *(compare("gt", s.first, i) for k, s in asked.items() if k in away)
+            )
+            alone = partial(self._run, seen, i, stop, asked.keys() & left[0], away)
+            self.host.branch(condition, alone, lambda: attempt(left[1:]))
+
+        attempt(arms)
+
+    def _are_numbers(self, asked: Iterable[Seen]) -> bool:
+        """Whether some have a number at each of several coordinates."""
+        nests = {id(s.nest) for s in asked}
+        found = [a for a in accesses_in(self.term) if id(a.tensor) in nests]
+        has_many = any(not s.is_point and not isinstance(s.whole(scratch()), Run) for s in asked)
+        return has_many and all(len(a.indices) == 1 for a in found)
+
+    def _run(
+        self,
+        seen: Mapping[int, Seen],
+        i: Expr,
+        stop: Expr,
+        certain: Set[int],
+        away: Set[int] = frozenset(),
+    ) -> None:
+        """Do it, where some operands are certain to be there, and others are not."""
+        host, there = self.host, dict[int, Node]()
+        for k, s in seen.items():
+            if k in away and s.fill is not None:
+                there[id(s.nest)] = Run(s.fill)
+            else:
+                is_there = k in certain
+                looplet = s.whole(host) if is_there else s.looplet(host, i, self.is_uncut)
+                there[id(s.nest)] = looplet
+        if stop is i:
+            there |= sought(host, self.others, i)
+        visit(self.machine, self.state, self.term, i, stop, there)
+
+    def _reach(self, s: Seen, i: Expr) -> Expr:
+        """Up to where what a cursor has at i goes on; of one at a point, up to that."""
+        if s.is_point and self.is_uncut:
+            return s.first
+        if at_most(s.first, i):
+            return s.last
+        return op("select", compare("le", s.first, i), s.last, sub(s.first, 1))
+
+
+def sought(host: Host, others: Iterable[Cursor], i: Expr) -> dict[int, Node]:
+    """What cursors have at a coordinate, where they are searched."""
+    beyond = add(i, 1)
+    found = [c for c in others if not isinstance(c, ListedCursor) or c.known.are_distinct]
+    return {
+        id(c.nest): c.sought(host, i, beyond, True).looplet(host, i)
+        for c in found
+        if not isinstance(c.nest, Blocks)
+    }
+
+
+def visit(
+    machine: Machine, state: State, term: Loop, i: Expr, stop: Expr, there: Mapping[int, Node]
+) -> None:
+    """Do the part of a loop from i to `stop`, where nests are the looplets in `there`."""
+    payloads = {nest: x.body for nest, x in there.items() if isinstance(x, Run)}
+    if stop is i and len(payloads) == len(there):
+        rest: Node = put(term.body, payloads, consume=True)
+        rest = substitute(rest, {term.index: as_node(i)})
+    else:
+        rest = put(Context(term, ()).over(i, stop).term, there)
+    machine.tell("Loop", lambda: (term, rest), i)
+    machine.run(rest, state.inside())
+
+
+def by_blocks(
+    host: Host, one: ListedCursor, other: ListedCursor, take: Callable[[], None]
+) -> Callable[[], None]:
+    """`take`, but where the first of two lists comes to a new block of positions: as long as this and the
+    next block of the other have no coordinate in common, the one that ends first is passed over, or both.
+    The last block ends with the list, and has been passed over in part; or it begins before the list,
+    with what can at most be equal by chance."""
+    pair = (one, other)
+    (idx, delta), (other_idx, other_delta) = (c.known.listed for c in pair if c.known.listed)
+    shift = host.let(sub(delta, other_delta), "shift")
+    block = host.cell(one.known.start, "block")  # where the first comes to a new one
+
+    def pass_over() -> None:
+        stops = [host.let(minimum(add(c.known.here(host), BLOCK), c.end), "stop") for c in pair]
+        q, r = (sub(stop, BLOCK) for stop in stops)
+        is_passed = host.cell(FALSE, "passed")
+
+        def ask() -> None:
+            host.set(is_passed, host.disjoint(idx, q, shift, other_idx, r))
+
+        def go_on() -> None:
+            ends = [c.known.coordinate(host, sub(s, 1)) for c, s in zip(pair, stops, strict=True)]
+            are_first = compare("le", *ends), compare("le", *ends[::-1])
+            for is_first, c, s in zip(are_first, pair, stops, strict=True):
+                host.branch(is_first, partial(c.known.go, host, s))
+
+        host.branch(conjunction(compare("le", ZERO, q), compare("le", ZERO, r)), ask)
+        host.branch(host.get(is_passed), go_on, partial(host.set, block, stops[0]))
+
+    def step() -> None:
+        host.branch(compare("ge", one.known.here(host), host.get(block)), pass_over, take)
+
+    return step

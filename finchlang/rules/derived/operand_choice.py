@@ -1,0 +1,141 @@
+"""One of several tensors, or a fill: what an operand is within a coordinate where it may have an
+entry, if it goes on into the loops there undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeGuard
+
+from finchlang.host.construct import ZERO, disjunction, op, sub
+from finchlang.host.guarding import guarded
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.level import READ, TensorLike
+from finchlang.levels.looplets import (
+    Choice,
+    Lookup,
+    Phase,
+    Run,
+    Sequence,
+    Shift,
+    Steps,
+    Switch,
+    Thunk,
+    shifted,
+)
+from finchlang.syntax.nodes import MISSING, Call, Literal, Node
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(TensorLike):
+    """The tensor whose condition holds (no two do), or `fill` everywhere."""
+
+    options: tuple[tuple[Expr, TensorLike], ...]
+    fill: Literal
+
+    @property
+    def order(self) -> int:
+        return self.options[0][1].order
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        return self.options[0][1].extent(back)
+
+    def uniform(self, value: Node) -> Node:
+        return self.options[0][1].uniform(value)
+
+    def fill_value(self) -> Literal:
+        return self.fill
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        """Each tensor up to its end where its condition holds, else up to nothing; then the fill."""
+        phases = []
+        for when, tensor in self.options:
+            inside, extent = guarded(host, when), tensor.extent()
+            assert extent is not None
+            first, last = extent
+            nest = _entered(inside, when, tensor.unfurl(inside, stop, mode, protocol))
+            listed = self._listed(host, when, nest)
+            if listed is not None:
+                return listed
+            end = op("select", when, last if stop is None else stop, sub(first, 1))
+            phases.append(Phase(nest, stop=host.let(end, "end")))
+        return Sequence((*phases, Phase(Run(self.fill))))
+
+    def _listed(self, host: Host, when: Expr, nest: Node) -> Node | None:
+        """The nest of the only tensor as a list of entries, which is empty unless `when` holds."""
+        match nest:
+            case Sequence((Phase(Steps() as steps, None, Expr() as last), Phase(Run(fill)))):
+                if len(self.options) == 1 and fill == self.fill and steps.stored is not None:
+                    last = host.let(op("select", when, last, ZERO), "last")
+                    return Sequence((Phase(replace(steps, last=last), stop=last), Phase(Run(fill))))
+        return None
+
+
+def one_of(
+    host: Host, given: list[tuple[Expr, Node]], otherwise: Node, at: Expr | None
+) -> OneOf | None:
+    """What is one of `given` where its condition holds, else `otherwise`, lookups and thunks being
+    what they give at a coordinate; None if these are no tensors with bounds and one fill."""
+    fill = otherwise if isinstance(otherwise, Literal) else None
+    if fill is None:
+        given = [*given, (op("not", disjunction(*(when for when, _ in given))), otherwise)]
+    tensors: list[tuple[Expr, TensorLike]] = []
+    for when, node in given:
+        when = host.let(when, "is")
+        if isinstance(node, Lookup) and at is not None:
+            node = node.body(guarded(host, when), at)
+        if isinstance(node, Thunk):
+            node, _ = node.preamble(guarded(host, when))
+        if _is_bounded(node):
+            tensors.append((when, node))
+            fill = fill or node.fill_value()
+        elif node != fill:
+            return None
+    if not tensors or fill is None or fill.value is MISSING:
+        return None
+    return OneOf(tuple(tensors), fill)
+
+
+def _is_bounded(node: Node) -> TypeGuard[TensorLike]:
+    return isinstance(node, TensorLike) and node.mode == READ and node.extent() is not None
+
+
+def gives_tensors(node: Node) -> bool:
+    """Whether a choice is one of tensors (or of wrappers of them), not of the looplets of a loop."""
+    if isinstance(node, Choice):
+        return any(gives_tensors(n) for n in (*(n for _, n in node.options), node.otherwise))
+    return isinstance(node, (TensorLike, Call))
+
+
+def _entered(host: Any, when: Expr, nest: Any) -> Any:
+    """A nest whose thunks have been entered, and which seeks only where `when` holds: elsewhere it is
+    about an entry that is not there, and no memory is."""
+    enter: Callable[[Any], Any] = partial(_entered, host, when)
+    match nest:
+        case Thunk(preamble):
+            return enter(preamble(host)[0])
+        case Shift(body, delta):
+            return shifted(enter(body), delta)
+        case Phase(body, start, stop):
+            return Phase(enter(body), start, stop)
+        case Sequence(phases):
+            return Sequence(tuple(map(enter, phases)))
+        case Switch(condition, head, tail):
+            yes, no = op("and", when, condition), op("and", when, op("not", condition))
+            return Switch(
+                condition,
+                _entered(guarded(host, yes), yes, head),
+                _entered(guarded(host, no), no, tail),
+            )
+        case Steps(seek) if seek is not None:
+
+            def seek_there(host: Host, i: Expr) -> None:
+                host.branch(when, partial(seek, host, i))
+
+            known = nest.stored
+            if known is not None:
+                known = replace(known, stop=op("select", when, known.stop, known.start))
+            return replace(nest, seek=seek_there, stored=known)
+    return nest

@@ -1,0 +1,240 @@
+"""A looplet nest of any kind as a cursor over its pieces: phase after phase and step after step, where the
+base rules tell all combinations of phases apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+from finchlang.algebra.bounds import at_most, lesser
+from finchlang.host.construct import TRUE, compare, disjunction, op, sub
+from finchlang.host.guarding import guarded
+from finchlang.host.inspecting import scratch
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels import looplets
+from finchlang.rules.derived.cursors import Cursor, Seen, is_mask, plain
+from finchlang.syntax.nodes import Literal, Node
+from finchlang.syntax.traversal import remembered
+
+
+@remembered
+def is_divided(nest: Node) -> bool:
+    """Whether the base rules would divide a region of the loop into parts by this nest."""
+    if not isinstance(nest, looplets.Steps):
+        return isinstance(nest, looplets.Sequence) and len(nest.phases) > 1
+    return not isinstance(_preview(nest.body), (looplets.Run, looplets.Spike))
+
+
+def are_divided(nests: list[looplets.Looplet]) -> bool:
+    """Whether the base rules would take the loop apart into more than it is worth: into what the nests
+    have together, phase by phase, where it is not known which of them ends first."""
+    found = [x for x in nests if is_divided(x)]
+    if all(map(is_mask, found)):
+        return False
+    phases = [p.stop for x in found if isinstance(x, looplets.Sequence) for p in x.phases[:-1]]
+    stops = [stop for stop in phases if stop is not None]
+    is_ordered = all(isinstance(x, looplets.Sequence) for x in found) and all(
+        at_most(a, b) or at_most(b, a) for a, b in combinations(stops, 2)
+    )
+    is_begun = any(x.phases[0].start for x in found if isinstance(x, looplets.Sequence))
+    return bool(found) and not is_ordered and not is_begun
+
+
+def _preview(make: Callable[[Host], Node]) -> Node:
+    """The looplet that a nest goes on with, thunks entered: found by recording its code in vain."""
+    host = scratch()
+    found = make(host)
+    while isinstance(found, looplets.Thunk):
+        found = found.preamble(host)[0]
+    return found
+
+
+@remembered
+def leaves_nothing(nest: Node) -> bool:
+    """Whether nothing is to be done after any part of a nest."""
+    match plain(nest):
+        case looplets.Thunk(preamble):
+            body, epilogue = preamble(scratch())
+            return epilogue is None and leaves_nothing(body)
+        case looplets.Phase(body):
+            return leaves_nothing(body)
+        case looplets.Sequence(phases):
+            return all(map(leaves_nothing, phases))
+        case looplets.Switch(_, head, tail):
+            return leaves_nothing(head) and leaves_nothing(tail)
+        case looplets.Steps() as steps:
+            return leaves_nothing(steps.body(scratch()))
+    return True
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Where `when` holds, `looplet` goes on up to the coordinate `end`."""
+
+    when: Expr
+    end: Expr
+    looplet: Node
+
+
+class Pieces(Cursor):
+    """A nest that has something everywhere: at each coordinate the piece that goes on there."""
+
+    fill = None
+
+    def __init__(self, nest: looplets.Looplet, beyond: Expr):
+        self.nest, self.beyond = nest, beyond
+        self.plain = plain(nest)
+        self.steps = list(_steps_in(self.plain))
+
+    def stands_at(self, start: Expr) -> bool:
+        return all(at_most(start, steps.first) for steps in self.steps)
+
+    def seek(self, host: Host, i: Expr) -> None:
+        for steps in self.steps:
+            _seek(steps, host, i)
+
+    def is_left(self, host: Host) -> Expr:
+        return TRUE
+
+    def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
+        assert at is not None
+        step = _Step(host, at, self.steps)
+        found = list(step.pieces(self.plain, self.beyond, TRUE))
+        is_spike = is_uncut and _is_spike_or_fill(found)
+        if not is_spike:
+            found = [p for piece in found for p in _without_spikes(piece, at)]
+        ends = [(piece.when, piece.end) for piece in found]
+        end = selected(host, ends[:-1], ends[-1][1], "end")
+
+        def whole(host: Host) -> Node:
+            return self._spike(host, found, end) if is_spike else _chosen(found)
+
+        def go_on(host: Host, i: Expr | None) -> None:
+            for steps, works, stride in step.working:
+                done = op("and", works, compare("eq", stride, end))
+                host.branch(done, partial(steps.next, host))
+
+        return Seen(self.nest, at, end, None, whole, go_on)
+
+    def _spike(self, host: Host, found: list[_Piece], last: Expr) -> looplets.Spike:
+        """Pieces of which one is a spike as a spike, which does not end where they are runs."""
+        (piece,) = [p for p in found if isinstance(p.looplet, looplets.Spike)]
+        spike: Any = piece.looplet
+        if spike.end is piece.end:
+            return looplets.Spike(spike.body, spike.tail, last)
+        end = selected(host, [(piece.when, spike.end)], self.beyond, "end")
+        return looplets.Spike(spike.body, spike.tail, end)
+
+
+@dataclass
+class _Step:
+    """What goes on at the coordinate `at`; `steps` have been sought, `working` are the steppers at work,
+    whether they are, and their strides."""
+
+    host: Host
+    at: Expr
+    steps: list[looplets.Steps]
+    working: list[tuple[looplets.Steps, Expr, Expr]] = field(default_factory=list)
+
+    def pieces(self, node: Node, end: Expr, when: Expr) -> Iterator[_Piece]:
+        """The pieces that may go on here (and not beyond `end`), if `when` holds: then one of their
+        conditions does."""
+        host = self.host
+        match plain(node):
+            case looplets.Thunk(preamble):
+                inner, _ = preamble(guarded(host, when))
+                yield from self.pieces(inner, end, when)
+            case looplets.Phase(body, _, stop):
+                if stop is not None:
+                    body, end = looplets.set_end(body, stop), lesser(end, stop)
+                yield from self.pieces(body, end, when)
+            case looplets.Sequence((*phases, last)):
+                for phase in phases:
+                    assert phase.stop is not None
+                    here = host.let(compare("le", self.at, phase.stop), "here")
+                    yield from self.pieces(phase, end, op("and", when, here))
+                    when = op("and", when, op("not", here))
+                yield from self.pieces(last, end, when)
+            case looplets.Switch(condition, head, tail):
+                condition = host.let(condition, "is")
+                yield from self.pieces(head, end, op("and", when, condition))
+                yield from self.pieces(tail, end, op("and", when, op("not", condition)))
+            case looplets.Steps() as steps:
+                inside = guarded(host, when)
+                if not any(steps is s for s in self.steps):
+                    _seek(steps, inside, self.at)
+                stride = host.let(steps.stride(inside), "stride")
+                self.working.append((steps, when, stride))
+                body = looplets.set_end(steps.body(inside), stride)
+                yield from self.pieces(body, lesser(end, stride), when)
+            case found:
+                yield _Piece(when, end, looplets.set_end(found, end))
+
+
+def _seek(steps: looplets.Steps, host: Host, i: Expr) -> None:
+    if steps.seek is not None:  # else it stands where it should
+        steps.seek(host, i)
+
+
+def _steps_in(nest: Node) -> Iterator[looplets.Steps]:
+    match nest:
+        case looplets.Steps():
+            yield nest
+        case looplets.Phase(body):
+            yield from _steps_in(body)
+        case looplets.Sequence(phases):
+            for phase in phases:
+                yield from _steps_in(phase)
+        case looplets.Switch(_, head, tail):
+            yield from _steps_in(head)
+            yield from _steps_in(tail)
+
+
+def _without_spikes(piece: _Piece, at: Expr) -> Iterator[_Piece]:
+    """A piece that goes on at coordinate `at`, if it is a spike as the run or the tail of it."""
+    spike = piece.looplet
+    if not isinstance(spike, looplets.Spike):
+        yield piece
+        return
+    assert spike.end is not None  # by set_end
+    before = compare("lt", at, spike.end)
+    end = lesser(piece.end, sub(spike.end, 1))
+    yield _Piece(op("and", piece.when, before), end, looplets.Run(spike.body))
+    yield _Piece(op("and", piece.when, op("not", before)), piece.end, looplets.Run(spike.tail))
+
+
+def _is_spike_or_fill(pieces: list[_Piece]) -> bool:
+    """Whether one of the pieces is a spike, and the others runs of its body."""
+    spikes = [p.looplet for p in pieces if isinstance(p.looplet, looplets.Spike)]
+    runs = [p.looplet.body for p in pieces if isinstance(p.looplet, looplets.Run)]
+    return len(spikes) == 1 == len(pieces) - len(runs) and all(r == spikes[0].body for r in runs)
+
+
+def _chosen(pieces: list[_Piece]) -> Node:
+    """The one of several looplets whose condition holds; runs of one literal are one."""
+    runs: dict[str, tuple[Node, list[Expr]]] = {}
+    options: list[tuple[Expr, Node]] = []
+    for piece in pieces:
+        match piece.looplet:
+            case looplets.Run(Literal() as fill):
+                runs.setdefault(repr(fill), (piece.looplet, []))[1].append(piece.when)
+            case found:
+                options.append((piece.when, found))
+    options += [(disjunction(*conditions), run) for run, conditions in runs.values()]
+    return choose(options[:-1], options[-1][1])
+
+
+def choose(options: list[tuple[Expr, Node]], otherwise: Node, is_stored: bool = False) -> Node:
+    """The choice among several nodes, or the only one that there is."""
+    return looplets.Choice(tuple(options), otherwise, is_stored) if options else otherwise
+
+
+def selected(host: Host, options: list[tuple[Expr, Expr]], otherwise: Expr, name: str) -> Expr:
+    """The value of the option whose condition holds."""
+    for condition, value in reversed(options):
+        otherwise = op("select", condition, value, otherwise)
+    return host.let(otherwise, name)

@@ -1,0 +1,107 @@
+"""The derived rule Union: what stands at one coordinate, or in one piece of a dimension, is told apart
+only as far as it makes a difference. Code then grows linearly with the number of operands, where the
+base rules tell all combinations of them apart."""
+
+from __future__ import annotations
+
+from finchlang.algebra.simplify import simplify
+from finchlang.levels.element import typed_literal
+from finchlang.levels.looplets import AcceptRun, Choice, Run, Sequence, Spike
+from finchlang.rules.base.context import (
+    accesses_in,
+    bounded,
+    find_all,
+    find_looplets,
+    is_at,
+    put_in,
+    rewrite_accesses,
+)
+from finchlang.rules.base.engine import Machine, State, Step, rule
+from finchlang.rules.base.loops import accept_run, loop, unfurl, unfurlable
+from finchlang.rules.derived.operand_choice import gives_tensors
+from finchlang.rules.derived.union_at_a_point import Point
+from finchlang.rules.derived.union_over_a_region import Region
+from finchlang.syntax.nodes import Literal, Loop, Node
+from finchlang.wrappers.masks import Mask
+
+
+@rule("Union", is_derived=True)
+def union(machine: Machine, term: Node, state: State) -> Step | None:
+    """E[f(access(spike(z, tail), i), access(choice(c, body, z'), i), ...)] at one coordinate →
+    if f is no literal: E[f(v, v', ...)], v being the tail if the spike ends here, else z;
+    if f is z'': E[z'']; ...
+
+    f being the largest expression with several of them whose cases are known. Over a region of
+    choices alone, if f is no literal: E[f(access(lookup(i ↦ choice(...)), i), ...)]. Relies on
+    nothing but Simplify, which says what the cases of f are (see `cases`). Choices of tensors wait for
+    what parts them: a mask of a loop within, as that of the rows in which blocks stand."""
+    choices = find_all(term, Choice)
+    region = bounded(term)
+    tensors = [c for c in choices if gives_tensors(c)]
+    if tensors:
+        return _of_tensors(machine, term, state, tensors)
+    if region is not None and region[0] is not region[1]:
+        assert isinstance(term, Loop)
+        wide = [c for c in choices if _is_over(c, term)]
+        if wide:
+            if find_all(term, Spike):
+                return None  # runs, then what is at their end
+            return Region(machine, term, state, wide).step()
+    if choices or len(find_all(term, Spike)) > 1:
+        return Point(machine, term, state, choices).step()
+    return None
+
+
+def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice]) -> Step | None:
+    """The step where choices of tensors are told apart, or that leads to where fewer of them meet."""
+    step = _where_nothing_is_left(machine, term, state)
+    if step is not None:
+        return step
+    for x in dict.fromkeys(a.tensor for a in accesses_in(term)):
+        if _parts(term, x, tensors):
+            if isinstance(x, Choice):
+                return Point(machine, term, state, [x]).one_by_one()
+            return unfurl.apply(machine, term, state) if isinstance(x, Mask) else None
+    return Point(machine, term, state, tensors).step()
+
+
+def _where_nothing_is_left(machine: Machine, term: Node, state: State) -> Step | None:
+    """The step of a loop in which nothing is left to be looked at, now or after what another index has
+    first: all it goes over is accepted whole, or it goes over one coordinate."""
+    region = bounded(term)
+    if not isinstance(term, Loop) or region is None:
+        return None
+    here = [a for a in accesses_in(term.body) if term.index in a.indices]
+    if not all(is_at(a, term.index) and isinstance(a.tensor, AcceptRun) for a in here):
+        return None
+    whole = accept_run.apply(machine, term, state) if here else None
+    return loop.apply(machine, term, state) if whole is None and region[0] is region[1] else whole
+
+
+def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:
+    """Whether a mask, a sequence of literals or another choice parts the choices of tensors: each of
+    these is left in one of its cases alone."""
+    match divider:
+        case Mask() if isinstance(term, Loop) and divider in unfurlable(term):
+            cases: list[Node] = [typed_literal(True), typed_literal(False)]
+        case Sequence(phases):
+            cases = [phase.body.body for phase in phases if isinstance(phase.body, Run)]
+            if len(cases) < len(phases) or not all(isinstance(n, Literal) for n in cases):
+                return False
+        case Choice(options, otherwise) if not gives_tensors(divider):
+            cases = [*(n for _, n in options), otherwise]
+        case _:
+            return False
+
+    def rest(case: Node) -> Node:
+        return simplify(
+            rewrite_accesses(lambda a: put_in(a, case, False) if a.tensor == divider else a, term)
+        )
+
+    left = [x for case in cases for x in find_looplets(rest(case)) if x in tensors]
+    return 0 < len(left) == len(set(left))
+
+
+def _is_over(looplet: Node, loop: Loop) -> bool:
+    """Whether a looplet stands at the index of a loop."""
+    return any(a.tensor is looplet and is_at(a, loop.index) for a in accesses_in(loop.body))

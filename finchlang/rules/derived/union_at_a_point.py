@@ -1,0 +1,310 @@
+"""The rule Union where operands are looked at in one coordinate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial, reduce
+
+from finchlang.algebra.simplify import simplify
+from finchlang.host.construct import cast, compare, const, disjunction, op
+from finchlang.host.inspecting import scratch
+from finchlang.host.ir import Expr
+from finchlang.levels.level import READ, Fiber, TensorLike
+from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
+from finchlang.operators.operator_table import operator
+from finchlang.rules.base.context import accesses_in, bounded, put
+from finchlang.rules.base.engine import Machine, State, Step
+from finchlang.rules.base.expressions import evaluate
+from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
+from finchlang.rules.derived.operand_choice import gives_tensors, one_of
+from finchlang.rules.derived.pieces import selected
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import children
+
+#: what an operand is where each condition holds (no two do), and what otherwise
+Options = tuple[list[tuple[Expr, ast.Node]], ast.Node]
+
+
+#: so many operands are not told apart where loops are within
+_MANY = 4
+
+
+class Point(Joint):
+    """The rule where operands are looked at in one coordinate."""
+
+    def __init__(self, machine: Machine, term: ast.Node, state: State, choices: list[Choice]):
+        super().__init__(machine, term, state, choices)
+        region = bounded(term)
+        is_point = region is not None and region[0] is region[1]
+        self.at = region[0] if region is not None and is_point else None
+        self.index = term.index if isinstance(term, ast.Loop) else None
+        self.known: dict[int, tuple[ast.Node, Options | None]] = {}
+        self.values: dict[int, ast.Node] = {}
+
+    def step(self) -> Step | None:
+        together = self._as_tensors()
+        if together is not None:
+            return together, self.state
+        if self.choices:
+            found = [a for a in accesses_in(self.term) if isinstance(a.tensor, Lookup)]
+            if any(isinstance(a.indices[-1], (ast.Literal, ast.Value)) for a in found):
+                return None  # what they give may be a choice, too
+            there = {id(a.tensor): self._looked_up(a) for a in found if self._waits(a)}
+            if there:
+                return put(self.term, there, consume=True), self.state
+        candidates = list(self._candidates(self.term))
+        sizes = [len(self._operands_of(parts)) for _, parts in candidates]
+        if candidates and max(sizes) >= (1 if self.choices else 2):
+            return self._tell_apart(*candidates[sizes.index(max(sizes))])
+        return self.one_by_one() if self.choices else None
+
+    def _waits(self, access: ast.Access) -> bool:
+        """Whether a lookup at this coordinate may give a choice."""
+        is_here = self.at is not None and self.index in access.indices[-1:]
+        return is_here and self._options(access) is None
+
+    def _looked_up(self, access: ast.Access) -> ast.Node:
+        assert isinstance(access.tensor, Lookup) and self.at is not None
+        return access.tensor.body(self.host, self.at)
+
+    def _as_tensors(self) -> ast.Node | None:
+        """The term with operands that are a fiber or fill as tensors for the loops within; None for
+        few of them, or if without one of them nothing is left to do."""
+        payload: dict[int, ast.Node] = {}
+        rest: dict[int, ast.Node] = {}
+        for access in accesses_in(self.term):
+            tensor = access.tensor
+            if len(access.indices) < 2 - gives_tensors(tensor) or access.captured:
+                continue
+            if isinstance(tensor, (Spike, Choice)) and id(tensor) not in payload | rest:
+                is_payload = gives_tensors(tensor)
+                at = None if is_payload else self._coordinate(access)
+                options = self._leaves(tensor, at) if is_payload or at is not None else None
+                found = options and one_of(self.host, *options, at)
+                without = (
+                    put(self.term, {id(tensor): found.fill}, not is_payload) if found else ast.EMPTY
+                )
+                if found and not ast.is_empty(simplify(without)):
+                    (payload if is_payload else rest)[id(tensor)] = found
+        if len(payload) + len(rest) < _MANY:
+            return None
+        term: ast.Node = put(put(self.term, payload), rest, consume=True)
+        return term
+
+    # what operands are
+
+    def outcomes(self, access: ast.Access) -> Outcomes | None:
+        options = self._options(access)
+        if options is not None:
+            return [(when, outcome_of(node)) for when, node in options[0]], outcome_of(options[1])
+        return ([], None) if not access.indices and self._is_plain(access.tensor) else None
+
+    def _is_plain(self, tensor: ast.Node) -> bool:
+        """Whether a tensor without dimensions is one value."""
+        if isinstance(tensor, ast.Variable):
+            tensor = self.state.tensors.get(tensor.name, tensor)
+        return isinstance(tensor, Fiber) and tensor.level.is_leaf and not tensor.level.is_structured
+
+    def _options(self, access: ast.Access) -> Options | None:
+        """What an operand may be; None if it is none, or if that is not known yet."""
+        if id(access) not in self.known:
+            at = self._coordinate(access)
+            is_scalar = len(access.indices) == (at is not None) and not access.captured
+            found = self._leaves(access.tensor, at) if is_scalar else None
+            self.known[id(access)] = (access, found)
+        return self.known[id(access)][1]
+
+    def _coordinate(self, access: ast.Access) -> Expr | None:
+        """The coordinate of an access in its last index, if that has a value."""
+        match access.indices:
+            case (*_, ast.Literal() | ast.Value() as index):
+                return evaluate(index, self.state)
+            case (*_, index) if index == self.index:
+                return self.at
+        return None
+
+    def _leaves(self, node: ast.Node, at: Expr | None) -> Options | None:
+        match node:
+            case Choice(options, otherwise):
+                parts = [(when, self._leaves(n, at)) for when, n in options]
+                return _joined(parts, self._leaves(otherwise, at))
+            case Spike(body, tail, end) if at is not None and end is not None:
+                tails = self._leaves(tail, None)
+                return _joined([(compare("eq", end, at), tails)], self._leaves(body, None))
+            case Run(body) if at is not None:
+                return self._leaves(body, None)
+            case ast.Literal() | ast.Value() if at is None:
+                return [], node
+            case Lookup() if at is not None:
+                return _leaf(node, at)
+            case TensorLike() if at is None and not (
+                isinstance(node, Fiber) and node.level.is_leaf
+            ):
+                return [], node
+            case Thunk() | Fiber() if at is None:
+                return _leaf(node, at)
+        return None
+
+    # expressions
+
+    def _candidates(self, node: ast.Node) -> Iterator[tuple[ast.Node, list[ast.Node]]]:
+        """The largest expressions whose cases are known and that no argument decides; or, if an
+        operator is associative and commutative, those of its operands, with the expression that they
+        are operands of."""
+        if isinstance(node, (ast.Call, ast.Access)) and self._is_joint(node):
+            yield node, [node]
+            return
+        row = operator(node.op) if isinstance(node, ast.Call) else None
+        if row is not None and row.associative and row.commutative:
+            parts = _chain(node, node)
+            known = [p for p in parts if self.is_known(p)]
+            if known and self._is_joint(_chained(node, known)):
+                yield node, known
+                parts = [p for p in parts if p not in known]
+            for part in parts:
+                yield from self._candidates(part)
+            return
+        for child in [node.value] if isinstance(node, ast.Assign) else children(node):
+            yield from self._candidates(child)
+
+    def _is_joint(self, node: ast.Node) -> bool:
+        """Whether the cases of an expression are known, and no argument alone decides it: those that
+        do are better asked one after the other."""
+        return self.is_known(node) and not self.is_decided(node)
+
+    def _operands_of(self, parts: list[ast.Node]) -> set[int]:
+        """The spikes and choices among the operands of expressions."""
+        return {
+            id(a.tensor)
+            for part in parts
+            for a in accesses_in(part)
+            if isinstance(a.tensor, (Spike, Choice)) and self._options(a) is not None
+        }
+
+    # telling cases apart
+
+    def _tell_apart(self, root: ast.Node, parts: list[ast.Node]) -> Step:
+        given, otherwise = self.cases(_chained(root, parts))
+        arms: list[tuple[Expr, Arm]] = [
+            (self.certain(when), partial(self._in_case, root, parts, outcome))
+            for when, outcome in given
+        ]
+        return self.in_arms(arms, partial(self._in_case, root, parts, otherwise))
+
+    def _in_case(self, root: ast.Node, parts: list[ast.Node], outcome: Outcome) -> ast.Node:
+        """The term where the expression is `outcome`."""
+        if outcome is None:
+            self.values = {}
+            term = self.term
+            for part in parts:
+                term = replaced(term, part, self.evaluated(part, self._value))
+            return term
+        others = [n for n in _chain(root, root) if n not in parts] if parts[0] is not root else []
+        return replaced(self.term, root, _chained(root, [outcome, *others]))
+
+    def _value(self, access: ast.Access) -> ast.Node:
+        """What an operand is, as a value in all its cases."""
+        options = self._options(access)
+        if options is None or not options[0]:
+            return access
+        key = id(access.tensor)
+        if key not in self.values:
+            value = self._chosen(access, *options)
+            self.values[key] = ast.Value(value)
+        return self.values[key]
+
+    def _chosen(
+        self, access: ast.Access, given: list[tuple[Expr, ast.Node]], otherwise: ast.Node
+    ) -> Expr:
+        """The value of an operand; any where it is missing."""
+        is_stored = isinstance(access.tensor, (Spike, Choice)) and access.tensor.is_stored
+        if isinstance(otherwise, ast.Literal) and (
+            is_stored or all(isinstance(n, (ast.Literal, ast.Value)) for _, n in given)
+        ):
+            values = [(when, self._read(access, n)) for when, n in given]
+            rest = cast(self._read(access, otherwise), values[0][1].type)
+            return selected(self.host, values, rest, "v")
+        assert access.type is not None
+        start: ast.Node = otherwise if isinstance(otherwise, ast.Literal) else ast.Literal(0)
+        cell = self.host.cell(cast(self._read(access, start), access.type), "v")
+
+        def keep(node: ast.Node) -> None:
+            self.host.set(cell, self._read(access, node))
+
+        def attempt(k: int) -> None:
+            if k < len(given):
+                is_last = start is otherwise and k == len(given) - 1
+                rest = None if is_last else partial(attempt, k + 1)
+                self.host.branch(given[k][0], partial(keep, given[k][1]), rest)
+            else:
+                keep(otherwise)
+
+        attempt(0)
+        return self.host.let(self.host.get(cell), "v")
+
+    def _read(self, access: ast.Access, node: ast.Node) -> Expr:
+        if isinstance(node, Lookup):
+            at = self._coordinate(access)
+            assert at is not None
+            node = node.body(self.host, at)
+        if isinstance(node, Thunk):
+            node, _ = node.preamble(self.host)
+        if isinstance(node, Fiber):
+            node = node.level.read(self.host, node)
+        if isinstance(node, ast.Literal) and node.value is ast.MISSING:
+            assert access.type is not None
+            return const(0, access.type)
+        return evaluate(node, self.state)
+
+
+def _joined(parts: list[tuple[Expr, Options | None]], rest: Options | None) -> Options | None:
+    """The options of what is one of `parts` where its condition holds (no two do), else `rest`."""
+    if rest is None:
+        return None
+    if rest[0]:
+        none = op("not", disjunction(*(when for when, _ in parts)))
+        parts = [*parts, (none, rest)]
+    found: list[tuple[Expr, ast.Node]] = []
+    for when, options in parts:
+        if options is None:
+            return None
+        found += [(op("and", when, also), node) for also, node in options[0]]
+        also = op("not", disjunction(*(c for c, _ in options[0])))
+        found.append((op("and", when, also), options[1]))
+    return found, rest[1]
+
+
+def _leaf(node: ast.Node, at: Expr | None) -> Options | None:
+    """The one option that a scalar which is always there has: what it is, if that is a literal."""
+    host = scratch()  # what is there matters here, and not how it is found
+    if isinstance(node, Lookup):
+        assert at is not None
+        there = node.body(host, at)
+    else:
+        there = node.preamble(host)[0] if isinstance(node, Thunk) else node
+    if isinstance(there, TensorLike) and not (isinstance(there, Fiber) and there.level.is_leaf):
+        return [], node  # for the loops within
+    if not isinstance(there, Fiber) or there.mode != READ:
+        return None
+    value = there.level.read(host, there)
+    return [], value if isinstance(value, ast.Literal) else node
+
+
+def _chain(node: ast.Node, root: ast.Node) -> list[ast.Node]:
+    """The operands of the operator of `root`, through calls of the same operator."""
+    found, stack = [], [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, ast.Call) and isinstance(root, ast.Call) and top.op == root.op:
+            stack += reversed(top.args)
+        else:
+            found.append(top)
+    return found
+
+
+def _chained(root: ast.Node, parts: list[ast.Node]) -> ast.Node:
+    """The operator of `root` on `parts`."""
+    if len(parts) == 1:
+        return parts[0]
+    assert isinstance(root, ast.Call)
+    return reduce(lambda a, b: ast.Call(root.op, (a, b), span=root.span), parts)

@@ -1,0 +1,160 @@
+"""The rule Union over several coordinates, in all of which each choice falls on the same option."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from finchlang.host.construct import TRUE, disjunction, op
+from finchlang.host.guarding import guarded
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Switch, may_be_missing
+from finchlang.rules.base.context import accesses_in, is_at, put
+from finchlang.rules.base.engine import Step
+from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
+from finchlang.rules.derived.pieces import choose
+from finchlang.syntax.nodes import Access, Assign, Call, Loop, Node
+from finchlang.syntax.traversal import children
+
+
+class Region(Joint):
+    """The rule over several coordinates, in all of which the same options are chosen."""
+
+    term: Loop
+
+    def outcomes(self, access: Access) -> Outcomes | None:
+        if any(accesses_in(index) for index in access.indices):
+            return None
+        if is_at(access, self.term.index) and isinstance(access.tensor, (Choice, Run)):
+            tensor = access.tensor
+            if isinstance(tensor, Run):
+                return [], outcome_of(tensor.body)
+            given = [(when, _body_outcome(node)) for when, node in tensor.options]
+            return given, _body_outcome(tensor.otherwise)
+        return [], None
+
+    def step(self) -> Step:
+        best, most = None, 0
+        for node in self._candidates(self.term):
+            found = self._among(node)
+            if len(found) > most and all(map(_is_of_runs_and_lookups, found)):
+                best, most = node, len(found)
+        if best is None or (isinstance(best, Access) and len(best.indices) > 1):
+            return self._told_apart_within() or self.one_by_one()
+        given, otherwise = self.cases(best)
+        choices = self._among(best)
+        arms: list[tuple[Expr, Arm]] = []
+        whole = [(self.certain(when), outcome) for when, outcome in given]
+        for when, outcome in whole:
+            arms += self._arms(best, choices, when, outcome)
+        *more, (_, last) = self._arms(best, choices, TRUE, otherwise)
+        return self.in_arms([*arms, *more], last)
+
+    def _told_apart_within(self) -> Step | None:
+        """The choices made once if all the loop goes over is accepted whole, else at each coordinate, where
+        some are of tensors that loops within go over. These are told apart within, by what parts them."""
+        own = [c for c in self.choices if _is_of_runs_and_lookups(c)]
+        inner = [a.tensor for a in accesses_in(self.term) if len(a.indices) > 1]
+        if not any(c in inner for c in own):
+            return None
+        here = {a.tensor for a in accesses_in(self.term) if is_at(a, self.term.index)}
+        rest = here.difference(own)
+        is_whole = all(map(_is_of_runs, own)) and all(isinstance(x, (Run, AcceptRun)) for x in rest)
+        return self._moved_in(own, _as_run if is_whole else _as_lookup), self.state
+
+    def _arms(
+        self, best: Node, choices: list[Choice], when: Expr, outcome: Outcome
+    ) -> list[tuple[Expr, Arm]]:
+        """What is left to do where `best` is `outcome`."""
+        if outcome is not None:
+            return [(when, partial(replaced, self.term, best, outcome))]
+        options = [o for c in choices for o in (*c.options, (_none(c), c.otherwise))]
+        looks = disjunction(*(c for c, node in options if not isinstance(node, Run)))
+        runs = (when, partial(self._moved_in, choices, _as_run))
+        lookups = (op("and", when, looks), partial(self._moved_in, choices, _as_lookup))
+        if all(map(_is_of_runs, choices)):
+            return [runs]
+        if looks is when or looks is TRUE or _varies(best) or not all(map(_runs, choices)):
+            return [(when, lookups[1])]
+        return [lookups, runs]
+
+    def _candidates(self, node: Node) -> Iterator[Node]:
+        """The largest expressions whose cases are known."""
+        if isinstance(node, (Call, Access)) and self.is_known(node):
+            yield node
+            return
+        for child in [node.value] if isinstance(node, Assign) else children(node):
+            yield from self._candidates(child)
+
+    def _among(self, node: Node) -> list[Choice]:
+        """The choices among the operands of an expression."""
+        found = [a.tensor for a in accesses_in(node) if is_at(a, self.term.index)]
+        return list(dict.fromkeys(t for t in found if isinstance(t, Choice)))
+
+    def _moved_in(self, choices: list[Choice], move: Callable[[Choice], Node]) -> Node:
+        """The term with choices that are made where they are read."""
+        term: Node = put(self.term, {id(c): move(c) for c in choices})
+        return term
+
+
+def _is_of_runs_and_lookups(choice: Choice) -> bool:
+    options = *(node for _, node in choice.options), choice.otherwise
+    return all(isinstance(node, (Run, Lookup)) for node in options)
+
+
+def _is_of_runs(choice: Choice) -> bool:
+    return all(
+        isinstance(node, Run) for node in (*(n for _, n in choice.options), choice.otherwise)
+    )
+
+
+def _varies(node: Node) -> bool:
+    """Whether an expression has lookups besides choices."""
+    return any(isinstance(a.tensor, Lookup) for a in accesses_in(node))
+
+
+def _body_outcome(node: Node) -> Outcome:
+    return outcome_of(node.body) if isinstance(node, Run) else None
+
+
+def _none(choice: Choice) -> Expr:
+    return op("not", disjunction(*(when for when, _ in choice.options)))
+
+
+def _runs(choice: Choice) -> list[tuple[Expr, Node]]:
+    """The runs among the options of a choice, by what they are runs of."""
+    options = (*choice.options, (_none(choice), choice.otherwise))
+    return [(when, n.body) for when, n in options if isinstance(n, Run)]
+
+
+def _as_run(choice: Choice) -> Node:
+    """A choice that is none of its lookups."""
+    *bodies, (_, last) = _runs(choice)
+    return Run(choose(bodies, last, choice.is_stored))
+
+
+def _as_lookup(choice: Choice) -> Lookup:
+    """A choice made at each coordinate."""
+
+    def at(host: Host, i: Expr) -> Node:
+        options = [(when, _at(guarded(host, when), node, i)) for when, node in choice.options]
+        rest = _at(guarded(host, _none(choice)), choice.otherwise, i)
+        return choose(options, rest)
+
+    return Lookup(at, may_miss=may_be_missing(choice))
+
+
+def _at(host: Host, looplet: Node, i: Expr) -> Node:
+    """The payload of a run or a lookup at a coordinate, choices in place of switches."""
+    if isinstance(looplet, Run):
+        return looplet.body
+    assert isinstance(looplet, Lookup), looplet
+    return _as_choice(looplet.body(host, i))
+
+
+def _as_choice(payload: Node) -> Node:
+    if not isinstance(payload, Switch):
+        return payload
+    head, tail = _as_choice(payload.head), _as_choice(payload.tail)
+    return Choice(((payload.condition, head),), tail)

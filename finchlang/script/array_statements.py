@@ -1,0 +1,385 @@
+"""The statements `@array` and `@einsum` of scripts as lazy arrays. In both an operator is that of kernels,
+of the elements, with the types it has there; modes count from 1, and broadcast from the first on."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+import finchlang.array as namespace
+from finchlang.array.compute import PROGRAMS, computed
+from finchlang.array.expression import Array, Constant, Expression, Spread, View, apply, converted
+from finchlang.array.indexing import getitem
+from finchlang.array.inferred_values import result_of
+from finchlang.array.operands import as_expression
+from finchlang.array.reductions import reduced
+from finchlang.base.errors import FinchError
+from finchlang.calls.environment import Environment
+from finchlang.levels.element import typed_literal
+from finchlang.operators.operator_table import OPERATORS, literal_type
+from finchlang.script.as_operator import operation
+from finchlang.script.builtins import Builtin
+from finchlang.script.show import kind_of, size_text
+from finchlang.script.values import FinchRange, held, whole
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk
+from finchlang.syntax.types import TYPES
+from finchlang.syntax.user_function import Operation
+from finchlang.tensors.tensor import Scalar
+from finchlang.text.literals import SPELLINGS
+
+#: the operators that have a dot between arrays
+_SIGNS = {"/", "div", "%", "^", "&", "|", "xor", "<<", ">>", "==", "!=", "<", "<=", ">", ">="}
+
+Value = Callable[[ast.Node], Any]
+RunKernel = Callable[[ast.KernelNode, Environment], Any]
+
+
+def made(node: ast.Macro, environment: Environment, value: Value, run_kernel: RunKernel) -> Any:
+    """The tensor that a statement makes, by one kernel; of `@array` without modes a number."""
+
+    is_einsum = node.name == "einsum"
+    elements = (_Einsum if is_einsum else _Elements)(environment, value)
+
+    def run(kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
+        if elements.functions:
+            kernel, names = _called_by_name(kernel)
+            values |= {name: elements.functions[found] for name, found in names.items()}
+        return run_kernel(kernel, Environment(values=values))
+
+    with told(node):
+        root, is_dense = elements.statement(*node.args)
+        found = computed((root,), is_dense, run_kernel=run)[0]
+    return held(found) if isinstance(found, Scalar) and not is_einsum else found
+
+
+_named: dict[int, tuple[ast.KernelNode, ast.KernelNode, dict[str, ast.Node]]] = {}
+
+
+def _called_by_name(kernel: ast.KernelNode) -> tuple[ast.KernelNode, dict[str, ast.Node]]:
+    """A kernel with names in the places of the functions in it, as a session has it, and these."""
+    known = _named.get(id(kernel))
+    if known is None:
+        found = dict.fromkeys(n for n in walk(kernel.program) if isinstance(n, Operation))
+        names: dict[ast.Node, str] = {f: f"{f.name}_{k + 1}" for k, f in enumerate(found)}
+
+        def change(node: Any) -> ast.Node:
+            name = names.get(node.op) if isinstance(node, (ast.Call, ast.Assign)) else None
+            return node if name is None else replace(node, op=ast.Variable(name))
+
+        if len(_named) >= PROGRAMS:
+            _named.clear()
+        made = replace(kernel, program=rewrite_bottom_up(change, kernel.program))
+        known = _named[id(kernel)] = kernel, made, {name: f for f, name in names.items()}
+    return known[1:]
+
+
+@contextmanager
+def told(node: ast.Node) -> Iterator[None]:
+    """What Python says of operands is an error of the user's, at this node."""
+    try:
+        yield
+    except FinchError as error:
+        raise error.at(node.span) from None
+    except IndexError as error:
+        raise FinchError("bounds", str(error), node.span) from None
+    except ValueError as error:
+        raise FinchError("dimension", str(error), node.span) from None
+    except (TypeError, ArithmeticError) as error:
+        raise FinchError("type", str(error), node.span) from None
+
+
+class _Elements:
+    """The expression of `@array`. `value` gives what nodes of the script are, and `environment` has the
+    names."""
+
+    def __init__(self, environment: Environment, value: Value):
+        self.environment, self.value = environment, value
+        self.functions: dict[ast.Node, Any] = {}  # of the script, by what they are as operators
+
+    def statement(self, node: ast.Node) -> tuple[Expression, bool]:
+        """What is computed, and whether as a dense tensor."""
+        if (
+            isinstance(node, ast.Call)
+            and node.op == ast.Variable("todense")
+            and len(node.args) == 1
+        ):
+            return self.node(node.args[0]), True
+        return self.node(node), False
+
+    def node(self, node: ast.Node) -> Expression:
+        """The lazy array of a node."""
+        with told(node):
+            return self._node(node)
+
+    def _node(self, node: ast.Node) -> Expression:
+        match node:
+            case ast.Literal():
+                return literal(node)
+            case ast.Call(ast.Variable(name), args):
+                return self.call(name, node.op, args)
+            case ast.KeywordCall(ast.Variable(name), args, keywords):
+                is_known = name in FUNCTIONS and not self.environment.has(name)
+                if not is_known or len(args) != 1 or [key for key, _ in keywords] != ["dims"]:
+                    hint = f"with `dims` of one array: {', '.join(FUNCTIONS)}"
+                    raise FinchError("type", f"this is not how `{name}` is called here", hint=hint)
+                return FUNCTIONS[name](self.node(args[0]), self.value(keywords[0][1]))
+            case ast.Subscript(array, indices) if indices:
+                found = self.node(array)
+                if len(indices) != len(found.shape):
+                    message = f"{len(indices)} indices of an array of size {size_text(found.shape)}"
+                    raise FinchError("dimension", message)
+                keys = zip(indices, found.shape, strict=True)
+                return getitem(Array(found), tuple([self.index(*key) for key in keys])).node
+            case ast.Subscript(array):
+                return self.node(array)
+            case _:
+                return operand(self.value(node))
+
+    def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> Expression:
+        """A function of whole arrays, or an operator of elements."""
+        takes = range(1, 3 if name == "permutedims" else 2)
+        if name in FUNCTIONS and len(args) in takes and not self.environment.has(name):
+            return FUNCTIONS[name](self.node(args[0]), *map(self.value, args[1:]))
+        parts = [self.node(arg) for arg in args]
+        if name[0] == ".":
+            return elementwise(SPELLINGS.get(name[1:], name[1:]), parts)
+        are_arrays = [bool(part.shape) for part in parts]
+        if name == "*" and are_arrays == [True, True]:
+            return product(*parts)
+        if name in _SIGNS and are_arrays == [True, True]:
+            hint = f"write `.{name}` between their elements"
+            raise FinchError("type", f"`{name}` is not defined between arrays", hint=hint)
+        return elementwise(self.operator(op), parts)
+
+    def operator(self, node: ast.Node) -> Any:
+        """An operator by the name of the table, or that which a function of the script is."""
+        value = self.value(node)
+        if isinstance(value, Builtin):  # `round` is an operator, too
+            value = OPERATORS.get(value.name)
+        found = operation(value)
+        if found is None:
+            name = getattr(node, "name", "this")
+            raise FinchError("type", f"`{name}` is no operator of elements", node.span)
+        if isinstance(found, ast.Variable):
+            return found.name
+        self.functions[found] = value
+        return found
+
+    def index(self, node: ast.Node, size: int) -> Any:
+        """An index of Python's: from 0, a range a slice."""
+        if isinstance(node, ast.Colon):
+            return slice(None)
+        if isinstance(node, ast.Extent):
+            node = ast.Range(node.start, node.step, node.stop, span=node.span)
+        value = self.value(node)
+        is_range = isinstance(value, FinchRange)
+        places = list(value) if is_range else [whole(value, "an index")]
+        for place in (*places[:1], *places[-1:]):
+            if not 1 <= place <= size:
+                raise FinchError("bounds", f"index {place} of a mode of size {size}", node.span)
+        if not is_range:
+            return places[0] - 1
+        if not places:
+            return slice(0, 0)
+        after = places[-1] - 1 + (1 if value.step > 0 else -1)
+        return slice(places[0] - 1, None if after < 0 else after, value.step)
+
+
+class _Einsum(_Elements):
+    """The value of `@einsum`, in the modes of its indices: those of the target, then those reduced."""
+
+    def statement(self, target: ast.Node, op: ast.Node, value: ast.Node) -> tuple[Expression, bool]:  # type: ignore[override]
+        assert isinstance(target, ast.Group)
+        accesses = [node for node in walk(value) if isinstance(node, ast.Access)]
+        self.parts = {id(node): self._part(node) for node in accesses}
+        self.sizes: dict[ast.Node, int] = {}
+        wheres: dict[ast.Node, ast.Node] = {}
+        for access in accesses:
+            array, names = self.parts[id(access)]
+            for index, size in zip(names, array.shape, strict=True):
+                if self.sizes.setdefault(index, size) != size:
+                    first, name = wheres[index].span, index.name  # type: ignore[attr-defined]
+                    message = f"`{name}` has size {self.sizes[index]} in "
+                    message += f"{first.text if first else '?'}, {size} in {access.span.text}"  # type: ignore[union-attr]
+                    raise FinchError("dimension", message, access.span)
+                wheres.setdefault(index, access)
+        for index in target.items:
+            if index not in self.sizes:
+                message = f"no array has the index `{index.name}`"  # type: ignore[attr-defined]
+                raise FinchError("dimension", message, index.span)
+        kept = len(target.items)
+        self.indices = [*target.items, *(i for i in self.sizes if i not in target.items)]
+        result = self.node(value)
+        shape = tuple([self.sizes[index] for index in self.indices])
+        if result.shape != shape:  # a number, or not of all indices
+            result = View(result, (None,) * len(shape), shape)
+        axes = tuple(range(kept, len(shape)))
+        if op == ast.Variable("initwrite"):
+            if axes:
+                name = self.indices[kept].name  # type: ignore[attr-defined]
+                message = f"`=` does not say how `{name}` is reduced"
+                raise FinchError("type", message, value.span, "write `+=`, `max=` or `<<f>>=`")
+            return result, False
+        return summed(self.operator(op), result, axes), False
+
+    def _node(self, node: ast.Node) -> Expression:
+        names: tuple[ast.Node, ...]
+        if isinstance(node, ast.Index):  # the number that it is
+            found, names = as_expression(np.arange(1, self.sizes[node] + 1)), (node,)
+        elif isinstance(node, ast.Access):
+            found, names = self.parts[id(node)]
+        else:
+            return super()._node(node)
+        places = tuple([self.indices.index(index) for index in names])
+        shape = tuple([self.sizes[index] for index in self.indices])
+        return Spread(found, places, shape) if shape else found
+
+    def _part(self, access: ast.Access) -> tuple[Expression, tuple[ast.Node, ...]]:
+        """What an access reads, without the modes in which that is one coordinate, and the names of the
+        others."""
+        array = operand(self.value(access.tensor))
+        check_order(access, array)
+        ranges = [index.op if isinstance(index, ast.Call) else index for index in access.indices]
+        if all(isinstance(index, ast.Index) for index in ranges):
+            return array, access.indices
+        for index in ranges:
+            if isinstance(index, ast.Extent) and any(
+                isinstance(part, ast.Index) for part in walk(index)
+            ):
+                message = "the ends of a window are numbers of the script"
+                raise FinchError("type", message, index.span)
+        keys = [
+            slice(None) if isinstance(index, ast.Index) else self.index(index, size)
+            for index, size in zip(ranges, array.shape, strict=True)
+        ]
+        names = [i.args[0] if isinstance(i, ast.Call) else i for i in access.indices]
+        kept = tuple([name for name in names if isinstance(name, ast.Index)])
+        return getitem(Array(array), tuple(keys)).node, kept
+
+    def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> Expression:
+        return elementwise(self.operator(op), list(map(self.node, args)))
+
+
+def check_order(access: ast.Access, array: Expression) -> None:
+    """Check that an access has as many indices as the array has modes. Raises FinchError "dimension"."""
+    if len(access.indices) != len(array.shape):
+        message = f"{len(access.indices)} indices of an array of {len(array.shape)} modes"
+        raise FinchError("dimension", message, access.span)
+
+
+def operand(value: Any) -> Expression:
+    """A value of the script as an array, or a number."""
+    try:
+        return as_expression(value)
+    except TypeError:
+        raise FinchError("type", f"{kind_of(value)} is no array") from None
+
+
+def literal(node: ast.Literal) -> Expression:
+    type = literal_type(node)
+    if type is None:
+        raise FinchError("type", "this is no number")
+    return Constant(typed_literal(type.wrap(node.value), type))
+
+
+# -------------------------------------------------------------------------------------- functions
+
+
+def elementwise(op: Any, args: list[Expression]) -> Expression:
+    """An operator of elements. Modes that an array has less than others are its last ones. An operator of
+    two that is associative takes more, as in kernels."""
+    order = max([len(arg.shape) for arg in args], default=0)
+    for sizes in zip_longest(*[arg.shape for arg in args], fillvalue=1):
+        if len({*sizes} - {1}) > 1:
+            texts = [size_text(arg.shape) for arg in args if arg.shape]
+            message = f"arrays of sizes {' and '.join(texts)} do not broadcast"
+            raise FinchError("dimension", message)
+    parts = [_of_order(arg, order) if arg.shape else arg for arg in args]
+    if isinstance(op, str) and len(parts) > 2 and op in ("+", "*", "&&", "||", "min", "max"):
+        return reduce(lambda a, b: apply(op, a, b), parts)
+    return apply(op, *parts)
+
+
+def _of_order(arg: Expression, order: int) -> Expression:
+    own = len(arg.shape)
+    new = order - own
+    return View(arg, (*range(own), *[None] * new), arg.shape + (1,) * new) if new else arg
+
+
+def summed(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
+    """A reduction, of the type that the operator gives: Int64 for the sum of Bools."""
+    type = result_of(op, arg.values, arg.values).type
+    arg = converted(arg, type)
+    return reduced(op, arg, axes, False) if axes else arg
+
+
+def product(a: Expression, b: Expression) -> Expression:
+    """The product of a matrix and a matrix or vector."""
+    if len(a.shape) != 2 or len(b.shape) > 2 or a.shape[1] != b.shape[0]:
+        message = f"arrays of sizes {size_text(a.shape)} and {size_text(b.shape)} have no product"
+        hint = "`.*` is that of elements"
+        raise FinchError("dimension", message, hint=hint)
+    shape = (a.shape[0], *b.shape[1:], a.shape[1])
+    last = len(shape) - 1
+    second = Spread(b, (last, *range(1, last)), shape)
+    return summed("+", apply("*", Spread(a, (0, last), shape), second), (last,))
+
+
+def axes_of(arg: Expression, dims: Any) -> tuple[int, ...] | None:
+    """`dims`, which count from 1, as axes; None for all."""
+    if dims is None or isinstance(dims, ast.Colon):
+        return None
+    given = list(dims) if isinstance(dims, (tuple, list, FinchRange)) else [dims]
+    axes = [operator.index(mode) - 1 for mode in given]
+    for axis in axes:
+        if not 0 <= axis < len(arg.shape):
+            message = f"an array of size {size_text(arg.shape)} has no mode {axis + 1}"
+            raise FinchError("dimension", message)
+        if axes.count(axis) > 1:
+            raise FinchError("dimension", f"mode {axis + 1} is there twice in `dims`")
+    return tuple(axes)
+
+
+def _reduction(name: str) -> Callable[..., Expression]:
+    function = getattr(namespace, name)
+
+    def reduction(arg: Expression, dims: Any = None) -> Expression:
+        axes = axes_of(arg, dims)
+        return function(Array(arg), axis=axes, keepdims=axes is not None).node
+
+    return reduction
+
+
+def _permuted(arg: Expression, order: Any = None) -> Expression:
+    axes = None if order is None else axes_of(arg, order)
+    return namespace.permute_dims(Array(arg), axes).node
+
+
+def _transposed(arg: Expression) -> Expression:
+    return _permuted(arg) if len(arg.shape) == 2 else _row(arg)
+
+
+def _row(arg: Expression) -> Expression:
+    if len(arg.shape) != 1:
+        raise FinchError("dimension", f"an array of {len(arg.shape)} modes has no transpose")
+    return namespace.expand_dims(Array(arg), axis=0).node
+
+
+def _dropped(arg: Expression, dims: Any = None) -> Expression:
+    return namespace.squeeze(Array(arg), axis=axes_of(arg, dims)).node
+
+
+#: the functions of whole arrays, by the names that Julia has for them
+FUNCTIONS: dict[str, Callable[..., Expression]] = {
+    **{name: _reduction(name) for name in ("sum", "prod", "any", "all", "mean")},
+    **{"maximum": _reduction("max"), "minimum": _reduction("min")},
+    **{"transpose": _transposed, "permutedims": _permuted, "dropdims": _dropped},
+}
+assert all(name not in TYPES for name in FUNCTIONS)

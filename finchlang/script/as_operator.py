@@ -1,0 +1,423 @@
+"""Functions of the script as operators of kernels: a function with all it takes from around it, by
+value (`syntax.Operation`). What an operator cannot have is refused here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError, Span
+from finchlang.calls.environment import Environment, Scope, assigned_names
+from finchlang.operators.operator import wrong_count
+from finchlang.operators.operator_table import OPERATORS, Operator, operator
+from finchlang.script.functions import PREDEFINED, FinchFunction
+from finchlang.script.show import kind_of
+from finchlang.script.values import plain
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.control_flow import NEXT, RETURN, arms, as_expression, flat, ways
+from finchlang.syntax.traversal import replace
+from finchlang.syntax.types import PairType, Type, type_of_value
+from finchlang.syntax.user_function import Operation
+from finchlang.text.other_languages import explained
+
+#: what a name of the script was bound to when a function was closed: where, its name, and the value
+Use = tuple[dict[str, Any], str, Any]
+
+
+class Closed:
+    """A function as the operator it is as long as the names it uses are bound to what they were;
+    `functions` are those in it, and itself, with what they are as operators."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        uses: tuple[Use, ...],
+        functions: tuple[tuple[Operation, FinchFunction | Operator], ...],
+    ):
+        self.operation, self.uses, self.functions = operation, uses, functions
+
+    @property
+    def is_current(self) -> bool:
+        return all([values.get(name) is value for values, name, value in self.uses])
+
+
+def operation(value: Any) -> ast.Node | None:
+    """What a value is in the place of an operator of a kernel, now; None if it is no function.
+
+    Raises FinchError, of kind type or unknown name, at what an operator cannot have.
+    """
+    if isinstance(value, FinchFunction):
+        return closed(value, ()).operation
+    if isinstance(value, Operator) and value.node is not None:
+        return value.node
+    return ast.Variable(value.name) if isinstance(value, (Operator, Type)) else None
+
+
+class Denoted:
+    """A function of the script as the denotation has it: run by `apply` of the script's evaluator."""
+
+    def __init__(
+        self, apply: Callable[..., Any], function: FinchFunction | Operator, operation: Operation
+    ):
+        self._apply, self._function, self._operation = apply, function, operation
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        return self._apply(self._function, [plain(value) for value in values], {}, None)
+
+    def type(self, types: Sequence[Type]) -> Type:
+        row = operator(self._operation)
+        assert row is not None
+        if len(types) != row.arity[0]:
+            raise wrong_count(row.name, row.arity, len(types), None)
+        return row.result_type(tuple(types))
+
+
+def denoted(apply: Callable[..., Any], values: Iterable[Any]) -> dict[Operation, Denoted]:
+    """The functions among the values, and those that they call, for the denotation."""
+    found: set[tuple[Operation, FinchFunction | Operator]] = set()
+    for value in values:
+        if isinstance(value, FinchFunction):
+            found |= {*closed(value, ()).functions}
+        elif isinstance(value, Operator) and value.node is not None:
+            found.add((value.node, value))
+    return {operation: Denoted(apply, function, operation) for operation, function in found}
+
+
+def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed:
+    """A function closed over what it uses; `within` are the functions that are being closed and call
+    it."""
+    known = function.closed
+    if known is not None and known.is_current:
+        return known
+    closing = _Closing(function.definition, function.scope, function.parent, (*within, function))
+    found = replace(closing.operation(), laws=function.laws)
+    if known is not None and known.operation == found:
+        found = known.operation  # the same object is compared in no time
+    made = Closed(found, tuple(closing.uses), (*closing.functions, (found, function)))
+    function.closed = made
+    return made
+
+
+class _Closing:
+    """A function being closed: its scope, the environment around it, and the function it stands in, of
+    which it is given the names it uses (`free`) as more arguments. `local` are functions in it."""
+
+    def __init__(
+        self,
+        definition: ast.Function,
+        scope: Scope,
+        environment: Environment,
+        within: tuple[FinchFunction, ...],
+        outer: _Closing | None = None,
+    ):
+        self.definition, self.scope, self.environment = definition, scope, environment
+        self.within, self.outer = within, outer
+        self.name, self.parameters = definition.name, definition.parameters
+        self.own = scope.owned
+        self.taken: set[str] = set(self.own) | (outer.taken if outer is not None else set())
+        self.free: list[str] = []
+        self.local: dict[str, tuple[Operation, list[str]]] = {}
+        self.uses: list[Use] = []
+        self.functions: list[tuple[Operation, FinchFunction | Operator]] = []
+
+    def operation(self) -> Operation:
+        definition, names = self.definition, {n: n for n in self.own}
+        if definition.types:
+            message = f"`{self.name}` has parameters with types, which kernels do not check"
+            raise FinchError("type", message, definition.span, "leave the types out")
+        repeated = next((p for p in self.parameters if self.parameters.count(p) > 1), None)
+        if repeated is not None:
+            raise FinchError("type", f"`{repeated}` is a parameter twice", definition.span)
+        body = definition.body
+        if isinstance(body, ast.Script):
+            body = self.block(body, names, is_last=True)
+            if RETURN not in ways(body):  # it never ends
+                raise self.without_value(definition.span)
+            found = None if self.local else as_expression(body)
+            body = body if found is None else found
+        else:
+            body = self.expression(body, names)
+        return Operation(self.name, (*self.parameters, *self.free), body, span=definition.span)
+
+    def define(self, node: ast.Function) -> None:
+        """A function in this one, which is an operator of more arguments: the names it uses of it."""
+        if node.name in self.local:
+            message = f"`{node.name}` is defined twice in `{self.name}`"
+            raise FinchError("type", message, node.span, _ALLOWED)
+        own = {n for n in assigned_names(node.body) if not self.scope.is_local(n)}
+        scope = Scope(self.scope, own | {*node.parameters})
+        inner = _Closing(node, scope, self.environment, self.within, self)
+        found = inner.operation()
+        self.local[node.name] = found, inner.free
+        self.uses += inner.uses
+        self.functions += inner.functions
+
+    # ---------------------------------------------------------------- statements
+
+    def block(self, node: ast.Script, names: dict[str, str], is_last: bool = False) -> ast.Script:
+        """Statements; those that are the last of the function return a value on all ways."""
+        statements = flat(node.statements)
+        if is_last and not statements:
+            raise self.without_value(node.span)
+        done: list[ast.Node] = []
+        for k, statement in enumerate(statements):
+            if isinstance(statement, ast.Function) and node is self.definition.body:
+                self.define(statement)
+            else:
+                done += self.each(statement, names, is_last and k == len(statements) - 1)
+        if is_last and isinstance(statements[-1], ast.Function):
+            raise self.without_value(statements[-1].span)
+        return ast.Script(tuple(done), span=node.span)
+
+    def each(self, node: ast.Node, names: dict[str, str], is_last: bool) -> Iterator[ast.Node]:
+        """A statement, and the `return` of its value if it is the last."""
+        done = self.statement(node, names, is_last)
+        if not is_last:
+            yield done
+        elif isinstance(done, (ast.Literal, ast.Variable, ast.Call)):
+            yield ast.Return(done, span=done.span)
+        else:
+            yield done
+            if isinstance(done, ast.Let) and len(done.targets) == 1:
+                yield ast.Return(done.targets[0], span=done.span)
+            elif NEXT in ways(done):
+                raise self.without_value(node.span)
+
+    def without_value(self, span: Span | None) -> FinchError:
+        message = f"`{self.name}` has no value on the way that ends here"
+        return FinchError("type", message, span, "return a number on every way")
+
+    def statement(self, node: ast.Node, names: dict[str, str], is_last: bool) -> ast.Node:
+        match node:
+            case ast.Let(targets, op, value):
+                return self.let(node, targets, op, value, names)
+            case ast.If(branches):
+                whole = arms(branches) if is_last else branches
+                done = tuple(
+                    [
+                        (self.expression(c, names), self.arm(b, node, names, is_last))
+                        for c, b in whole
+                    ]
+                )
+                return ast.If(done, span=node.span)
+            case ast.While(condition, body):
+                return ast.While(
+                    self.expression(condition, names), self.inner(body, names), span=node.span
+                )
+            case ast.For(variable, iterable, body):
+                return self.iterate(node, variable, iterable, body, names)
+            case ast.Return(value):
+                if value is None:
+                    raise self.without_value(node.span)
+                return ast.Return(self.expression(value, names), span=node.span)
+            case ast.Break() | ast.Continue():
+                return node
+        return self.expression(node, names)
+
+    def arm(
+        self, body: ast.Node, around: ast.If, names: dict[str, str], is_last: bool
+    ) -> ast.Script:
+        body = body if isinstance(body, ast.Script) else ast.Script((body,), span=body.span)
+        if is_last and not body.statements:
+            raise self.without_value(body.span or around.span)
+        return self.block(body, names, is_last)
+
+    def inner(self, body: ast.Node, names: dict[str, str]) -> ast.Script:
+        return self.block(body if isinstance(body, ast.Script) else ast.Script((body,)), names)
+
+    def let(
+        self,
+        node: ast.Node,
+        targets: tuple[ast.Node, ...],
+        op: str | None,
+        value: ast.Node,
+        names: dict[str, str],
+    ) -> ast.Node:
+        for target in targets:
+            if not isinstance(target, ast.Variable):
+                message = "an operator assigns to names of its own alone"
+                raise FinchError("type", message, target.span, f"`{self.name}` is used in a kernel")
+            if target.name in self.local:
+                message = f"`{target.name}` is a function and a number in `{self.name}`"
+                raise FinchError("type", message, target.span, _ALLOWED)
+            if target.name not in names:
+                message = f"`{target.name}` belongs to the function around `{self.name}`"
+                hint = "an operator assigns to names of its own alone"
+                raise FinchError("type", message, target.span, hint)
+        new = tuple([ast.Variable(names[t.name], span=t.span) for t in targets])  # type: ignore
+        if op is not None:
+            value = ast.Call(ast.Variable(op, span=node.span), (targets[0], value), span=node.span)
+        if len(targets) == 1:
+            return ast.Let(new, None, self.expression(value, names), span=node.span)
+        if not isinstance(value, ast.Group) or len(value.items) != len(targets):
+            message = f"{len(targets)} names of an operator are given {len(targets)} values"
+            raise FinchError("type", message, value.span, "as in `a, b = b, a`")
+        items = tuple([self.expression(v, names) for v in value.items])
+        return ast.Let(new, None, ast.Group(items, span=value.span), span=node.span)
+
+    def iterate(
+        self,
+        node: ast.Node,
+        variable: str,
+        iterable: ast.Node,
+        body: ast.Node,
+        names: dict[str, str],
+    ) -> ast.Node:
+        if not isinstance(iterable, ast.Range):
+            message = "a loop of an operator is over a range of integers"
+            raise FinchError("type", message, iterable.span, "as in `for k = 1:n`")
+        step = iterable.step
+        if step is not None:
+            step = self.expression(step, names)
+            if not isinstance(step, ast.Literal) or type(step.value) is not int or not step.value:
+                message = "the step of a range in an operator is an integer, and not 0"
+                raise FinchError("type", message, iterable.span)
+        ends = [self.expression(e, names) for e in (iterable.start, iterable.stop)]
+        new, count = variable, 1
+        while new in self.taken:
+            count += 1
+            new = f"{variable}_{count}"
+        self.taken.add(new)
+        range = ast.Range(ends[0], step, ends[1], span=iterable.span)
+        return ast.For(new, range, self.inner(body, {**names, variable: new}), span=node.span)
+
+    # ---------------------------------------------------------------- expressions
+
+    def expression(self, node: ast.Node, names: dict[str, str]) -> ast.Node:
+        match node:
+            case ast.Literal(value):
+                if type_of_value(value) is None:
+                    raise FinchError("type", f"`{value!r}` is no number", node.span)
+                return node
+            case ast.Variable(name):
+                if name in names:
+                    return ast.Variable(names[name], span=node.span)
+                return self.number(name, node.span)
+            case ast.Call(ast.Variable() as op, args):
+                return self.call(node, op, tuple([self.expression(a, names) for a in args]), names)
+        raise self.refused(node)
+
+    def refused(self, node: ast.Node) -> FinchError:
+        what = _WHAT.get(type(node), "this")
+        message = f"{what} has no place in `{self.name}`, which is used in a kernel"
+        return FinchError("type", message, node.span, _ALLOWED)
+
+    def number(self, name: str, span: Span | None) -> ast.Node:
+        """A name of the function around this one, or a number of the script as it is now."""
+        if any(name in closing.own and name not in closing.local for closing in self.outers()):
+            self.free += [name] * (name not in self.free)
+            return ast.Variable(name, span=span)
+        value = self.bound(name)
+        found = type_of_value(value)
+        if value is None and name not in PREDEFINED:
+            raise self.unknown(name, span)
+        if found is None or isinstance(found, PairType):
+            what = kind_of(PREDEFINED[name] if value is None else value)
+            message = f"`{name}` is {what}; what `{self.name}` takes from around it are numbers"
+            raise FinchError("type", message, span, _ALLOWED)
+        held = value.item() if isinstance(value, np.generic) else value
+        type = None if type_of_value(held) is found else found.name
+        return ast.Literal(held, type, span=span)
+
+    def bound(self, name: str) -> Any:
+        """What the script has bound a name to around the function; None if nothing."""
+        values = self.environment.owner(name).values
+        value = values.get(name)
+        self.uses.append((values, name, value))
+        return value
+
+    def unknown(self, name: str, span: Span | None) -> FinchError:
+        close = difflib.get_close_matches(name, {*self.own, *PREDEFINED}, 1)
+        guess = f"did you mean `{close[0]}`?" if close else None
+        return explained(FinchError("unknown name", f"`{name}` is not defined", span, guess))
+
+    def call(
+        self, node: ast.Node, op: ast.Variable, args: tuple[ast.Node, ...], names: dict[str, str]
+    ) -> ast.Node:
+        name, span = op.name, op.span
+        for closing in (self, *self.outers()):
+            if name in closing.local:
+                found, free = closing.local[name]
+                count = len(found.parameters) - len(free)
+                check_count(name, (count, count), len(args), node.span, found.parameters[:count])
+                more = tuple([self.expression(ast.Variable(n, span=span), names) for n in free])
+                return ast.Call(replace(found, span=span), (*args, *more), span=node.span)
+            if name == closing.name and closing.outer is not None:
+                raise self.recursive(name, node.span)
+        if name in names:
+            message = f"`{name}` is a value here: an operator calls functions of the script by name"
+            raise FinchError("type", message, span)
+        value = self.bound(name)
+        if isinstance(value, FinchFunction):
+            if value in self.within:
+                raise self.recursive(name, node.span)
+            inner = closed(value, self.within)
+            self.uses += inner.uses
+            self.functions += inner.functions
+            found = inner.operation
+            check_count(name, (len(found.parameters),) * 2, len(args), node.span, found.parameters)
+            return ast.Call(replace(found, span=span), args, span=node.span)
+        row = value if isinstance(value, Operator) else None
+        if isinstance(value, Type) or value is None:
+            row = OPERATORS.get(name if value is None else value.name)
+        if row is None:
+            if value is None and name not in PREDEFINED:
+                raise self.unknown(name, span)
+            what = kind_of(PREDEFINED[name] if value is None else value)
+            message = f"`{name}` is {what}, which `{self.name}` cannot call in a kernel"
+            raise FinchError("type", message, span, _ALLOWED)
+        least, most = row.arity
+        meant: ast.Node = ast.Variable(row.name, span=span)
+        if row.node is not None:  # with laws declared of it
+            meant = replace(row.node, span=span)
+            self.functions.append((row.node, row))
+        if row.associative and len(args) > most:
+            return reduce(lambda a, b: ast.Call(meant, (a, b), span=node.span), args)
+        check_count(name, row.arity, len(args), node.span)
+        return ast.Call(meant, args, span=node.span)
+
+    def outers(self) -> Iterator[_Closing]:
+        """The functions around this one, from the inside."""
+        closing = self.outer
+        while closing is not None:
+            yield closing
+            closing = closing.outer
+
+    def recursive(self, name: str, span: Span | None) -> FinchError:
+        message = f"`{name}` calls itself, which an operator cannot do"
+        return FinchError("type", message, span, "write it as a loop")
+
+
+def check_count(
+    name: str,
+    arity: tuple[int, int],
+    given: int,
+    span: Span | None,
+    parameters: tuple[str, ...] | None = None,
+) -> None:
+    """Check how many arguments a call has. Raises FinchError "type"."""
+    if not arity[0] <= given <= arity[1]:
+        hint = None
+        if parameters is not None:
+            hint = f"it is defined as `{name}({', '.join(parameters)})`"
+        raise wrong_count(name, arity, given, span, hint)
+
+
+_ALLOWED = (
+    "an operator has numbers, operators, functions that are operators, `if`, `while`, `for` over a "
+    "range, names of its own and `return`"
+)
+_WHAT: dict[type, str] = {
+    ast.Text: "a string",
+    ast.KernelNode: "a kernel",
+    ast.Rows: "an array",
+    ast.Subscript: "an entry of an array",
+    ast.Group: "a tuple",
+    ast.Range: "a range",
+    ast.Function: "a function",
+    ast.Macro: "a macro",
+}

@@ -1,0 +1,170 @@
+"""The checker: goes through a script with every kernel it comes to checked, and none run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
+from typing import Any
+
+from finchlang.algebra.program_context import RESERVED
+from finchlang.base.errors import FinchError, Span, together
+from finchlang.calls.environment import Environment, Scope, assigned_names
+from finchlang.levels.workspace import POLICIES
+from finchlang.script.builtins import BUILTINS
+from finchlang.script.evaluate import Evaluator, RunKernel
+from finchlang.script.evaluate_expressions import Closure, unknown_name
+from finchlang.script.functions import PREDEFINED, FinchFunction
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import children, walk
+
+
+class Checker(Evaluator):
+    """An Evaluator whose `run_kernel` looks a kernel over without running it.
+
+    From the first kernel on its results are missing: assertions are taken to hold and loops go
+    round once. What a script does with them may fail; such a statement is left out, and kernels
+    that use the names it would have assigned are not looked over. No file is written.
+    """
+
+    def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
+        super().__init__(self._pass_over, output)
+        self._look_over = run_kernel
+        self._lost: set[str] = set()  # names whose values are not known
+        self._fault: FinchError | None = None
+        self._whole: ast.Node | None = None  # the script whose statements are gone through
+        self._faults: list[FinchError] = []  # one for each of its statements that has one
+        self._kernels: dict[int, ast.KernelNode] = {}
+        self._checked: set[int] = set()
+
+    @property
+    def unchecked(self) -> tuple[Span | None, ...]:
+        """The places of the kernels which were not reached, or not with what they use."""
+        return tuple(k.span for key, k in self._kernels.items() if key not in self._checked)
+
+    def evaluate(self, script: ast.Node, environment: Environment) -> Any:
+        """Go through a script. Raises the first of its faults, with the others in `others`."""
+        self._kernels.update((id(kernel), kernel) for kernel in _kernels(script))
+        outer = self._whole, self._faults
+        self._whole, self._faults = script, []
+        result = None
+        try:
+            result = super().evaluate(script, environment)
+        except FinchError as error:
+            if error.kind == "interrupted":
+                raise
+            self._faults.append(error)
+        finally:
+            faults = [*self._faults, *unbound_names(script, environment)]
+            self._whole, self._faults = outer
+        if faults:
+            raise together(faults)
+        return result
+
+    def _pass_over(self, kernel: ast.KernelNode, environment: Environment) -> Any:
+        if self._lost & _names(kernel.program, environment):
+            return None
+        self._checked.add(id(kernel))
+        try:
+            return self._look_over(kernel, environment)
+        except FinchError as error:
+            self._fault = error
+            raise
+
+    def script(self, node: ast.Script, scope: Scope) -> Closure:
+        statements = list(zip(self.closures(node.statements, scope), node.statements, strict=True))
+        is_whole = node is self._whole
+
+        def run(env: Environment) -> Any:
+            result = None
+            for statement, written in statements:
+                try:
+                    result = statement(env)
+                    if self._lost:
+                        self._lost -= assigned_names(written)
+                except FinchError as error:
+                    is_sure = error is self._fault or not self._checked
+                    if error.kind == "interrupted" or (is_sure and not is_whole):
+                        raise
+                    if is_sure and not self._lost & _names(written, env):
+                        self._faults.append(error.at(written.span))
+                    self._lost |= assigned_names(written)
+            return result
+
+        return run
+
+    def body(self, node: ast.Node, scope: Scope) -> Callable[[Environment], bool]:
+        goes_on = super().body(node, scope)
+        return lambda env: goes_on(env) and not self._checked
+
+    def assertion(self, node: ast.Macro, scope: Scope) -> Closure:
+        check = super().assertion(node, scope)
+        return lambda env: None if self._checked else check(env)
+
+    def apply(
+        self, function: Any, args: list[Any], keywords: dict[str, Any], span: Span | None
+    ) -> Any:
+        if function is BUILTINS["fwrite"]:
+            return ast.NOTHING
+        return super().apply(function, args, keywords, span)
+
+
+def unbound_names(script: ast.Node, environment: Environment) -> list[FinchError]:
+    """Errors "unknown name" for the names that nothing in a script binds, where each is first used: also
+    in functions and branches that do not run. None if files are included, which may bind any."""
+    bound = {*PREDEFINED, *RESERVED, *ast.MODES, *POLICIES, "_", "end", *environment.names()}
+    uses: dict[str, ast.Variable] = {}
+    left = [script]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Annotated):
+            node = node.program
+        if isinstance(node, ast.Variable):
+            uses.setdefault(node.name, node)
+            continue
+        bound |= _strings(getattr(node, part.name) for part in fields(node) if part.name != "op")
+        if isinstance(node, ast.Let):
+            bound |= {target.name for target in node.targets if isinstance(target, ast.Variable)}
+        elif isinstance(node, ast.Index):
+            bound.add(node.name)
+        elif isinstance(node, ast.Define):
+            bound.add(node.variable.name)
+        if not (isinstance(node, ast.Macro) and node.name in ("properties", "case", "iterate")):
+            left += reversed(children(node))
+    if "include" in uses:
+        return []
+    wrong = [node for name, node in uses.items() if name not in bound and name.isidentifier()]
+    return [unknown_name(node.name, node.span, bound) for node in wrong]
+
+
+def _strings(values: Iterable[Any]) -> set[str]:
+    """The strings among the parts of a node, and in tuples there: what it binds is named by one."""
+    found: set[str] = set()
+    for value in values:
+        if isinstance(value, str):
+            found.add(value)
+        elif isinstance(value, tuple):
+            found |= _strings(value)
+    return found
+
+
+def _names(program: ast.Node, environment: Environment) -> set[str]:
+    """The names in a kernel, and in the functions that it may call."""
+    found: set[str] = set()
+    left = [program]
+    while left:
+        new = {n.name for n in walk(left.pop()) if isinstance(n, ast.Variable)} - found
+        found |= new
+        values = [environment.owner(name).values.get(name) for name in new]
+        left += [v.definition.body for v in values if isinstance(v, FinchFunction)]
+    return found
+
+
+def _kernels(script: ast.Node) -> Iterator[ast.KernelNode]:
+    """The kernels in a script, in their order; however deeply it is nested."""
+    left = [script]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.KernelNode):
+            yield node
+        else:
+            left += reversed(children(node))

@@ -1,0 +1,244 @@
+"""What scripts declare of functions: `@properties`, `@case` and `@iterate` (SparseArray'21 sections 4
+and 5). A declaration makes a new function of the same name; nothing but that name knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from finchlang.base.errors import FinchError
+from finchlang.operators.operator_table import OPERATORS, Operator, operator
+from finchlang.script.as_operator import operation
+from finchlang.script.functions import FinchFunction
+from finchlang.script.show import kind_of
+from finchlang.script.values import plain
+from finchlang.syntax.nodes import Call, Literal, Node, Variable
+from finchlang.syntax.traversal import walk
+from finchlang.syntax.types import type_of_value
+from finchlang.syntax.user_function import COMPARISONS, Case, Laws, Operation, Ranged
+
+#: the properties that are declared by their name alone, and of how few and many arguments a function
+#: has them
+PROPERTIES = {
+    **dict.fromkeys(("commutative", "associative", "right_idempotent"), (2, 2)),
+    **{"idempotent": (2, 99), "involution": (1, 1)},
+}
+#: those that take a value; those that take an operator, with how many arguments they have
+OF_VALUES = ("identity", "annihilator")
+OF_OPERATORS = {"distributes": (1, 2), "inverse": (1,)}
+#: what stands between laws and their range
+WHERE = Variable("where")
+#: what regions are made of
+SETS = ("|", "&", "~")
+
+#: gives the value of an expression, or of the argument of a law
+Evaluate = Callable[[Node], Any]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A function with what is declared of it, about to be bound to its name again."""
+
+    name: str
+    parameters: tuple[str, ...]
+    laws: Laws
+
+
+def declared(value: Any, name: Variable) -> Declared:
+    """What is known of a value whose laws are declared. Raises FinchError "type" for what has none."""
+    if isinstance(value, FinchFunction):
+        return Declared(name.name, value.definition.parameters, value.laws)
+    if isinstance(value, Operator) and value.arity[0] <= 2:  # some take more, or one argument, too
+        parameters = ("x", "y")[: value.arity[1]]
+        laws = Laws() if value.node is None else value.node.laws
+        return Declared(name.name, parameters, laws)
+    message = f"laws are declared of functions, and `{name.name}` is {kind_of(value)}"
+    raise FinchError("type", message, name.span)
+
+
+def with_laws(value: Any, known: Declared, laws: Laws) -> Any:
+    """The function with these laws; an operator of the language keeps its own beside them."""
+    if isinstance(value, FinchFunction):
+        return replace(value, laws=laws, closed=None)
+    parameters = tuple(map(Variable, known.parameters))
+    body = Call(Variable(value.name), parameters)
+    row = operator(Operation(value.name, known.parameters, body, laws))
+    assert row is not None
+    return row
+
+
+# -------------------------------------------------------------------------------------- properties
+
+
+def with_properties(known: Declared, stated: tuple[Node, ...], evaluate: Evaluate) -> Laws:
+    """The laws with those of a line `@properties`. Raises FinchError "type" at what no function has,
+    and where laws contradict each other."""
+    laws = known.laws
+    if WHERE in stated:
+        return _with_range(known, stated[:-2], stated[-1], evaluate)
+    for law in stated:
+        laws = _with_law(laws, law, known, evaluate)
+        message = next(_contradictions(laws), None)
+        if message is not None:
+            raise FinchError("type", f"the laws of `{known.name}` contradict: {message}", law.span)
+    return laws
+
+
+def _with_range(
+    known: Declared, stated: tuple[Node, ...], condition: Node, evaluate: Evaluate
+) -> Laws:
+    """The laws with some that hold where the comparisons of a condition hold of each argument."""
+    bounds, ranged = tuple(_bounds(condition)), known.laws.ranged
+    if len({arg for bound in bounds for arg in bound.args if isinstance(arg, Variable)}) > 1:
+        raise _no_range(condition)
+    old = next((r for r in ranged if r.bounds == bounds), Ranged(bounds, Laws()))
+    own = with_properties(replace(known, laws=old.laws), stated, evaluate)
+    others = (r for r in ranged if r is not old)
+    return replace(known.laws, ranged=(*others, replace(old, laws=own)))
+
+
+def _bounds(condition: Node) -> Iterator[Call]:
+    match condition:
+        case Call(Variable("&&"), parts):
+            for part in parts:
+                yield from _bounds(part)
+        case Call(Variable(name), args) if name in COMPARISONS:
+            if {*map(type, args)} != {Literal, Variable}:
+                raise _no_range(condition)
+            yield Call(Variable(name), args)
+        case _:
+            raise _no_range(condition)
+
+
+def _no_range(node: Node) -> FinchError:
+    hint = "one name stands for each argument, as in `where 0 <= x && x < 1`"
+    return FinchError("type", "a range compares a name with numbers", node.span, hint)
+
+
+def _with_law(laws: Laws, law: Node, known: Declared, evaluate: Evaluate) -> Laws:
+    name, args = (law.op, law.args) if isinstance(law, Call) else (law, ())
+    assert isinstance(name, Variable)
+    count = len(known.parameters)
+    if name.name in PROPERTIES and not args:
+        least, most = PROPERTIES[name.name]
+        if not least <= count <= most:
+            what = f"{least} argument{'s' * (least > 1)}" + " or more" * (most > least)
+            raise _error(f"`{name.name}` is a property of functions of {what}", law)
+        return replace(laws, properties=tuple(sorted({*laws.properties, name.name})))
+    if name.name in OF_VALUES and 1 <= len(args) <= 2:
+        value = _literal(evaluate(args[0]), args[0])
+        at = _argument(args[1], count, evaluate) if len(args) > 1 else None
+        if name.name == "annihilator":
+            return replace(laws, annihilators=(*laws.annihilators, (value, at)))
+        if count != 2:
+            raise _error("an identity is a property of functions of 2 arguments", law)
+        if laws.identity is not None and laws.identity != (value, at):
+            raise _error(f"`{known.name}` has an identity already", law)
+        return replace(laws, identity=(value, at))
+    if len(args) in OF_OPERATORS.get(name.name, ()):
+        node = _operator(args[0], 1 if name.name == "inverse" else 2, evaluate)
+        if count != 2:
+            raise _error(f"`{name.name}` is a property of functions of 2 arguments", law)
+        if name.name == "inverse":
+            return replace(laws, inverse=node)
+        at = _argument(args[1], count, evaluate) if len(args) > 1 else None
+        return replace(laws, distributes=(*laws.distributes, (node, at)))
+    names = ", ".join(
+        (*PROPERTIES, "identity(0)", "annihilator(0, 1)", "distributes(g)", "inverse(h)")
+    )
+    raise FinchError("type", "this is no property of a function", law.span, f"there are {names}")
+
+
+def _error(message: str, node: Node) -> FinchError:
+    return FinchError("type", message, node.span)
+
+
+def _literal(value: Any, node: Node) -> Literal:
+    value = plain(value)
+    type = type_of_value(value)
+    if type is None or type.kind == "pair":
+        raise _error("a law is about a number", node)
+    return Literal(value, span=node.span)
+
+
+def _argument(node: Node, count: int, evaluate: Evaluate) -> int:
+    value = evaluate(node)
+    if type(value) is not int or not 1 <= value <= count:
+        raise _error(f"this is none of the arguments 1 to {count}", node)
+    return value
+
+
+def _operator(node: Node, count: int, evaluate: Evaluate) -> Node:
+    """The function or operator that a law names, which takes `count` arguments."""
+    value = evaluate(node)
+    made = Variable(value) if isinstance(value, str) and value in OPERATORS else operation(value)
+    row = None if made is None else operator(made)
+    if made is None or row is None:
+        raise _error(f"a law names a function of {count} arguments", node)
+    if not row.arity[0] <= count <= row.arity[1]:
+        raise _error(f"`{row.name}` is no function of {count} argument{'s' * (count > 1)}", node)
+    return made
+
+
+def _contradictions(laws: Laws) -> Iterator[str]:
+    """Why laws cannot hold together, for a type of more than one value."""
+    for k, (zero, at) in enumerate(laws.annihilators):
+        if laws.identity is not None:
+            unit, where = laws.identity
+            if unit.value == zero.value and (at is None or where is None or at == where):
+                yield f"{zero.value} is an identity and an annihilator"
+        for other, place in laws.annihilators[:k]:
+            if other.value != zero.value and (at != place or at is None):
+                yield f"of {other.value} and {zero.value} each would be the result"
+            if other.value == zero.value and at == place:
+                yield f"that {zero.value} is an annihilator is there twice"
+    if laws.inverse is not None and laws.identity is None:
+        yield "an inverse needs an identity"
+    if laws.inverse is not None and "right_idempotent" in laws.properties:
+        yield "what is right_idempotent has no inverse"
+
+
+# --------------------------------------------------------------------------------- cases and regions
+
+
+def patterns(known: Declared, call: Call) -> tuple[str, ...]:
+    """The names of a case, in the order of the arguments they stand for first. Raises FinchError "type"
+    for what is no case."""
+    if len(call.args) != len(known.parameters):
+        count = len(known.parameters)
+        raise _error(f"`{known.name}` takes {count} argument{'s' * (count != 1)}", call)
+    for pattern in call.args:
+        if not isinstance(pattern, (Literal, Variable)):
+            raise _error("an argument of a case is a number or a name", pattern)
+    names = dict.fromkeys(p.name for p in call.args if isinstance(p, Variable))
+    if len(names) == len(call.args):
+        hint = f"write a number in the place of an argument, as in `@case {known.name}(x, 0) = x`"
+        raise FinchError("type", "a case is about an argument that is known", call.span, hint)
+    return tuple(names)
+
+
+def with_case(known: Declared, call: Call, body: FinchFunction) -> Laws:
+    """The laws with a case, in the place of another of the same arguments."""
+    case = Case(call.args, operation(body))  # type: ignore[arg-type]
+    others = tuple(c for c in known.laws.cases if c.patterns != case.patterns)
+    return replace(known.laws, cases=(*others, case))
+
+
+def with_region(known: Declared, call: Call, region: Node) -> Laws:
+    """The laws with the region in which a result may differ from that of the fills."""
+    names = [a.name if isinstance(a, Variable) else "" for a in call.args]
+    if len(names) != len(known.parameters) or "" in names or len(set(names)) < len(names):
+        raise _error(f"`@iterate` names each argument of `{known.name}` once", call)
+    for node in walk(region):
+        match node:
+            case Variable(name) if name in names or name in SETS:
+                pass
+            case Call(Variable(name)) if name in SETS:
+                pass
+            case Variable(name):
+                hint = f"the arguments are {', '.join(names)}"
+                raise FinchError("type", f"`{name}` names no argument", node.span, hint)
+            case _:
+                raise _error("a region is made of arguments by `|`, `&` and `~`", node)
+    return replace(known.laws, region=(tuple(map(Variable, names)), region))

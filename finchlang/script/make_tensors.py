@@ -1,0 +1,248 @@
+"""Making tensors in scripts: `Tensor(...)` and its relatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.aligned_memory import aligned_copy
+from finchlang.base.errors import FinchError
+from finchlang.calls.lazy_shape import TensorView
+from finchlang.levels.element import Element, differs, typed_literal
+from finchlang.levels.level import Level
+from finchlang.levels.pattern import Pattern
+from finchlang.levels.scalars import Scalar as ScalarLevel
+from finchlang.script.show import kind_of, size_text
+from finchlang.script.values import dense, is_array, plain, whole
+from finchlang.syntax.types import Bool, Float64, Type, can_store, type_of_dtype, type_of_value
+from finchlang.tensors.adopt import as_tensor, list_format
+from finchlang.tensors.array_base import is_whole
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+
+#: how many random entries are made at a time
+PART = 1 << 20
+
+
+def construct_tensor(*args: Any) -> Tensor:
+    """`Tensor(format)`, `Tensor(format, m, n)`, `Tensor(format, A)` and `Tensor(A)`.
+
+    `A` is an array, a tensor or a SciPy matrix; it is copied. Raises FinchError "type" or
+    "dimension".
+    """
+    if not args:
+        raise FinchError("type", "Tensor takes a format", hint="Tensor(Dense(Element(0.0)), 3)")
+    format, *rest = args
+    if not isinstance(format, Level):
+        if len(args) == 1 and not isinstance(format, (int, float, str)):
+            return copy_of(tensor_of(format))
+        message = f"the first argument of Tensor is a format, not {kind_of(format)}"
+        raise FinchError("type", message, hint="Tensor(Dense(Element(0.0)), 3)")
+    if len(rest) == 1 and isinstance(rest[0], TensorView) and _is_made_of(rest[0], format):
+        return rest[0].materialized(format)
+    if len(rest) == 1 and as_tensor(rest[0]) is not None:
+        return convert(format, tensor_of(rest[0]))
+    return Tensor(format, *(whole(size, "a size") for size in rest))
+
+
+def _is_made_of(view: TensorView, format: Level) -> bool:
+    """Whether a kernel can make a tensor of a view, so that it needs no other before."""
+    can_hold = can_store(view.format.element_type, format.element_type)
+    return isinstance(format.leaf, Element) and can_hold and format.order == view.order
+
+
+def tensor_of(value: Any) -> Any:
+    """The tensor a value is; FinchError "type" if it is none."""
+    tensor = as_tensor(value)
+    if tensor is None:
+        raise FinchError("type", f"{kind_of(value)} is no tensor")
+    return tensor
+
+
+def element_type(value: Any) -> Type:
+    """The type of a number, or of the entries of a tensor."""
+    found = type_of_value(value)
+    if found is None and is_array(value):
+        found = type_of_dtype(value.dtype)
+    if found is None and isinstance(value, Scalar):
+        found = value.format.element_type
+    if found is None:
+        raise FinchError("type", f"{kind_of(value)} has no element type")
+    return found
+
+
+def convert(target: Any, source: Any) -> Any:
+    """A copy of the tensor `source` in a format (or in that of the tensor `target`), which stores
+    what differs from the format's fill."""
+    if isinstance(target, SwizzledTensor):
+        return SwizzledTensor(convert(target.body, source.body), target.permutation)
+    if isinstance(target, Scalar):
+        return copy_of(source)
+    format = target.format if isinstance(target, Tensor) else target
+    if isinstance(format, ScalarLevel):
+        raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
+    if source.order != format.order:
+        message = f"{format} has {format.order} dimensions, {kind_of(source)} has {source.order}"
+        raise FinchError("dimension", message)
+    to_pattern = isinstance(format.leaf, Pattern)
+    if not to_pattern and not can_store(element_type(source), format.element_type):
+        message = f"{format} cannot store {element_type(source)}"
+        raise FinchError("type", message)
+    if not _same(source.fill, format.fill.value) or is_whole(format):
+        return Tensor.from_numpy(dense(source).astype(format.element_type.dtype), format)
+    coordinates, values = source.entries()
+    stored = differs(values, source.fill)
+    values = values[stored].astype(format.element_type.dtype)
+    return Tensor.from_coo(format, source.shape, coordinates[:, stored], values)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b or (a != a and b != b))
+
+
+def copy_of(value: Any) -> Any:
+    """A copy of an array, tensor or Scalar; other values are themselves."""
+    if isinstance(value, TensorView):
+        return value.materialized()
+    if isinstance(value, np.ndarray):
+        return value.copy(order="K")
+    if isinstance(value, SwizzledTensor):
+        return SwizzledTensor(copy_of(value.body), value.permutation)
+    if isinstance(value, Scalar):
+        return Scalar(value.format, value.value)
+    if isinstance(value, Tensor):
+        storage = [
+            {k: aligned_copy(v) if isinstance(v, np.ndarray) else v for k, v in level.items()}
+            for level in value.storage
+        ]
+        return Tensor.from_storage(value.format, value.shape, storage, value.checked)
+    return list(value) if isinstance(value, list) else value
+
+
+def pattern_of(value: Any) -> Any:
+    """A tensor with Pattern leaves, true where `value` stores an entry. A level that stores what is
+    not written (Dense, runs, a band) has no place for a Pattern and gets Bool elements."""
+    tensor = tensor_of(value)
+    if isinstance(tensor, SwizzledTensor):
+        return SwizzledTensor(pattern_of(tensor.body), tensor.permutation)
+    if isinstance(tensor, Scalar):
+        raise FinchError("type", "a Scalar has no pattern")
+    try:
+        format = over(tensor.format, Pattern())
+    except FinchError:
+        format = over(tensor.format, Element(typed_literal(False)))
+    coordinates, values = tensor.entries()
+    return Tensor.from_coo(format, tensor.shape, coordinates, np.ones(len(values), Bool.dtype))
+
+
+def over(format: Level, leaf: Level) -> Level:
+    """`format` with another leaf."""
+    return leaf if format.is_leaf else format.with_child(over(format.child, leaf))
+
+
+def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
+    """`swizzle(A, p...)[i...]` is `A[i[p[1]], i[p[2]], ...]` (Finch'25 Table 5)."""
+    body, modes = tensor_of(tensor), tuple(whole(p, "a mode") for p in permutation)
+    if isinstance(body, Scalar):
+        raise FinchError("type", "a Scalar has no modes to swizzle")
+    if isinstance(body, SwizzledTensor):
+        if sorted(modes) != list(range(1, body.order + 1)):
+            raise FinchError("dimension", f"{modes} does not permute {body.order} modes")
+        return SwizzledTensor(body.body, tuple(modes[p - 1] for p in body.permutation))
+    return SwizzledTensor(body, modes)
+
+
+def sparse_of(*args: Any) -> Tensor:
+    """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1; as many
+    vectors of coordinates as dimensions. Without a shape the greatest coordinates are the sizes; one
+    number V stands for all entries; those of the same coordinates are summed (of Bool values, any).
+
+    SparseList for a vector, Dense(SparseList) for a matrix, SparseCOO for more dimensions. Raises
+    FinchError "type", "dimension" for vectors of different lengths, "bounds" for coordinates outside.
+    """
+    *vectors, last = args
+    shape = last if isinstance(last, tuple) else None
+    if shape is not None and vectors:
+        *vectors, last = vectors
+    if not vectors:
+        raise FinchError("type", "fsparse takes coordinates and values", hint="fsparse(I, J, V)")
+    rows = [_coordinates(vector) for vector in vectors]
+    if len({len(row) for row in rows}) > 1:
+        numbers = " and ".join(str(len(row)) for row in rows)
+        raise FinchError("dimension", f"there are {numbers} coordinates")
+    coordinates, count = np.array(rows) - 1, len(rows[0])
+    values = np.full(count, last) if type_of_value(last) is not None else dense(_vector(last))
+    if values.shape != (count,):
+        message = f"there are {count} coordinates and {size_text(values.shape)} values"
+        raise FinchError("dimension", message)
+    values = values if len(values) else values.astype(float)
+    element = type_of_dtype(values.dtype)
+    if element is None:
+        raise FinchError("type", f"{values.dtype} is no element type")
+    if shape is None:
+        if not count:
+            raise FinchError("dimension", "without coordinates fsparse needs a shape")
+        shape = tuple(int(size) for size in coordinates.max(axis=1) + 1)
+    if len(shape) != len(vectors):
+        message = f"there are {len(vectors)} vectors of coordinates and {len(shape)} sizes"
+        raise FinchError("dimension", message)
+    sizes = [whole(size, "a size") for size in shape]
+    return Tensor.from_coo(list_format(element, len(sizes)), sizes, list(coordinates), values)
+
+
+def _vector(value: Any) -> Any:
+    """An array of one dimension, of what a script calls a vector."""
+    if not isinstance(value, (str, tuple)) and not is_array(value) and hasattr(value, "__len__"):
+        value = np.array(list(value) or np.empty(0, np.int64))
+    if not is_array(value) or len(value.shape) != 1:
+        raise FinchError("type", f"fsparse takes vectors, not {kind_of(value)}")
+    return value
+
+
+def _coordinates(value: Any) -> np.ndarray:
+    array = dense(_vector(value))
+    if len(array) and array.dtype.kind not in "iu":
+        raise FinchError("type", f"coordinates are integers, not {kind_of(value)}")
+    return array.astype(np.int64)
+
+
+def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
+    """`fsprand(m, n, density)`: each entry is stored with probability `density`, from 0 to 1; its
+    value is uniform in 0 to 1."""
+    if len(args) < 2:
+        raise FinchError("type", "fsprand takes sizes and a density")
+    *given, density = args
+    sizes = tuple(whole(size, "a size") for size in given)
+    if type_of_value(density) is None or not 0 <= density <= 1:
+        raise FinchError("type", "a density is a number from 0 to 1")
+    format = list_format(Float64, len(sizes))
+    empty = Tensor(format, *sizes)  # checks the sizes
+    total = math.prod(empty.shape)
+    generator = np.random.default_rng(seed)
+    if total >= 1 << 63:
+        raise FinchError("dimension", "this many entries cannot be counted")
+    parts = [*_stored_places(generator, total, float(plain(density)))] or [np.empty(0, np.int64)]
+    modes = zip(*(np.unravel_index(p, empty.shape, order="F") for p in parts), strict=True)
+    values = np.concatenate([generator.random(len(part)) for part in parts])
+    return Tensor.from_coo(format, sizes, [*map(np.concatenate, modes)], values)
+
+
+def _stored_places(
+    generator: np.random.Generator, total: int, density: float
+) -> Iterator[np.ndarray]:
+    """Each of so many places with a probability, in order: the gaps between them are geometric. In
+    parts, between which Ctrl-C is heeded."""
+    start = 0
+    while density > 0 and start < total:
+        count = min(PART, int((total - start) * density) + 100)
+        gaps = generator.geometric(density, count)
+        gaps = gaps[np.cumsum(gaps, dtype=float) <= total]
+        ends = np.cumsum(gaps, dtype=np.uint64) + np.uint64(start)
+        places = ends[ends <= total].astype(np.int64) - 1
+        if places.size:
+            yield places
+        if places.size < count:
+            return
+        start = int(places[-1]) + 1

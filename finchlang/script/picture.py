@@ -1,0 +1,113 @@
+"""Pictures of where a tensor has entries: in characters for a terminal, or in a PNG file.
+
+A picture shows the first two dimensions; entries that differ in others fall on the same square. A
+vector is one row.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from finchlang.levels.element import differs
+
+#: the most dots of a picture in a terminal (a character has 4 x 2), and the pixels of a PNG's side
+TEXT_ROWS, TEXT_COLUMNS = 96, 144
+PIXELS = 1024
+#: the dots of a Braille character as bits added to its first code point, by row and column
+BRAILLE, DOTS = 0x2800, np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+SHADES = " ░▒▓█"
+MARGIN, LARGEST_CELL, LEAST_SIDE = 8, 32, 16
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A grid of `counts`: how many entries other than the fill fall on each square. A square stands for
+    at most `cell` coordinates of each dimension."""
+
+    counts: np.ndarray
+    cell: tuple[int, int]
+
+
+def picture(tensor: Any, rows: int, columns: int) -> Picture:
+    """The picture of a tensor of one dimension or more, of at most these sizes; its sides are in the
+    proportion of the tensor's as far as a narrow one can still be seen."""
+    coordinates, values = tensor.entries()
+    stored = differs(values, tensor.fill)
+    m, n = (1, *tensor.shape) if tensor.order == 1 else tensor.shape[:2]
+    scale = max(m / rows, n / columns, 1.0)
+    grid = tuple(max(math.ceil(s / scale), min(s, 4)) for s in (m, n))
+    counts = np.zeros(grid, np.int64)
+    if stored.any():
+        j = coordinates[0 if tensor.order == 1 else 1, stored]
+        i = np.zeros_like(j) if tensor.order == 1 else coordinates[0, stored]
+        parts = [_part(c, s, g) for c, s, g in zip((i, j), (m, n), grid, strict=True)]
+        flat = parts[0] * grid[1] + parts[1]
+        counts = np.bincount(flat, minlength=grid[0] * grid[1]).reshape(grid)
+    cell = tuple(math.ceil(s / g) if g else 0 for s, g in zip((m, n), grid, strict=True))
+    return Picture(counts, (cell[0], cell[1]))
+
+
+def _part(coordinates: np.ndarray, size: int, parts: int) -> np.ndarray:
+    """Which of `parts` equal parts of 0..size-1 each coordinate lies in."""
+    if size <= 1 << 31:
+        return coordinates * parts // size
+    return np.minimum((coordinates / size * parts).astype(np.int64), parts - 1)
+
+
+def spy_text(tensor: Any) -> str:
+    """The picture in a frame. Each dot stands for a square with an entry; where most of them would
+    have one, characters are shaded by how many entries they stand for."""
+    found = picture(tensor, TEXT_ROWS, TEXT_COLUMNS)
+    rows, columns = (
+        -(-size // step) for size, step in zip(found.counts.shape, (4, 2), strict=True)
+    )
+    padded = np.zeros((rows * 4, columns * 2), np.int64)
+    padded[: found.counts.shape[0], : found.counts.shape[1]] = found.counts
+    blocks = padded.reshape(rows, 4, columns, 2)
+    if max(found.cell) > 1 and np.count_nonzero(found.counts) * 2 > found.counts.size:
+        sums = blocks.sum((1, 3))
+        shades = np.ceil(np.sqrt(sums / max(sums.max(), 1)) * (len(SHADES) - 1)).astype(int)
+        lines = ["".join(SHADES[shade] for shade in row) for row in shades]
+        unit = f"a character is {4 * found.cell[0]} x {2 * found.cell[1]} entries"
+    else:
+        codes = BRAILLE + ((blocks > 0) * DOTS[None, :, None, :]).sum((1, 3))
+        lines = ["".join(map(chr, row)) for row in codes]
+        unit = f"a dot is {found.cell[0]} x {found.cell[1]} entries"
+        unit = "a dot is an entry" if max(found.cell) <= 1 else unit
+    bar = "─" * columns
+    return "\n".join([f"┌{bar}┐", *(f"│{line}│" for line in lines), f"└{bar}┘ {unit}"])
+
+
+def write_spy(out: BinaryIO, tensor: Any) -> None:
+    """The picture as a PNG of about 1024 pixels: entries are black on white in a grey frame; a pixel
+    that stands for several squares is the darker the more entries it has."""
+    found = picture(tensor, PIXELS, PIXELS)
+    greatest = max(int(found.counts.max(initial=0)), 1)
+    shade = np.where(found.counts > 0, 190 * (1 - np.sqrt(found.counts / greatest)), 255)
+    if max(found.cell) <= 1:
+        shade = np.where(found.counts > 0, 0, 255)
+    cell = max(1, min(LARGEST_CELL, PIXELS // max(*found.counts.shape, 1)))
+    sides = [max(cell, LEAST_SIDE // max(size, 1)) for size in found.counts.shape]
+    pixels = np.kron(shade.astype(np.uint8), np.ones(sides, np.uint8))
+    framed = np.pad(np.pad(pixels, 1, constant_values=128), MARGIN, constant_values=255)
+    out.write(grey_png(framed))
+
+
+def grey_png(grey: np.ndarray) -> bytes:
+    """A PNG file of 8-bit grey pixels (PNG specification, chapters 5 and 11)."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        body = name + content
+        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+
+    height, width = grey.shape
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = np.hstack((np.zeros((height, 1), np.uint8), grey)).tobytes()  # no filter in any row
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks

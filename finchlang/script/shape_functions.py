@@ -1,0 +1,111 @@
+"""The shape operators as functions of scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.calls.lazy_shape import TensorView, numpy_view
+from finchlang.script.show import kind_of
+from finchlang.script.values import FinchRange, is_array
+from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
+
+#: how each is called, and what it gives
+SHAPE_FUNCTIONS = {
+    "collapse(A, p, q)": "dimensions p and q of A as one, of which p runs fastest",
+    "split(A, p, m)": "dimension p of A as two, the first of size m: `split(A, p, m, true)` the other way",
+    "concat(p, A...)": "tensors one after the other along dimension p",
+    "cat(p, A...)": "the same as concat",
+    "vcat(A...)": "tensors one below the other",
+    "hcat(A...)": "tensors one beside the other; vectors are columns",
+    "stack(p, A...)": "tensors one after the other along a new dimension p",
+    "block(c, A...)": "matrices in rows of c blocks",
+    "slice(A, p, a:s:b)": "a range of dimension p",
+    "broadcast(A, p, n)": "A along a new dimension p of size n",
+    "reshape(A, n...)": "A in another shape, column-major; one size may be -1",
+    "flatten(A)": "A as a vector, column-major",
+    "vec(A)": "the same as flatten",
+    "repeat(A, p, n)": "each part along dimension p n times",
+    "tile(A, p, n)": "A n times along dimension p",
+    "roll(A, p, s)": "A moved by s along dimension p, the last ones to the front",
+    "flip(A, p)": "A in reverse along dimension p",
+    "expand_dims(A, p)": "A with a new dimension p of size 1",
+    "squeeze(A, p)": "A without dimension p, of size 1",
+    "permute_dims(A, p...)": "A with its dimensions in another order: the k-th is the p[k]-th of A",
+    "permutedims(A, p...)": "the same as permute_dims",
+    "diagonal(A, p, q)": "where dimensions p and q (1 and 2) have the same coordinate, as the last one",
+    "kron(A, B)": "each element of A times all of B",
+    "tril(A, k)": "the elements up to the k-th diagonal above the main one, else 0",
+    "triu(A, k)": "the elements from the k-th diagonal above the main one on, else 0",
+}
+
+#: those whose numbers, or the one in that place, are sizes, which kernels are given anew
+_SIZES = {"split": 1, "broadcast": 1, "repeat": 1, "tile": 1, "roll": 1}
+
+
+def shape_function(usage: str) -> Callable[..., Any]:
+    """The function of a script for a shape operator: a view, or an array over memory of NumPy's."""
+    name, _, given = usage.rstrip(")").partition("(")
+    parts = given.split(", ")
+    first = next(k for k, part in enumerate(parts) if part[0] == "A")
+    takes_all = parts[-1] in ("A...", "B")
+
+    def made(*args: Any) -> Any:
+        values: dict[str, Any] = {}
+        if len(args) == 2 and isinstance(args[1], tuple):  # the sizes, or modes, in one
+            args = (args[0], *args[1])
+        nodes = list[Node]()
+        for k, arg in enumerate(args):
+            if k == first or takes_all and k > first:
+                nodes.append(_tensor(name, arg, values))
+            else:
+                nodes.append(_setting(name, usage, arg, k - (k > first), values))
+        call = Call(Variable(name), tuple(nodes))
+        view = TensorView(call, values)  # the arguments are right
+        modes = [arg for arg in args[1:] if type(arg) is int]
+        found = numpy_view(name, args[0], modes, view.shape)
+        return view if found is None else found
+
+    return made
+
+
+def _tensor(name: str, value: Any, values: dict[str, Any]) -> Node:
+    if isinstance(value, FinchRange):
+        value = np.array(list(value))
+    if isinstance(value, TensorView):
+        own: dict[str, Node] = {}
+        for inner, part in value.values.items():
+            own[inner] = (
+                _number(part, values) if isinstance(part, int) else _tensor(name, part, values)
+            )
+        return value.call_of(own)
+    if not is_array(value) or not value.shape:
+        raise FinchError("type", f"`{name}` takes a tensor here, not {kind_of(value)}")
+    known = next((k for k, given in values.items() if given is value), None)
+    return Variable(known or _added("A", value, values))
+
+
+def _added(letter: str, value: Any, values: dict[str, Any]) -> str:
+    name = f"{letter}{len(values) + 1}"
+    values[name] = value
+    return name
+
+
+def _number(value: int, values: dict[str, Any]) -> Node:
+    return Variable(_added("n", value, values))
+
+
+def _setting(name: str, usage: str, value: Any, place: int, values: dict[str, Any]) -> Node:
+    if isinstance(value, FinchRange) and all(
+        type(n) is int for n in (value.start, value.stop, value.step)
+    ):
+        step = None if value.step == 1 else Literal(value.step)
+        return Extent(_number(value.start, values), _number(value.stop, values), step)
+    if type(value) is not int and not (type(value) is bool and (name, place) == ("split", 2)):
+        message = f"`{name}` takes an integer here, not {kind_of(value)}"
+        raise FinchError("type", message, hint=f"write `{usage}`")
+    is_size = _SIZES.get(name) == place or name == "reshape" and value >= 0
+    return _number(value, values) if is_size and type(value) is int else Literal(value)

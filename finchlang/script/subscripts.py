@@ -1,0 +1,173 @@
+"""Subscripts in scripts: `A[1, 2]`, `A[:, 1]`, `A[2:4]`, `s[]`, read and set, counted from 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.aligned_memory import full_aligned
+from finchlang.base.errors import FinchError
+from finchlang.calls.lazy_shape import TensorView
+from finchlang.script.show import kind_of, show
+from finchlang.script.values import (
+    FinchRange,
+    array_literal,
+    held,
+    is_array,
+    is_number,
+    plain,
+    whole,
+)
+from finchlang.syntax.types import Type, can_store, type_of_dtype, type_of_value
+from finchlang.tensors.adopt import as_tensor, is_scipy
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+
+ALL = slice(None)  # the index `:`
+
+
+def subscript(value: Any, indices: list[Any]) -> Any:
+    """`value[indices...]`, counted from 1. Raises FinchError "bounds", "dimension" or "type"."""
+    if isinstance(value, Scalar):
+        _check_count(value, (), indices)
+        return held(value)
+    if isinstance(value, dict):
+        key = _key(indices)
+        if key not in value:
+            raise FinchError("bounds", f"there is no key {show(key)}")
+        return value[key]
+    if isinstance(value, Type):
+        return array_literal([indices], False).astype(value.dtype) if indices else []
+    if isinstance(value, (tuple, list, FinchRange, str)):
+        (subscript,) = _subscripts(value, (len(value),), indices)
+        if isinstance(subscript, int):
+            return value[subscript]
+        part = [value[k] for k in range(len(value))[subscript]]
+        if isinstance(value, str):
+            return "".join(part)
+        return tuple(part) if isinstance(value, tuple) else array_literal([part], False)
+    if not is_array(value):
+        raise FinchError("type", f"{kind_of(value)} cannot be indexed")
+    value = as_tensor(value) if is_scipy(value) else value
+    subscripts = _subscripts(value, value.shape, indices)
+    found = value[subscripts] if isinstance(value, np.ndarray) else _part(value, subscripts)
+    return np.array(found, order="F") if isinstance(found, np.ndarray) else plain(found)
+
+
+def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
+    """`target[indices...] = value`; errors as `subscript`, and "access order" for a tensor whose
+    entries cannot be set one by one."""
+    if isinstance(target, Scalar):
+        _check_count(target, (), indices)
+        element = target.format.element_type
+        target.value = element.wrap(_storable(value, element))
+        return
+    if isinstance(target, dict):
+        target[_key(indices)] = value
+        return
+    if isinstance(target, list):
+        (subscript,) = _subscripts(target, (len(target),), indices)
+        target[subscript] = value
+        return
+    if not is_array(target):
+        raise FinchError("type", f"the entries of {kind_of(target)} cannot be set")
+    if isinstance(target, TensorView):
+        hint = (
+            "a kernel writes through it: `@finch V[1] = 2`; or make a tensor of it: `V = copy(V)`"
+        )
+        raise FinchError("type", "the entries of a view cannot be set one by one", hint=hint)
+    target = as_tensor(target) if is_scipy(target) else target
+    subscripts = _subscripts(target, target.shape, indices)
+    array = dense_view(target)
+    if array is None:
+        hint = f"build it in a kernel: `@finch begin A .= {target.fill}; for ... end end`"
+        message = f"the entries of {target.format} cannot be set one by one"
+        raise FinchError("access order", message, hint=hint)
+    if not array.flags.writeable:
+        raise FinchError("type", "this array is read-only")
+    kept = type_of_dtype(array.dtype)
+    array[subscripts] = value if kept is None else _storable(value, kept)
+
+
+def _key(indices: list[Any]) -> Any:
+    key = indices[0] if len(indices) == 1 else tuple(indices)
+    if not isinstance(key, (str, tuple)) and not is_number(key):
+        raise FinchError("type", f"{kind_of(key)} is no key")
+    return key
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """The sizes of what has indices."""
+    if is_array(value) or isinstance(value, Scalar):
+        return tuple(value.shape)
+    if isinstance(value, (list, tuple, str, FinchRange)):
+        return (len(value),)
+    raise FinchError("type", f"{kind_of(value)} cannot be indexed")
+
+
+def dense_view(value: Any) -> np.ndarray | None:
+    """An array over the memory of a tensor that is dense in every mode; None for others."""
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, SwizzledTensor):
+        body = dense_view(value.body)
+        axes = [value.permutation.index(k + 1) for k in range(value.order)]
+        return None if body is None else body.transpose(axes)
+    return value.dense_view()
+
+
+def _storable(value: Any, element: Type) -> Any:
+    source = type_of_dtype(value.dtype) if isinstance(value, np.ndarray) else type_of_value(value)
+    if source is None or not can_store(source, element):
+        raise FinchError("type", f"{kind_of(value)} cannot be stored as {element}")
+    return value if isinstance(value, np.ndarray) else element.wrap(value)
+
+
+def _part(tensor: Tensor | SwizzledTensor, subscripts: tuple[int | slice, ...]) -> Any:
+    """What NumPy has for `subscripts` of the dense array, which is not made."""
+    view = dense_view(tensor)
+    if view is not None:
+        return view[subscripts]
+    coordinates, values = tensor.entries()
+    kept = [
+        range(p, p + 1) if isinstance(p, int) else range(*p.indices(size))
+        for p, size in zip(subscripts, tensor.shape, strict=True)
+    ]
+    places = [(row - of.start) // of.step for row, of in zip(coordinates, kept, strict=True)]
+    rows = zip(coordinates, places, kept, strict=True)
+    inside = [(at >= 0) & (at < len(of)) & (row == of.start + at * of.step) for row, at, of in rows]
+    stored = np.all(np.array(inside), axis=0)
+    found = full_aligned(tuple(map(len, kept)), tensor.fill, tensor.dtype)
+    found[tuple(at[stored] for at in places)] = values[stored]
+    return found[tuple(0 if isinstance(p, int) else ALL for p in subscripts)]
+
+
+def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None:
+    if len(indices) != len(shape):
+        what = f"{kind_of(value)} has {len(shape)} dimensions, {len(indices)} indices are given"
+        raise FinchError("dimension", what)
+
+
+def _subscripts(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
+    """The indices as NumPy's: counted from 0, ranges as slices."""
+    _check_count(value, shape, indices)
+    return tuple(_subscript(i, size) for i, size in zip(indices, shape, strict=True))
+
+
+def _subscript(index: Any, size: int) -> int | slice:
+    if index is ALL:
+        return ALL
+    if isinstance(index, FinchRange):
+        parts = [whole(k, "an index") for k in index]
+        for k in parts[:1] + parts[-1:]:
+            _subscript(k, size)
+        if not parts:
+            return slice(0, 0)
+        step = int(index.step)
+        stop = parts[-1] + (0 if step > 0 else -2)
+        return slice(parts[0] - 1, stop if stop >= 0 else None, step)
+    k = whole(index, "an index")
+    if not 1 <= k <= size:
+        hint = f"indices count from 1; the last one is {size}" if k <= 0 < size else None
+        raise FinchError("bounds", f"index {k} is not in 1:{size}", hint=hint)
+    return k - 1

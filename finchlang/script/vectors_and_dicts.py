@@ -1,0 +1,357 @@
+"""Functions of vectors that grow, of dictionaries, and of other functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cmp_to_key, reduce
+from itertools import starmap
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.operators.operator_table import OPERATORS
+from finchlang.script.show import kind_of
+from finchlang.script.values import (
+    FinchRange,
+    dense,
+    entries,
+    equal,
+    is_array,
+    is_number,
+    operate,
+    plain,
+    shaped,
+    truth,
+    whole,
+)
+from finchlang.syntax.nodes import NOTHING
+from finchlang.syntax.types import Pair
+
+#: calls a function of any kind
+Call = Callable[..., Any]
+
+
+class CollectionRow(NamedTuple):
+    """A function of the table: what it does, and whether it is given what calls others first."""
+
+    doc: str
+    function: Callable[..., Any]
+    calls: bool = False
+
+
+def items(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, str) else entries(value)
+
+
+# ------------------------------------------------------------------------------ vectors that grow
+
+
+def _growing(change: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that changes a vector in place, and gives it if nothing else."""
+
+    def changed(vector: Any, *args: Any) -> Any:
+        if is_array(vector):
+            hint = "a vector that grows begins as `x = []`; `vcat(x, y)` makes a new array"
+            raise FinchError("type", f"{kind_of(vector)} does not change its size", hint=hint)
+        if not isinstance(vector, list):
+            raise FinchError("type", f"{kind_of(vector)} is no vector that grows")
+        found = change(vector, *args)
+        return vector if found is None else found
+
+    return changed
+
+
+def _popped(vector: list[Any], place: int) -> Any:
+    if not vector:
+        raise FinchError("bounds", "the vector is empty")
+    return vector.pop(place)
+
+
+def _at(vector: list[Any], place: Any, last: int) -> int:
+    k = whole(place, "an index")
+    if not 1 <= k <= last:
+        raise FinchError("bounds", f"index {k} is not in 1:{last}")
+    return k - 1
+
+
+def _extended(vector: list[Any], *others: Any) -> None:
+    new = [item for other in others for item in items(other)]
+    vector.extend(new)
+
+
+# ------------------------------------------------------------------------------ order
+
+
+def _ordered(
+    call: Call, values: list[Any], by: Any, is_less: Any, rev: Any
+) -> list[tuple[Any, int]]:
+    """The values with their places, from the least on; equal ones stay as they stand."""
+    keys = [call(by, value) if by is not None else value for value in values]
+
+    def less(a: Any, b: Any) -> bool:
+        if is_less is not None:
+            return truth(call(is_less, a, b))
+        if isinstance(a, tuple) and isinstance(b, tuple):
+            for x, y in zip(a, b, strict=False):
+                if not equal(x, y):
+                    return less(x, y)
+            return len(a) < len(b)
+        return truth(operate(OPERATORS["<"], [a, b]))
+
+    def compare(j: int, k: int) -> int:
+        return -1 if less(keys[j], keys[k]) else int(less(keys[k], keys[j]))
+
+    order = sorted(range(len(values)), key=cmp_to_key(compare), reverse=truth(rev))
+    return [(values[k], k) for k in order]
+
+
+def _sorted(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
+    _one_dimension("sort", value)
+    if by is None and lt is None and is_array(value) and dense(value).dtype.kind in "iuf":
+        found = np.sort(dense(value))
+        return found[::-1].copy() if truth(rev) else found
+    return shaped([v for v, _ in _ordered(call, list(items(value)), by, lt, rev)])
+
+
+def _sort(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
+    found = _sorted(call, value, by=by, lt=lt, rev=rev)
+    if isinstance(value, list):
+        value[:] = list(entries(found))
+    elif isinstance(value, np.ndarray) and value.flags.writeable:
+        value[:] = found
+    else:
+        raise FinchError("type", f"{kind_of(value)} cannot be sorted in place")
+    return value
+
+
+def _sortperm(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
+    _one_dimension("sortperm", value)
+    return shaped([k + 1 for _, k in _ordered(call, list(items(value)), by, lt, rev)])
+
+
+def _one_dimension(name: str, value: Any) -> None:
+    if is_array(value) and len(value.shape) != 1:
+        raise FinchError("dimension", f"{name} takes a vector, not {kind_of(value)}")
+
+
+def _reversed(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[::-1]
+    _one_dimension("reverse", value)
+    found = list(items(value))[::-1]
+    return tuple(found) if isinstance(value, tuple) else shaped(found)
+
+
+def _unique(value: Any) -> Any:
+    found: list[Any] = []
+    seen: set[Any] = set()
+    for item in items(value):
+        try:
+            is_new = item not in seen
+            seen.add(item)
+        except TypeError:  # as arrays are
+            is_new = not any(equal(item, other) for other in found)
+        found += [item] * is_new
+    return shaped(found)
+
+
+# ------------------------------------------------------------------------------ functions of others
+
+
+def _map(call: Call, function: Any, *values: Any) -> Any:
+    if not values:
+        raise FinchError("type", "map takes a function and arrays", hint="map(x -> x^2, [1, 2])")
+    found = [call(function, *each) for each in zip(*map(items, values), strict=False)]
+    if len(values) == 1 and isinstance(values[0], tuple):
+        return tuple(found)
+    is_grid = len(values) == 1 and is_array(values[0])
+    return shaped(found, tuple(values[0].shape) if is_grid else None)
+
+
+def _filter(call: Call, function: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: v for k, v in value.items() if truth(call(function, Pair(k, v)))}
+    found = [item for item in items(value) if truth(call(function, item))]
+    if isinstance(value, str):
+        return "".join(found)
+    return tuple(found) if isinstance(value, tuple) else shaped(found)
+
+
+def _foreach(call: Call, function: Any, *values: Any) -> Any:
+    for each in zip(*map(items, values), strict=False):
+        call(function, *each)
+    return NOTHING
+
+
+_MISSING = object()
+
+
+def _reduced(call: Call, function: Any, value: Any, *, init: Any = _MISSING) -> Any:
+    found = list(items(value))
+    if init is not _MISSING:
+        found.insert(0, init)
+    if not found:
+        raise FinchError("type", "reduce of nothing needs `init`")
+    return reduce(lambda a, b: call(function, a, b), found)
+
+
+def _mapreduced(
+    call: Call, function: Any, operator: Any, value: Any, *, init: Any = _MISSING
+) -> Any:
+    return _reduced(call, operator, [call(function, x) for x in items(value)], init=init)
+
+
+def _held(call: Call, args: tuple[Any, ...], name: str) -> list[bool]:
+    """Which entries are true, or for which a function is."""
+    *function, value = args if args else (None,)
+    if len(function) > 1 or not args:
+        raise FinchError("type", f"{name} takes a vector, or a function and a vector")
+    return [truth(call(function[0], x) if function else x) for x in items(value)]
+
+
+def _count(call: Call, *args: Any) -> int:
+    return sum(_held(call, args, "count"))
+
+
+def _findall(call: Call, *args: Any) -> Any:
+    return shaped([k + 1 for k, held in enumerate(_held(call, args, "findall")) if held])
+
+
+def _findfirst(call: Call, *args: Any) -> Any:
+    held = _held(call, args, "findfirst")
+    return held.index(True) + 1 if True in held else NOTHING
+
+
+# ------------------------------------------------------------------------------ dictionaries
+
+
+def _dictionary(*pairs: Any) -> dict[Any, Any]:
+    if len(pairs) == 1 and not isinstance(pairs[0], Pair):
+        pairs = tuple(items(pairs[0]))
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise FinchError("type", "Dict takes pairs", hint='Dict("a" => 1, "b" => 2)')
+        if isinstance(pair[0], (list, dict)) or is_array(pair[0]):
+            raise FinchError("type", f"{kind_of(pair[0])} is no key")
+    return dict(pairs)
+
+
+def _of_dictionary(function: Callable[..., Any]) -> Callable[..., Any]:
+    def checked(value: Any, *args: Any) -> Any:
+        if not isinstance(value, dict):
+            raise FinchError("type", f"{kind_of(value)} is no dictionary")
+        return function(value, *args)
+
+    return checked
+
+
+def _delete(value: dict[Any, Any], key: Any) -> dict[Any, Any]:
+    value.pop(key, None)
+    return value
+
+
+def _is_in(item: Any, value: Any) -> bool:
+    if isinstance(value, str):
+        return isinstance(item, str) and item in value
+    if isinstance(value, FinchRange) and is_number(item):
+        return item in range(value.start, value.stop + 1) if _is_plain(value) else item in [*value]
+    return any(equal(item, x) for x in items(value))
+
+
+def _is_plain(value: FinchRange) -> bool:
+    return type(value.start) is type(value.stop) is int and value.step == 1
+
+
+def _is_empty(value: Any) -> bool:
+    return 0 in value.shape if is_array(value) else not len(items(value))  # type: ignore[arg-type]
+
+
+def _cumulated(value: Any) -> Any:
+    found: list[Any] = []
+    for item in items(value):
+        found.append(operate(OPERATORS["+"], [found[-1], item]) if found else item)
+    return shaped(found)
+
+
+def _product(value: Any) -> Any:
+    return reduce(lambda a, b: operate(OPERATORS["*"], [a, b]), items(value), 1)
+
+
+def _mean(value: Any) -> float:
+    found = list(items(value))
+    if not found:
+        raise FinchError("type", "mean of nothing")
+    total = reduce(lambda a, b: operate(OPERATORS["+"], [a, b]), found)
+    return plain(operate(OPERATORS["/"], [total, len(found)]))
+
+
+FUNCTIONS: dict[str, CollectionRow] = {
+    "push!(v, x...)": CollectionRow(
+        "add entries to the end of a vector", _growing(lambda v, *xs: v.extend(xs))
+    ),
+    "pop!(v)": CollectionRow(
+        "take the last entry out of a vector", _growing(lambda v: _popped(v, -1))
+    ),
+    "pushfirst!(v, x)": CollectionRow(
+        "add an entry before those of a vector", _growing(lambda v, x: v.insert(0, x))
+    ),
+    "popfirst!(v)": CollectionRow(
+        "take the first entry out of a vector", _growing(lambda v: _popped(v, 0))
+    ),
+    "append!(v, w...)": CollectionRow("add the entries of others to a vector", _growing(_extended)),
+    "insert!(v, k, x)": CollectionRow(
+        "add an entry as the k-th", _growing(lambda v, k, x: v.insert(_at(v, k, len(v) + 1), x))
+    ),
+    "deleteat!(v, k)": CollectionRow(
+        "take out the k-th entry", _growing(lambda v, k: v.pop(_at(v, k, len(v))) and None)
+    ),
+    "empty!(v)": CollectionRow("take out all entries", _growing(lambda v: v.clear())),
+    "sort(v; by, lt, rev)": CollectionRow("the entries in order, from the least on", _sorted, True),
+    "sort!(v; by, lt, rev)": CollectionRow("put the entries in order", _sort, True),
+    "sortperm(v; by, lt, rev)": CollectionRow(
+        "the places of the entries in their order", _sortperm, True
+    ),
+    "reverse(v)": CollectionRow("the entries from the last to the first", _reversed),
+    "unique(v)": CollectionRow("the entries, each once", _unique),
+    "map(f, v...)": CollectionRow("what a function gives for each entry", _map, True),
+    "filter(f, v)": CollectionRow("the entries for which a function is true", _filter, True),
+    "foreach(f, v...)": CollectionRow("call a function for each entry", _foreach, True),
+    "reduce(f, v; init)": CollectionRow("the entries put together two by two", _reduced, True),
+    "mapreduce(f, op, v; init)": CollectionRow(
+        "what f gives for the entries, put together by op", _mapreduced, True
+    ),
+    "count(f, v)": CollectionRow(
+        "how many entries a function is true for, or are true", _count, True
+    ),
+    "findall(f, v)": CollectionRow(
+        "the places of the entries a function is true for", _findall, True
+    ),
+    "findfirst(f, v)": CollectionRow("the first of these places, or `nothing`", _findfirst, True),
+    "enumerate(v)": CollectionRow(
+        "the entries with their places", lambda v: [(k + 1, x) for k, x in enumerate(items(v))]
+    ),
+    "zip(v, w...)": CollectionRow(
+        "tuples of the entries of several", lambda *vs: [*zip(*map(items, vs), strict=False)]
+    ),
+    "cumsum(v)": CollectionRow("the sums of the first entries", _cumulated),
+    "prod(v)": CollectionRow("the product of the entries", _product),
+    "mean(v)": CollectionRow("the mean of the entries", _mean),
+    "isempty(v)": CollectionRow("whether there are no entries", _is_empty),
+    "isin(x, v)": CollectionRow("whether x is an entry of v, as is `x in v`", _is_in),
+    "Dict(k => v, ...)": CollectionRow("a dictionary: values by their keys", _dictionary),
+    "haskey(d, k)": CollectionRow(
+        "whether a dictionary has a key", _of_dictionary(lambda d, k: k in d)
+    ),
+    "keys(d)": CollectionRow("the keys of a dictionary", _of_dictionary(lambda d: shaped(list(d)))),
+    "values(d)": CollectionRow(
+        "the values of a dictionary", _of_dictionary(lambda d: shaped([*d.values()]))
+    ),
+    "get(d, k, x)": CollectionRow(
+        "what a dictionary has for a key, else x", _of_dictionary(lambda d, k, x: d.get(k, x))
+    ),
+    "delete!(d, k)": CollectionRow("take a key out of a dictionary", _of_dictionary(_delete)),
+    "pairs(d)": CollectionRow(
+        "the pairs of a dictionary", _of_dictionary(lambda d: [*starmap(Pair, d.items())])
+    ),
+}

@@ -1,0 +1,1 @@
+"""The language as data: element types, nodes of both strata, traversal, control flow, user functions."""

@@ -1,0 +1,494 @@
+"""The nodes of both strata: Finch programs (Finch'25 Fig 8a) and the script language around them.
+
+Every node is immutable and compares by structure; `span` (where it stands in its source) takes
+no part in comparison. Children are nodes or tuples of nodes, so one generic walk serves all
+(`traversal.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from finchlang.base.errors import Span
+
+
+def _known(default: Any = None) -> Any:
+    """What a pass finds of an expression: its element type, or whether it may be `missing`."""
+    return field(default=default, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What every node has: the span of source it came from, or None."""
+
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+class Missing:
+    """The value `missing` of a read out of range; one object."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+class Nothing:
+    """The value `nothing`; one object."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+MISSING = Missing()
+NOTHING = Nothing()
+
+
+#: operators that ask something of a tensor as a whole, their first argument: `size(A, mode)`, and what only
+#: schedules make: `positions(A)`, how many its storage has, and `coordinate(A, mode, p)` of the p-th. They
+#: make `entry(A, p)[]`, too, the element there.
+OF_TENSORS = ("size", "positions", "coordinate")
+
+
+# --------------------------------------------------------------------------- expressions (Fig 8a)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal(Node):
+    """A static value: a number of a known type, a Bool, `missing` or `nothing`.
+
+    `type` is the element type's name ("Float32") where a literal is typed explicitly, as in
+    `Float32(0)` or `0x00` (UInt8); None means the type of the Python value (Int64, Float64, Bool).
+    """
+
+    value: Any
+    type: str | None = None
+
+    def _key(self) -> tuple:
+        # 0, 0.0, -0.0 and false are different literals, and NaN equals itself
+        return (type(self.value), repr(self.value), self.type)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Node):
+    """A name bound by a `for`."""
+
+    name: str
+    may_miss: bool = _known(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable(Node):
+    """A name bound by `let` or free in the kernel: a tensor, a number, an operator of the table.
+
+    The operators written with signs are variables too: `+`, `<=`, `&&`, `!`, `ifelse` ...
+    """
+
+    name: str
+    type: Any = _known()
+    may_miss: bool = _known(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Value(Node):
+    """An expression of the host language (`host.ir.Expr`), known only when the program runs.
+
+    Never parsed: rules put it where a static name has been evaluated.
+    """
+
+    expr: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Typed(Node):
+    """`name::kind`, a number of the script of which the kernel says the type. The scopes pass checks
+    it and leaves the name."""
+
+    name: Variable
+    kind: str
+
+
+#: the modes of a tensor (Fig 14), which are numbered from 0
+MODES = ("read", "update")
+
+
+@dataclass(frozen=True, slots=True)
+class Mode(Node):
+    """`@mode(tensor)`: whether the tensor can be read or updated here, as its number in MODES."""
+
+    tensor: Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Extent(Node):
+    """The integers from `start` to `stop`, both included: `a:b`. Only a slice has a `step`, `a:s:b`:
+    each step-th of them, from `start` on."""
+
+    start: Node
+    stop: Node
+    step: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dimensionless(Node):
+    """The extent `_`: to be found from the tensors the index is used in; what a tensor is declared as:
+    to be found from what is assigned to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """`op(args...)`, also for infix and prefix operators. `op` is a Variable, or a Call giving an
+    operator (`choose(0)`)."""
+
+    op: Node
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access(Node):
+    """`tensor[indices...]`. `tensor` is a Variable or a Call that wraps a tensor
+    (`swizzle(A, 2, 1)`, `UpTriMask()`); while rules run, also a fiber or a looplet.
+
+    Index modifiers are Calls: `~i` is Call(~), `walk(i)` is Call(walk), `(a:b)(i)` is a Call whose
+    op is an Extent. `captured` are the expressions that the payloads of a looplet depend on. One that
+    `may_miss` reads `missing` out of range (which wrapperize finds).
+    """
+
+    tensor: Node
+    indices: tuple[Node, ...]
+    type: Any = _known()
+    captured: tuple[Node, ...] = ()
+    may_miss: bool = _known(False)
+
+
+def is_missing(node: Node) -> bool:
+    """Whether `node` is the literal `missing`."""
+    return type(node) is Literal and node.value is MISSING
+
+
+# ---------------------------------------------------------------------------- statements (Fig 8a)
+
+
+@dataclass(frozen=True, slots=True)
+class Assign(Node):
+    """`target <<op>>= value`.
+
+    Plain `=` has op Variable("initwrite"), `:=` has Variable("overwrite"), `+=` Variable("+"),
+    `&&=`-like logic is written `<<&&>>=`; `<<choose(0)>>=` has a Call.
+    """
+
+    target: Access
+    op: Node
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Node):
+    """`for index = extent ... end`; `extent` is an Extent, Dimensionless or any expression."""
+
+    index: Index
+    extent: Node
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Define(Node):
+    """`let variable = value ... end`; with indices, `let T[i, j] = e`, the value is a Formula."""
+
+    variable: Variable
+    value: Node
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Formula(Node):
+    """An expression as a tensor of its indices, the value of `let T[i, j] = e`."""
+
+    indices: tuple[Index, ...]
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve(Node):
+    """`if condition ... end`. `else` parses to a second Sieve on `!condition`."""
+
+    condition: Node
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Node):
+    """Statements one after the other; the empty Block does nothing."""
+
+    statements: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Declare(Node):
+    """`tensor .= init`, or with dimensions `@declare(tensor, init, dims...)` (normal form)."""
+
+    tensor: Variable
+    init: Node
+    dims: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze(Node):
+    """`@freeze(tensor)`: from update to read mode."""
+
+    tensor: Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Thaw(Node):
+    """`@thaw(tensor)`: from read to update mode."""
+
+    tensor: Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Yield(Node):
+    """`return x` or `return (x, y)` at the end of a kernel: what it hands back, by name."""
+
+    names: tuple[Variable, ...]
+
+
+EMPTY = Block(())
+
+
+def is_empty(node: Node) -> bool:
+    """Whether `node` is the statement that does nothing."""
+    return type(node) is Block and not node.statements
+
+
+# --------------------------------------------------------------------------------- script stratum
+# Expressions reuse Literal, Variable and Call (positional arguments only).
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Node):
+    """A string; `parts` are str and expression nodes (`"n = $n"`, `"$(a + b)"`)."""
+
+    parts: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Node):
+    """`start:stop` or `start:step:stop`."""
+
+    start: Node
+    step: Node | None
+    stop: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Node):
+    """An array literal: `[1, 2]` has one entry in `rows` and is_matrix False; `[1 2; 3 4]` two."""
+
+    rows: tuple[tuple[Node, ...], ...]
+    is_matrix: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Node):
+    """A tuple: `(a, b)`."""
+
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript(Node):
+    """`object[indices...]` in the script; `s[]` has none. An index `:` is a bare Colon."""
+
+    object: Node
+    indices: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Colon(Node):
+    """`:` alone as an index: all of a dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordCall(Node):
+    """A call with keyword arguments `f(a; k = v)` / `f(a, k = v)`; names and values in `keywords`."""
+
+    op: Node
+    args: tuple[Node, ...]
+    keywords: tuple[tuple[str, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parametric(Node):
+    """`Name{p, q}`: what a parametrised constructor is called by."""
+
+    name: str
+    parameters: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Node):
+    """A script assignment `target = value`; targets are Variables or Subscripts; more than one is a
+    tuple assignment. `op` is the operator of `x += 1`, or None."""
+
+    targets: tuple[Node, ...]
+    op: str | None
+    value: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Function(Node):
+    """`function name(parameters...) ... end` or `name(parameters...) = body`. What parameters must be
+    is in `types`, by their names, as are `defaults` where they may be left out."""
+
+    name: str
+    parameters: tuple[str, ...]
+    body: Node
+    defaults: tuple[tuple[str, Node], ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Return(Node):
+    """`return value` in a function; value is None for a bare `return`."""
+
+    value: Node | None
+
+
+@dataclass(frozen=True, slots=True)
+class While(Node):
+    """`while condition ... end`."""
+
+    condition: Node
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class For(Node):
+    """`for variable in iterable ... end` in the script stratum; with `names` the entries are taken
+    apart, and `variable` is what these are together."""
+
+    variable: str
+    iterable: Node
+    body: Node
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class If(Node):
+    """`if/elseif/else`: (condition, body) pairs; the `else` part has the Literal `true`."""
+
+    branches: tuple[tuple[Node, Node], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Break(Node):
+    """`break`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Continue(Node):
+    """`continue`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Macro(Node):
+    """`@time e`, `@assert e`, `@__DIR__`: name without the `@`, and its operands."""
+
+    name: str
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule(Node):
+    """`@schedule name(args...)` before a kernel: a rewriting of its program. Of the arguments, indices
+    are Indexes (also new ones), lists of them Groups."""
+
+    name: str
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy(Node):
+    """`@workspace tensor policy=... capacity=...` before a kernel: how a workspace for the tensor is
+    to work. What is not said is "" or 0."""
+
+    tensor: Variable
+    policy: str = ""
+    capacity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated(Node):
+    """The program of a kernel with the annotations that stand before it. They change how it runs, not
+    what it means."""
+
+    annotations: tuple[Node, ...]
+    program: Node
+
+
+@dataclass(frozen=True, slots=True)
+class KernelNode(Node):
+    """`@finch stmt`: a Finch program inside a script, `Annotated` where there are annotations. Of one
+    that was planned `decisions` tell how, with the planner's name."""
+
+    program: Node
+    decisions: tuple[tuple[str, str], ...] = field(default=(), compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Script(Node):
+    """A whole file, or what stands between `begin` and `end` in the script stratum."""
+
+    statements: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(Node):
+    """`x -> body`, `(x, y) -> body`; what follows a call's `do` is one with a Script."""
+
+    parameters: tuple[str, ...]
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast(Node):
+    """`op.(args...)`: a function of the elements."""
+
+    op: Node
+    args: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension(Node):
+    """`[value for names in iterables if condition]`, a loop for each iterable, whose entries are taken
+    apart where there are several names; `is_grid` if each loop is a dimension."""
+
+    value: Node
+    names: tuple[tuple[str, ...], ...]
+    iterables: tuple[Node, ...]
+    condition: Node | None
+    is_grid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Local(Node):
+    """`let name = value, ... end`: the names are the body's own."""
+
+    values: tuple[tuple[str, Node], ...]
+    body: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Try(Node):
+    """`try body catch name handler finally last end`; the name may be "", the others None."""
+
+    body: Node
+    name: str
+    handler: Node | None
+    last: Node | None

@@ -1,0 +1,259 @@
+"""Generic walks over nodes: children, rebuild, substitute, and what is known of a node."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from functools import cache, wraps
+from operator import is_
+from typing import Any, TypeVar
+
+from finchlang.base.errors import FinchError
+from finchlang.syntax.nodes import Access, Block, Define, Index, Loop, Node, Sieve, Variable
+
+_Answer = TypeVar("_Answer")
+
+#: how the children in a field are read and mapped, by the field's annotation
+_FORMS = {
+    **dict.fromkeys(("Node", "Access", "Index", "Variable"), ("node.{0}", "function(node.{0})")),
+    "Node | None": ("*([node.{0}] if node.{0} else ())", "node.{0} and function(node.{0})"),
+    **dict.fromkeys(
+        ("tuple[Node, ...]", "tuple[Variable, ...]", "tuple[Index, ...]"),
+        ("*node.{0}", "tuple([function(x) for x in node.{0}])"),
+    ),
+    **dict.fromkeys(
+        ("tuple[tuple[Node, Node], ...]", "tuple[tuple[Node, ...], ...]"),
+        (
+            "*[x for xs in node.{0} for x in xs]",
+            "tuple([tuple([function(x) for x in xs]) for xs in node.{0}])",
+        ),
+    ),
+    "tuple[tuple[str, Node], ...]": (
+        "*[x for _, x in node.{0}]",
+        "tuple([(name, function(x)) for name, x in node.{0}])",
+    ),
+    "tuple[Any, ...]": (  # of a text: plain strings are among them
+        "*[x for x in node.{0} if isinstance(x, Node)]",
+        "tuple([function(x) if isinstance(x, Node) else x for x in node.{0}])",
+    ),
+}
+
+
+@cache
+def _reader(kind: Any) -> Callable[[Node], list[Node]] | None:
+    """`children` for one kind of node, written out field by field like a dataclass's methods (walks
+    by getattr take 1.6 times as long); None if it has no children."""
+    if not _child_fields(kind):
+        return None
+    parts = [_FORMS[f.type][0].format(f.name) for f in _child_fields(kind)]
+    return eval(f"lambda node: [{', '.join(parts)}]", {"Node": Node})
+
+
+@cache
+def _mapper(kind: Any) -> Callable[[Callable[[Node], Node], Node], Any] | None:
+    """`map_children` for one kind of node, likewise; None if it has no children."""
+    if not _child_fields(kind):
+        return None
+    new = {f.name: _FORMS[f.type][1].format(f.name) for f in _child_fields(kind)}
+    lines = ["def map_children(function, node):"]
+    lines += [f"    new_{name} = {mapped}" for name, mapped in new.items()]
+    is_same = [
+        f"all(map(is_, new_{f.name}, node.{f.name}))"
+        if f.type.startswith("tuple")
+        else f"new_{f.name} is node.{f.name}"
+        for f in _child_fields(kind)
+    ]
+    values = [f"{n}={'new_' if n in new else 'node.'}{n}" for n in (*_fields(kind), "span")]
+    lines += [
+        f"    if {' and '.join(is_same)}: return node",
+        f"    return kind({', '.join(values)})",
+    ]
+    names: dict[str, Any] = {"Node": Node, "is_": is_, "kind": kind}
+    exec("\n".join(lines), names)
+    return names["map_children"]
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    """The fields of a kind of node, without its span."""
+    return tuple(f.name for f in fields(kind) if f.name != "span")
+
+
+@cache
+def _child_fields(kind: Any) -> tuple[Any, ...]:
+    """The fields in which a kind of node may have children."""
+    if getattr(kind, "is_leaf", False):
+        return ()
+    return tuple(f for f in fields(kind) if f.type in _FORMS)
+
+
+def children(node: Node) -> list[Node]:
+    """The nodes directly below `node`, left to right."""
+    kind: Any = type(node)
+    reader = _reader(kind)
+    return [] if reader is None else reader(node)
+
+
+def map_children(function: Callable[[Node], Node], node: Node) -> Any:
+    """`node` with `function` applied to each child; the very same object if no child changed."""
+    kind: Any = type(node)
+    mapper = _mapper(kind)
+    return node if mapper is None else mapper(function, node)
+
+
+def replace(node: Node, **changes: Any) -> Any:
+    """A copy of `node` with some fields changed (and its span kept)."""
+    kind: Any = type(node)
+    values = {name: getattr(node, name) for name in _fields(kind)}
+    values["span"] = node.span
+    values.update(changes)
+    return kind(**values)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """`node` and every node below it, parents first."""
+    stack, reader_of = [node], _reader  # `children`, written out: staging takes .96 of the time
+    while stack:
+        top = stack.pop()
+        yield top
+        kind: Any = type(top)
+        if (reader := reader_of(kind)) is not None:
+            stack += reader(top)[::-1]
+
+
+#: how deep the nodes of a text may nest, and how many of Python's frames suffice for that
+DEPTH, FRAMES = 5_000, 200_000
+
+
+class EnoughFrames:
+    """In its `with` walks over nodes may go as deep as nodes nest."""
+
+    __slots__ = ("limit",)  # not a contextmanager, which costs a script's run 2 microseconds
+
+    def __enter__(self) -> None:
+        self.limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(self.limit, FRAMES))
+
+    def __exit__(self, *_: object) -> None:
+        sys.setrecursionlimit(self.limit)
+
+
+def check_depth(node: Node) -> None:
+    """Raises FinchError "resource", at the first of them, if nodes nest more than DEPTH deep: with
+    eight megabytes of stack the passes, and LLVM, reach about twice that."""
+    level, depth = [node], 1
+    while level:
+        if depth > DEPTH:
+            span = next((node.span for node in level if node.span), None)
+            raise FinchError("resource", f"this is nested more than {DEPTH} deep", span)
+        level, depth = [below for node in level for below in children(node)], depth + 1
+
+
+def rewrite_bottom_up(function: Callable[[Node], Node], node: Node) -> Any:
+    """`function` applied to every node, children before parents."""
+    return function(map_children(lambda child: rewrite_bottom_up(function, child), node))
+
+
+#: what empties each of the tables of answers
+FORGETTING: list[Callable[[], None]] = []
+_REMEMBERED = 100_000
+
+
+def memo() -> dict[Any, Any]:
+    """A table for answers, which `forget` empties: about nodes by their identity, each with its node,
+    so that no other node can have the same."""
+    known: dict[Any, Any] = {}
+    FORGETTING.append(known.clear)
+    return known
+
+
+def remember(known: dict[int, Any], node: Node, answer: Any) -> None:
+    """Note an answer in a table of `memo`."""
+    if len(known) >= _REMEMBERED:
+        known.clear()
+    known[id(node)] = node, answer
+
+
+def remembered(function: Callable[[Any], _Answer]) -> Callable[[Any], _Answer]:
+    """`function`, called once for each node: terms share their parts, and each rule asks about the
+    same ones in its turn."""
+    known = memo()
+
+    @wraps(function)
+    def ask(node: Any) -> _Answer:
+        found = known.get(id(node))
+        if found is not None:
+            return found[1]
+        answer = function(node)
+        remember(known, node, answer)
+        return answer
+
+    return ask
+
+
+def forget() -> None:
+    """Forget all answers about nodes and expressions: a program is done with."""
+    for clear in FORGETTING:
+        clear()
+
+
+#: statements with statements in them
+COMPOUND = (Block, Loop, Define, Sieve)
+
+
+@remembered
+def names(node: Node) -> frozenset[tuple[type, str]]:
+    """The names that occur in `node`, each with whether it is an Index or a Variable."""
+    if isinstance(node, COMPOUND):
+        return frozenset().union(*map(names, children(node)))
+    return frozenset([(type(n), n.name) for n in walk(node) if isinstance(n, (Index, Variable))])
+
+
+def substitute(node: Node, bindings: dict[Node, Node]) -> Any:
+    """`node` with every free occurrence of a key of `bindings` (an Index or Variable) replaced.
+
+    Names are unique after the scopes pass, so nothing can be captured; a binder of the same name
+    nevertheless shadows it.
+    """
+    keys = {(type(name), name.name) for name in bindings}  # type: ignore[attr-defined]
+
+    def visit(node: Any) -> Any:
+        if isinstance(node, (Index, Variable)):
+            return bindings.get(node, node)
+        if isinstance(node, COMPOUND) and keys.isdisjoint(names(node)):
+            return node
+        if not isinstance(node, (Loop, Define)):
+            return map_children(visit, node)
+        # the binder itself is not an occurrence
+        binder: Any = node.index if isinstance(node, Loop) else node.variable
+        head = node.extent if isinstance(node, Loop) else node.value
+        rest = {k: v for k, v in bindings.items() if k != binder}
+        new = visit(head)
+        body = substitute(node.body, rest) if len(rest) < len(bindings) else visit(node.body)
+        if new is head and body is node.body:
+            return node
+        return type(node)(binder, new, body, span=node.span)
+
+    return visit(node)
+
+
+def mentions(node: Node, name: Index | Variable) -> bool:
+    """Whether the Index or Variable `name` occurs in `node`."""
+    return (type(name), name.name) in names(node)
+
+
+def accesses(node: Node) -> list[Access]:
+    """Every Access in `node`, parents first."""
+    return [n for n in walk(node) if type(n) is Access]
+
+
+def block(*statements: Node) -> Node:
+    """The statements as one: nested blocks are flattened, a single statement stands for itself."""
+    flat: list[Node] = []
+    for statement in statements:
+        if isinstance(statement, Block):
+            flat.extend(statement.statements)
+        else:
+            flat.append(statement)
+    return flat[0] if len(flat) == 1 else Block(tuple(flat))

@@ -1,0 +1,105 @@
+"""Functions of the script as operators of kernels, as data: what they compute, and what is declared of
+them (SparseArray'21 sections 4 and 5)."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from finchlang.syntax.nodes import Call, Literal, Node, Variable
+
+#: the comparisons that bound a range
+COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Node):
+    """What a function is for some arguments: where those that are Literals here are these, and those
+    that have the same name are equal, it is `result` of the others, by their names."""
+
+    patterns: tuple[Node, ...]
+    result: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Laws(Node):
+    """What a script declares of a function (SparseArray'21 sections 4 and 5).
+
+    `properties` are names of `Operator`'s fields; an identity and annihilators are Literals, and an
+    operator that it distributes over a Node, each with the argument that this is about, counted from
+    1 (None: each). `region` is a set expression over names of the arguments, which stand before it.
+    `ranged` are those that hold over a range only.
+    """
+
+    properties: tuple[str, ...] = ()
+    identity: tuple[Literal, int | None] | None = None
+    annihilators: tuple[tuple[Literal, int | None], ...] = ()
+    distributes: tuple[tuple[Node, int | None], ...] = ()
+    inverse: Node | None = None
+    cases: tuple[Case, ...] = ()
+    region: tuple[tuple[Node, ...], Node] | None = None
+    ranged: tuple[Ranged, ...] = ()
+
+    @property
+    def known(self) -> Laws:
+        """All laws that hold of a call, those of ranges that its operands are known to lie in, too."""
+        found = self
+        for more in (r.laws for r in self.ranged if r.known):
+            found = replace(
+                found,
+                properties=found.properties + more.properties,
+                identity=found.identity or more.identity,
+                annihilators=found.annihilators + more.annihilators,
+                distributes=found.distributes + more.distributes,
+                inverse=found.inverse or more.inverse,
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ranged(Node):
+    """Laws that hold where all operands lie in a range: where these comparisons of a name with Literals
+    hold of each. `known` are the names of the kernel whose values do lie there, at this call of it;
+    of a call in it they are left out if it has other operands."""
+
+    bounds: tuple[Call, ...]
+    laws: Laws
+    known: tuple[str, ...] = ()
+
+    def holds(self, value: Any) -> bool:
+        """Whether a number lies in the range."""
+        return all(
+            COMPARISONS[bound.op.name](  # type: ignore[attr-defined]
+                *(value if isinstance(arg, Variable) else arg.value for arg in bound.args)  # type: ignore
+            )
+            for bound in self.bounds
+        )
+
+    @property
+    def near(self) -> tuple[Any, ...]:
+        """Some numbers in it and about its ends."""
+        ends = [arg.value for b in self.bounds for arg in b.args if isinstance(arg, Literal)]
+        between = [min(ends) + (max(ends) - min(ends)) * k / 8 for k in range(9)]
+        return *between, *(end + step for end in ends for step in (-30, -7.5, -3, 3, 7.5, 30))
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Node):
+    """A function of the script as an operator of kernels, whole: it stands where an operator does, as
+    `op` of a Call or of an Assign.
+
+    `body` is an expression of the parameters, or a Script whose ways all end in `return`. All other
+    names in it are its own: numbers of the script around it are Literals there, and the functions it
+    calls are Operations, as they were when the kernel was called. `script.closing` makes it.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    body: Node
+    laws: Laws = Laws()
+
+    is_leaf: ClassVar[bool] = True  # the kernel's names are none of its own
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.parameters))

@@ -1,0 +1,241 @@
+"""NumPy arrays and SciPy matrices as tensors over the same memory."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.aligned_memory import aligned_copy
+from finchlang.base.errors import FinchError
+from finchlang.levels.dense import Dense
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.sparse_coo import SparseCOO
+from finchlang.levels.sparse_list import SparseList
+from finchlang.syntax.types import Int64, Type, foreign, type_of_dtype
+from finchlang.tensors.array_base import dense_format
+from finchlang.tensors.memory import Memory
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+
+#: of a tensor as its modes are named
+Format = Level | Swizzled
+
+
+def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
+    """The tensor a script value stands for, over the same memory: NumPy arrays (contiguous in any
+    order of their axes) and SciPy matrices (CSC and CSR in place), or a copy of a sparse array of PyData;
+    None if it stands for none.
+
+    A SciPy matrix with unsorted or repeated coordinates is put in order first (in place, unless it is
+    read-only); parts that are not contiguous or not in the machine's byte order are copied. Raises
+    FinchError "type" for entries or parts that are not of a kind tensors have, "bounds" for indices
+    that are out of range.
+    """
+    if isinstance(value, (Tensor, SwizzledTensor, Scalar)):
+        return value
+    if hasattr(type(value), "materialized"):  # a view of scripts
+        return value.materialized()
+    if isinstance(value, np.ma.MaskedArray):
+        raise masked_entries("x")
+    if isinstance(value, np.ndarray):
+        return _from_array(value)
+    if is_pydata(value):
+        return _from_pydata(value)
+    return _from_scipy(value) if is_scipy(value) else None
+
+
+def masked_entries(name: str) -> FinchError:
+    """The error for one of NumPy's masked arrays, of this name."""
+    message = "a masked array is no tensor: what is masked has no value"
+    return FinchError(
+        "type", message, None, f"`{name}.filled(0.0)` gives the masked entries a value"
+    )
+
+
+def is_pydata(value: Any) -> bool:
+    """Whether a value is a sparse array of PyData (COO, GCXS, DOK)."""
+    return type(value).__module__.startswith("sparse.") and hasattr(value, "asformat")
+
+
+def is_scipy(value: Any) -> bool:
+    """Whether a value is a sparse array or matrix of SciPy."""
+    return type(value).__module__.startswith("scipy.sparse")
+
+
+@lru_cache(1024)
+def layout_of_array(
+    dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[Format, tuple[int, ...] | None, tuple[int, ...], int]:
+    """What arrays of a type, shape and strides have in common: their format, and their axes in the order
+    of memory, the slowest first, with the sizes of these, the fastest first; of what the address of
+    their entries must be a multiple. There are no axes if entries are not next to each other, or not as
+    the processor has them. Raises FinchError "type" for what no tensor holds."""
+    level = dense_format(dtype.newbyteorder("="), len(shape))
+    axes = tuple(sorted(range(len(shape)), key=lambda k: (strides[k], shape[k] != 1)))
+    step, has_entries = dtype.itemsize, 0 not in shape
+    for k in axes:
+        if has_entries and shape[k] != 1 and strides[k] != step:
+            return level, None, shape, dtype.alignment
+        step *= shape[k]
+    if not dtype.isnative:
+        return level, None, shape, dtype.alignment
+    is_swizzled = axes != tuple(range(len(shape)))
+    format = Swizzled(level, tuple([k + 1 for k in axes])) if is_swizzled else level
+    return format, axes[::-1], tuple([shape[k] for k in axes]), dtype.alignment
+
+
+def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
+    format, axes, shape, _ = layout_of_array(array.dtype, array.shape, array.strides)
+    if axes is None or not array.flags.aligned:
+        return _from_array(np.array(array, array.dtype.newbyteorder("="), order="F"))
+    memory = Memory.borrowed(shape, (array.transpose(axes).reshape(-1),), ())
+    if isinstance(format, Swizzled):
+        return SwizzledTensor.over(Tensor.over(format.level, memory, True), format)
+    return Tensor.over(format, memory, True)
+
+
+def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
+    if matrix.ndim != 2:
+        return _from_coordinates(matrix)
+    if matrix.format not in ("csc", "csr"):
+        if (in_order := _listed_in_order(matrix)) is not None:
+            return in_order
+        matrix = _checked_coordinates(matrix).tocsc()
+    rows, fibers = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
+    data, idx, ptr = (_part(matrix, name) for name in ("data", "indices", "indptr"))
+    native = data.dtype if data.dtype.isnative else data.dtype.newbyteorder("=")
+    element = type_of_dtype(native)
+    if element is None:
+        raise FinchError("type", f"matrices of {matrix.dtype} have no element type here")
+    if not _is_sound(data, idx, ptr, rows, fibers):
+        raise FinchError("bounds", "corrupt SciPy matrix: indptr or indices are out of range")
+    if ptr.dtype != idx.dtype:  # SciPy itself does not sort such a matrix
+        ptr, idx = ptr.astype(np.int64), idx.astype(np.int64)
+        matrix.indptr, matrix.indices = ptr, idx
+    matrix = _in_order(matrix, (data, idx, ptr))
+    # what kernels index by is a copy, which nobody else can change
+    ptr, idx = aligned_copy(matrix.indptr), aligned_copy(matrix.indices)
+    memory = Memory.borrowed((rows, fibers), (ptr, idx, matrix.data), (int(ptr[-1]),))
+    format = matrix_format(matrix.data.dtype, idx.dtype, matrix.format == "csr")
+    level = format.level if isinstance(format, Swizzled) else format
+    body = Tensor.over(level, memory, checked=False)
+    body.validate()
+    return body if level is format else SwizzledTensor(body, (2, 1))
+
+
+def _listed_in_order(matrix: Any) -> Tensor | None:
+    """A matrix of coordinates that are sorted by columns as they stand, without sorting them once more;
+    None for another, one with fewer entries than columns, and one that something is wrong with."""
+    if matrix.format != "coo" or matrix.nnz < max(matrix.shape[1], 1):
+        return None
+    data, coordinates = _part(matrix, "data"), matrix.coords
+    if any(len(part) != len(data) for part in coordinates):
+        return None
+    is_native = data.flags.c_contiguous and data.flags.aligned and data.dtype.isnative
+    if not is_native or any(part.dtype not in (np.int32, np.int64) for part in coordinates):
+        return None
+    # what is looked at, and what kernels index by, is a copy, which nobody else can change
+    rows, columns = map(aligned_copy, coordinates)
+    (height, width), is_next = matrix.shape, columns[1:] > columns[:-1]
+    is_inside = rows.min() >= 0 and rows.max() < height and columns[0] >= 0 and columns[-1] < width
+    is_sorted = np.all(is_next | ((columns[1:] == columns[:-1]) & (rows[1:] > rows[:-1])))
+    if not is_inside or not is_sorted:
+        return None
+    ends = np.searchsorted(columns, np.arange(width + 1, dtype=columns.dtype))
+    memory = Memory.borrowed((height, width), (ends.astype(rows.dtype), rows, data), (len(rows),))
+    level = matrix_format(data.dtype, rows.dtype, False)
+    assert isinstance(level, Level)
+    return Tensor.over(level, memory, True)
+
+
+@cache
+def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
+    """The format of a CSC matrix, or one by rows (CSR), of these types of values and indices. Raises
+    FinchError "type" for values that no tensor holds."""
+    element = type_of_dtype(dtype)
+    if element is None:
+        raise FinchError("type", f"matrices of {dtype} have no element type here")
+    leaf = Element(typed_literal(0, element))
+    level = Dense(SparseList(leaf, type_of_dtype(index) or Int64))
+    return Swizzled(level, (2, 1)) if is_by_rows else level
+
+
+def _from_pydata(array: Any) -> Tensor:
+    """A sparse array of PyData, copied, with its fill."""
+    found = array.asformat("coo")
+    element = type_of_dtype(found.dtype)
+    if element is None:
+        raise FinchError("type", f"arrays of {found.dtype} have no element type here")
+    format = list_format(element, found.ndim, element.wrap(found.fill_value))
+    return Tensor.from_coo(format, found.shape, found.coords, found.data)
+
+
+def list_format(element: Type, order: int, fill: Any = 0) -> Level:
+    """The format of a sparse tensor that nobody named one for."""
+    leaf = Element(typed_literal(fill, element))
+    if order > 2:
+        return SparseCOO(leaf, Int64, order)
+    if order == 0:
+        return leaf
+    return SparseList(leaf) if order == 1 else Dense(SparseList(leaf))
+
+
+def _from_coordinates(array: Any) -> Tensor:
+    """A sparse array of another order than 2."""
+    element = type_of_dtype(array.dtype)
+    if element is None:
+        raise FinchError("type", f"arrays of {array.dtype} have no element type here")
+    found = _checked_coordinates(array)
+    level = list_format(element, array.ndim)
+    return Tensor.from_coo(level, found.shape, found.coords, found.data)
+
+
+def _part(matrix: Any, name: str) -> np.ndarray:
+    """One of the arrays a SciPy matrix is made of, which its user may have replaced by anything."""
+    part: Any = getattr(matrix, name, None)
+    is_array = isinstance(part, np.ndarray) and not isinstance(part, np.ma.MaskedArray)
+    if not is_array or part.ndim != 1:
+        what = f"an array of {part.ndim} dimensions" if is_array else foreign(part)
+        raise FinchError("type", f"`{name}` of a SciPy matrix is a vector, not {what}")
+    if name != "data" and not (part.dtype.kind in "iu" and np.can_cast(part.dtype, np.int64)):
+        raise FinchError("type", f"`{name}` of a SciPy matrix holds indices, not {part.dtype}")
+    return part
+
+
+def _in_order(matrix: Any, parts: tuple[np.ndarray, ...]) -> Any:
+    """The matrix in canonical form, with parts that native code can use: itself where that can be."""
+    fits = [p.flags.c_contiguous and p.flags.aligned and p.dtype.isnative for p in parts]
+    is_fixed = not all(p.flags.writeable for p in parts) and not matrix.has_canonical_format
+    if is_fixed or not all(fits):
+        copies = [np.array(p, p.dtype.newbyteorder("="), order="C") for p in parts]
+        matrix = type(matrix)(tuple(copies), shape=matrix.shape)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _checked_coordinates(array: Any) -> Any:
+    """A sparse array of any format as a list of coordinates, which SciPy does not check before it
+    sorts by them."""
+    found = array.tocoo()
+    for mode, (coordinates, size) in enumerate(zip(found.coords, found.shape, strict=True)):
+        if len(coordinates) != len(found.data):
+            raise FinchError("bounds", "corrupt SciPy array: its parts are of different lengths")
+        if coordinates.dtype.kind not in "iu":
+            message = f"the coordinates of a SciPy array are integers, not {coordinates.dtype}"
+            raise FinchError("type", message)
+        if len(coordinates) and not (coordinates.min() >= 0 and coordinates.max() < size):
+            what = f"a coordinate of mode {mode + 1} is not in 0..{size - 1}"
+            raise FinchError("bounds", f"corrupt SciPy array: {what}")
+    return found
+
+
+def _is_sound(data: np.ndarray, idx: np.ndarray, ptr: np.ndarray, rows: int, fibers: int) -> bool:
+    """Whether SciPy itself may walk this matrix (it does not check before it sorts)."""
+    if len(ptr) != fibers + 1 or ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
+        return False
+    if ptr[-1] > min(len(idx), len(data)):
+        return False
+    used = idx[: ptr[-1]]
+    return len(used) == 0 or bool(used.min() >= 0 and used.max() < rows)

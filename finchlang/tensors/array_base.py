@@ -1,0 +1,233 @@
+"""What all tensors have whatever they are stored in, and what is asked of a format and a shape."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.levels.dense import Dense
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.level import Level
+from finchlang.syntax.types import foreign, type_of_dtype
+from finchlang.tensors.formats import parse_format
+
+#: what has the array, `self`, as its first argument
+Method = Callable[..., Any]
+
+INTEROP = "finchlang.array.numpy_protocols"
+
+#: what other libraries call what arrays have here by another name
+ELSEWHERE = {
+    **dict.fromkeys(
+        ("toarray", "numpy", "values", "A"), "`todense()`, or `to_numpy()` of a tensor"
+    ),
+    **dict.fromkeys(("tocsc", "tocsr", "tocoo", "to_coo", "asformat"), "`to_scipy()` of a tensor"),
+    **dict.fromkeys(("coords", "data", "indices", "row", "col"), "`entries()` of a tensor"),
+    "multiply": "`*`",
+    **dict.fromkeys(("to_numpy", "to_scipy", "entries", "nnz", "copy"), "of `x.compute()`"),
+    "item": "`float(x)` or `int(x)`",
+    "getnnz": "`nnz`",
+}
+
+
+class NotAnArray(TypeError):
+    """An operand is neither an array nor a number."""
+
+
+_found: dict[tuple[str, str], Callable[..., Any]] = {}
+
+
+def late(name: str, module: str = "finchlang.array") -> Callable[..., Any]:
+    """A function of a module that is imported when this is first asked for."""
+    found = _found.get((name, module))
+    if found is None:
+        found = _found[name, module] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _binary(name: str) -> tuple[Method, Method]:
+    """An operator, and the same with its operands exchanged."""
+    function: Any = None
+
+    def method(self: Any, other: Any) -> Any:
+        nonlocal function
+        function = function or late(name)
+        try:
+            return function(self, other)
+        except NotAnArray:
+            return NotImplemented
+
+    def reflected(self: Any, other: Any) -> Any:
+        nonlocal function
+        function = function or late(name)
+        try:
+            return function(other, self)
+        except NotAnArray:
+            return NotImplemented
+
+    return method, reflected
+
+
+def _method(name: str, module: str = "finchlang.array") -> Method:
+    def method(self: Any, *args: Any, **keywords: Any) -> Any:
+        return late(name, module)(self, *args, **keywords)
+
+    method.__name__ = name
+    method.__doc__ = f"`{module}.{name}` of this array."
+    return method
+
+
+class ArrayMethods:
+    """A class of arrays: its operators and methods, as far as it does not define them itself, are the
+    functions of `finchlang.array`, and so lazy. Raises AttributeError for other names, with ours."""
+
+    __slots__ = ()
+
+    __add__, __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("subtract")
+    __mul__, __rmul__ = _binary("multiply")
+    __truediv__, __rtruediv__ = _binary("divide")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide")
+    __mod__, __rmod__ = _binary("remainder")
+    __pow__, __rpow__ = _binary("pow")
+    __matmul__, __rmatmul__ = _binary("matmul")
+    __and__, __rand__ = _binary("bitwise_and")
+    __or__, __ror__ = _binary("bitwise_or")
+    __xor__, __rxor__ = _binary("bitwise_xor")
+    __lshift__, __rlshift__ = _binary("bitwise_left_shift")
+    __rshift__, __rrshift__ = _binary("bitwise_right_shift")
+    __eq__ = _binary("equal")[0]
+    __ne__ = _binary("not_equal")[0]
+    __lt__ = _binary("less")[0]
+    __le__ = _binary("less_equal")[0]
+    __gt__ = _binary("greater")[0]
+    __ge__ = _binary("greater_equal")[0]
+    __hash__ = object.__hash__
+    __neg__, __pos__ = _method("negative"), _method("positive")
+    __abs__, __invert__ = _method("abs"), _method("bitwise_invert")
+
+    sum, prod, mean = _method("sum"), _method("prod"), _method("mean")
+    min, max, any, all = _method("min"), _method("max"), _method("any"), _method("all")
+    var, std = _method("var"), _method("std")
+    argmin, argmax, take = _method("argmin"), _method("argmax"), _method("take")
+    astype, clip, round = _method("astype"), _method("clip"), _method("round")
+    compute, plan, todense = _method("compute"), _method("plan"), _method("todense")
+    ravel, repeat, squeeze = _method("ravel"), _method("repeat"), _method("squeeze")
+    diagonal, swapaxes = _method("diagonal"), _method("swapaxes")
+    dot, argsort, nonzero = _method("dot"), _method("argsort"), _method("nonzero")
+    cumsum, cumprod = _method("cumsum"), _method("cumprod")
+    T, mT = property(_method("transpose")), property(_method("matrix_transpose"))
+    size, device = property(_method("size_of")), property(_method("device_of"))
+
+    __getitem__ = _method("getitem", "finchlang.array.indexing")
+    __setitem__ = _method("setitem", INTEROP)
+    __array_ufunc__ = _method("array_ufunc", INTEROP)
+    __array_function__ = _method("array_function", INTEROP)
+    __array__ = _method("array", INTEROP)
+    __array_namespace__ = _method("array_namespace", INTEROP)
+    __bool__, __int__ = _method("to_bool", INTEROP), _method("to_int", INTEROP)
+    __float__, __index__ = _method("to_float", INTEROP), _method("to_index", INTEROP)
+    __complex__ = _method("to_complex", INTEROP)
+    __len__, __iter__ = _method("length", INTEROP), _method("iterate", INTEROP)
+    to_device, transpose = _method("to_device", INTEROP), _method("transposed", INTEROP)
+    reshape, flatten = _method("reshaped", INTEROP), _method("flattened", INTEROP)
+    __dlpack__, __dlpack_device__ = _method("dlpack", INTEROP), _method("dlpack_device", INTEROP)
+    _repr_html_ = _method("html", "finchlang.script.html")
+
+    if not TYPE_CHECKING:  # or any name would be one
+
+        def __getattr__(self, name: str) -> Any:
+            kind, known = type(self).__name__, ELSEWHERE.get(name)
+            hint = f"; here it is {known}" if known else ""
+            message = f"{kind} has no attribute {name!r}{hint}"
+            raise AttributeError(message, name=name, obj=self)
+
+
+MAX_DIMENSION = 2**62
+EXAMPLE = 'Tensor("Dense(SparseList(Element(0.0)))", 3, 4)'
+
+
+class TensorBase(ArrayMethods):
+    """What all tensors have, whatever they are stored in. Operators and methods that NumPy's arrays have
+    too are those of `finchlang.array`."""
+
+    __slots__ = ()
+
+    shape: Any
+    fill: Any
+
+    @property
+    def fill_value(self) -> Any:
+        """The value of what is not stored: `fill`."""
+        return self.fill
+
+    @property
+    def size(self) -> int:
+        """How many elements there are, stored or not."""
+        return math.prod(self.shape)
+
+    @property
+    def nnz(self) -> int:
+        """How many leaves are stored, also those that equal the fill; of a run, one."""
+        return self.countstored()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays that it is stored in, as far as they are in use."""
+        return late("bytes_stored", "finchlang.tensors.storage_report")(self)
+
+    def countstored(self) -> int:
+        """The number of stored leaves: of a run, one."""
+        return 1
+
+    def copy(self) -> Self:
+        """A tensor of the same format that shares no memory with this one."""
+        return late("copy_of", "finchlang.script.make_tensors")(self)
+
+
+def format_of(format: Any) -> Level:
+    """A format, which may be given as text. Raises FinchError."""
+    if isinstance(format, str):
+        return parse_format(format)
+    if isinstance(format, Level):
+        return format
+    message = f"a format is a text or a Level, not a {type(format).__name__}"
+    raise FinchError("type", message, None, EXAMPLE)
+
+
+def checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
+    if len(shape) != format.order:
+        raise FinchError(
+            "dimension", f"{format} has {format.order} modes, {len(shape)} sizes given"
+        )
+    for size in shape:
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+            raise FinchError("type", f"a size must be an integer, not {foreign(size)}")
+        if not 0 <= size <= MAX_DIMENSION:
+            raise FinchError("dimension", f"a size must be in 0..{MAX_DIMENSION}, not {size}")
+    return tuple(int(size) for size in shape)
+
+
+def is_whole(format: Level) -> bool:
+    """Whether tensors of a format are arrays of all their elements."""
+    *levels, leaf = format.levels()
+    return isinstance(leaf, Element) and all(isinstance(level, Dense) for level in levels)
+
+
+def dense_format(dtype: np.dtype, order: int) -> Level:
+    """The format of a NumPy array as it is: Dense in every mode, fill 0.
+
+    Raises FinchError "type" for what no tensor holds.
+    """
+    element = type_of_dtype(dtype)
+    if element is None:
+        raise FinchError("type", f"arrays of {dtype} have no element type here")
+    level: Level = Element(typed_literal(element.wrap(np.zeros((), element.dtype)[()]), element))
+    for _ in range(order):
+        level = Dense(level)
+    return level

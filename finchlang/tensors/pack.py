@@ -1,0 +1,117 @@
+"""The storage of a format, level by level, for entries given by their coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.aligned_memory import aligned
+from finchlang.base.errors import FinchError
+from finchlang.levels.element import differs
+from finchlang.levels.level import Level
+from finchlang.syntax.types import Int64
+from finchlang.tensors.entries import content_numbers
+
+
+def pack(
+    format: Level, shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray
+) -> list[dict[str, Any]]:
+    """Storage for entries sorted by their coordinates, the last mode first; its arrays are aligned."""
+    storage: list[dict[str, Any]] = []
+    positions, count = np.zeros(len(values), np.int64), 1
+    levels = list(format.levels())
+    try:
+        end = len(shape)
+        for level, size in zip(levels[:-1], format.sizes(shape), strict=False):
+            own = coordinates[end - level.modes : end]
+            end -= level.modes
+            given = own[0] if level.modes == 1 else own
+            wide = _widened(level, size)
+            if level.merges:
+                contents = content_numbers(coordinates, values, end)
+                arrays, positions, count, kept = wide.pack_merged(
+                    positions, given, contents, count, size
+                )
+                coordinates, values = coordinates[:, kept], values[kept]
+            else:
+                arrays, positions, count = wide.pack(positions, given, count, size)
+            storage.append(level.empty() | _narrowed(level, arrays))
+        storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
+    except (MemoryError, OverflowError, ValueError):
+        size = " x ".join(map(str, shape))
+        raise FinchError("resource", f"no memory for a {size} tensor {format}") from None
+    return aligned_storage(storage)
+
+
+def aligned_storage(storage: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`storage` with its arrays aligned, copied where they are not."""
+    return [
+        {n: aligned(x) if isinstance(x, np.ndarray) else x for n, x in level.items()}
+        for level in storage
+    ]
+
+
+def _widened(level: Level, size: Any) -> Level:
+    """A level with indices of 64 bits, for a dimension whose coordinates its own type can hold."""
+    index = level.index_type
+    if index.bits == 64:
+        return level
+    for one in size if isinstance(size, tuple) else (size,):
+        if one > index.highest:
+            message = f"{index} has no room for the coordinates of a dimension of size {one}"
+            raise FinchError("dimension", message)
+    return replace(level, index=Int64)  # type: ignore[call-arg]
+
+
+def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Arrays of a widened level with the index type of `level`."""
+    narrow = dict(arrays)
+    for name, element in level.arrays:
+        if element is None and name in arrays and arrays[name].dtype != level.index_type.dtype:
+            most = arrays[name].max(initial=0)
+            if most > level.index_type.highest:
+                what = f"the {most} positions of a {type(level).__name__}"
+                raise FinchError("resource", f"{level.index_type} has no room for {what}")
+            narrow[name] = arrays[name].astype(level.index_type.dtype)
+    return narrow
+
+
+#: the levels of a format, each with its arrays and counters, and its size
+Parts = Sequence[tuple[Any, dict[str, Any], Any]]
+
+
+def unpack(parts: Parts, kept: list[np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
+    """The coordinates of what is stored, and its positions in the leaf; of runs those alone whose
+    children are `kept` (a mask for each level), if that is given."""
+    positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
+    for (level, storage, size), mask in zip(parts[:-1], kept or repeat(None), strict=False):
+        which, here, positions = _unpacked(level, storage, positions, size, mask)
+        coordinates = np.vstack((here.reshape(level.modes, -1), coordinates[:, which]))
+    return coordinates, positions
+
+
+def differing(parts: Parts) -> list[np.ndarray] | None:
+    """Of each level, below which of its children is a value other than the fill; None where no level has
+    runs, which could be long."""
+    *parts, (leaf, values, _) = parts
+    if not any(level.merges for level, *_ in parts):
+        return None
+    counts = [1]
+    for level, storage, size in parts:
+        counts.append(level.child_count(storage, counts[-1], size))
+    kept = [differs(leaf.unpack_values(values, np.arange(counts[-1])), leaf.fill.value)]
+    for (level, storage, size), count in zip(parts[::-1], counts[-2::-1], strict=True):
+        which, _, at = _unpacked(level, storage, np.arange(count), size, kept[0])
+        kept.insert(0, np.bincount(which[kept[0][at]], minlength=count) > 0)
+    return kept[1:]
+
+
+def _unpacked(
+    level: Any, storage: dict[str, Any], positions: np.ndarray, size: Any, kept: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `Level.unpack`; levels that merge take also which positions of the child are `kept`."""
+    return level.unpack(storage, positions, size, *((kept,) if level.merges else ()))

@@ -1,0 +1,307 @@
+"""Do the semantics agree? A script is run in several ways on the same data, and compared."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError, Note
+from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.tensors.formats import LEVELS
+from finchlang.testing.compare_stored import as_array, same, stored_differences, unsound
+from finchlang.testing.data import plain, reference
+
+#: the four semantics, each nearer to the machine
+SEMANTICS = ("denote", "interpret", "residual", "native")
+#: what a script that ends with an error leaves
+ERROR = "the error"
+#: how the error ends of a format that has another fill than the one it is declared with
+FILL = "it cannot be declared otherwise"
+#: how errors begin of what is looked at once for a whole loop
+WITHIN = "the window ", "the slice "
+#: how errors of levels begin that are square
+SQUARE = tuple(f"{name} is square," for name, level in LEVELS.items() if level.is_square)
+#: the parts of the system, and the semantics that rest on each
+PARTS = {
+    "the denotation": ("denote",),
+    "normalisation": ("interpret", "residual", "native"),
+    "the operator table": ("interpret", "residual", "native"),
+    "the rules": ("interpret", "residual", "native"),
+    "the executing host": ("interpret", "residual"),
+    "staging": ("residual", "native"),
+    "native code": ("native",),
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a script is run: by which engine, with which rules (`all`, `paper`, `all-Union` ...), with
+    workspaces or without, with each access to memory checked in native code, and at once on how many
+    threads, in a session each."""
+
+    engine: str = "native"
+    rules: str = "all"
+    workspaces: bool = True
+    checked: bool = False
+    threads: int = 1
+
+    def __str__(self) -> str:
+        said = [] if self.rules == "all" else [f"--rules={self.rules}"]
+        said += [] if self.workspaces else ["--no-workspaces"]
+        said += ["--checked"] if self.checked else []
+        said += [] if self.threads == 1 else [f"--threads={self.threads}"]
+        return " ".join([self.engine, *said])
+
+    def session(self, args: Sequence[str] = (), observer: Observer | None = None) -> Session:
+        """A new session that runs kernels this way, and prints nowhere."""
+        choices = self.engine, self.rules, lambda _: None, args, observer
+        return Session(*choices, self.workspaces, self.checked)
+
+
+def ways_of(engines: Sequence[str] = SEMANTICS, **choices: Any) -> tuple[Way, ...]:
+    """A way for each engine; `choices` are what else a Way says, of all of them."""
+    return tuple(Way(engine, **choices) for engine in engines)
+
+
+@dataclass
+class Comparison:
+    """What running a script in several ways gave, by the engine of each, or if that does not tell them
+    apart by all of it: `errors` has what each ended with, if it did; `differences` has a line for each
+    thing that they do not agree on; `allowed` counts by name what was let through though it differs;
+    `notes` are those of the kernels; `report` is for people.
+    """
+
+    engines: tuple[str, ...]
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    errors: dict[str, FinchError] = field(default_factory=dict)
+    differences: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    allowed: Counter[str] = field(default_factory=Counter)
+    #: the host steps of each kernel that was run, by those that count them
+    steps: dict[str, list[Counter[str]]] = field(default_factory=dict)
+    #: of each difference what kind it is, and of which neighbours
+    faults: set[tuple[Any, ...]] = field(default_factory=set)
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+    def differ(self, line: str, *fault: Any) -> None:
+        """Note a difference: a line for people, and its kind with who is on which side."""
+        self.differences.append(line)
+        self.faults.add(fault)
+
+    def shows(self, other: Comparison) -> bool:
+        """Whether there are differences here, and all are of a kind that the other has too."""
+        return bool(self.faults) and self.faults <= other.faults
+
+    @property
+    def report(self) -> str:
+        compared = sorted(set().union(*self.results.values()) - {"ARGS"}) if self.results else []
+        if self.agrees:
+            return f"{', '.join(self.engines)} agree on {', '.join(compared) or 'everything'}"
+        return "\n".join(self.differences)
+
+
+class _Steps(Observer):
+    """Keeps the host steps of each kernel that is run."""
+
+    def __init__(self) -> None:
+        self.taken: list[Counter[str]] = []
+
+    def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
+        self.taken.append(steps)
+
+
+def compare(
+    text: str,
+    file: str = "<input>",
+    tolerance: float = 1e-9,
+    args: Sequence[str] = (),
+    ways: Sequence[Way] = ways_of(),
+    tell: Callable[[str], Any] = lambda label: None,
+    against: str = "",
+) -> Comparison:
+    """Run a script in each of `ways` and compare every variable it leaves.
+
+    Floats agree within the relative `tolerance`; an error agrees with an error of the same kind, and a
+    Bug or any other exception with nothing. Ways of the same rules store the same and, if both count
+    them, take the same host steps; others have the same entries. What is stored is sound. `against` is a
+    function that says what is right (`data.reference`); `tell` is told which way is run next.
+    """
+    found = Comparison(labels(ways))
+    by_label = dict(zip(found.engines, ways, strict=True))
+    for label, way in by_label.items():
+        tell(label)
+        for at_once in _run(found, label, way, text, file, args):
+            if not _all_same(found.results[label], at_once, tolerance):
+                found.differ(f"{label}: threads differ", "threads", label)
+    _allow(found)
+    names = sorted(set().union(*found.results.values()))
+    if len(_agreeing(ERROR, found.results, tolerance)) > 1:
+        names = [ERROR]  # after which nothing else can be the same
+    for name in names:
+        groups = _agreeing(name, found.results, tolerance)
+        if len(groups) > 1:
+            ends = (str(found.results[g[0]].get(name)) for g in groups if name == ERROR)
+            kinds = tuple(end.partition(":")[0] for end in ends)
+            line = _difference(name, groups, found.results)
+            found.differ(line, "error" if kinds else "value", tuple(groups), kinds)
+    for line, fault in stored_differences(found, by_label, tolerance):
+        found.differ(line, *fault)
+    if against and not found.errors:
+        _compare_with(reference(against, text, file, args), found, against, tolerance)
+    return found
+
+
+def _compare_with(
+    expected: dict[str, Any], found: Comparison, against: str, tolerance: float
+) -> None:
+    """Whether all ways give what is expected, in whatever type."""
+    for name, value in expected.items():
+        if any(name not in values for values in found.results.values()):
+            raise FinchError("type", f"{against} gives {name}, which the script does not")
+        given = {label: plain(values[name]) for label, values in found.results.items()}
+        array = np.asarray(plain(value))
+        wrong = [label for label, own in given.items() if not _is_like(own, array, tolerance)]
+        if wrong:
+            line = f"{name} is {_short(given[wrong[0]])}, and {_short(array)} by {against}"
+            found.differ(f"{', '.join(wrong)}: {line}", "against", tuple(wrong))
+
+
+def _is_like(value: Any, expected: np.ndarray, tolerance: float) -> bool:
+    own = np.asarray(value)
+    return own.dtype.kind in "biuf" and same(own, expected.astype(own.dtype), tolerance)
+
+
+def labels(ways: Sequence[Way]) -> tuple[str, ...]:
+    """What ways are called: by their engines, or if that does not tell them apart by all they say."""
+    is_plain = len({way.engine for way in ways}) == len(ways)
+    return tuple(way.engine if is_plain else str(way) for way in ways)
+
+
+def _run(
+    found: Comparison, label: str, way: Way, text: str, name: str, args: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Run the script one way, on as many threads as it says; what the others than the first gave."""
+
+    def once(_: int) -> tuple[dict[str, Any], Session, list[Counter[str]]]:
+        observer = _Steps()
+        session = way.session(args, observer)
+        try:
+            session.run(text, name)
+            values = {n: session[n] for n in session.names()}
+            for line in unsound(values):  # which nothing can be compared with
+                found.differ(f"{label}: {line}", "corrupt", label)
+                values = {ERROR: "corrupt"}
+        except FinchError as error:
+            values = {ERROR: error.kind}
+            found.errors[label] = error
+        except Exception as error:  # a Bug, or whatever else breaks
+            values = {ERROR: f"{type(error).__name__}: {error}"}
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            parts = Path(frame.filename).parts
+            room = (
+                parts[len(parts) - parts[::-1].index("finchlang")]
+                if "finchlang" in parts
+                else parts[-2]
+            )
+            place = f"{room}/{frame.name}"
+            line = f"{label} breaks: {type(error).__name__}: {error}"
+            found.differ(line, "breaks", label, type(error).__name__, place)
+        return values, session, observer.taken
+
+    with ThreadPoolExecutor(way.threads) if way.threads > 1 else nullcontext() as pool:
+        all_of = list(pool.map(once, range(way.threads)) if pool else map(once, (0,)))
+    found.results[label], session, steps = all_of[0]
+    if way.engine in ("interpret", "residual") and ERROR not in found.results[label]:
+        found.steps[label] = steps
+    found.notes = session.notes or found.notes
+    return [values for values, *_ in all_of[1:]]
+
+
+def _all_same(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> bool:
+    return one.keys() == other.keys() and all(same(one[n], other[n], tolerance) for n in one)
+
+
+def _allow(found: Comparison) -> None:
+    """The denotation knows no formats. Where all others say that one is written out of order, has another
+    fill, or is square and cannot have such sizes, it agrees. What an index of a wrong size is called
+    depends on when it is noticed. Windows are within their tensor as a whole, where it looks at the places
+    that are needed. And it may have no memory for dense arrays."""
+    rest = [found.errors.get(label) for label in found.engines if label.split()[0] != "denote"]
+    kinds = {error.kind if error else None for error in rest}
+    others, late = next(iter(kinds)) if len(kinds) == 1 else None, ("bounds", "dimension")
+    for label in [label for label in found.engines if label.split()[0] == "denote"]:
+        own = found.results[label].get(ERROR)
+        if own == "resource" and kinds == {None}:
+            found.allowed["a tensor that is too large to be dense"] += 1
+            found.results[label] = next(r for n, r in found.results.items() if n != label)
+            del found.errors[label]
+        if others is None or own == others:
+            continue
+        if others == "access order":
+            found.allowed["a format that is not written in this order"] += 1
+        elif own is None and all(e and e.message.startswith(SQUARE) for e in rest):
+            found.allowed["a format that is square"] += 1
+        elif own is None and all(e and e.message.endswith(FILL) for e in rest):
+            found.allowed["a format that has another fill"] += 1
+        elif own is None and all(e and e.message.startswith(WITHIN) for e in rest):
+            found.allowed["a window that is looked at where its loop begins"] += 1
+        elif own in late and others in late:
+            found.allowed["a wrong size, noticed early or late"] += 1
+        else:
+            continue
+        found.results[label] = {ERROR: others}
+
+
+def _agreeing(
+    name: str, results: dict[str, dict[str, Any]], tolerance: float
+) -> list[tuple[str, ...]]:
+    """The engines, those together that have the same value for a name as their neighbour."""
+    groups: list[tuple[str, ...]] = []
+    for engine, values in results.items():
+        value = values.get(name)
+        for k, group in enumerate(groups):
+            if same(results[group[-1]].get(name), value, tolerance):
+                groups[k] = (*group, engine)
+                break
+        else:
+            groups.append((engine,))
+    return groups
+
+
+def _difference(
+    name: str, groups: list[tuple[str, ...]], results: dict[str, dict[str, Any]]
+) -> str:
+    values = (f"{', '.join(g)}: {_short(results[g[0]].get(name))}" for g in groups)
+    return f"{name} differs (look at {' or '.join(suspects(groups))}): {'; '.join(values)}"
+
+
+def suspects(groups: list[tuple[str, ...]]) -> list[str]:
+    """The parts that a fault can be in, given which engines agree: those that do not rest on the part
+    agree, some that do differ from them, and as few as can be are right in spite of it."""
+    least: dict[str, int] = {}
+    for part, resting in PARTS.items():
+        innocent = [rest for g in groups if (rest := [e for e in g if e not in resting])]
+        if len(innocent) != 1:
+            continue
+        right = next(g for g in groups if innocent[0][0] in g)
+        if any(e in resting for g in groups if g is not right for e in g):
+            least[part] = sum(e in resting for e in right)
+    fewest = min(least.values(), default=0)
+    return [part for part, count in least.items() if count == fewest] or ["more than one part"]
+
+
+def _short(value: Any) -> str:
+    array = as_array(value)
+    text = repr(value) if array is None else np.array2string(array, threshold=20)
+    return text if len(text) <= 200 else text[:200] + " ..."

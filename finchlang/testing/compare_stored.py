@@ -1,0 +1,142 @@
+"""Whether two values are equal, and what two ways of running a script stored."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.syntax.types import Pair
+from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+
+#: a line for people, and a kind of difference with who differs
+Differing = tuple[str, tuple[Any, ...]]
+
+
+def stored_differences(found: Any, ways: dict[str, Any], tolerance: float) -> list[Differing]:
+    """What differs in storage, beyond values: each tensor that two ways of the same rules store
+    differently, or two sets of rules with other entries; and unequal steps.
+
+    `found` is a Comparison, `ways` are its Ways by their labels.
+    """
+    lines: list[Differing] = []
+    labels = [n for n in found.engines if ways[n].engine != "denote" and n not in found.errors]
+    labels = [n for n in labels if "the error" not in found.results[n]]
+    for one, other in pairwise(labels):
+        is_alike = (ways[one].rules, ways[one].workspaces) == (
+            ways[other].rules,
+            ways[other].workspaces,
+        )
+        what, part = ("stores", _storage) if is_alike else ("has entries in", entries_of)
+        for name, first in found.results[one].items():
+            second = found.results[other].get(name)
+            if not isinstance(first, _TENSORS) or type(first) is not type(second):
+                continue
+            if not _identical(part(first), part(second), tolerance):
+                lines.append((f"{other} {what} {name} otherwise than {one}", (what, one, other)))
+        if is_alike and one in found.steps and other in found.steps:
+            unequal = _unequal_steps(one, found.steps[one], other, found.steps[other])
+            lines += [(line, ("steps", one, other)) for line in unequal]
+    return lines
+
+
+_SPARSE = (Tensor, SwizzledTensor)
+_TENSORS = (*_SPARSE, Scalar)
+#: tensors of more places are compared by what they store
+DENSE = 10**8
+
+
+def _unequal_steps(one: str, first: list[Any], other: str, second: list[Any]) -> list[str]:
+    for number, (a, b) in enumerate(zip(first, second, strict=False), 1):
+        if a != b:
+            return [f"{one} and {other} take other steps in kernel {number}: {a - b}, {b - a}"]
+    return []
+
+
+def unsound(values: dict[str, Any]) -> list[str]:
+    """What is wrong with the tensors a script leaves."""
+    lines = []
+    for name, value in values.items():
+        tensor = value.body if isinstance(value, SwizzledTensor) else value
+        if isinstance(tensor, Tensor):
+            tensor.checked = False
+            try:
+                tensor.validate()
+            except FinchError as error:
+                lines.append(f"the storage of {name} is corrupt: {error.message}")
+    return lines
+
+
+def _storage(tensor: Any) -> list[Any]:
+    """All that a tensor holds."""
+    tensor = tensor.body if isinstance(tensor, SwizzledTensor) else tensor
+    if isinstance(tensor, Scalar):
+        return [tensor.value]
+    return [tensor.shape, *(v for level in tensor.storage for v in level.values())]
+
+
+def entries_of(tensor: Any) -> list[Any]:
+    """What a tensor stores, in the order of coordinates."""
+    if isinstance(tensor, Scalar):
+        return [tensor.value]
+    coordinates, values = tensor.entries()
+    order = np.lexsort(coordinates) if len(coordinates) else slice(None)
+    return [tensor.shape, coordinates[:, order], values[order]]
+
+
+def _identical(one: list[Any], other: list[Any], tolerance: float) -> bool:
+    """Whether parts of storage are equal, floats up to rounding (sums may be reordered)."""
+    return len(one) == len(other) and all(
+        same(a, b, tolerance)
+        if isinstance(a, (np.ndarray, np.generic, int, float, bool))
+        else a == b
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def same(a: Any, b: Any, tolerance: float) -> bool:
+    """Whether two script values are equal, floats within a relative tolerance; what no kernel can
+    produce (functions, formats) is not compared."""
+    if isinstance(a, Scalar) and isinstance(b, Scalar):
+        return same(a.value, b.value, tolerance)
+    if isinstance(a, Pair) and isinstance(b, Pair):
+        return all(same(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    if isinstance(a, _SPARSE) and isinstance(b, _SPARSE) and prod(a.shape) > DENSE:
+        return a.shape == b.shape and _identical(_unlike_fill(a), _unlike_fill(b), tolerance)
+    first, second = as_array(a), as_array(b)
+    if first is None or second is None:
+        if isinstance(a, float) and isinstance(b, float) and not math.isnan(a):
+            return math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
+        if isinstance(a, (int, float, bool, str)) or isinstance(b, (int, float, bool, str)):
+            return a == b or (a != a and b != b)
+        return (a is None) == (b is None)
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    if first.dtype.kind == "f":
+        loose = max(tolerance, 1e-4) if first.dtype == np.float32 else tolerance
+        scale = float(np.max(np.abs(first[np.isfinite(first)]), initial=0.0))
+        return np.allclose(first, second, rtol=loose, atol=loose * scale, equal_nan=True)
+    return bool(np.array_equal(first, second))
+
+
+def _unlike_fill(tensor: Any) -> list[Any]:
+    """The fill of a tensor, and what it stores that is not that."""
+    _, coordinates, values = entries_of(tensor)
+    keep = ~((values == tensor.fill) | ((values != values) & (tensor.fill != tensor.fill)))
+    return [values.dtype.type(tensor.fill), coordinates[:, keep], values[keep]]
+
+
+def as_array(value: Any) -> np.ndarray | None:
+    """A value as a dense array, or None if it is none."""
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        tensor = as_tensor(value)
+    except FinchError:
+        return None
+    return None if tensor is None else tensor.to_numpy()

@@ -1,0 +1,411 @@
+"""The kernel stratum's rules as node constructors, and the walk that finishes a kernel.
+
+While a kernel is parsed its expressions are the script stratum's (the grammar shares them). The
+walk turns them into Fig 8a's: subscripts become accesses, ranges extents, and names bound by an
+enclosing `for` indices; what has no place in a kernel is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from lark import Token
+
+from finchlang.base.errors import FinchError, Source, Span
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import block, check_depth, replace, walk
+from finchlang.syntax.types import Type, named_type
+from finchlang.text.lines import span_of
+from finchlang.text.literals import ASSIGNMENTS, SPELLINGS
+
+PROTOCOLS = frozenset(("walk", "gallop", "follow"))
+
+_SIGN = re.compile(r"[-+*/&|%^~!÷⊻<>≤≥≠]|&&|\|\||[=!<>]=|<<|>>")
+_NO_PLACE = {
+    ast.Text: "a string",
+    ast.Rows: "an array literal",
+    ast.Group: "a tuple",
+    ast.KeywordCall: "a keyword argument",
+    ast.Parametric: "a parametrised constructor",
+    ast.Colon: "`:`",
+    ast.Lambda: "a function without a name",
+    ast.Broadcast: "a call with a dot",
+    ast.Comprehension: "a comprehension",
+}
+
+
+def nodes(parts: list) -> tuple[ast.Node, ...]:
+    """The nodes among what a rule was given, without the tokens between."""
+    return tuple(p for p in parts if isinstance(p, ast.Node))
+
+
+def syntax_error(message: str, span: Span | None, hint: str | None = None) -> FinchError:
+    return FinchError("syntax", message, span, hint)
+
+
+class KernelBuilder:
+    """The callbacks of the rules of kernels.
+
+    `source` is what is being parsed; `expression_at(text, line, column)` parses an expression that
+    stands there, inside a string or an operator.
+    """
+
+    source = Source("", "")
+    expression_at: Callable[[str, int, int], ast.Node]
+
+    # ---------------------------------------------------------------- helpers
+
+    def at(self, token: Token) -> Span:
+        return span_of(self.source, token)
+
+    def over(self, parts: list) -> Span | None:
+        """The span from the first to the last of the parts that have one."""
+        spans = [
+            self.at(p) if isinstance(p, Token) else p.span
+            for p in (parts[:1] + parts[-1:])
+            if isinstance(p, (Token, ast.Node))
+        ]
+        present = [s for s in spans if s is not None]
+        return present[0].to(present[-1]) if present else None
+
+    def name(self, node: ast.Node, message: str = "a name is expected here") -> str:
+        if not isinstance(node, ast.Variable):
+            raise syntax_error(message, node.span)
+        return node.name
+
+    def operator(self, token: Token) -> ast.Variable:
+        return ast.Variable(SPELLINGS.get(token, str(token)), span=self.at(token))
+
+    # ---------------------------------------------------------------- statements (Fig 8a)
+
+    def sequence(self, parts: list) -> ast.Node:
+        """Statements one after the other; nested blocks are flattened, one statement is itself."""
+        whole = block(*nodes(parts))
+        if isinstance(whole, ast.Block):
+            return ast.Block(whole.statements, span=self.over(parts))
+        return whole
+
+    kernel_body = sequence
+    kernel_begin = sequence
+
+    def program(self, parts: list) -> ast.Node:
+        return self.finished(parts[0])
+
+    def loop(self, parts: list) -> ast.Node:
+        span, body = self.over(parts), parts[-2]
+        bindings = [p for p in parts if isinstance(p, tuple)]
+        names = [index.name for index, _ in bindings]
+        for n, name in enumerate(names):
+            if name in names[:n]:
+                hint = f"each loop has an index of its own: `for {name} = _, {name}2 = _`"
+                message = f"`{name}` is the index of two of these loops"
+                raise FinchError("syntax", message, bindings[n][0].span, hint)
+        for index, extent in reversed(bindings):
+            body = ast.Loop(index, extent, body, span=span)
+        return body
+
+    def kernel_binding(self, parts: list) -> tuple[ast.Index, ast.Node]:
+        name, extent = parts[0], parts[2]
+        if extent == ast.Variable("_"):
+            extent = ast.Dimensionless(span=extent.span)
+        return ast.Index(self.name(name), span=name.span), extent
+
+    def define(self, parts: list) -> ast.Node:
+        span, body = self.over(parts), parts[-2]
+        for variable, value in reversed([p for p in parts if isinstance(p, tuple)]):
+            body = ast.Define(variable, value, body, span=span)
+        return body
+
+    def definition(self, parts: list) -> tuple[ast.Variable, ast.Node]:
+        """A name with its value, which is a Formula for `T[i, j] = e`."""
+        target, _, value = parts
+        if not isinstance(target, ast.Subscript):
+            self.name(target)
+            return target, value
+        self.name(target.object)
+        names = [self.name(i, "`let T[i, j] = e` names indices here") for i in target.indices]
+        if len(set(names)) < len(names):
+            raise syntax_error("each of its indices has a name of its own", target.span)
+        indices = tuple(
+            ast.Index(name, span=i.span) for name, i in zip(names, target.indices, strict=True)
+        )
+        return target.object, ast.Formula(indices, value, span=self.over(parts))  # type: ignore[return-value]
+
+    def sieve(self, parts: list) -> ast.Node:
+        """`else` is a sieve on `!condition`, and what follows `elseif` stands in it: so a chain is as
+        long as its text."""
+        rest, span = nodes(parts), self.over(parts)
+        whole: ast.Node | None = rest[-1] if len(rest) % 2 else None
+        arms = list(zip(rest[::2], rest[1::2], strict=False))
+        for condition, body in reversed(arms):
+            arm: ast.Node = ast.Sieve(condition, body, span=span)
+            if whole is not None:
+                negation = ast.Call(ast.Variable("!"), (condition,), span=condition.span)
+                arm = ast.Block((arm, ast.Sieve(negation, whole, span=span)), span=span)
+            whole = arm
+        assert whole is not None
+        return whole
+
+    def assign(self, parts: list) -> ast.Node:
+        target, sign, value = parts
+        if isinstance(target, ast.Variable) and sign.type == "COLON_EQ":
+            return self._declaration(target, value, parts)  # as in Fig 11
+        if not isinstance(target, ast.Subscript):
+            raise self._no_target(target, sign)
+        if sign.type == "USER_ASSIGN":
+            op = self._user_operator(sign)
+        elif sign in ASSIGNMENTS:
+            op = ast.Variable(ASSIGNMENTS[sign], span=self.at(sign))
+        else:
+            hint = f"write `<<{sign[:-1]}>>=`"
+            raise syntax_error(f"`{sign}` is not an assignment of kernels", self.at(sign), hint)
+        return ast.Assign(target, op, value, span=self.over(parts))  # type: ignore[arg-type]
+
+    def _no_target(self, target: ast.Node, sign: Token) -> FinchError:
+        if not isinstance(target, ast.Variable):
+            message, hint = "a kernel assigns to accesses like `x[i]` or `x[]`", None
+            if isinstance(target, ast.Call) and isinstance(target.op, ast.Variable) and target.span:
+                inside = target.span.text.partition("(")[2].removesuffix(")")
+                hint = f"write `{target.op.name}[{inside}] {sign} ...`"
+            return syntax_error(message, target.span, hint)
+        name, hint = target.name, f"write `{target.name}[] {sign} ...`"
+        if sign == "=":
+            hint = (
+                f"write `{name}[] = ...` to set a scalar, `{name} .= ...` to declare a tensor, "
+                f"or `let {name} = ... end` to name a value"
+            )
+        return syntax_error(f"a kernel assigns to accesses like `{name}[]`", target.span, hint)
+
+    def _user_operator(self, sign: Token) -> ast.Node:
+        inner = str(sign)[2:-3]
+        text = inner.strip()
+        if _SIGN.fullmatch(text):
+            return ast.Variable(SPELLINGS.get(text, text), span=self.at(sign))
+        assert sign.line is not None and sign.column is not None
+        op = self.expression_at(inner, sign.line, sign.column + 2)
+        if not isinstance(op, (ast.Variable, ast.Call)):
+            hint = "write `<<min>>=`, `<<choose(0)>>=` or `<<+>>=`"
+            raise syntax_error(f"`{text}` is not an operator", op.span, hint)
+        return op
+
+    def declare(self, parts: list) -> ast.Node:
+        if not isinstance(parts[0], ast.Variable):
+            hint = "a whole tensor is declared: `A .= 0`"
+            raise syntax_error("`.=` declares a tensor by its name", parts[0].span, hint)
+        init = parts[2]
+        if init == ast.Variable("_"):
+            init = ast.Dimensionless(span=init.span)
+        return ast.Declare(parts[0], init, span=self.over(parts))
+
+    def _declaration(self, tensor: ast.Variable, value: ast.Node, parts: list) -> ast.Declare:
+        """`C := init`, or with its dimensions `C := init(1:m, 1:n)`."""
+        args = value.args if isinstance(value, ast.Call) else ()
+        if args and all(isinstance(arg, ast.Range) for arg in args):
+            return ast.Declare(tensor, value.op, args, span=self.over(parts))  # type: ignore[attr-defined]
+        return ast.Declare(tensor, value, span=self.over(parts))
+
+    def declare_called(self, parts: list) -> ast.Node:
+        """`C := 0(1:m, 1:n)`: what is called is a number."""
+        tensor, init, *dims = nodes(parts)
+        if not isinstance(tensor, ast.Variable):
+            hint = "a whole tensor is declared: `A := 0(1:n)`"
+            raise syntax_error("a tensor is declared by its name", tensor.span, hint)
+        if any(isinstance(p, Token) and p.type == "NEG" for p in parts):
+            init = ast.Literal(-init.value, init.type, span=init.span)  # type: ignore[attr-defined]
+        return ast.Declare(tensor, init, tuple(dims), span=self.over(parts))
+
+    def declare_sized(self, parts: list) -> ast.Node:
+        tensor, init, *dims = nodes(parts)
+        self.name(tensor)
+        return ast.Declare(tensor, init, tuple(dims), span=self.over(parts))  # type: ignore[arg-type]
+
+    def freeze(self, parts: list) -> ast.Node:
+        self.name(parts[2])
+        return ast.Freeze(parts[2], span=self.over(parts))
+
+    def thaw(self, parts: list) -> ast.Node:
+        self.name(parts[2])
+        return ast.Thaw(parts[2], span=self.over(parts))
+
+    def yield_(self, parts: list) -> ast.Node:
+        results = nodes(parts)
+        if len(results) == 1 and isinstance(results[0], ast.Group):
+            results = results[0].items
+        for result in results:
+            self.name(result, "a kernel returns tensors by name")
+        return ast.Yield(results, span=self.over(parts))  # type: ignore[arg-type]
+
+    # ---------------------------------------------------------------- expressions (Fig 8a)
+
+    def typed(self, parts: list) -> ast.Node:
+        name, _, kind = parts
+        type, given = named_type(self.name(kind)), kind.name
+        self.name(name)
+        return ast.Typed(name, given if type is None else type.name, span=self.over(parts))
+
+    def mode(self, parts: list) -> ast.Node:
+        self.name(parts[2], "`@mode` takes a tensor's name")
+        return ast.Mode(parts[2], span=self.over(parts))
+
+    # ---------------------------------------------------------------- the walk
+
+    def finished(self, program: ast.Node) -> ast.Node:
+        """A parsed kernel with its expressions turned into the kernel stratum's."""
+        check_depth(program)
+        statements = program.statements if isinstance(program, ast.Block) else (program,)
+        for node in walk(program):
+            if isinstance(node, ast.Yield) and not any(node is s for s in statements[-1:]):
+                hint = "it hands back tensors when all loops are done"
+                raise syntax_error("`return` is the last statement of a kernel", node.span, hint)
+        return _statement(program, frozenset())
+
+
+def _statement(node: ast.Node, bound: frozenset[str]) -> Any:
+    """`node` with its expressions finished; `bound` holds the names of the loops around it."""
+    match node:
+        case ast.Loop(index, extent, body):
+            inner = _statement(body, bound | {index.name})
+            return ast.Loop(index, _extent(extent, bound), inner, span=node.span)
+        case ast.Define(variable, value, body):
+            inner = _statement(body, bound - {variable.name})
+            if isinstance(value, ast.Formula):
+                element = expression(value.value, bound | {i.name for i in value.indices})
+                return ast.Define(variable, replace(value, value=element), inner, span=node.span)
+            return ast.Define(variable, expression(value, bound), inner, span=node.span)
+        case ast.Sieve(condition, body):
+            inner = _statement(body, bound)
+            return ast.Sieve(expression(condition, bound), inner, span=node.span)
+        case ast.Block(statements):
+            return ast.Block(tuple(_statement(s, bound) for s in statements), span=node.span)
+        case ast.Assign(target, op, value):
+            access = expression(target, bound)
+            op = expression(op, bound)
+            return ast.Assign(access, op, expression(value, bound), span=node.span)
+        case ast.Declare(tensor, init, dims):
+            extents = tuple(_extent(d, bound) for d in dims)
+            init = init if isinstance(init, ast.Dimensionless) else expression(init, bound)
+            return ast.Declare(tensor, init, extents, span=node.span)
+        case _:
+            return node  # freeze, thaw, return
+
+
+def _extent(node: ast.Node, bound: frozenset[str], is_slice: bool = False) -> ast.Node:
+    """An expression where a range may stand; that of a slice may have a step."""
+    if not isinstance(node, ast.Range):
+        return node if isinstance(node, ast.Dimensionless) else expression(node, bound)
+    if node.step is not None and not is_slice:
+        hint = "only a slice has one, as in `A[(1:2:9)(i)]`"
+        raise syntax_error("a range in a kernel has no step", node.span, hint)
+    start, stop = expression(node.start, bound), expression(node.stop, bound)
+    step = None if node.step is None else expression(node.step, bound)
+    return ast.Extent(start, stop, step, span=node.span)
+
+
+def expression(node: ast.Node, bound: frozenset[str]) -> Any:
+    match node:
+        case ast.Literal():
+            return node
+        case ast.Variable("end"):
+            hint = "give the size, as in `x[size(x, 1)]`"
+            raise syntax_error("`end` is not an index in a kernel", node.span, hint)
+        case ast.Variable(name):
+            return ast.Index(name, span=node.span) if name in bound else node
+        case ast.Typed(ast.Variable(name)) | ast.Mode(ast.Variable(name)):
+            if name in bound:
+                what = (
+                    "a tensor has a mode" if isinstance(node, ast.Mode) else "`::` types a number"
+                )
+                raise syntax_error(f"{what}, and `{name}` is a loop's index here", node.span)
+            if isinstance(node, ast.Typed) and named_type(node.kind) is None:
+                raise syntax_error(f"there is no type {node.kind}", node.span)
+            return node
+        case ast.Subscript(tensor, indices):
+            return _access(node, tensor, indices, bound)
+        case ast.Call(op, args):
+            if op in _TABLE_5:
+                return expression(_wrapper(node, _TABLE_5[op]), bound)
+            known = named_type(args[0].name) if args and isinstance(args[0], ast.Variable) else None
+            if known is not None:
+                return expression(_of_type(node, known), bound)
+            if isinstance(op, ast.Variable) and op.name[0] == ".":
+                hint = f"write `{op.name[1:]}` of elements, or `@array` outside of kernels"
+                raise syntax_error(f"`{op.name}` is of whole arrays", node.span, hint)
+            _check_modifier(op, args, node)
+            is_window = op in (ast.Variable("window"), ast.Variable("slice"))
+            args = tuple(_extent(a, bound, is_window) for a in args)
+            if isinstance(op, ast.Range):
+                op = _extent(op, bound, is_slice=True)
+            elif not isinstance(op, ast.Variable):
+                op = expression(op, bound)
+            return ast.Call(op, args, span=node.span)
+        case ast.Range():
+            hint = "a range is the extent of a loop, an argument, or a window `(a:b)(i)`"
+            raise syntax_error("a range has no place here", node.span, hint)
+        case _:
+            what = _NO_PLACE.get(type(node), "this")
+            hint = "compute it in the script and use its name in the kernel"
+            raise syntax_error(f"{what} has no place in a kernel", node.span, hint)
+
+
+def _of_type(node: ast.Call, type: Type) -> ast.Node:
+    """`round(UInt8, x)` as `UInt8(round(x))`, and `sizeof(UInt8)` as 1."""
+    name, (where, *args) = getattr(node.op, "name", ""), node.args
+    if name in ("round", "floor", "ceil", "trunc") and len(args) == 1:
+        op = ast.Variable(type.name, span=where.span)
+        return ast.Call(op, (ast.Call(node.op, (args[0],), span=node.span),), span=node.span)
+    if name == "sizeof" and not args:
+        return ast.Literal(type.bits // 8, span=node.span)
+    hint = f"`round({type}, x)` and `sizeof({type})` take one"
+    raise syntax_error(f"a type has no place in `{name}`", where.span, hint)
+
+
+#: the wrappers by the names they have in Finch'25 Table 5, where their settings are a tuple
+_TABLE_5: dict[ast.Node, str] = {
+    ast.Variable("OffsetTensor"): "offset",
+    ast.Variable("ToeplitzTensor"): "toeplitz",
+    ast.Variable("PermissiveTensor"): "permissive",
+    ast.Variable("ProtocolizedTensor"): "protocolize",
+    ast.Variable("SwizzleTensor"): "swizzle",
+    ast.Variable("WindowedTensor"): "window",
+}
+
+
+def _wrapper(node: ast.Call, name: str) -> ast.Call:
+    """`OffsetTensor(A, (0, 1))` as `offset(A, 0, 1)`."""
+    tensor, *settings = node.args or (node,)
+    if len(settings) == 1 and isinstance(settings[0], ast.Group):
+        settings = list(settings[0].items)
+    return ast.Call(ast.Variable(name, span=node.op.span), (tensor, *settings), span=node.span)
+
+
+def _check_modifier(op: ast.Node, args: tuple[ast.Node, ...], node: ast.Node) -> None:
+    if isinstance(op, ast.Variable) and op.name in PROTOCOLS:
+        what = op.name
+    elif isinstance(op, ast.Range):
+        what = "(a:b)"
+    else:
+        return
+    if len(args) != 1:
+        hint = f"write `{what}(i)`"
+        raise syntax_error(f"the index modifier `{what}` takes one index", node.span, hint)
+
+
+def _access(
+    node: ast.Node, tensor: ast.Node, indices: tuple[ast.Node, ...], bound: frozenset[str]
+) -> ast.Access:
+    if isinstance(tensor, ast.Variable):
+        if tensor.name in bound:
+            message = f"`{tensor.name}` is a loop's index here, not a tensor"
+            raise syntax_error(message, tensor.span)
+    elif isinstance(tensor, ast.Call):
+        tensor = expression(tensor, bound)
+    else:
+        hint = "an access is written `A[i, j]`"
+        raise syntax_error("only tensors and wrappers can be accessed", tensor.span, hint)
+    for index in indices:
+        if isinstance(index, ast.Colon):
+            hint = "a kernel computes element by element: write a loop over an index"
+            raise syntax_error("`:` is not an index of kernels", index.span, hint)
+    return ast.Access(tensor, tuple(expression(i, bound) for i in indices), span=node.span)

@@ -1,0 +1,472 @@
+"""The grammar's rules and tokens as node constructors: what Lark calls while it parses."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any
+
+from lark import Token
+
+from finchlang.base.errors import FinchError, Span
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.nodes import (
+    Broadcast,
+    Call,
+    Comprehension,
+    Group,
+    KeywordCall,
+    Lambda,
+    Local,
+    Node,
+    Range,
+    Script,
+    Try,
+    Variable,
+)
+from finchlang.syntax.types import named_type
+from finchlang.text.build_annotations import AnnotationBuilder, einsum_of
+from finchlang.text.build_kernel import nodes
+from finchlang.text.literals import (
+    SPELLINGS,
+    STRING_PART,
+    closing,
+    escaped,
+    number,
+    pair,
+    typed_literal,
+)
+
+#: packages of Julia that `using` may name, since what is here of them is there from the start
+PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "Random", "Test"))
+
+
+class FormsBuilder(AnnotationBuilder):
+    """The callbacks of these rules."""
+
+    @abstractmethod
+    def call(self, parts: list) -> Node:
+        """A call."""
+
+    @abstractmethod
+    def negative(self, parts: list) -> Node:
+        """A number with its minus."""
+
+    def product(self, parts: list) -> Node:
+        """`2x`, where a name stands right after a number."""
+        if isinstance(parts[2], Range):
+            raise FinchError("syntax", "a range is no factor", parts[2].span)
+        return Call(Variable("*", span=parts[2].span), (parts[0], parts[2]), span=self.over(parts))
+
+    def negated_product(self, parts: list) -> Node:
+        return self.product([self.negative(parts[:2]), *parts[2:]])
+
+    def piped(self, parts: list) -> Node:
+        return Call(parts[2], (parts[0],), span=self.over(parts))
+
+    def transposed(self, parts: list) -> Node:
+        return Call(Variable("adjoint", span=self.at(parts[1])), (parts[0],), span=self.over(parts))
+
+    def last(self, parts: list) -> Node:
+        return Variable("end", span=self.at(parts[0]))
+
+    def broadcast(self, parts: list) -> Node:
+        return Broadcast(parts[0], nodes(parts[1:]), span=self.over(parts))
+
+    def lambda_(self, parts: list) -> Node:
+        left = parts[0]
+        names = left.items if isinstance(left, Group) else (left,)
+        message = "the parameters of a function are names, as in `(x, y) -> x + y`"
+        parameters = tuple(self.name(name, message) for name in names)
+        return Lambda(parameters, parts[2], span=self.over(parts))
+
+    def do_call(self, parts: list) -> Node:
+        """`f(args) do x ... end`: a function that is the first argument."""
+        at = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "DO")
+        start = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "_SEP")
+        names = tuple(self.name(n) for n in nodes(parts[at:start]))
+        body = Script(nodes(parts[start:]), span=self.over(parts[start + 1 :]))
+        function = Lambda(names, body, span=self.over(parts[at:]))
+        call = self.call(parts[:at])
+        assert isinstance(call, (Call, KeywordCall))
+        return replace(call, args=(function, *call.args), span=self.over(parts))
+
+    def comprehension(self, parts: list) -> Node:
+        return self.each(parts[1], parts[2:], self.over(parts))
+
+    def call_of_each(self, parts: list) -> Node:
+        each = self.each(parts[2], parts[3:], self.over(parts[2:-1]))
+        return Call(parts[0], (each,), span=self.over(parts))
+
+    def each(self, value: Node, parts: list, span: Span | None) -> Node:
+        loops = [p for p in parts if isinstance(p, tuple)]
+        words = [p.type for p in parts if isinstance(p, Token)]
+        conditions = nodes(parts)
+        names, iterables = zip(*loops, strict=True)
+        is_grid = words.count("EACH") == 1 and not conditions
+        return Comprehension(
+            value, names, iterables, conditions[0] if conditions else None, is_grid, span=span
+        )
+
+    def local(self, parts: list) -> Node:
+        values = tuple(p for p in parts if isinstance(p, tuple))
+        return Local(values, parts[-2], span=self.over(parts))
+
+    def try_(self, parts: list) -> Node:
+        """The parts up to `catch`, up to `finally` and after it; a statement after `catch` on its line
+        is no name."""
+        words = [p if isinstance(p, Token) else "" for p in parts] + ["finally"]
+        last = words.index("finally")
+        caught = words.index("catch") if "catch" in words else last
+        name, handler = "", None
+        if caught < last:
+            given = parts[caught + 1 : last]
+            if given and isinstance(given[0], Variable):
+                name, given = given[0].name, given[1:]
+            handler = Script(nodes(given), span=self.over(parts[caught:last]))
+        final = parts[last + 1] if last < len(parts) else None
+        if handler is None and final is None:
+            hint = "write `catch` and what is then to be done before its `end`"
+            raise FinchError("syntax", "this `try` catches nothing", self.at(parts[0]), hint)
+        return Try(parts[1], name, handler, final, span=self.over(parts))
+
+    def using(self, parts: list) -> Node:
+        """A package whose functions are there: nothing is to be done."""
+        for package in nodes(parts):
+            if self.name(package) not in PACKAGES:
+                message = "there are no packages: the language has what is there from the start"
+                hint = "take the line out; the text of another file is read by `include`"
+                raise FinchError("syntax", message, self.at(parts[0]), hint)
+        return Script((), span=self.over(parts))
+
+    def operator_argument(self, parts: list) -> Node:
+        return self.operator(parts[0])
+
+
+CONSTANTS = {"true": True, "false": False, "missing": ast.MISSING, "nothing": ast.NOTHING}
+
+
+class Builder(FormsBuilder):
+    """One method a rule (or alias) of `grammar/finch.lark`, and a token where it is an operand.
+
+    The rules of expressions and of the script stratum; those of the kernel stratum are inherited.
+    """
+
+    # ---------------------------------------------------------------- tokens
+
+    def NAME(self, token: Token) -> ast.Node:
+        if token in CONSTANTS:
+            return ast.Literal(CONSTANTS[token], span=self.at(token))
+        return ast.Variable(str(token), span=self.at(token))
+
+    def NUMBER(self, token: Token) -> ast.Node:
+        span = self.at(token)
+        value, type_name = number(str(token), span)
+        return ast.Literal(value, type_name, span=span)
+
+    def STRING(self, token: Token) -> ast.Node:
+        """A string's parts: stretches of text, with escapes resolved, and expressions."""
+        parts: list[Any] = []
+        inner, at, whole = str(token), 1, self.at(token)
+        while at < len(inner) - 1:
+            found = STRING_PART.match(inner, at, len(inner) - 1)
+            assert found is not None
+            piece = found[0]
+            line = whole.line + inner.count("\n", 0, at)
+            column = at - inner.rfind("\n", 0, at)
+            column += whole.column - 1 if line == whole.line else 0
+            at = found.end()
+            if piece == "$(":
+                stop = closing(inner, at)
+                parts.append(self.expression_at(inner[at:stop], line, column + 2))
+                at = stop + 1
+            elif piece == "$":
+                here = Span(self.source, line, column, line, column + 1)
+                hint = "a dollar sign itself is written `\\$`"
+                raise FinchError("syntax", "a name or `(` must follow `$` in a string", here, hint)
+            elif piece[0] == "$":
+                parts.append(self.expression_at(piece[1:], line, column + 1))
+            else:
+                here = Span(self.source, line, column, line, column + len(piece))
+                text = escaped(piece, here) if piece[0] == "\\" else piece
+                if parts and isinstance(parts[-1], str):
+                    parts[-1] += text
+                elif text:
+                    parts.append(text)
+        return ast.Text(tuple(parts), span=whole)
+
+    def UNDERSCORE(self, token: Token) -> ast.Node:
+        return ast.Variable("_", span=self.at(token))
+
+    # ---------------------------------------------------------------- expressions
+
+    def conditional(self, parts: list) -> ast.Node:
+        op = ast.Variable("ifelse", span=self.at(parts[1]))
+        return ast.Call(op, (parts[0], parts[2], parts[4]), span=self.over(parts))
+
+    def binary(self, parts: list) -> ast.Node:
+        left, sign, right = parts
+        if sign == "=>":
+            return pair(self.operator(sign), (left, right), self.over(parts))
+        if sign == "^" and _is_fraction(left, right):
+            hint = f"write `{left.value}.0 ^ {right.value}`"
+            message = "an integer to a negative power is a fraction, and no integer"
+            raise FinchError("type", message, self.over(parts), hint)
+        return ast.Call(self.operator(sign), (left, right), span=self.over(parts))
+
+    def compare(self, parts: list) -> ast.Node:
+        """`a < b <= c` is `a < b && b <= c`."""
+        whole: ast.Node | None = None
+        for k in range(1, len(parts), 2):
+            one = self.binary(parts[k - 1 : k + 2])
+            joint = ast.Variable("&&", span=self.at(parts[k]))
+            whole = one if whole is None else ast.Call(joint, (whole, one), span=self.over(parts))
+        assert whole is not None
+        return whole
+
+    def range_(self, parts: list) -> ast.Node:
+        step = parts[2] if len(parts) == 5 else None
+        return ast.Range(parts[0], step, parts[-1], span=self.over(parts))
+
+    def prefixed(self, parts: list) -> ast.Node:
+        return ast.Call(self.operator(parts[0]), (parts[1],), span=self.over(parts))
+
+    def negative(self, parts: list) -> ast.Node:
+        sign, literal = parts
+        if literal.type is not None and literal.type.startswith("U"):
+            return self.prefixed(parts)
+        return ast.Literal(-literal.value, literal.type, span=self.over(parts))
+
+    def negated_power(self, parts: list) -> ast.Node:
+        return self.prefixed([parts[0], self.binary(parts[1:])])
+
+    def directory(self, parts: list) -> ast.Node:
+        return ast.Macro("__DIR__", (), span=self.over(parts))
+
+    def parenthesised(self, parts: list) -> ast.Node:
+        inner = parts[1]
+        if isinstance(inner, (ast.Variable, ast.Literal)):
+            return inner
+        return replace(inner, span=self.over(parts))
+
+    def group(self, parts: list) -> ast.Node:
+        return ast.Group(nodes(parts), span=self.over(parts))
+
+    def vector(self, parts: list) -> ast.Node:
+        items = nodes(parts)
+        return ast.Rows((items,) if items else (), False, span=self.over(parts))
+
+    def row(self, parts: list) -> tuple[ast.Node, ...]:
+        return nodes(parts)
+
+    def matrix(self, parts: list) -> ast.Node:
+        rows = tuple(p for p in parts if isinstance(p, tuple))
+        if all(len(row) == 1 for row in rows):  # `[1; 2]` is a vector, as in Julia
+            return ast.Rows((tuple(row[0] for row in rows),), False, span=self.over(parts))
+        for row in rows:
+            if len(row) != len(rows[0]):
+                message = f"this row has {len(row)} elements, the first one has {len(rows[0])}"
+                assert row[0].span is not None and row[-1].span is not None
+                raise FinchError("syntax", message, row[0].span.to(row[-1].span))
+        return ast.Rows(rows, True, span=self.over(parts))
+
+    def subscripted(self, parts: list) -> ast.Node:
+        return ast.Subscript(parts[0], nodes(parts[1:]), span=self.over(parts))
+
+    def colon(self, parts: list) -> ast.Node:
+        return ast.Colon(span=self.over(parts))
+
+    def parametric(self, parts: list) -> ast.Node:
+        return ast.Parametric(parts[0].name, nodes(parts[1:]), span=self.over(parts))
+
+    def keyword(self, parts: list) -> tuple[str, ast.Node]:
+        return self.name(parts[0]), parts[2]
+
+    def call(self, parts: list) -> ast.Node:
+        span = self.over(parts)
+        op, args = parts[0], nodes(parts[1:])
+        keywords = tuple(p for p in parts if isinstance(p, tuple))
+        if keywords:
+            first = next(k for k, p in enumerate(parts) if isinstance(p, tuple))
+            if any(isinstance(p, ast.Node) for p in parts[first:]):
+                raise FinchError("syntax", "an argument without a name follows one with", span)
+            return ast.KeywordCall(op, args, keywords, span=span)
+        known = named_type(op.name) if isinstance(op, ast.Variable) and len(args) == 1 else None
+        if known is not None:
+            return typed_literal(known, args[0], op, span)
+        if isinstance(op, ast.Variable) and op.name == "rem" and len(args) == 2:
+            op = ast.Variable("%", span=op.span)
+        return ast.Call(op, args, span=span)
+
+    # ---------------------------------------------------------------- script statements
+
+    def script(self, parts: list) -> ast.Node:
+        return ast.Script(nodes(parts), span=self.over(parts))
+
+    body = script
+
+    def interpolation(self, parts: list) -> ast.Node:
+        return parts[0]
+
+    def let(self, parts: list) -> ast.Node:
+        """Assignment, tuple assignment, and `f(x) = ...`."""
+        targets, span = nodes(parts[:-1]), self.over(parts)
+        target = targets[0]
+        if len(targets) == 1:
+            if isinstance(target, (ast.Call, ast.KeywordCall)) and isinstance(
+                target.op, ast.Variable
+            ):
+                return self.defined(target.op.name, self.head(target), parts[-1], span)
+            if isinstance(target, ast.Group):
+                targets = target.items
+        for target in targets:
+            self.settable(target)
+        return ast.Let(targets, None, parts[-1], span=span)
+
+    def update(self, parts: list) -> ast.Node:
+        target, sign, value = parts
+        self.settable(target)
+        op = str(sign)[:-1]
+        return ast.Let((target,), SPELLINGS.get(op, op), value, span=self.over(parts))
+
+    def settable(self, target: ast.Node) -> None:
+        if isinstance(target, ast.Subscript):
+            target = target.object
+        if not isinstance(target, ast.Variable):
+            hint = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
+            raise FinchError("syntax", "this cannot be assigned to", target.span, hint)
+
+    def function(self, parts: list) -> ast.Node:
+        parameters = [p for p in parts if isinstance(p, tuple)]
+        return self.defined(self.name(parts[1]), parameters, parts[-2], self.over(parts))
+
+    def parameter(self, parts: list) -> tuple[str, str | None, ast.Node | None]:
+        """A parameter's name, type and default."""
+        kinds = [p for p in parts if isinstance(p, Token)]
+        type = self.name(parts[2]) if kinds and kinds[0] == "::" else None
+        return self.name(parts[0]), type, parts[-1] if kinds and kinds[-1] == "=" else None
+
+    def defined(self, name: str, parameters: list, body: ast.Node, span: Span | None) -> ast.Node:
+        names = tuple(n for n, _, _ in parameters)
+        types = tuple((n, type) for n, type, _ in parameters if type is not None)
+        defaults = tuple((n, given) for n, _, given in parameters if given is not None)
+        return ast.Function(name, names, body, defaults, types, span=span)
+
+    def head(
+        self, call: ast.Call | ast.KeywordCall
+    ) -> list[tuple[str, str | None, ast.Node | None]]:
+        """The parameters of `f(x, y::Int, z = 1) = ...`, which is read as a call."""
+        found: list[tuple[str, str | None, ast.Node | None]] = []
+        for node in call.args:
+            type = node.kind if isinstance(node, ast.Typed) else None
+            node = node.name if isinstance(node, ast.Typed) else node
+            found.append((self.name(node, "a parameter must be a name"), type, None))
+        keywords = call.keywords if isinstance(call, ast.KeywordCall) else ()
+        return [*found, *((name, None, given) for name, given in keywords)]
+
+    def while_(self, parts: list) -> ast.Node:
+        return ast.While(parts[1], parts[2], span=self.over(parts))
+
+    def binding(self, parts: list) -> tuple[tuple[str, ...], ast.Node]:
+        *names, iterable = nodes(parts)
+        return tuple(self.name(n) for n in names), iterable
+
+    def for_(self, parts: list) -> ast.Node:
+        span, body = self.over(parts), parts[-2]
+        for names, iterable in reversed([p for p in parts if isinstance(p, tuple)]):
+            inner = body if isinstance(body, ast.Script) else ast.Script((body,), span=span)
+            whole = names[0] if len(names) == 1 else f"({', '.join(names)})"
+            body = ast.For(whole, iterable, inner, names if len(names) > 1 else (), span=span)
+        return body
+
+    def if_(self, parts: list) -> ast.Node:
+        rest = nodes(parts)
+        if len(rest) % 2:
+            rest = (*rest[:-1], ast.Literal(True), rest[-1])
+        branches = tuple(zip(rest[::2], rest[1::2], strict=True))
+        return ast.If(branches, span=self.over(parts))
+
+    def return_(self, parts: list) -> ast.Node:
+        return ast.Return(parts[1] if len(parts) > 1 else None, span=self.over(parts))
+
+    def guarded(self, parts: list) -> ast.Node:
+        """`c && return x` is `if c ... end`, and `c || break` is `if !c ... end`."""
+        condition, sign, leaving = parts
+        if sign == "||":
+            condition = ast.Call(ast.Variable("!"), (condition,), span=condition.span)
+        body = ast.Script((leaving,), span=leaving.span)
+        return ast.If(((condition, body),), span=self.over(parts))
+
+    def break_(self, parts: list) -> ast.Node:
+        return ast.Break(span=self.over(parts))
+
+    def continue_(self, parts: list) -> ast.Node:
+        return ast.Continue(span=self.over(parts))
+
+    def begin(self, parts: list) -> ast.Node:
+        return ast.Script(parts[1].statements, span=self.over(parts))
+
+    def law(self, parts: list) -> ast.Node:
+        self.name(parts[0])
+        given = nodes(parts[1:])
+        return ast.Call(parts[0], given, span=self.over(parts)) if given else parts[0]
+
+    def properties(self, parts: list) -> ast.Node:
+        self.name(parts[1])
+        found = nodes([ast.Variable(p) if p == "where" else p for p in parts[1:]])
+        return ast.Macro("properties", found, span=self.over(parts))
+
+    def law_of_call(self, parts: list) -> ast.Node:
+        word, call, value = parts[0], parts[1], parts[3]
+        if not isinstance(call, ast.Call) or not isinstance(call.op, ast.Variable):
+            hint = f"write `{word} f(x, y) = ...`"
+            raise FinchError("syntax", f"`{word}` is about a call of a function", call.span, hint)
+        return ast.Macro(str(word)[1:], (call, value), span=self.over(parts))
+
+    def time(self, parts: list) -> ast.Node:
+        return ast.Macro(str(parts[0])[1:], (parts[1],), span=self.over(parts))
+
+    def assert_(self, parts: list) -> ast.Node:
+        args = nodes(parts)
+        if len(args) == 1 and isinstance(args[0], ast.Group) and len(args[0].items) == 2:
+            args = args[0].items  # `@assert(condition, "message")`
+        return ast.Macro("assert", args, span=self.over(parts))
+
+    def array(self, parts: list) -> ast.Node:
+        """`@array C = value`, the same as `C = @array value`."""
+        span = self.over(parts)
+        value = ast.Macro("array", (parts[-1],), span=span)
+        if len(parts) == 2:
+            return value
+        self.name(parts[1], "`@array` makes an array of a name: `@array C = A .* B`")
+        return ast.Let((parts[1],), None, value, span=span)
+
+    def einsum(self, parts: list) -> ast.Node:
+        """`@einsum C[i, j] += value`: the target's indices, the operator, and the value as in a kernel."""
+        _, target, *sign, value = parts
+        span = self.over(parts)
+        hint = "`@einsum` makes an array of a name: `@einsum C[i] += A[i, j]`"
+        if not isinstance(target, ast.Subscript):
+            raise FinchError("syntax", "this is no array with its indices", target.span, hint)
+        self.name(target.object, hint)
+        op = sign[0] if len(sign) == 2 else self.assign([target, sign[0], value]).op  # type: ignore[attr-defined]
+        return ast.Let(
+            (target.object,), None, einsum_of(target.indices, op, value, span), span=span
+        )
+
+    def kernel(self, parts: list) -> ast.Node:
+        *annotations, finch, program = parts
+        span = self.at(finch).to(program.span)
+        whole = self.finished(program)
+        if annotations:
+            given = [a for line in annotations if isinstance(line, tuple) for a in line]
+            whole = ast.Annotated(self.annotations(given, whole), whole, span=span)
+        return ast.KernelNode(whole, span=span)
+
+
+def _is_fraction(base: ast.Node, exponent: ast.Node) -> bool:
+    """Whether a power of two literals is of an integer, and no integer: that of 1 and -1 is."""
+    if not (isinstance(base, ast.Literal) and isinstance(exponent, ast.Literal)):
+        return False
+    are_whole = type(base.value) is int and type(exponent.value) is int
+    return are_whole and exponent.value < 0 and abs(base.value) != 1

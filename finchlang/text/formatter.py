@@ -1,0 +1,207 @@
+"""Text → the same program with blanks and indentation in order; line breaks and comments stay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lark import Token
+
+from finchlang.base.errors import Bug, FinchError
+from finchlang.text.lines import CONTINUES, PARTS, Frame
+from finchlang.text.parse import parse_whole, tokens
+from finchlang.text.print_expressions import INDENT
+
+_OPENERS = {"LPAR", "LCALL", "LSUB", "LBRACK", "LCURLY"}
+_TIGHT_AFTER = _OPENERS | {"NEG", "NOT", "TILDE", "TYPE_SIGN", "TIMES", "DOT"}
+_TIGHT_BEFORE = {
+    "LCALL",
+    "LSUB",
+    "LCURLY",
+    "RPAR",
+    "RBRACK",
+    "RCURLY",
+    "COMMA",
+    "SEMI",
+    "TYPE_SIGN",
+    "TIMES",
+    "TRANSPOSE",
+    "DOT",
+}
+#: with blanks on both sides or none, as they are written, which shows what binds: `a*b + c`, `i+1:n`
+_AS_WRITTEN = {"MINUS", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "COLON"}
+_PART = re.compile(r"\n|#=|#[^\n]*|[;+]|[^\S\n]+")
+_ENDS = re.compile(r"#=|=#")
+
+
+def formatted(text: str, name: str = "<input>") -> str:
+    """A script as it is usually written: blocks and brackets indented, blanks around operators, at
+    most one empty line. Where lines end, and what the comments say, is the author's.
+
+    Raises FinchError of kind syntax, with a place.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    try:
+        parse_whole(text, name)
+    except FinchError as error:
+        if error.kind != "resource":  # too deep to be run: the parser has read it to its end
+            raise
+    done = _Writer(text).written()
+    if _meaning(done) != _meaning(text):
+        raise Bug(f"{name} means something else when it is formatted")
+    return done
+
+
+def _meaning(text: str) -> list[tuple[str, str]]:
+    """What the parser sees of a text: of what separates, that it is there."""
+    return [(t.type, "" if t.isspace() else str(t)) for t, _ in tokens(text)]
+
+
+@dataclass
+class OpenBracket:
+    """A bracket or block that is open: how far its opener's line is indented, and the lines in it."""
+
+    outer: int
+    inner: int
+    opener: str
+
+    @property
+    def is_block(self) -> bool:
+        return self.opener not in _OPENERS
+
+
+class _Writer:
+    """Writes the tokens of a text, each after what stands between it and the one before."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.pieces: list[str] = []
+        self.column = 0
+        self.indent = 0  # of the line
+        self.levels = [OpenBracket(0, 0, "")]
+        self.head = ""  # what the statement begins with
+        self.previous: Token | None = None
+
+    def written(self) -> str:
+        end, is_separated, is_element = 0, True, False
+        for token, frames in tokens(self.text):
+            if token.type in ("_SEP", "ROW"):
+                is_separated = True
+            elif token.type == "BLANK":
+                is_element = True
+            else:
+                assert token.start_pos is not None and token.end_pos is not None
+                between = self.text[end : token.start_pos]
+                blank = self.blank(token, between, is_element)
+                sign = self.between(between, is_separated, self.closes(token, len(frames)), blank)
+                self.put(sign + token)
+                if self.previous is None or is_separated:
+                    self.head = token.type
+                self.nest(frames)
+                self.previous = token
+                end, is_separated, is_element = token.end_pos, False, False
+        self.between(self.text[end:], True, False, "")
+        return "".join(self.pieces).rstrip() + "\n" if self.pieces else ""
+
+    def put(self, text: str) -> None:
+        self.pieces.append(text)
+        _, newline, last = text.rpartition("\n")
+        self.column = len(last) if newline else self.column + len(text)
+
+    def closes(self, token: Token, depth: int) -> bool:
+        """Whether `token`, after which so much is open, ends what is open, or a part of it."""
+        return depth < len(self.levels) or token.type in PARTS
+
+    def nest(self, frames: Sequence[Frame]) -> None:
+        """Open or close what the token that was put opens or closes. In a bracket lines begin below what
+        follows it in its own line."""
+        del self.levels[len(frames) :]
+        for frame in frames[len(self.levels) :]:
+            opener = frame.opener.type if frame.opener is not None else ""
+            inner = self.column if opener in _OPENERS else self.indent + len(INDENT)
+            self.levels.append(OpenBracket(self.indent, inner, opener))
+
+    # --------------------------------------------------------------------------- between tokens
+
+    def between(self, text: str, is_separated: bool, is_closing: bool, blank: str) -> str:
+        """Write comments, line ends and `;` that stand between two tokens; gives what is to be written
+        right before the second one. `blank` separates tokens of one line."""
+        newlines, sign, spaces = 0, "", ""
+        for piece in self.parts(text):
+            if piece == "\n":
+                newlines += 1
+            elif piece in "+;":
+                if piece == "+":
+                    sign = piece
+                elif newlines == 0 and self.pieces and self.pieces[-1] != ";":
+                    self.put(piece)
+                    blank = " "
+            elif not piece.strip():
+                spaces = piece
+            else:
+                if newlines:
+                    self.start_line(newlines, is_separated or is_closing, False)
+                elif self.pieces:
+                    self.put(" " * max(len(spaces), 2 if piece[:2] != "#=" else 1))
+                self.put(piece.rstrip())
+                newlines, spaces, blank = 0, "", " "
+        if newlines:
+            self.start_line(newlines, is_separated, is_closing)
+        elif self.pieces:
+            self.put(blank)
+        return sign
+
+    def parts(self, text: str) -> Iterator[str]:
+        """Line ends, blanks, signs and whole comments."""
+        at = 0
+        while found := _PART.match(text, at):
+            end = found.end()
+            if found[0] == "#=":
+                depth = 1
+                while depth:
+                    inner = _ENDS.search(text, end)
+                    assert inner is not None
+                    depth += 1 if inner[0] == "#=" else -1
+                    end = inner.end()
+            yield text[at:end]
+            at = end
+
+    def start_line(self, newlines: int, is_separated: bool, is_closing: bool) -> None:
+        level = self.levels[-1]
+        if self.previous is not None and self.previous.type in _OPENERS:
+            level.inner = level.outer + len(INDENT)
+        # the variables of a `let` stand below one another
+        is_continued = level.is_block and not (is_separated or is_closing or self.head == "LET")
+        indent = level.outer if is_closing else level.inner
+        self.indent = indent + len(INDENT) * is_continued
+        if self.pieces:
+            self.put("\n" * min(newlines, 2))
+        self.put(" " * self.indent)
+
+    def blank(self, token: Token, between: str, is_element: bool) -> str:
+        """What separates `token` from the one before it, if they stand in one line."""
+        previous = self.previous
+        if is_element:  # of an array: columns stay as they are
+            return between
+        if previous is None or previous.type in _TIGHT_AFTER or token.type in _TIGHT_BEFORE:
+            return ""
+        if previous.type in ("COMMA", "SEMI"):
+            return " "
+        for sign in (previous, token):
+            if sign.type in _AS_WRITTEN or (sign.type == "EQ" and self.is_setting):
+                return " " * self.has_room(sign)
+        if not between and previous.type not in CONTINUES and token.type not in CONTINUES:
+            return " " * (previous.isalpha() and previous.type != "NAME")
+        return " "
+
+    @property
+    def is_setting(self) -> bool:
+        """Whether an `=` stands between a name and its value, as in `f(x; k=1)`, and assigns nothing."""
+        return self.levels[-1].opener == "LCALL" or self.head == "WORKSPACE"
+
+    def has_room(self, sign: Token) -> bool:
+        """Whether there is a blank on either side of a sign."""
+        assert sign.start_pos is not None and sign.end_pos is not None
+        around = self.text[sign.start_pos - 1], self.text[sign.end_pos]
+        return any(c.isspace() for c in around)

@@ -1,0 +1,113 @@
+"""The trees of scripts, kept on disk: what is read there is data, from which nodes and nothing else are
+made. A script that is run again needs neither the grammar nor its parser."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields
+from functools import cache, lru_cache
+from typing import Any
+
+from finchlang.base.disk_cache import default_cache, package_digest
+from finchlang.base.errors import Source, Span, source_of
+from finchlang.syntax import nodes
+from finchlang.syntax import nodes as syntax
+from finchlang.syntax.traversal import EnoughFrames
+from finchlang.syntax.types import Pair
+from finchlang.text.terminals import grammar
+
+KINDS: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (*vars(nodes).values(), *vars(nodes).values())
+    if isinstance(kind, type) and issubclass(kind, syntax.Node)
+}
+_ATOMS = frozenset((bool, int, float, str, type(None)))
+#: what stands first in what is no node
+_TUPLE, _PAIR, _MISSING, _NOTHING = range(4)
+
+
+@lru_cache(maxsize=256)
+def script_of(text: str, name: str = "<input>") -> syntax.Script:
+    """A script that is to be run as a tree, as `parse_whole` has it."""
+    disk, source = default_cache(), source_of(text, name)
+    key = None if disk is None else _key(text)
+    content = None if disk is None or key is None else disk.get(key)
+    if content is not None:
+        try:
+            return _script(content, source)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            pass  # as good as none
+    from finchlang.text.parse import parse_whole
+
+    script = parse_whole(text, name)
+    if disk is not None and key is not None:
+        try:
+            content = _content(script, source)
+            is_right = _script(content, source) == script
+            if is_right and _content(_script(content, source), source) == content:
+                disk.put(key, content)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            pass
+    return script
+
+
+def _key(text: str) -> str | None:
+    try:
+        whole = repr((text, grammar(), package_digest())).encode()
+    except UnicodeEncodeError:
+        return None
+    return f"script-{hashlib.sha256(whole).hexdigest()}"
+
+
+def _content(script: syntax.Script, source: Source) -> bytes:
+    """Raises TypeError for what no parser makes."""
+    with EnoughFrames():
+        return json.dumps(_plain(script, source), separators=(",", ":")).encode()
+
+
+def _script(content: bytes, source: Source) -> syntax.Script:
+    """Raises one of many errors for what `_content` does not give."""
+    with EnoughFrames():
+        return _whole(json.loads(content), source)
+
+
+def _plain(thing: Any, source: Source) -> Any:
+    """A node as a list: its kind, its span, its other fields."""
+    kind = type(thing)
+    if kind in _ATOMS:
+        return thing
+    if isinstance(thing, str):  # a token of the parser's
+        return str(thing)
+    if kind is tuple or kind is Pair:
+        return [_TUPLE if kind is tuple else _PAIR, *[_plain(item, source) for item in thing]]
+    if thing is syntax.MISSING or thing is syntax.NOTHING:
+        return [_MISSING if thing is syntax.MISSING else _NOTHING]
+    span = thing.span
+    place = None
+    if KINDS.get(kind.__name__) is not kind or span is not None and span.source != source:
+        raise TypeError(f"a {kind.__name__} is not kept")
+    if span is not None:
+        place = [span.line, span.column, span.end_line, span.end_column]
+    return [kind.__name__, place, *[_plain(getattr(thing, n), source) for n in _names(kind)]]
+
+
+def _whole(thing: Any, source: Source) -> Any:
+    """What `_plain` made this of."""
+    if type(thing) is not list:
+        return thing
+    first = thing[0]
+    if first in (_TUPLE, _PAIR):
+        items = [_whole(item, source) for item in thing[1:]]
+        return tuple(items) if first == _TUPLE else Pair(*items)
+    if first in (_MISSING, _NOTHING):
+        return syntax.MISSING if first == _MISSING else syntax.NOTHING
+    kind, place = KINDS[first], thing[1]
+    values = [_whole(item, source) for item in thing[2:]]
+    span = None if place is None else Span(source, *place)
+    return kind(**dict(zip(_names(kind), values, strict=True)), span=span)
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name != "span")

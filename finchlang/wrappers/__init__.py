@@ -1,0 +1,1 @@
+"""Tensors that store nothing: windows, swizzles, masks, and what shape operators make."""

@@ -1,0 +1,255 @@
+"""Projections: a looplet nest over a mode made one over blocks of it, all of one size, in whose places are
+nests over a block.
+
+Coordinate i of block j is coordinate (j - 1) * size + i of the mode. Of what is stored at positions
+only the blocks are visited in which there is something, each of which is between two positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from finchlang.host.construct import ONE, ZERO, add, compare, mul, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels import looplets as lp
+from finchlang.syntax.nodes import Literal, Node
+
+#: what makes looplets that are read by a protocol
+Looplets = Callable[[Host, str | None], Node]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """What makes nests over a mode ones over its blocks, of `size`. `looplets(host, protocol)` is the
+    nest over all of the mode, anew, and `block(looplets)` a tensor with looplets in its last mode."""
+
+    size: Expr
+    looplets: Looplets
+    block: Callable[[Looplets], Node]
+
+    def before(self, j: Expr) -> Expr:
+        """The last coordinate before block j."""
+        return mul(self.size, sub(j, ONE))
+
+    def whole(self, i: Expr) -> Expr:
+        """The last block that ends up to coordinate i."""
+        return op("idiv", i, self.size)
+
+    def reach(self, i: Expr) -> Expr:
+        """The last block that begins up to coordinate i."""
+        return op("idiv", add(i, sub(self.size, ONE)), self.size)
+
+    def blocks(self, make: Looplets) -> lp.Lookup:
+        """Each block of a nest."""
+
+        def at(host: Host, j: Expr) -> Node:
+            delta = sub(ZERO, host.let(self.before(j), "before"))
+            return self.block(lambda host, protocol: lp.Shift(make(host, protocol), delta))
+
+        return lp.Lookup(at)
+
+    # ---------------------------------------------------------------------------------- reading
+
+    def of(self, node: Any) -> Any:
+        """The nest over blocks, of one over the mode whose spikes know their ends."""
+        match node:
+            case lp.Run(Literal()):
+                return node
+            case lp.Lookup():
+                return self.blocks(lambda host, protocol: node)
+            case lp.Sequence(phases):
+                return self._sequence(phases)
+            case lp.Shift(body, delta):
+                return self.of(lp.shifted(body, delta))
+            case lp.Thunk() | lp.Switch() | lp.Choice():
+                return lp.rebuild(node, self.of)
+            case lp.Steps():
+                known = node.stored
+                if known is not None and isinstance(known.fill, Literal):
+                    return lp.Thunk(
+                        lambda host: (FilledBlocks(self, host, node, known).looplets(host), None)
+                    )
+        return self.blocks(self.looplets)
+
+    def _sequence(self, phases: tuple[lp.Phase, ...]) -> lp.Sequence:
+        """Of each phase the blocks that are within it, then the one that is in another, too."""
+        bodies = [phase.body for phase in phases]
+        steps = next((b for b in bodies if isinstance(b, lp.Steps)), None)
+        known = steps and steps.stored
+        fill = known.fill if known and known.are_points else None
+        is_filled = all(b is steps or (isinstance(b, lp.Run) and b.body == fill) for b in bodies)
+        parts: list[lp.Phase] = []
+        before: Expr = ZERO
+
+        def add_part(body: Node, stop: Expr | None) -> None:
+            nonlocal before
+            before = before if stop is None else op("max", before, stop)
+            parts.append(lp.Phase(body, None, stop and before))
+
+        for phase in phases:
+            body, stop = self.of(lp.set_end(phase.body, phase.stop)), phase.stop
+            if stop is None or phase is phases[-1]:  # where blocks are of size 0, it has them all
+                add_part(body, None)
+            elif is_filled:  # the entries say all of a block
+                add_part(body, self.reach(stop) if phase.body is steps else self.whole(stop))
+            else:
+                add_part(body, self.whole(stop))
+                add_part(self.blocks(self.looplets), self.reach(stop))
+        return lp.Sequence(tuple(parts))
+
+    # ---------------------------------------------------------------------------------- writing
+
+    def written(self, node: Any) -> Any:
+        """The nest over blocks of a nest that is written: what it does before and after is done once
+        for all blocks."""
+        if isinstance(node, lp.Switch):
+            return lp.rebuild(node, self.written)
+
+        def preamble(host: Host) -> tuple[Node, Callable[[Host], None]]:
+            epilogues: list[Callable[[Host], None]] = []
+
+            def enter(node: Node) -> Node:
+                if isinstance(node, lp.Thunk):
+                    body, epilogue = node.preamble(host)
+                    epilogues.extend([epilogue] if epilogue else [])
+                    return enter(body)
+                return (
+                    lp.rebuild(node, enter)
+                    if isinstance(node, (lp.Shift, lp.Phase, lp.Sequence))
+                    else node
+                )
+
+            def leave(host: Host) -> None:
+                for epilogue in reversed(epilogues):
+                    epilogue(host)
+
+            nest = enter(node)
+            blocks = self.blocks(lambda host, protocol: nest)
+            return blocks, leave
+
+        return lp.Thunk(preamble)
+
+
+class FilledBlocks:
+    """A stepper over the blocks in which a stepper over stored positions has something: it stands at
+    the one that begins `at`, up to, not including, position `end`."""
+
+    def __init__(self, projection: Projection, host: Host, steps: lp.Steps, known: Any):
+        self.projection, self.steps, self.known = projection, steps, known
+        self.is_listed = known.are_points and known.are_distinct
+        self.at, self.end = host.cell(known.start, "q"), host.cell(known.start, "end")
+        self.block = host.cell(ZERO, "block")
+        self.settle(host)
+
+    def limits(self, host: Host, q: Expr) -> tuple[Expr, Expr]:
+        """The first and the last coordinate of what is at position q."""
+        first, last, _ = self.known.entry(host, q)
+        return first, last
+
+    def settle(self, host: Host) -> None:
+        """Find the block that the next position is in, after the one before."""
+        at = host.get(self.at)
+
+        def find() -> None:
+            first = self.projection.reach(self.limits(host, at)[0])
+            block = op("max", first, add(host.get(self.block), 1))
+            block = host.let(first if self.is_listed else block, "block")
+            host.set(self.block, block)
+            if self.is_listed:
+                host.set(self.end, self.after(host, at, block))
+
+        host.branch(compare("lt", at, self.known.stop), find)
+
+    def after(self, host: Host, q: Expr, block: Expr) -> Expr:
+        """The first position from q on with something after a block."""
+        return self.known.locate(host, q, add(self.projection.before(add(block, 1)), 1))
+
+    def seek(self, host: Host, j: Expr) -> None:
+        host.set(self.at, self.after(host, host.get(self.at), sub(j, ONE)))
+        host.set(self.block, sub(j, ONE))
+        self.settle(host)
+
+    def next(self, host: Host) -> None:
+        if self.is_listed:
+            host.set(self.at, host.get(self.end))
+        else:
+            host.set(self.at, self.after(host, host.get(self.at), host.get(self.block)))
+        self.settle(host)
+
+    def body(self, host: Host) -> Node:
+        def spike(host: Host) -> tuple[Node, None]:
+            if self.is_listed:
+                block = self.projection.block(self.entries(host))
+            else:
+                blocks = self.projection.blocks(self.projection.looplets)
+                block = blocks.body(host, host.get(self.block))
+            return lp.Spike(self.known.fill, block), None
+
+        return lp.Thunk(spike)
+
+    def looplets(self, host: Host) -> Node:
+        """The stepper up to the last block with something, then fill."""
+        reach, last = self.projection.reach, self.steps.last
+        kind = lp.Jumper if isinstance(self.steps, lp.Jumper) else lp.Stepper
+        steps: Any = kind(self.seek, lambda host: host.get(self.block), self.body, self.next)
+        steps = replace(steps, first=reach(self.steps.first))
+        if last is not None:
+            return replace(steps, last=reach(last))
+        known, cell = self.known, host.cell(ZERO, "last")
+        is_any = compare("lt", known.start, known.stop)
+        final = sub(known.stop, ONE)
+
+        def find() -> None:
+            i = self.limits(host, final)[1]
+            found = partial(host.set, cell, reach(i))
+            # in a slice what is stored before the first element is at coordinate 0
+            found() if self.is_listed else host.branch(compare("lt", ZERO, i), found)
+
+        host.branch(is_any, find)
+        last = host.get(cell)
+        steps = replace(steps, last=last)
+        return lp.Sequence((lp.Phase(steps, stop=last), lp.Phase(lp.Run(known.fill))))
+
+    def entries(self, host: Host) -> Looplets:
+        """The positions of the block where the stepper stands now, with fill between them."""
+        known, start, stop = self.known, host.get(self.at), host.get(self.end)
+        size, is_led = self.projection.size, isinstance(self.steps, lp.Jumper)
+        before = host.let(self.projection.before(host.get(self.block)), "before")
+
+        def looplets(host: Host, protocol: str | None) -> Node:
+            if protocol == "follow":
+                return lp.Shift(self.projection.looplets(host, protocol), sub(ZERO, before))
+            kind = lp.Jumper if protocol == "gallop" or (is_led and not protocol) else lp.Stepper
+            return lp.Thunk(lambda host: (between(host, kind), None))
+
+        def between(host: Host, kind: type[lp.Steps]) -> Node:
+            cell = host.cell(start, "q")
+            last = sub(known.coordinate(host, sub(stop, ONE)), before)
+            last = host.let(last, "last", upper=size)
+
+            def here(host: Host) -> Expr:
+                return host.get(cell)
+
+            def go(host: Host, q: Expr) -> None:
+                host.set(cell, q)
+
+            def spike(host: Host) -> tuple[Node, None]:
+                q = here(host)
+                return lp.Spike(known.fill, known.entry(host, q)[2](host), is_stored=True), None
+
+            steps: Any = kind(
+                lambda host, i: go(host, known.locate(host, here(host), i)),
+                lambda host: known.coordinate(host, here(host)),
+                lambda host: lp.Thunk(spike),
+                lambda host: go(host, add(here(host), 1)),
+                stored=replace(known, start=start, stop=stop, here=here, go=go),
+            )
+            local: Any = lp.shifted(steps, sub(ZERO, before))
+            local = replace(local, last=last, first=ONE)
+            return lp.Sequence((lp.Phase(local, stop=last), lp.Phase(lp.Run(known.fill))))
+
+        return looplets

@@ -1,0 +1,104 @@
+"""What wrappers have in common, and those that have a mode more than the tensor within: toeplitz, of whose
+modes two are summed, and broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from finchlang.host.construct import ONE
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.level import TensorLike
+from finchlang.levels.looplets import Lookup, Run, map_payloads
+from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
+
+_MISSING = Literal(MISSING)
+_TRUE, _FALSE = Literal(True), Literal(False)
+_PERMISSIVE, _OFFSET = Variable("permissive"), Variable("offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Around(TensorLike):
+    """What wrappers have in common: the `call` that makes one, and the tensor `body` within, than which
+    it has `more` modes."""
+
+    call: Call
+    body: TensorLike
+
+    more: ClassVar[int] = 1
+
+    @property
+    def mode(self) -> str:
+        return self.body.mode
+
+    @property
+    def order(self) -> int:
+        return self.body.order + self.more
+
+    def fill_value(self) -> Literal | None:
+        return self.body.fill_value()
+
+    def rest(self, payload: Node) -> Node:
+        """The wrapper around what is left of the tensor once its last mode has been looked up."""
+        if isinstance(payload, (Literal, Value)):
+            return payload
+        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
+
+
+@dataclass(frozen=True, slots=True)
+class Toeplitz(Around):
+    """`toeplitz(A, k)[..., i, j, ...]`, with i and j at k and k + 1, is `A[..., i + j, ...]`, and
+    `missing` out of range."""
+
+    divided: int
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        mode = self.order - back
+        if mode in (self.divided, self.divided + 1):
+            return None
+        return self.body.extent(back - (mode < self.divided))
+
+    def rest(self, payload: Node) -> Node:
+        if payload == _MISSING:
+            return payload
+        if isinstance(payload, (Literal, Value)):
+            payload = self.body.uniform(payload)
+        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if self.divided < self.body.order:
+            return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+        outer, tensor = self.divided - 1, self.call.args[0]
+        inner = Call(_PERMISSIVE, (tensor, *(_FALSE,) * outer, _TRUE), span=self.call.span)
+        zeros = (Literal(0),) * outer
+        return Lookup(lambda host, j: Call(_OFFSET, (inner, *zeros, Value(j)), span=self.call.span))
+
+
+@dataclass(frozen=True, slots=True)
+class AddedMode(Around):
+    """`broadcast(A, k, n)`: a mode k of size n more than A has, which A does not depend on."""
+
+    added: int
+    evaluate: Callable[[Node], Expr]
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        mode = self.order - back
+        if mode == self.added:
+            return ONE, self.evaluate(self.call.args[2])
+        return self.body.extent(back - (mode < self.added))
+
+    def located(self, in_a_row: bool) -> int:
+        within, behind = self.body.located(in_a_row), self.order - self.added
+        if within < behind:
+            return within
+        return behind if in_a_row else within + 1
+
+    def uniform(self, value: Node) -> Node:
+        return self.rest(self.body.uniform(value)) if self.added < self.order else self.body
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if self.added == self.order:
+            return Run(self.call.args[0])
+        return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))

@@ -1,0 +1,243 @@
+"""Products: `collapse(A, k, k + 1)`, two modes of a tensor as one, in which mode k runs fastest: a
+looplet nest over the outer mode made one over both.
+
+Coordinate i of the inner mode at j of the outer one is coordinate (j - 1) * m + i, where m is the
+size of the inner mode. A run of fill stays one run, and what is stored at j becomes a block, in which
+is the inner nest, shifted: empty blocks are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.host.construct import ONE, add, mul, op, sub
+from finchlang.host.interface import Host, fail_unless
+from finchlang.host.ir import Expr
+from finchlang.levels import looplets
+from finchlang.levels.level import UPDATE, TensorLike
+from finchlang.operators.build import PLACES
+from finchlang.syntax.nodes import Literal, Node
+from finchlang.wrappers.broadcast import Around
+
+#: what an argument of a wrapper stands for, as a tensor
+Resolve = Callable[[Node], TensorLike]
+
+
+@dataclass(frozen=True, slots=True)
+class Collapse(Around):
+    """`collapse(A, k, k + 1)`: mode k is what modes k and k + 1 of A are together, k fastest."""
+
+    collapsed: int
+    resolve: Resolve
+
+    more: ClassVar[int] = -1
+
+    def located(self, in_a_row: bool) -> int:
+        within, behind = self.body.located(in_a_row), self.order - self.collapsed
+        return within - 1 if within > behind + 1 else min(within, behind)
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        mode = self.order - back
+        if mode == self.collapsed:
+            sizes = self._sizes()
+            return ONE, mul(*sizes)
+        return self.body.extent(back + (mode < self.collapsed))
+
+    def _sizes(self) -> tuple[Expr, Expr]:
+        """The sizes of the inner and the outer mode."""
+        back = self.order - self.collapsed
+        inner, outer = self.body.extent(back + 1), self.body.extent(back)
+        if inner is None or outer is None or inner[0] is not ONE or outer[0] is not ONE:
+            message = "modes that are collapsed begin at 1 and have an end"
+            raise FinchError("dimension", message, self.call.span)
+        return inner[1], outer[1]
+
+    def uniform(self, value: Node) -> Node:
+        within = self.body.uniform(value)
+        if self.order > self.collapsed:
+            return self.rest(within)
+        return self.resolve(within).uniform(value)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if self.order > self.collapsed:
+            return looplets.map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
+        inner, outer = self._sizes()
+        check_product(host, inner, outer, self.call.span)
+        nest = looplets.set_end(self.body.unfurl(host, None, mode, protocol), outer)
+
+        def within(host: Host, payload: Node) -> Node:
+            found = self.resolve(payload).unfurl(host, None, mode, protocol)
+            return looplets.set_end(found, inner)
+
+        product = Product(inner, outer, within, self.body.located(False) > 1)
+        if mode == UPDATE or protocol == "follow" or self.body.located(True) > 1:
+            return product.follow(nest)
+        return product.of(nest)
+
+
+def check_product(host: Host, inner: Expr, outer: Expr, span: Span | None) -> None:
+    """Fail if there are too many places to number them."""
+    fail_unless(host, PLACES.fits(inner, outer), "dimension", PLACES.message, (inner, outer), span)
+
+
+@dataclass(frozen=True)
+class Product:
+    """What makes nests over an outer mode, of size `count`, ones over both: `within(host, payload)` is
+    the nest over the inner mode, of `size`, of a payload. `is_located` if all are lookups."""
+
+    size: Expr
+    count: Expr
+    within: Callable[[Host, Node], Node]
+    is_located: bool
+
+    def above(self, k: Expr) -> Expr:
+        """The outer coordinate of coordinate k."""
+        return ONE if k is ONE else add(op("idiv", sub(k, ONE), self.size), 1)
+
+    def up_to(self, j: Expr) -> Expr:
+        """The last coordinate at j."""
+        return mul(self.size, j)
+
+    def before(self, j: Expr) -> Expr:
+        """The last coordinate before those at j."""
+        return self.up_to(sub(j, ONE))
+
+    # ------------------------------------------------------------------------- by structure
+
+    def of(self, node: Any) -> Any:
+        """The nest over both modes, of one over the outer whose spikes know their ends."""
+        match node:
+            case looplets.Run(Literal()):
+                return node
+            case looplets.Run(body):
+                return self._row(lambda host, j: body)
+            case looplets.Lookup(at):
+                return self._row(at)
+            case looplets.Spike(body, tail, end):
+                assert end is not None
+                before = self.before(end)
+                run = looplets.Phase(self.of(looplets.Run(body)), stop=before)
+                return looplets.Sequence(
+                    (run, looplets.Phase(self.block(tail, before), stop=add(before, self.size)))
+                )
+            case looplets.Phase(body, start, stop):
+                first = None if start is None else add(self.before(start), 1)
+                last = None if stop is None else self.up_to(stop)
+                return looplets.Phase(self.of(looplets.set_end(body, stop)), first, last)
+            case looplets.Sequence(phases):
+                return looplets.Sequence(tuple(self.of(p) for p in phases))
+            case looplets.Shift(body, delta):
+                return self.of(looplets.shifted(body, delta))
+            case looplets.Steps():
+                return self._steps(node)
+            case looplets.Switch() | looplets.Choice() | looplets.Thunk():
+                return looplets.rebuild(node, self.of)
+        raise Bug(f"a product of {node}")
+
+    def block(self, payload: Node, before: Expr) -> Node:
+        """The looplets of a payload, in the block after coordinate `before`."""
+        if isinstance(payload, Literal):
+            return looplets.Run(payload)
+        if isinstance(payload, looplets.Looplet):
+            return looplets.rebuild(payload, lambda part: self.block(part, before))
+        nest = looplets.Thunk(lambda host: (self.within(host, payload), None))
+        return looplets.Shift(nest, before)
+
+    def at(self, host: Host, j: Expr, payload: Callable[[Host], Node]) -> looplets.Entry:
+        """The first and the last coordinate of the block at j, and its looplets."""
+        before = host.let(self.before(j), "before")
+        block = looplets.Thunk(lambda host: (self.block(payload(host), before), None))
+        return add(before, 1), add(before, self.size), lambda host: block
+
+    def _steps(self, steps: looplets.Steps) -> looplets.Blocks:
+        seek, last, known = steps.seek, steps.last, steps.stored
+        found = steps.lookup if isinstance(steps, looplets.Blocks) else None
+        if seek is None:
+            raise Bug("a product of a stepper that has been sought already")
+
+        def region(host: Host, q: Expr) -> looplets.Entry:
+            assert known is not None
+            first, end, make = known.entry(host, q)
+            if known.are_points:
+                return self.at(host, host.let(first, "j"), make)
+            start, stop = add(self.before(first), 1), self.up_to(end)
+            return start, stop, lambda host: self.of(looplets.set_end(make(host), end))
+
+        return looplets.Blocks(
+            seek=lambda host, k: seek(host, self.above(k)),
+            stride=lambda host: self.up_to(steps.stride(host)),
+            body=lambda host: self.of(looplets.set_end(steps.body(host), steps.stride(host))),
+            next=steps.next,
+            last=None if last is None else self.up_to(last),
+            stored=None if known is None else self._stored(known, region),
+            first=add(self.before(steps.first), 1),
+            lookup=self.follow(found) if self.is_located and found is not None else None,
+        )
+
+    def _stored(self, known: looplets.Stored, region: Any) -> looplets.Stored | None:
+        """What is known of a stepper, of its blocks; None where between them is more than a value."""
+        if known.fill is not None and not isinstance(known.fill, Literal):
+            return None
+
+        def locate(host: Host, q: Expr, k: Expr) -> Expr:
+            return known.locate(host, q, self.above(k))
+
+        return looplets.Stored(
+            known.start, known.stop, known.fill, known.here, known.go, locate, region
+        )
+
+    def _row(self, at: Callable[[Host, Expr], Node]) -> looplets.Thunk:
+        """A block for each outer coordinate."""
+
+        def preamble(host: Host) -> tuple[Node, None]:
+            cell = host.cell(ONE, "j")
+
+            def here(host: Host) -> Expr:
+                return host.get(cell, lower=ONE)
+
+            def go(host: Host, j: Expr) -> None:
+                host.set(cell, j)
+
+            def region(host: Host, j: Expr) -> looplets.Entry:
+                return self.at(host, j, lambda host: at(host, j))
+
+            def locate(host: Host, q: Expr, k: Expr) -> Expr:
+                return self.above(k)
+
+            blocks = looplets.Blocks(
+                seek=lambda host, k: go(host, self.above(k)),
+                stride=lambda host: self.up_to(here(host)),
+                body=lambda host: region(host, host.let(here(host), "j"))[2](host),
+                next=lambda host: go(host, add(here(host), 1)),
+                last=self.up_to(self.count),
+                stored=looplets.Stored(ONE, add(self.count, 1), None, here, go, locate, region),
+                lookup=self.follow(looplets.Lookup(at)) if self.is_located else None,
+            )
+            return blocks, None
+
+        return looplets.Thunk(preamble)
+
+    # ------------------------------------------------------------------------ one at a time
+
+    def follow(self, node: Any) -> Node:
+        """The nest over both modes, each coordinate of which is looked up."""
+        if isinstance(node, (looplets.Thunk, looplets.Switch)):
+            return looplets.rebuild(node, self.follow)
+
+        def at(host: Host, k: Expr) -> Node:
+            k = sub(k, ONE)
+            j, i = add(op("idiv", k, self.size), 1), add(op("irem", k, self.size), 1)
+
+            def inside(payload: Node) -> Node:
+                if isinstance(payload, Literal):
+                    return payload
+                return looplets.Thunk(
+                    lambda host: (looplets.at_point(host, self.within(host, payload), i), None)
+                )
+
+            return looplets.map_payloads(inside, looplets.at_point(host, node, j))
+
+        return looplets.Lookup(at, may_miss=True)

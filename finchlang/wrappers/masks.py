@@ -1,0 +1,139 @@
+"""Masks: Boolean tensors that are structure and nothing else, given as looplets (Finch'25 Table 5).
+
+In its first index each is true on one interval, whose limits the other indices and the mask's
+arguments give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import add, maximum, minimum, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Expr
+from finchlang.levels.element import typed_literal
+from finchlang.levels.level import TensorLike
+from finchlang.levels.looplets import Lookup, Phase, Run, Sequence
+from finchlang.syntax.nodes import Call, Literal, Node, Variable
+
+_TRUE, _FALSE = typed_literal(True), typed_literal(False)
+Limits = tuple[Expr | None, Expr | None]
+
+
+@dataclass(frozen=True, eq=False)
+class MaskKind:
+    """A row of the table of masks: `name(parameters...)[i, ...]` is true for the i from the first to
+    the last of `limits(arguments, other indices)` (None: no limit). `shape(arguments)` are the sizes
+    of its modes as expressions of a program (None: a mode without bounds)."""
+
+    name: str
+    order: int
+    limits: Callable[[tuple[Expr, ...], tuple[Expr, ...]], Limits]
+    parameters: tuple[str, ...] = ()
+    shape: Callable[[tuple[Node, ...]], tuple[Node | None, ...]] = lambda args: (None, None)
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.parameters)})"
+
+
+@dataclass(frozen=True)
+class MaskValue:
+    """What `UpTriMask()` or `splitmask(n, p)` is to a script: kernels have the mask in its name's
+    place."""
+
+    name: str
+    args: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        kind = MASKS[self.name]
+        if len(self.args) != len(kind.parameters) or any(type(a) is not int for a in self.args):
+            raise FinchError("type", f"a mask is made by {kind}, of integers")
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.args))})"
+
+    @property
+    def call(self) -> Call:
+        """The mask as a program writes it."""
+        return Call(Variable(self.name), tuple(Literal(a) for a in self.args))
+
+
+@dataclass(frozen=True, slots=True)
+class Mask(TensorLike):
+    """A mask, or what is left of it at the `outer` indices: `args` are the mask's arguments, `dims`
+    the sizes of the modes that are left."""
+
+    kind: MaskKind
+    args: tuple[Expr, ...]
+    dims: tuple[Expr | None, ...]
+    outer: tuple[Expr, ...] = ()
+
+    def __str__(self) -> str:
+        name = f"{self.kind.name}Col" if self.outer else self.kind.name
+        return f"{name}({', '.join(map(str, (*self.args, *self.outer)))})"
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.dims
+
+    def fill_value(self) -> Literal | None:
+        return _FALSE
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if len(self.dims) > 1:
+            return Lookup(
+                lambda host, j: replace(self, dims=self.dims[:-1], outer=(j, *self.outer))
+            )
+        first, last = self.kind.limits(self.args, self.outer)
+        phases: list[Phase] = []
+        if first is not None:
+            first = host.let(first, "first")
+            phases.append(Phase(Run(_FALSE), stop=sub(first, 1)))
+        if last is None:
+            return Sequence((*phases, Phase(Run(_TRUE))))
+        last = host.let(last, "last")
+        return Sequence((*phases, Phase(Run(_TRUE), stop=last), Phase(Run(_FALSE))))
+
+
+def _split(args: tuple[Expr, ...], outer: tuple[Expr, ...]) -> Limits:
+    (n, parts), (j,) = args, outer
+    before = op("idiv", op("mul", n, sub(j, 1)), parts)
+    return add(before, 1), op("idiv", op("mul", n, j), parts)
+
+
+def _chunk(args: tuple[Expr, ...], outer: tuple[Expr, ...]) -> Limits:
+    (n, length), (j,) = args, outer
+    return add(op("mul", length, sub(j, 1)), 1), minimum(op("mul", length, j), n)
+
+
+def _chunks(args: tuple[Node, ...]) -> tuple[Node | None, ...]:
+    n, length = args
+    rounded = Call(Variable("-"), (Call(Variable("+"), args), Literal(1)))
+    count = Call(Variable("div"), (rounded, length))
+    is_none = Call(
+        Variable("=="), (length, Literal(0))
+    )  # chunks of no length, of which there is none
+    return n, Call(Variable("ifelse"), (is_none, Literal(0), count))
+
+
+_KINDS = (
+    MaskKind("UpTriMask", 2, lambda args, outer: (None, outer[0])),
+    MaskKind("LoTriMask", 2, lambda args, outer: (outer[0], None)),
+    MaskKind("DiagMask", 2, lambda args, outer: (outer[0], outer[0])),
+    MaskKind(
+        "BandMask",
+        3,
+        # an empty band still ends no earlier than what is before it
+        lambda args, outer: (outer[0], maximum(outer[1], sub(outer[0], 1))),
+        shape=lambda args: (None, None, None),
+    ),
+    MaskKind("splitmask", 2, _split, ("n", "p"), lambda args: args),
+    MaskKind("chunkmask", 2, _chunk, ("n", "b"), _chunks),
+)
+#: masks by name: `UpTriMask()[i, j]` is i <= j, `LoTriMask()[i, j]` i >= j, `DiagMask()[i, j]`
+#: i == j, `BandMask()[i, j, k]` j <= i <= k; `splitmask(n, p)[i, j]`: whether i is in the j-th of p
+#: nearly equal parts of 1:n, `chunkmask(n, b)[i, j]`: in the j-th of its chunks of length b
+MASKS: dict[str, MaskKind] = {
+    spelling: kind for kind in _KINDS for spelling in (kind.name, kind.name.lower())
+}

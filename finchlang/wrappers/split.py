@@ -1,0 +1,156 @@
+"""`split(A, k, m)`, a mode of a tensor as two, of which the first, of size m, runs fastest; and what it has
+in the place of each block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import ONE, ZERO, compare, op
+from finchlang.host.interface import Host, fail_unless
+from finchlang.host.ir import Expr
+from finchlang.levels.level import UPDATE, TensorLike, Uniform
+from finchlang.levels.looplets import map_payloads, set_end
+from finchlang.syntax.nodes import Call, Literal, Node, Value, Variable
+from finchlang.syntax.traversal import substitute, walk
+from finchlang.wrappers.block_projection import Looplets, Projection
+from finchlang.wrappers.broadcast import Around
+
+#: the settings that a call has placeholders for
+PLACEHOLDER = "setting "
+
+
+@dataclass(frozen=True, slots=True)
+class LoopletNest(TensorLike):
+    """What is left of a tensor, in whose last mode, of `size`, are the looplets that `make` gives. In
+    their payloads `names` are placeholders, for what stands beside this in `nest(this, setting...)`."""
+
+    body: TensorLike
+    modes: int
+    size: Expr
+    make: Looplets
+    names: tuple[Node, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.body}[...]"
+
+    @property
+    def order(self) -> int:
+        return self.modes
+
+    @property
+    def mode(self) -> str:
+        return self.body.mode
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        return self.body.extent(back) if back else (ONE, self.size)
+
+    def fill_value(self) -> Literal | None:
+        return self.body.fill_value()
+
+    def located(self, in_a_row: bool) -> int:
+        return self.body.located(in_a_row)
+
+    def uniform(self, value: Node) -> Node:
+        return self.body.uniform(value)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        return self.make(host, protocol)
+
+    def call(self) -> Node:
+        """This with its placeholders beside it."""
+        return Call(Variable("nest"), (self, *self.names)) if self.names else self
+
+
+def nest(call: Call) -> LoopletNest:
+    """The nest of a call, with the settings in the places of their placeholders."""
+    found, *settings = call.args
+    assert isinstance(found, LoopletNest)
+    bindings = dict(zip(found.names, settings, strict=True))
+
+    def make(host: Host, protocol: str | None) -> Node:
+        return map_payloads(lambda p: substitute(p, bindings), found.make(host, protocol))
+
+    names = tuple(n for setting in settings for n in placeholders(setting))
+    return replace(found, make=make, names=names)
+
+
+def placeholders(node: Node) -> list[Node]:
+    """The placeholders for settings in a node, each once."""
+    found = (n for n in walk(node) if isinstance(n, Variable) and n.name.startswith(PLACEHOLDER))
+    return list(dict.fromkeys(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Around):
+    """`split(A, k, m)`: modes k and k + 1 are what mode k of A is, k the fast one, of size m. With both
+    sizes, `split(A, k, m, n)`, either may be 0."""
+
+    divided: int
+    evaluate: Callable[[Node], Expr]
+
+    def located(self, in_a_row: bool) -> int:
+        within = self.body.located(in_a_row)
+        return within + 1 if within > self.body.order - self.divided else within
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        mode = self.order - back
+        if mode == self.divided:
+            return ONE, self._size()
+        if mode == self.divided + 1:
+            if len(self.call.args) > 3:
+                return ONE, self.evaluate(self.call.args[3])
+            return ONE, op("idiv", self._whole(), self._size())
+        return self.body.extent(back - (mode < self.divided))
+
+    def _size(self) -> Expr:
+        return self.evaluate(self.call.args[2])
+
+    def _whole(self) -> Expr:
+        """The size of the mode that is divided."""
+        found = self.body.extent(self.body.order - self.divided)
+        if found is None or found[0] is not ONE:
+            message = "a mode that is split begins at 1 and has an end"
+            raise FinchError("dimension", message, self.call.span)
+        return found[1]
+
+    def uniform(self, value: Node) -> Node:
+        within, size = self.body.uniform(value), self._size()
+        if self.order > self.divided + 1:
+            return self.rest(within)
+        if self.order == 2:
+            return Uniform(value, (size,), self.mode)
+        return Call(Variable("broadcast"), (within, Literal(self.divided), Value(size)))
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if self.order > self.divided + 1:
+            return map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
+        own, whole = self._size(), self._whole()
+        size = own
+        if len(self.call.args) > 3:  # their product has been compared with the size
+            size = op("max", own, ONE)
+            if mode != UPDATE and size is not own:  # blocks of size 0 are as many
+                whole = op("max", whole, self.evaluate(self.call.args[3]))
+        else:
+            _check_split(host, whole, size, self.call)
+
+        def looplets(host: Host, asked: str | None) -> Node:
+            return set_end(self.body.unfurl(host, None, mode, asked or protocol), whole)
+
+        def block(make: Looplets) -> Node:
+            names = tuple(placeholders(self.call))
+            return LoopletNest(self.body, self.order - 1, own, make, names).call()
+
+        projection = Projection(size, looplets, block)
+        if mode == UPDATE:
+            return projection.written(looplets(host, protocol))
+        return projection.of(looplets(host, protocol))
+
+
+def _check_split(host: Host, whole: Expr, size: Expr, call: Call) -> None:
+    """Fail unless a mode divides into parts of a size."""
+    fits = compare("gt", size, ZERO)
+    fits = op("and", fits, compare("eq", op("irem", whole, size), ZERO))
+    message = "a dimension of size {} does not split into parts of size {}"
+    fail_unless(host, fits, "dimension", message, (whole, size), call.span)

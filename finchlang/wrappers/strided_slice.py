@@ -1,0 +1,251 @@
+"""Strided slices: a looplet nest over coordinates made one over every step-th of them.
+
+Coordinate i of the slice that begins at `first` is coordinate first + (i - 1) * step of the nest.
+With a positive step a nest keeps its structure: a phase, a run or a step of a stepper ends at the
+last element of the slice it holds, and a stepper goes on to what holds the next one. With a negative
+step the order is turned around, which no stepper can be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from finchlang.base.errors import Bug
+from finchlang.host.construct import ONE, ZERO, add, compare, maximum, minimum, mul, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Const, Expr
+from finchlang.levels import looplets
+from finchlang.syntax.nodes import Node
+
+#: a step that is short
+SHORT = 16
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The coordinates first, first + step, ...; `is_rising` says which sign the step has."""
+
+    first: Expr
+    step: Expr
+    is_rising: bool
+
+    @property
+    def is_short(self) -> bool:
+        """Whether so few coordinates are between two elements that to search among them does not pay."""
+        return isinstance(self.step, Const) and self.step.value <= SHORT
+
+    def at(self, i: Expr) -> Expr:
+        """The coordinate of element i."""
+        return add(self.first, mul(sub(i, ONE), self.step))
+
+    def reach(self, coordinate: Expr) -> Expr:
+        """The last element up to `coordinate`, in the slice's direction; 0 if there is none."""
+        past = add(sub(coordinate, self.first), self.step)
+        return maximum(op("idiv", past, self.step), ZERO)
+
+    def holds(self, coordinate: Expr) -> Expr:
+        """Whether an element is at `coordinate`, which is not before the first."""
+        return compare("eq", op("irem", sub(coordinate, self.first), self.step), ZERO)
+
+    def of(self, node: Any) -> Any:
+        """The slice of a looplet nest whose spikes know their ends."""
+        match node:
+            case looplets.Lookup(at, may_miss):
+                return looplets.Lookup(
+                    lambda host, i: at(host, host.let(self.at(i), "at")), may_miss
+                )
+            case looplets.AcceptRun(accept):
+
+                def write(host: Host, i: Expr) -> Node:
+                    at = host.let(self.at(i), "at")
+                    return accept(host, at, at)
+
+                return looplets.Lookup(write)
+            case looplets.Spike():
+                return self._spike(node)
+            case looplets.Phase(body, start, stop):
+                return self._phase(body, start, stop)
+            case looplets.Sequence(phases):
+                return self._sequence(phases)
+            case looplets.Shift(body, delta):
+                return replace(self, first=sub(self.first, delta)).of(body)
+            case looplets.Switch() | looplets.Thunk():
+                return looplets.rebuild(node, self.of)
+            case looplets.Stepper() | looplets.Jumper():
+                return self._steps(node)
+        return node  # a Run, or payload
+
+    def _spike(self, spike: looplets.Spike) -> Node:
+        if spike.end is None:
+            raise Bug("a slice of a spike without an end")
+        end, run = self.reach(spike.end), looplets.Run(spike.body)
+        if not self.is_rising:  # what is last comes first
+            return looplets.Sequence(
+                (looplets.Phase(looplets.Run(spike.tail), stop=end), looplets.Phase(run))
+            )
+        return looplets.Switch(self.holds(spike.end), replace(spike, end=end), run)
+
+    def _phase(self, body: Node, start: Expr | None, stop: Expr | None) -> looplets.Phase:
+        body = self.of(looplets.set_end(body, stop))
+        before = None if start is None else sub(start, ONE)
+        if self.is_rising:
+            return looplets.Phase(
+                body, self._after(before), None if stop is None else self.reach(stop)
+            )
+        after = None if stop is None else add(stop, ONE)
+        return looplets.Phase(
+            body, self._after(after), None if start is None else self.reach(start)
+        )
+
+    def _after(self, coordinate: Expr | None) -> Expr | None:
+        return None if coordinate is None else add(self.reach(coordinate), ONE)
+
+    def _sequence(self, phases: tuple[looplets.Phase, ...]) -> looplets.Sequence:
+        if self.is_rising:
+            return looplets.Sequence(tuple(self.of(p) for p in phases))
+        known, before = list[looplets.Phase](), None
+        for phase in phases:
+            start = phase.start
+            if start is None and before is not None:
+                start = add(before, ONE)
+            known.append(looplets.Phase(phase.body, start, phase.stop))
+            before = phase.stop
+        return looplets.Sequence(tuple(self.of(p) for p in reversed(known)))
+
+    def _steps(self, steps: looplets.Stepper | looplets.Jumper) -> Node:
+        if not self.is_rising:
+            raise Bug("steppers go one way only: a falling slice needs lookups")
+        seek, stride, last = steps.seek, steps.stride, steps.last
+        if seek is None:
+            raise Bug("a slice of a stepper that has been sought already")
+        known = steps.stored if steps.stored and steps.stored.are_points else None
+        if isinstance(steps, looplets.Stepper) and known is not None and known.are_distinct:
+            return looplets.Thunk(lambda host: (self._held(host, steps, known), None))
+
+        def go_on(host: Host) -> None:
+            """To what holds the next element; within the last step there is none."""
+            target = host.let(self.at(add(self.reach(stride(host)), ONE)), "target")
+            steps.next(host)
+            if last is None:
+                seek(host, target)
+                return
+            host.branch(
+                compare("le", target, last),
+                lambda: host.branch(
+                    compare("lt", stride(host), target), lambda: seek(host, target)
+                ),
+            )
+
+        found: dict[str, Any] = {}
+        if isinstance(steps, looplets.Blocks) and steps.lookup is not None:
+            found["lookup"] = self.of(steps.lookup)
+        return replace(
+            steps,
+            **found,
+            seek=lambda host, i: seek(host, self.at(i)),
+            stride=lambda host: self.reach(stride(host)),
+            body=lambda host: self.of(looplets.set_end(steps.body(host), stride(host))),
+            next=go_on,
+            last=None,  # of several positions, all may be at the last element
+            stored=None if known is None else self._points(known),
+            first=self.reach(steps.first),
+        )
+
+    def _held(
+        self, host: Host, steps: looplets.Stepper, known: looplets.Stored
+    ) -> looplets.Stepper:
+        """A stepper over those positions that hold an element: it passes over the others where it
+        moves, and stands behind the last element when there is none left."""
+        assert steps.seek is not None and steps.last is not None
+        past = add(self.reach(steps.last), ONE)
+        element = host.cell(past, "element")
+
+        def look(host: Host) -> None:
+            found = known.coordinate(host, known.here(host))
+            reached = host.let(self.reach(found), "reached")
+
+            def pass_over() -> None:
+                steps.next(host)
+                if not self.is_short:
+                    seek(host, self.at(add(reached, ONE)))
+
+            host.branch(self.holds(found), lambda: host.set(element, reached), pass_over)
+
+        def settle(host: Host) -> None:
+            host.set(element, past)
+
+            def is_on_its_way() -> Expr:
+                is_left = compare("lt", known.here(host), known.stop)
+                return op("and", is_left, compare("eq", host.get(element), past))
+
+            host.loop(is_on_its_way, lambda: look(host))
+
+        def seek(host: Host, coordinate: Expr) -> None:
+            assert steps.seek is not None
+            steps.seek(host, coordinate)
+
+        def go_to(host: Host, i: Expr) -> None:
+            seek(host, self.at(i))
+            settle(host)
+
+        def go_on(host: Host) -> None:
+            steps.next(host)
+            settle(host)
+
+        def spike(host: Host) -> tuple[Node, None]:
+            q = minimum(known.here(host), sub(known.stop, ONE))  # the last, where none is left
+            assert known.fill is not None
+            return looplets.Spike(known.fill, known.entry(host, q)[2](host), is_stored=True), None
+
+        return replace(
+            steps,
+            seek=go_to,
+            stride=lambda host: host.get(element),
+            body=lambda host: looplets.Thunk(spike),
+            next=go_on,
+            last=None,
+            stored=self._points(known),
+            first=ZERO,
+        )
+
+    def _points(self, known: looplets.Stored) -> looplets.Stored:
+        """All the positions; those between two elements have the coordinate of the one before, and
+        there what is between."""
+
+        def entry(host: Host, q: Expr) -> looplets.Entry:
+            found, _, make = known.entry(host, q)
+            i = host.let(self.reach(found), "i")
+
+            def tail(host: Host) -> Node:
+                at = host.let(self.at(i), "at")
+                assert known.fill is not None
+                return looplets.Switch(compare("eq", found, at), make(host), known.fill)
+
+            return i, i, tail
+
+        return replace(
+            known,
+            entry=entry,
+            locate=lambda host, q, i: known.locate(host, q, self.at(i)),
+            are_distinct=False,
+            listed=None,
+        )
+
+
+def length(start: Expr, step: Expr, stop: Expr) -> Expr:
+    """The number of elements of start:step:stop."""
+    return Slice(start, step, True).reach(stop)
+
+
+def is_within(start: Expr, step: Expr, stop: Expr, extent: tuple[Expr, Expr]) -> Expr:
+    """Whether all elements of start:step:stop are in an extent."""
+    first, last = extent
+    if step is ONE:
+        inside = op("and", compare("le", first, start), compare("le", stop, last))
+        return op("or", compare("gt", start, stop), inside)
+    count = length(start, step, stop)
+    end = Slice(start, step, True).at(count)
+    low, high = minimum(start, end), maximum(start, end)
+    inside = op("and", compare("le", first, low), compare("le", high, last))
+    return op("or", compare("eq", count, ZERO), inside)

@@ -1,0 +1,365 @@
+"""Wrappers: tensors that change how the tensor they wrap is accessed (Finch'25 Table 5).
+
+Each is a row of WRAPPERS. A wrapper travels through a program as the call that makes it, since an
+argument may have its value only inside of the loops over other modes; it is made for one loop, over
+its last mode, and its looplet's payloads are calls again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from finchlang.base.errors import FinchError
+from finchlang.host.construct import ONE, ZERO, add, compare, conjunction, sub
+from finchlang.host.interface import Host, fail_unless
+from finchlang.host.ir import Const, Expr
+from finchlang.levels import looplets
+from finchlang.levels.level import UPDATE, Fiber, TensorLike
+from finchlang.operators.build import LARGEST
+from finchlang.syntax.nodes import MISSING, NOTHING, Call, Extent, Literal, Node, Value, Variable
+from finchlang.syntax.traversal import substitute
+from finchlang.wrappers import strided_slice
+from finchlang.wrappers.broadcast import AddedMode, Around, Toeplitz
+from finchlang.wrappers.collapse import Collapse, Resolve
+from finchlang.wrappers.split import PLACEHOLDER, Split, nest
+from finchlang.wrappers.swizzle import Swizzle
+
+_MISSING, _NEUTRAL = Literal(MISSING), Literal(NOTHING)
+_TRUE, _FALSE = Literal(True), Literal(False)
+
+
+# ------------------------------------------------------------------------------------- closures
+#
+# A looplet is opaque: what its payloads depend on stands in the access beside it, where terms are
+# searched and substituted, and a placeholder in the payload.
+
+
+def capture(tensor: Node, is_known: Callable[[Node], bool]) -> tuple[Node, tuple[Node, ...]]:
+    """A tensor with placeholders for the settings of its modes that are not known yet, and these
+    settings."""
+    captured: list[Node] = []
+
+    def closed(node: Node) -> Node:
+        if not isinstance(node, Call) or _name(node) not in WRAPPERS:
+            return node
+        body, *settings = node.args
+        return Call(node.op, (closed(body), *map(hide, settings)), span=node.span)
+
+    def hide(setting: Node) -> Node:
+        if setting in _PROTOCOLS or is_known(setting):
+            return setting
+        captured.append(setting)
+        return _placeholder(len(captured) - 1)
+
+    return closed(tensor), tuple(captured)
+
+
+def release(payload: Node, captured: tuple[Node, ...]) -> Any:
+    """A payload with the settings in the place of their placeholders."""
+    return substitute(payload, {_placeholder(n): setting for n, setting in enumerate(captured)})
+
+
+def _placeholder(number: int) -> Variable:
+    return Variable(f"{PLACEHOLDER}{number}")
+
+
+_PROTOCOLS = tuple(map(Variable, ("walk", "gallop", "follow")))
+
+#: evaluates an integer argument
+Evaluate = Callable[[Node], Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper(Around):
+    """What wrappers with a setting for each mode have in common: the last mode's setting (None if it is
+    neutral), and what evaluates others."""
+
+    last: Any
+    evaluate: Evaluate
+
+    @property
+    def order(self) -> int:
+        return len(self.call.args) - 1
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        return self.body.extent(back)
+
+    def setting(self, back: int) -> Any:
+        """The setting of the mode so many before the last; None if it is neutral."""
+        if back == 0:
+            return self.last
+        setting, row = self.call.args[-1 - back], WRAPPERS[_name(self.call)]
+        return None if setting == row.neutral else row.setting(setting, self.evaluate)
+
+    def located(self, in_a_row: bool) -> int:
+        within = self.body.located(in_a_row)
+        if not (in_a_row or isinstance(self, Permissive)):
+            return within
+        neutral = WRAPPERS[_name(self.call)].neutral
+        return min(within, len(list(takewhile(neutral.__eq__, reversed(self.call.args[1:])))))
+
+    def around(self, inner: Node) -> Node:
+        """The wrapper of the modes but the last, around `inner`."""
+        settings, neutral = self.call.args[1:-1], WRAPPERS[_name(self.call)].neutral
+        if all(s == neutral for s in settings):
+            return inner
+        return Call(self.call.op, (inner, *settings), span=self.call.span)
+
+    def rest(self, payload: Node) -> Node:
+        return payload if isinstance(payload, (Literal, Value)) else self.around(payload)
+
+    def uniform(self, value: Node) -> Node:
+        return self.around(self.body.uniform(value))
+
+    def within(self, host: Host, mode: str, protocol: str | None) -> Node:
+        """The looplet of the tensor within, over all of its extent."""
+        looplet = looplets.map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
+        extent = self.body.extent()
+        return looplet if extent is None else looplets.set_end(looplet, extent[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Protocolized(Wrapper):
+    """`protocolize(A, p...)`: read mode k by protocol p[k] (walk, gallop, follow) if that is given."""
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        looplet = self.body.unfurl(host, stop, mode, protocol or self.last)
+        return looplets.map_payloads(self.rest, looplet)
+
+
+@dataclass(frozen=True, slots=True)
+class Permissive(Wrapper):
+    """`permissive(A, b...)`: out of range, mode k reads `missing` if b[k] (and takes no writes)."""
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        return None if self.setting(back) else self.body.extent(back)
+
+    def rest(self, payload: Node) -> Node:
+        # where an outer level stores nothing, inner modes still end somewhere
+        if isinstance(payload, (Literal, Value)) and payload != _MISSING:
+            whole = self.uniform(payload) if self.order > 1 else payload
+            return whole if _TRUE in self.call.args[1:-1] else payload
+        return Wrapper.rest(self, payload)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        extent = self.body.extent()
+        if not self.last or extent is None:
+            return looplets.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+        first, last = extent
+        return looplets.Sequence(
+            (
+                looplets.Phase(looplets.Run(_MISSING), stop=sub(first, ONE)),
+                looplets.Phase(self.within(host, mode, protocol), start=first, stop=last),
+                looplets.Phase(looplets.Run(_MISSING)),
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Offset(Wrapper):
+    """`offset(A, d...)[i...]` is `A[i + d...]`."""
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        extent, delta = self.body.extent(back), self.setting(back)
+        if extent is None or delta is None:
+            return extent
+        return sub(extent[0], delta), sub(extent[1], delta)
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if self.last is None:
+            return looplets.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+        delta = host.let(sub(ZERO, self.last), "shift")
+        return looplets.Shift(self.within(host, mode, protocol), delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Wrapper):
+    """`window(A, a:b, ...)[i, ...]` is `A[i + a - 1, ...]` with i in 1:(b - a + 1), and
+    `window(A, a:s:b, ...)[i, ...]` is `A[a + (i - 1) * s, ...]`; s may be negative where a level can
+    be read, or written, in any order."""
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        limits = self.setting(back)
+        return self.body.extent(back) if limits is None else (ONE, limits.length())
+
+    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+        if self.last is None:
+            return looplets.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+        if self.last.step is not None:
+            return self._strided(host, mode, protocol)
+        first, last, _ = self.last
+        if (extent := self.body.extent()) is not None:
+            _check_window(host, self, extent, ONE)
+        delta = host.let(sub(ONE, first), "shift")
+        return looplets.set_end(
+            looplets.Shift(self.within(host, mode, protocol), delta), add(last, delta)
+        )
+
+    def _strided(self, host: Host, mode: str, protocol: str | None) -> Node:
+        start, _, step = self.last
+        fail_unless(
+            host,
+            compare("ne", step, 0),
+            "dimension",
+            "the step of a slice is not 0",
+            (),
+            self.call.span,
+        )
+        fits = conjunction(compare("lt", step, LARGEST), compare("gt", step, -LARGEST))
+        message = "the step of a slice, {}, is beyond 2^62"
+        fail_unless(host, fits, "dimension", message, (step,), self.call.span)
+        if (extent := self.body.extent()) is not None:
+            _check_window(host, self, extent, step)
+        if mode == UPDATE:
+            self._check_order(host)
+        rises = compare("gt", step, ZERO)
+
+        def part(host: Host, is_rising: bool) -> Node:
+            asked = protocol if is_rising else "follow"
+            return strided_slice.Slice(start, step, is_rising).of(self.within(host, mode, asked))
+
+        if isinstance(rises, Const):
+            return part(host, rises.value)
+        risen = part(host, True)
+        if isinstance(risen, looplets.Lookup):  # it is the same either way
+            return risen
+        return looplets.Switch(rises, risen, looplets.Thunk(lambda host: (part(host, False), None)))
+
+    def _check_order(self, host: Host) -> None:
+        """Fail if the step is negative and coordinates must come in order."""
+        step = self.last.step
+        inner: Any = self
+        while not isinstance(inner, Fiber):
+            inner = inner.body if hasattr(inner, "body") else inner.fiber
+        ordered = next((lv for lv in inner.level.levels() if lv.is_sequential), None)
+        if ordered is None:
+            return
+        rises, kind = compare("gt", step, ZERO), type(ordered).__name__
+        message = f"{kind} is written in order, and this slice goes down"
+        if isinstance(rises, Const) and not rises.value:
+            hint = f"use a format that takes any order: {inner.level.random_access()}"
+            raise FinchError("access order", message, self.call.span, hint)
+        fail_unless(host, rises, "access order", message, (), self.call.span)
+
+
+def _check_window(host: Host, window: Window, extent: tuple[Expr, Expr], step: Expr) -> None:
+    """Fail unless a window or slice is within `extent`."""
+    start, stop, _ = window.last
+    is_plain = window.last.step is None
+    shown = "window {}:{}" if is_plain else "slice {}:{}:{}"
+    values = (start, stop, *extent) if is_plain else (start, step, stop, *extent)
+    dimension = len(window.call.args) - 1
+    message = f"the {shown} is not within dimension {dimension}, which is {{}}:{{}}"
+    fits = strided_slice.is_within(start, step, stop, extent)
+    fail_unless(host, fits, "bounds", message, values, window.call.span)
+
+
+# --------------------------------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True)
+class WrapperKind:
+    """A row of Table 5: how a wrapper is made from its call, with what finds the tensors within and
+    what evaluates settings. If it has a setting for each mode, `neutral` is that of a mode that is
+    left as it is, and `setting` reads any other."""
+
+    make: Callable[[Call, Resolve, Evaluate], TensorLike]
+    neutral: Node = _NEUTRAL
+    setting: Callable[[Node, Evaluate], Any] = lambda setting, evaluate: setting
+
+
+def _name(call: Call) -> str:
+    assert isinstance(call.op, Variable)
+    return call.op.name
+
+
+def _of_modes(
+    kind: Callable[[Call, TensorLike, Any, Evaluate], TensorLike],
+    neutral: Node,
+    setting: Callable[[Node, Evaluate], Any],
+) -> WrapperKind:
+    """The row of a wrapper with a setting for each mode."""
+
+    def make(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+        last = call.args[-1]
+        known = None if last == neutral else setting(last, evaluate)
+        return kind(call, resolve(call.args[0]), known, evaluate)
+
+    return WrapperKind(make, neutral, setting)
+
+
+def _protocol(setting: Node, evaluate: Evaluate) -> str:
+    if setting in _PROTOCOLS:
+        return setting.name
+    raise FinchError("type", "a protocol is walk, gallop, follow or nothing", setting.span)
+
+
+def _permission(setting: Node, evaluate: Evaluate) -> bool:
+    if setting == _TRUE:
+        return True
+    raise FinchError("type", "permissive(A, ...) takes true or false a mode", setting.span)
+
+
+class Limits(NamedTuple):
+    """A window's, or slice's, elements start, start + step, ..., stop."""
+
+    start: Expr
+    stop: Expr
+    step: Expr | None
+
+    def length(self) -> Expr:
+        if self.step is None:
+            return add(sub(self.stop, self.start), ONE)
+        return strided_slice.length(self.start, self.step, self.stop)
+
+
+def _limits(setting: Node, evaluate: Evaluate) -> Limits:
+    if not isinstance(setting, Extent):
+        raise FinchError("type", "a window is a range, or nothing", setting.span)
+    is_plain = setting.step in (None, Literal(1))
+    limits = evaluate(setting.start), evaluate(setting.stop)
+    return Limits(*limits, None if is_plain else evaluate(setting.step))  # type: ignore[arg-type]
+
+
+def _divided(call: Call) -> int:
+    """The mode that a call names."""
+    mode = call.args[1]
+    assert isinstance(mode, Literal)
+    return int(mode.value)
+
+
+def _toeplitz(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+    return Toeplitz(call, resolve(call.args[0]), _divided(call))
+
+
+def _collapse(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+    return Collapse(call, resolve(call.args[0]), _divided(call), resolve)
+
+
+def _split(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+    return Split(call, resolve(call.args[0]), _divided(call), evaluate)
+
+
+def _broadcast(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+    return AddedMode(call, resolve(call.args[0]), _divided(call), evaluate)
+
+
+def _swizzle(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+    return Swizzle(call, resolve(call.args[0]), resolve)
+
+
+WRAPPERS: dict[str, WrapperKind] = {
+    "protocolize": _of_modes(Protocolized, _NEUTRAL, _protocol),
+    "permissive": _of_modes(Permissive, _FALSE, _permission),
+    "offset": _of_modes(Offset, Literal(0), lambda setting, evaluate: evaluate(setting)),
+    "window": _of_modes(Window, _NEUTRAL, _limits),
+    "toeplitz": WrapperKind(_toeplitz),
+    "collapse": WrapperKind(_collapse),
+    "split": WrapperKind(_split),
+    "broadcast": WrapperKind(_broadcast),
+    "swizzle": WrapperKind(_swizzle),
+    "nest": WrapperKind(lambda call, resolve, _: nest(call)),
+}

@@ -1,0 +1,181 @@
+"""Values as the prompt shows them: in the language's own literals, and no more than fits the screen."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from finchlang.calls.lazy_shape import TensorView
+from finchlang.script.show import SMALL, kind_of, show, size_text
+from finchlang.syntax.types import Bool, Float64, Int64, Pair, type_of_dtype
+from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+
+#: lines of the screen that stay free for what was typed and the next prompt, and the most of others
+#: that a value takes
+FREE, MOST = 4, 20
+#: the types whose literals say so themselves
+PLAIN = (Bool, Float64, Int64)
+
+
+def screen() -> tuple[int, int]:
+    """How many columns and lines a value may take."""
+    size = shutil.get_terminal_size()
+    return max(size.columns, 20), min(max(size.lines - FREE, 6), MOST)
+
+
+def shown(value: Any, columns: int = 80, lines: int = 20) -> str:
+    """A value in at most so many lines; `⋮` and `…` stand for what is left out."""
+    if isinstance(value, (Tensor, SwizzledTensor, TensorView)):
+        if prod(value.shape) > SMALL:
+            return f"{value!r} with {value.countstored()} stored entries"
+        body = array(value.to_numpy(), columns, lines - 1, "")
+        return f"{value!r}\n{body}" if body else repr(value)
+    if isinstance(value, np.ndarray):
+        type = type_of_dtype(value.dtype)
+        head = "" if type in PLAIN and value.size else f"{type} array, "
+        text = array(value, columns, lines - 1, head)
+        return text or f"{head}{size_text(value.shape)}"
+    if isinstance(value, list):
+        return _wrapped([_word(v) for v in value[: columns * lines]], len(value), columns, lines)
+    return _cut(_word(value) if isinstance(value, tuple) else _number(value), columns, lines)
+
+
+def described(value: Any) -> str:
+    """What a variable is bound to: of a tensor the size and format."""
+    if isinstance(value, (Tensor, SwizzledTensor, Scalar, TensorView)):
+        return repr(value)
+    if as_tensor(value) is not None:
+        return f"{kind_of(value)}, {type_of_dtype(value.dtype)}"
+    return str(value) if callable(value) or hasattr(value, "definition") else kind_of(value)
+
+
+def array(value: np.ndarray, columns: int, lines: int, head: str) -> str:
+    """An array as a literal, below its type and size if they are not to be seen from that. Where there
+    is no room for all digits of floats, six are shown."""
+    if value.ndim == 0 or value.size == 0:
+        return show(value) if value.ndim == 0 else ""
+    lay = (_vector, _matrix)[value.ndim - 1] if value.ndim < 3 else _slices
+    text, is_cut = lay(value, columns, lines, _word)
+    if is_cut and value.dtype.kind == "f":
+        text, is_cut = lay(value, columns, lines, _short)
+    head = head or (f"{type_of_dtype(value.dtype)} array, " if is_cut else "")
+    return f"{head}{size_text(value.shape)}\n{text}" if head else text
+
+
+def _word(value: Any) -> str:
+    """A value among others, on a line of its own or within a tuple."""
+    if isinstance(value, tuple) and not isinstance(value, Pair):
+        return f"({', '.join(map(_word, value))}{',' * (len(value) == 1)})"
+    if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size:
+        lay = _vector if value.ndim == 1 else _matrix
+        return lay(value, 60, 5, _short if value.dtype.kind == "f" else _word)[0].replace(
+            "\n ", "; "
+        )
+    return show(value, 1)
+
+
+def _short(value: float) -> str:
+    text = _word(float(f"{value:.6g}"))
+    return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
+def _number(value: Any) -> str:
+    """A number as a literal of its type; other values as always."""
+    if isinstance(value, np.generic) and not isinstance(value, np.bool_):
+        type = type_of_dtype(value.dtype)
+        if isinstance(value, np.float32):
+            text = show(value)
+            return f"{text}32" if text.strip("-") in ("Inf", "NaN") else _single(text)
+        if type is not None and type not in PLAIN:
+            return f"{type}({show(value)})"
+    return show(value)
+
+
+def _single(text: str) -> str:
+    return text.replace("e", "f") if "e" in text else f"{text}f0"
+
+
+def _vector(
+    value: np.ndarray, columns: int, lines: int, word: Callable[[Any], str]
+) -> tuple[str, bool]:
+    room = columns * lines
+    kept = [*value[:room].tolist(), *value[room:][-1:].tolist()]
+    text = _wrapped([*map(word, kept)], value.size, columns, lines)
+    return text, "⋮" in text
+
+
+def _wrapped(items: Sequence[str], total: int, columns: int, lines: int) -> str:
+    """A vector in lines of so many columns; the lines in the middle may be left out."""
+    words = [f"{item}," for item in items[:-1]] + [f"{item}]" for item in items[-1:]]
+    rows = ["["]
+    for word in words:
+        if len(rows[-1]) + len(word) + 1 > columns and rows[-1].strip(" ["):
+            rows.append(" ")
+        rows[-1] += word if rows[-1] in (" ", "[") else f" {word}"
+    if not words:
+        return "[]"
+    rows = [row if len(row) <= columns else f"{row[: columns - 2]}…{row[-1]}" for row in rows]
+    if len(rows) <= lines and len(items) == total:
+        return "\n".join(rows)
+    return "\n".join([*rows[: max(lines - 2, 1)], " ⋮", f" {rows[-1].lstrip()}"])
+
+
+def _matrix(
+    value: np.ndarray, columns: int, lines: int, word: Callable[[Any], str]
+) -> tuple[str, bool]:
+    """The rows of a matrix in columns, and whether some of them are left out."""
+    rows = _ends(value.shape[0], lines)
+    count = min(value.shape[1], max(columns // 2, 1))
+    while True:
+        kept = _ends(value.shape[1], count)
+        words = [
+            ["⋮" if i is None else "…" if j is None else word(value[i, j].item()) for j in kept]
+            for i in rows
+        ]
+        widths = [max(map(len, column)) for column in zip(*words, strict=True)]
+        is_wide = sum(widths) + len(widths) + 1 > columns
+        if count == 1 or not is_wide:
+            break
+        count -= 1
+    lined = [" ".join(w.rjust(n) for w, n in zip(r, widths, strict=True)) for r in words]
+    return "[" + "\n ".join(lined) + "]", is_wide or None in rows or None in kept
+
+
+def _ends(size: int, room: int) -> list[int | None]:
+    """The first and last of so many places, with None between them if there is no room for all."""
+    if size <= room:
+        return [*range(size)]
+    first = max(room // 2, 1)
+    return [*range(first), None, *range(size - max(room - 1 - first, 0), size)]
+
+
+def _slices(
+    value: np.ndarray, columns: int, lines: int, word: Callable[[Any], str]
+) -> tuple[str, bool]:
+    """The matrices of an array of more modes, each below its indices."""
+    texts: list[str] = []
+    is_cut = False
+    for at in product(*map(range, value.shape[:1:-1])):
+        indices: tuple[Any, ...] = (slice(None), slice(None), *at[::-1])
+        text, is_cut_here = _matrix(value[indices], columns, lines, word)
+        is_cut |= is_cut_here
+        title = f"[:, :, {', '.join(str(k + 1) for k in at[::-1])}]"
+        if texts and sum(t.count("\n") + 1 for t in [*texts, title, text]) > lines:
+            return "\n".join([*texts, "⋮"]), True
+        texts += [title, text]
+    return "\n".join(texts), is_cut
+
+
+def _cut(text: str, columns: int, lines: int) -> str:
+    """A text of any other value; what is in the middle of a long one is left out."""
+    rows = text.split("\n")
+    if len(rows) > lines:
+        rows = [*rows[: lines - 2], "⋮", rows[-1]]
+    most = columns * lines
+    return "\n".join(f"{r[: most - columns]} … {r[-20:]}" if len(r) > most else r for r in rows)

@@ -1,0 +1,135 @@
+"""A recording host that tells each line of the residual program's listing as soon as it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from finchlang.host import ir
+from finchlang.host.listing import Listing
+from finchlang.host.recording import ResidualHost
+
+
+class GrowingHost(ResidualHost):
+    """`told` gets every line, in order; together they are the body of the listing, but for names:
+    here variables have those that terms show them by. `about` is then the statement that is the line,
+    the variable that a loop counts, or None."""
+
+    def __init__(self, told: Callable[[str], None]):
+        super().__init__()
+        self._told = told
+        self.about: ir.Stmt | ir.Var | None = None
+        self._listing = _OwnNames()
+        self._depth = 0
+        self._else: int | None = None  # the depth of an `else` that is told if a line follows
+        self._test: list[tuple[str, ir.Stmt | ir.Var | None]] | None = (
+            None  # what a loop does to find its condition
+        )
+
+    def _line(self, text: str, about: ir.Stmt | ir.Var | None = None) -> None:
+        if self._test is not None:
+            self._test.append((text, about))
+            return
+        self.about = None
+        if self._else is not None:
+            self._told("    " * self._else + "else")
+            self._else = None
+        self.about = about
+        self._told("    " * self._depth + text)
+
+    def _emit(self, statement: ir.Stmt) -> None:
+        super()._emit(statement)
+        if not isinstance(statement, (ir.Branch, ir.WhileLoop, ir.ForLoop)):
+            self._listing.statement(statement, 0)
+            self._line(self._listing.lines.pop(), statement)
+
+    def share(
+        self,
+        key: Hashable,
+        values: tuple[ir.Expr, ...],
+        cells: tuple[ir.Cell, ...],
+        body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
+    ) -> None:
+        """What is recorded once is told as often as it is done."""
+        body(values, cells)
+
+    def _inside(self, body: Callable[[], object]) -> None:
+        self._depth += 1
+        body()
+        self._depth -= 1
+
+    def branch(
+        self,
+        condition: ir.Expr,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+        is_rare: bool = False,
+    ) -> None:
+        if isinstance(condition, ir.Const):
+            super().branch(condition, then, otherwise, is_rare)
+            return
+
+        def other() -> None:
+            self._else = self._depth
+            if otherwise is not None:
+                self._inside(otherwise)
+            self._else = None
+
+        self._line(f"if {self._listing.expr(condition)}{'  # rarely' * is_rare}")
+        super().branch(condition, lambda: self._inside(then), other, is_rare)
+        self._line("end")
+
+    def loop(
+        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
+    ) -> None:
+        test: list[tuple[str, ir.Stmt | ir.Var | None]] = []
+        is_never = False
+
+        def look() -> ir.Expr:
+            nonlocal is_never
+            outer, self._test = self._test, test
+            found = condition()
+            self._test = outer
+            is_never = isinstance(found, ir.Const) and not found.value
+            self._head(test, None if is_never else self._listing.expr(found))
+            return found
+
+        super().loop(look, lambda: self._inside(body), is_endless)
+        if not is_never:
+            self._line("end")
+
+    def _head(self, test: list[tuple[str, ir.Stmt | ir.Var | None]], condition: str | None) -> None:
+        """What a loop looks at before each iteration; alone, if there are none."""
+        if condition is None:
+            for text, about in test:
+                self._line(text, about)
+        elif not test:
+            self._line(f"while {condition}")
+        else:
+            self._line("while begin")
+            self._depth += 2
+            for text, about in test:
+                self._line(text, about)
+            self._line(condition)
+            self._depth -= 1
+            self._line("end")
+            self._depth -= 1
+
+    def count(
+        self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
+    ) -> None:
+        def once(variable: ir.Expr) -> None:
+            span = f"{self._listing.expr(start, True)}:{self._listing.expr(stop, True)}"
+            assert isinstance(variable, ir.Var)
+            self._line(f"for {self._listing.expr(variable)} = {span}", variable)
+            self._inside(lambda: body(variable))
+
+        super().count(start, stop, once, name)
+        self._line("end")
+
+
+class _OwnNames(Listing):
+    """A listing by the names that variables were given, each of which is given once."""
+
+    def name(self, thing: ir.Var | ir.Cell | ir.Buffer) -> str:
+        self.names[thing] = thing.name
+        return thing.name
