@@ -66,7 +66,7 @@ def extent(machine: Machine, term: ast.Node, state: State) -> Step | None:
     if any(map(ast.is_missing, walk(term.extent))) and simplify(term) is not term:
         return None
     match term.extent:
-        case ast.Extent(at, stop) if at == stop and apart(at):
+        case ast.Extent(at, last) if at == last and apart(at):
             return by_cases(at, term, state, machine)
     state = with_sizes(term.extent, state)
     start, stop, _ = evaluate_extent(term.extent, state, machine)
