@@ -1,13 +1,16 @@
-"""What is known of Int64 expressions without running anything: bounds for the rules to go by."""
+"""What is known of Int64 expressions without running anything: bounds for the rules to go by, and
+those of a loop."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Any
 
-from finchlang.host.construct import maximum, minimum, split_sum
+from finchlang.host.construct import const, maximum, minimum, split_sum
 from finchlang.host.ir import Const, Expr, Op, Var
+from finchlang.syntax.nodes import Extent, Literal, Loop, Node, Value
 from finchlang.syntax.traversal import FORGETTING, memo
+from finchlang.syntax.types import Int64
 
 _DEPTH = 8
 #: Int64 expressions as (base, constant): their sum; the base of a constant is None
@@ -196,3 +199,25 @@ def greater(a: Expr, b: Expr) -> Expr:
     if at_most(b, a):
         return a
     return b if at_most(a, b) else maximum(a, b)
+
+
+def bounds(loop: Loop) -> tuple[Expr, Expr] | None:
+    """The evaluated extent of a loop, or None as long as it is not evaluated."""
+    extent = loop.extent
+    if not isinstance(extent, Extent):
+        return None
+    start, stop = _limit(extent.start), _limit(extent.stop)
+    return None if start is None or stop is None else (start, stop)
+
+
+def _limit(node: Node) -> Expr | None:
+    if isinstance(node, Value):
+        return node.expr if node.expr.type == Int64 else None
+    if isinstance(node, Literal) and type(node.value) is int:
+        return const(node.value, Int64)
+    return None
+
+
+def as_node(expr: Expr) -> Literal | Value:
+    """A host expression as a node: what is constant is a literal."""
+    return Literal(expr.value, expr.type.name) if isinstance(expr, Const) else Value(expr)

@@ -1,4 +1,4 @@
-"""The Simplify rule: algebra on terms, written against the properties in the operator table
+"""Simplification: algebra on terms, written against the properties in the operator table
 (Finch'25 section 5.6, Looplets'23 Fig 5). No operator is known here by its name."""
 
 from __future__ import annotations
@@ -6,16 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from finchlang.algebra.bounds import at_most, less_than
+from finchlang.algebra.bounds import as_node, at_most, bounds, less_than
 from finchlang.algebra.expression_types import is_there, type_of
 from finchlang.algebra.laws import OF_CALLS, is_value, rewrite_call, typed
 from finchlang.host.construct import ONE, TRUE, add, cast, compare, mul, sub
 from finchlang.host.ir import Const, Expr
 from finchlang.levels.level import Fiber
 from finchlang.operators.operator_table import EQUAL, Operator, is_pair, named, operator
-from finchlang.rules.base.context import as_node, bounds
-from finchlang.rules.base.engine import Machine, State, Step, rule
-from finchlang.rules.derived.dead_workspaces import without_dead
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import (
     COMPOUND,
@@ -37,37 +34,6 @@ Law = Callable[..., ast.Node | None]
 
 #: terms known to be as simple as they get, by identity
 _simple = memo()
-
-
-@rule("Simplify", steps=("Simplify",))
-def simplify_rule(machine: Machine, term: ast.Node, state: State) -> Step | None:
-    """⟨node, algebra⟩ → node'  ⟹  ⟨E[node], s⟩ → ⟨E[node'], s⟩
-
-    These steps are taken until none is left, the innermost first."""
-    if machine.tracer is None:
-        simple = _simpler(term, state)
-        return None if simple is term else (simple, state)
-    first = term
-    while (found := first_rewriting(term)) is not None:
-        (law, simple), before = found, term
-        machine.tell("Simplify", lambda before=before, after=simple: (before, after), law=law)  # type: ignore
-        term = simple
-    if term is first and (term := without_dead(first, state)) is not first:
-        machine.tell("Simplify", lambda: (first, term), law="dead workspace")
-    return None if term is first else (term, state)
-
-
-def is_nothing(term: ast.Node, state: State) -> bool:
-    """Whether nothing is left to do of a term, by Simplify."""
-    while (left := _simpler(term, state)) is not term:
-        term = left
-    return ast.is_empty(term)
-
-
-def _simpler(term: ast.Node, state: State) -> Any:
-    """A term that is equal in this state; the very same object if there is nothing to do."""
-    simple = simplify(term)
-    return without_dead(simple, state) if simple is term else simple
 
 
 def simplify(node: ast.Node) -> Any:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from finchlang.algebra import simplify
 from finchlang.base.errors import FinchError
-from finchlang.rules.base import early_exit, expressions, loops, regions, statements, steppers
+from finchlang.rules.base import (
+    early_exit,
+    expressions,
+    loops,
+    regions,
+    simplify_rule,
+    statements,
+    steppers,
+)
 from finchlang.rules.base.engine import Rule
 from finchlang.rules.derived import meet, union
 
@@ -20,7 +27,7 @@ RULES: tuple[Rule, ...] = (
     regions.shift,
     regions.phase,
     loops.switch,
-    simplify.simplify_rule,
+    simplify_rule.simplify_rule,
     regions.run,
     union.union,
     regions.spike,

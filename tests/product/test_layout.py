@@ -63,12 +63,6 @@ UP = {
     ("tensors.array_base", "script.html"): "it is to come by a loader in the face",
     ("tensors.array_base", "script.make_tensors"): "conversions are to stand in `tensors/`",
     ("tensors.tensor", "python.from_python"): "it is to come by a loader in the face",
-    ("algebra.simplify", "rules.base.context"): "`simplify_rule` is to be among the rules",
-    ("algebra.simplify", "rules.base.engine"): "`simplify_rule` is to be among the rules",
-    (
-        "algebra.simplify",
-        "rules.derived.dead_workspaces",
-    ): "`simplify_rule` is to be among the rules",
     ("calls.kernel", "script.as_operator"): "a runner of kernels is to be handed how to make one",
     ("calls.lazy_shape", "python.session"): "a runner of kernels, without a session, is to do",
     ("array.compute", "python.session"): "a runner of kernels, without a session, is to do",

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from finchlang.algebra.bounds import greater, lesser
-from finchlang.host.construct import const
+from finchlang.algebra.bounds import as_node, bounds, greater, lesser
 from finchlang.host.interface import Host
-from finchlang.host.ir import Const, Expr
+from finchlang.host.ir import Expr
 from finchlang.levels.looplets import Looplet, may_be_missing
 from finchlang.rules.base.engine import Machine, Rule, State, Step
 from finchlang.syntax.nodes import Access, Extent, Index, Literal, Loop, Node, Value
@@ -21,7 +20,6 @@ from finchlang.syntax.traversal import (
     remembered,
     substitute,
 )
-from finchlang.syntax.types import Int64
 from finchlang.wrappers.wrappers import release
 
 
@@ -100,28 +98,6 @@ def put_in(access: Access, new: Node, consume: bool) -> Node:
 def is_at(access: Access, index: Index) -> bool:
     """Whether the last index of `access` is the loop index `index`."""
     return bool(access.indices) and access.indices[-1] == index
-
-
-def bounds(loop: Loop) -> tuple[Expr, Expr] | None:
-    """The evaluated extent of a loop, or None as long as it is not evaluated."""
-    extent = loop.extent
-    if not isinstance(extent, Extent):
-        return None
-    start, stop = _limit(extent.start), _limit(extent.stop)
-    return None if start is None or stop is None else (start, stop)
-
-
-def _limit(node: Node) -> Expr | None:
-    if isinstance(node, Value):
-        return node.expr if node.expr.type == Int64 else None
-    if isinstance(node, Literal) and type(node.value) is int:
-        return const(node.value, Int64)
-    return None
-
-
-def as_node(expr: Expr) -> Literal | Value:
-    """A host expression as a node: what is constant is a literal."""
-    return Literal(expr.value, expr.type.name) if isinstance(expr, Const) else Value(expr)
 
 
 def with_bounds(loop: Loop, start: Expr, stop: Expr, body: Node | None = None) -> Loop:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from finchlang.algebra.bounds import as_node
 from finchlang.algebra.expression_types import apart
 from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import FALSE, TRUE, ZERO, cast, compare, conjunction, const, op
@@ -14,7 +15,6 @@ from finchlang.levels.level import READ, Fiber, TensorLike
 from finchlang.levels.positions import coordinate, entry, positions
 from finchlang.operators.operator import called
 from finchlang.operators.operator_table import literal_type, operator
-from finchlang.rules.base.context import as_node
 from finchlang.rules.base.engine import Machine, Rule, State, Step, Stuck, expect_mode, rule
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-from finchlang.algebra.bounds import at_most
+from finchlang.algebra.bounds import as_node, at_most, bounds
 from finchlang.algebra.expression_types import apart
 from finchlang.algebra.simplify import is_first, name_of, repeated_body, settings, simplify
 from finchlang.host.construct import ONE, add, compare, op
@@ -21,10 +21,8 @@ from finchlang.levels.level import READ, UPDATE, Fiber
 from finchlang.rules.base.context import (
     Context,
     accesses_in,
-    as_node,
     at_a_value,
     bounded,
-    bounds,
     is_at,
     looplet_rule,
     put,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from finchlang.algebra.bounds import greater
+from finchlang.algebra.bounds import as_node, greater
 from finchlang.algebra.expression_types import optional
 from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import ONE, TRUE, ZERO, cast, compare, conjunction, const, op
@@ -13,7 +13,6 @@ from finchlang.host.ir import Expr
 from finchlang.levels.level import READ, UPDATE, Fiber
 from finchlang.operators.operator import applied
 from finchlang.operators.operator_table import operator
-from finchlang.rules.base.context import as_node
 from finchlang.rules.base.engine import (
     Arm,
     Machine,

@@ -20,7 +20,7 @@ from finchlang.algebra.absence import (
     variables,
 )
 from finchlang.algebra.bounds import greater, lesser
-from finchlang.algebra.simplify import counts_once, is_nothing, simplify
+from finchlang.algebra.simplify import counts_once, simplify
 from finchlang.host.construct import add, compare, sub
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets
@@ -28,6 +28,7 @@ from finchlang.rules.base.context import Context, accesses_in, bounded, find_loo
 from finchlang.rules.base.early_exit import Exit, count
 from finchlang.rules.base.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.base.regions import divided
+from finchlang.rules.base.simplify_rule import is_nothing
 from finchlang.rules.derived.cursors import (
     Cursor,
     ListedCursor,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from finchlang.algebra.absence import NEVER, AbsenceFormula, Where, fold, is_product, variables
-from finchlang.algebra.bounds import at_most, lesser
+from finchlang.algebra.bounds import as_node, at_most, lesser
 from finchlang.host.construct import (
     FALSE,
     ZERO,
@@ -23,7 +23,7 @@ from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
 from finchlang.host.ir import BLOCK, Cell, Expr
 from finchlang.levels.looplets import Blocks, Jumper, Run, Stepper
-from finchlang.rules.base.context import Context, accesses_in, as_node, put
+from finchlang.rules.base.context import Context, accesses_in, put
 from finchlang.rules.base.early_exit import Exit
 from finchlang.rules.base.engine import Machine, State
 from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen

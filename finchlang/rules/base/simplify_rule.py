@@ -1,14 +1,17 @@
-"""What Simplify does of workspaces: one that nothing is added to is its fill, and is not made."""
+"""The Simplify rule: the algebra of `algebra/simplify.py`, and what takes the tensors that are bound: a
+workspace that nothing is added to is its fill, and is not made."""
 
 from __future__ import annotations
 
 from operator import is_
 from typing import Any
 
+from finchlang.algebra.bounds import bounds
+from finchlang.algebra.simplify import first_rewriting, simplify
 from finchlang.host.construct import compare
 from finchlang.levels.level import Fiber
-from finchlang.rules.base.context import bounds, rewrite_accesses
-from finchlang.rules.base.engine import State
+from finchlang.rules.base.context import rewrite_accesses
+from finchlang.rules.base.engine import Machine, State, Step, rule
 from finchlang.rules.base.expressions import resolve
 from finchlang.rules.base.statements import is_refill
 from finchlang.syntax import nodes as ast
@@ -22,6 +25,37 @@ from finchlang.syntax.traversal import (
     remembered,
     walk,
 )
+
+
+@rule("Simplify", steps=("Simplify",))
+def simplify_rule(machine: Machine, term: ast.Node, state: State) -> Step | None:
+    """⟨node, algebra⟩ → node'  ⟹  ⟨E[node], s⟩ → ⟨E[node'], s⟩
+
+    These steps are taken until none is left, the innermost first."""
+    if machine.tracer is None:
+        simple = _simpler(term, state)
+        return None if simple is term else (simple, state)
+    first = term
+    while (found := first_rewriting(term)) is not None:
+        (law, simple), before = found, term
+        machine.tell("Simplify", lambda before=before, after=simple: (before, after), law=law)  # type: ignore
+        term = simple
+    if term is first and (term := without_dead(first, state)) is not first:
+        machine.tell("Simplify", lambda: (first, term), law="dead workspace")
+    return None if term is first else (term, state)
+
+
+def is_nothing(term: ast.Node, state: State) -> bool:
+    """Whether nothing is left to do of a term, by Simplify."""
+    while (left := _simpler(term, state)) is not term:
+        term = left
+    return ast.is_empty(term)
+
+
+def _simpler(term: ast.Node, state: State) -> Any:
+    """A term that is equal in this state; the very same object if there is nothing to do."""
+    simple = simplify(term)
+    return without_dead(simple, state) if simple is term else simple
 
 
 def without_dead(node: ast.Node, state: State) -> Any:
