@@ -49,7 +49,7 @@ COMMANDS = {
     "programs": "{python} -m pytest -x -n 0 -q -vv tests/programs/test_programs.py",
     "fuzz": "{python} -m finchlang.repl fuzz --minutes 5 --seed 1 --stop",
 }
-#: how many seconds a command may be silent, and those that are longer
+#: how many seconds of processor time a command may be silent, and those that are longer
 SILENT, LONG = 120.0, {"fuzz": 1200.0}
 
 
@@ -146,15 +146,30 @@ def run(fault: Fault, command: str, copy: Path, seconds: float) -> Outcome:
 
 
 def awaited(process: subprocess.Popen[bytes], log: Path, seconds: float) -> int | None:
-    """The status of a process, None if it has not said anything in `log` for so many seconds."""
-    said, since = 0, time.monotonic()
-    while time.monotonic() - since < seconds:
+    """The status of a process; None if it has not said anything in `log` for so many seconds of processor
+    time, as a busy machine only has it wait, or for five times as many by the clock."""
+
+    def now() -> tuple[float, float]:
+        return processor_time(process.pid), time.monotonic() / 5
+
+    said, since = 0, now()
+    while all(t - began < seconds for t, began in zip(now(), since, strict=True)):
         try:
             return process.wait(1)
         except subprocess.TimeoutExpired:
             if (size := log.stat().st_size) != said:
-                said, since = size, time.monotonic()
+                said, since = size, now()
     return None
+
+
+def processor_time(group: int) -> float:
+    """The seconds that the processes of a group, and those that they waited for, have used processors."""
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text("utf-8").rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15])) if int(fields[2]) == group else 0
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def ended(process: subprocess.Popen[bytes]) -> None:
