@@ -20,8 +20,9 @@ from finchlang.base.errors import Bug
 from finchlang.host.construct import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr, Var
-from finchlang.syntax.nodes import Node, is_missing
+from finchlang.syntax.nodes import Dimensionless, Extent, Node, Value, is_missing
 from finchlang.syntax.types import Int64
+from finchlang.text.print_expressions import listed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +36,7 @@ class Looplet(Node):
     __hash__ = object.__hash__
 
     def __str__(self) -> str:
-        return f"{type(self).__name__.lower()}(...)"
+        return f"{type(self).__name__.lower()}({listed(_parts(self)) or '...'})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,6 +200,25 @@ class Stored:
     def coordinate(self, host: Host, q: Expr) -> Expr:
         """The coordinate of the point at position q."""
         return self.entry(host, q)[1]
+
+
+def _parts(looplet: Looplet) -> tuple[Node, ...]:
+    """What is printed of a looplet; the start or stop of a phase may be left out."""
+    match looplet:
+        case Run(body):
+            return (body,)
+        case Spike(body, tail):
+            return body, tail
+        case Phase(body, start, stop):
+            ends = [Dimensionless() if end is None else Value(end) for end in (start, stop)]
+            return Extent(*ends), body
+        case Sequence(phases):
+            return phases
+        case Switch(condition, head, tail):
+            return Value(condition), head, tail
+        case Shift(body, delta):
+            return body, Value(delta)
+    return ()
 
 
 def _same(part: Any) -> Any:

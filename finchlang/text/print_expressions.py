@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.levels.looplets import Phase, Run, Sequence, Shift, Spike, Switch
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import Pair
 from finchlang.syntax.user_function import Operation
@@ -217,15 +216,6 @@ def macro_text(node: ast.Macro) -> tuple[str, int]:
     return f"@{node.name} {between.join(map(pretty, node.args))}".rstrip(), ATOM
 
 
-def _looplet(name: str, *parts: Any) -> tuple[str, int]:
-    return f"{name}({listed(parts)})", ATOM
-
-
-def _end(end: Any) -> ast.Node:
-    """The start or stop of a phase, which may be left out."""
-    return ast.Dimensionless() if end is None else ast.Value(end)
-
-
 EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     ast.Literal: _literal,
     ast.Index: lambda n: (n.name, ATOM),
@@ -250,10 +240,4 @@ EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     ast.Lambda: _lambda,
     ast.Comprehension: _comprehension,
     ast.Broadcast: _broadcast,
-    Run: lambda n: _looplet("run", n.body),
-    Spike: lambda n: _looplet("spike", n.body, n.tail),
-    Phase: lambda n: _looplet("phase", ast.Extent(_end(n.start), _end(n.stop)), n.body),
-    Sequence: lambda n: _looplet("sequence", *n.phases),
-    Switch: lambda n: _looplet("switch", ast.Value(n.condition), n.head, n.tail),
-    Shift: lambda n: _looplet("shift", n.body, ast.Value(n.delta)),
 }

@@ -56,7 +56,6 @@ APART = (  # the first never imports the second
 )
 #: imports against the order, each until what its reason says is done; the list only gets shorter
 UP = {
-    ("text.print_expressions", "levels.looplets"): "a looplet is to write itself",
     ("tensors.array_base", "array"): "it is to come by a loader in the face",
     ("tensors.array_base", "array.indexing"): "it is to come by a loader in the face",
     ("tensors.array_base", "array.numpy_protocols"): "it is to come by a loader in the face",
