@@ -24,11 +24,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AbsenceFormula:
-    """The conjunction (`is_and`) or disjunction of formulas and of numbers, which stand for operands
-    that are at their fill. Without parts it is true, or false. Formulas share their parts, and may be
-    exponentially long as texts: equal ones are the same (`_made`), and know their `operands`."""
+    """The conjunction (`is_and`) or disjunction of `formulas` and of `numbers`, which stand for operands
+    that are at their fill: its `parts`, in order. Without parts it is true, or false. Formulas share their
+    parts, and may be exponentially long as texts: equal ones are the same (`_made`), and know their
+    `operands`."""
 
     is_and: bool
+    numbers: frozenset[int] = frozenset()
+    formulas: tuple[AbsenceFormula, ...] = ()
     parts: tuple[AbsenceFormula | int, ...] = ()
     operands: tuple[int, ...] = ()
     number: int = 0
@@ -41,18 +44,21 @@ class AbsenceFormula:
 
 Where = AbsenceFormula | int
 ALWAYS, NEVER = AbsenceFormula(True), AbsenceFormula(False)
-_formulas: dict[tuple[bool, tuple[Where, ...]], AbsenceFormula] = memo()
+_formulas: dict[tuple[bool, frozenset[int], frozenset[AbsenceFormula]], AbsenceFormula] = memo()
 
 
-def _made(is_and: bool, parts: tuple[Where, ...]) -> AbsenceFormula:
+def _made(is_and: bool, numbers: set[int], formulas: set[AbsenceFormula]) -> AbsenceFormula:
     """The formula of these parts."""
-    if not parts:
+    if not (numbers or formulas):
         return ALWAYS if is_and else NEVER
-    if (is_and, parts) not in _formulas:
-        operands = tuple(sorted({x for part in parts for x in variables(part)}))
-        made = AbsenceFormula(is_and, parts, operands, len(_formulas) + 1)
-        _formulas[is_and, parts] = made
-    return _formulas[is_and, parts]
+    key = is_and, frozenset(numbers), frozenset(formulas)
+    if key not in _formulas:
+        own = tuple(sorted(formulas, key=_place))
+        operands = tuple(sorted(numbers.union(*(f.operands for f in own))))
+        parts = tuple(sorted((*numbers, *own), key=_place)) if own else operands
+        made = AbsenceFormula(is_and, key[1], own, parts, operands, len(_formulas) + 1)
+        _formulas[key] = made
+    return _formulas[key]
 
 
 def both(*parts: Where) -> Where:
@@ -63,40 +69,47 @@ def either(*parts: Where) -> Where:
     return _joined(False, parts)
 
 
-def _joined(is_and: bool, parts: Iterable[Where]) -> Where:
-    """A formula of parts, without those that another one makes superfluous."""
-    flat: dict[Where, None] = {}
+def _joined(is_and: bool, parts: Iterable[Where], numbers: Iterable[int] = ()) -> Where:
+    """A formula of parts and numbers, without those that another one makes superfluous."""
+    found, formulas = set(numbers), set[AbsenceFormula]()
     for part in parts:
-        if isinstance(part, AbsenceFormula) and part.is_and == is_and:
-            flat.update(dict.fromkeys(part.parts))
+        if isinstance(part, int):
+            found.add(part)
+        elif part.is_and == is_and:
+            found |= part.numbers
+            formulas.update(part.formulas)
         else:
-            flat[part] = None
-    kept = sorted(_needed(flat), key=_place)
-    return kept[0] if len(kept) == 1 else _made(is_and, tuple(kept))
+            formulas.add(part)
+    if formulas:
+        if (decided := NEVER if is_and else ALWAYS) in formulas:
+            return decided
+        formulas = _needed(found, formulas)
+    if len(found) + len(formulas) == 1:
+        return found.pop() if found else formulas.pop()
+    return _made(is_and, found, formulas)
 
 
-def _needed(flat: dict[Where, None]) -> list[Where]:
-    """The parts of a formula that none of the others, which has some of their parts, makes superfluous."""
-    formulas = [p for p in flat if isinstance(p, AbsenceFormula)]
-    if not formulas:
-        return list(flat)
-    by_first: dict[Where | None, list[AbsenceFormula]] = {}
+def _needed(numbers: set[int], formulas: set[AbsenceFormula]) -> set[AbsenceFormula]:
+    """The formulas that no number and no other formula, with some of their parts, makes superfluous."""
+    by_first: dict[Where, list[AbsenceFormula]] = {}
     for q in formulas:
-        by_first.setdefault(q.parts[0] if q.parts else None, []).append(q)
-    if None in by_first:
-        return [*by_first[None]]
+        by_first.setdefault(q.parts[0], []).append(q)
 
     def is_needed(p: AbsenceFormula) -> bool:
         parts = set(p.parts)
         others = (q for part in by_first.keys() & parts for q in by_first[part] if q is not p)
-        return flat.keys().isdisjoint(parts) and not any(parts.issuperset(q.parts) for q in others)
+        return (
+            numbers.isdisjoint(p.numbers)
+            and formulas.isdisjoint(p.formulas)
+            and not any(parts.issuperset(q.parts) for q in others)
+        )
 
-    return [p for p in flat if isinstance(p, int) or is_needed(p)]
+    return {p for p in formulas if is_needed(p)}
 
 
 def _place(part: Where) -> tuple[int, int]:
     """Parts are in order of their first operands."""
-    return (part, 0) if isinstance(part, int) else (min(part.operands, default=-1), part.number)
+    return (part, 0) if isinstance(part, int) else (part.operands[0], part.number)
 
 
 def variables(where: Where) -> list[int]:
@@ -127,8 +140,12 @@ def given(where: Where, known: Iterable[int], value: Where = ALWAYS) -> Where:
     def rest(where: Where) -> Where:
         if isinstance(where, int):
             return value if where in known else where
+        if known.isdisjoint(where.operands):
+            return where
         if where not in left:
-            left[where] = _joined(where.is_and, map(rest, where.parts))
+            parts = [rest(formula) for formula in where.formulas]
+            parts += [] if known.isdisjoint(where.numbers) else [value]
+            left[where] = _joined(where.is_and, parts, where.numbers - known)
         return left[where]
 
     return rest(where)
@@ -140,16 +157,15 @@ def implies(where: Where, other: Where) -> bool:
         return given(other, [where]) == ALWAYS
     if not where.is_and:
         return all(implies(part, other) for part in where.parts)
-    numbers = [part for part in where.parts if isinstance(part, int)]
-    rest = given(other, numbers)
-    formulas = [part for part in where.parts if isinstance(part, AbsenceFormula)]
-    return rest == ALWAYS or any(implies(part, rest) for part in formulas)
+    rest = given(other, where.numbers)
+    return rest == ALWAYS or any(implies(part, rest) for part in where.formulas)
 
 
 def alternatives(where: Where) -> list[int]:
     """The operands that alone make a formula true."""
-    parts = where.parts if isinstance(where, AbsenceFormula) and not where.is_and else (where,)
-    return [part for part in parts if isinstance(part, int)]
+    if isinstance(where, int):
+        return [where]
+    return [] if where.is_and else sorted(where.numbers)
 
 
 def is_product(where: Where) -> bool:

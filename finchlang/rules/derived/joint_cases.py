@@ -235,11 +235,13 @@ def replaced(term: Node, old: Node, new: Node) -> Node:
 
 
 def _alternatives(condition: Expr) -> Iterator[Expr]:
-    if isinstance(condition, Op) and condition.name == "or":
-        for arg in condition.args:
-            yield from _alternatives(arg)
-    else:
-        yield condition
+    stack = [condition]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Op) and top.name == "or":
+            stack += reversed(top.args)
+        else:
+            yield top
 
 
 def _is_one_of(at: Expr, ends: set[Expr]) -> bool:
