@@ -35,7 +35,8 @@ from .report import (
 )
 
 if TYPE_CHECKING:
-    from finchlang.python.session import Observer, Session
+    from finchlang.calls.runner import Observer
+    from finchlang.python.session import Session
     from finchlang.testing.apart import Comparer
     from finchlang.testing.compare_engines import Comparison, Way
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.base.errors import Note
-from finchlang.python.session import KernelEvent, Observer
+from finchlang.calls.runner import KernelEvent, Observer
 
 from .report import tell
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from finchlang.base.errors import FinchError, Source, Span
+from finchlang.calls.runner import KernelEvent
 from finchlang.host.ir import Const
 from finchlang.levels.looplets import Looplet
-from finchlang.python.session import KernelEvent
 from finchlang.rules.base.engine import Applied, EventKind, Machine, Rule, State, Step
 from finchlang.rules.base.trace_printer import Part, changed, part_of, shown, spans_of
 from finchlang.rules.base.trace_printer import index_of as coordinate_of

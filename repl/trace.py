@@ -11,9 +11,9 @@ from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
 from finchlang.base.errors import FinchError
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Expr
-from finchlang.python.session import KernelEvent, Observer
 from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.base.trace_printer import shown
 from finchlang.rules.table import ALL

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.calls.workspace_exchange import choice, sum_text
 from finchlang.host.listing import text as listing
 from finchlang.host.recording import ResidualHost
 from finchlang.host.rewrite import everything
-from finchlang.python.session import KernelEvent, Observer
 from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.table import RULES
 from finchlang.syntax.nodes import KernelNode, Variable

@@ -1,5 +1,5 @@
 """Computing expressions: the program for one is found by its structure and formats, given the operands,
-and run by a session like any other kernel."""
+and run like any other kernel."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import numpy as np
 from finchlang.array.expression import Array, Expression, Leaf, Refilled
 from finchlang.array.operands import as_expression
 from finchlang.array.to_program import Lowering, Program, entries_of, plain
+from finchlang.calls.runner import OWN
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Level, Swizzled
 from finchlang.levels.scalars import Scalar as ScalarLevel
-from finchlang.python.session import Session
 from finchlang.syntax.nodes import KernelNode
 from finchlang.syntax.traversal import EnoughFrames, check_depth
 from finchlang.syntax.types import can_store, type_of_value
@@ -37,7 +37,6 @@ SMALL, TIMES = 1 << 16, 10
 #: what runs a kernel on the values of its names
 RunKernel = Callable[[KernelNode, dict[str, Any]], Any]
 
-_session = Session()
 _programs: dict[Any, Program] = {}
 _kernels: dict[KernelNode, KernelNode] = {}
 
@@ -202,7 +201,7 @@ def computed(
     roots: tuple[Expression, ...],
     is_dense: bool = False,
     outs: Any = None,
-    run_kernel: RunKernel = _session.run_kernel,
+    run_kernel: RunKernel = OWN.run_kernel,
 ) -> list[Any]:
     """The values of expressions."""
     try:
@@ -241,7 +240,7 @@ def _computed_into(roots: tuple[Expression, ...], outs: Any) -> list[Any]:
     program = _program(roots, found, False, formats)
     values = _bound(program, found.nodes)
     values |= {n: out for n, out in zip(program.results, outs, strict=True) if out is not None}
-    _session.run_kernel(program.kernel, values)
+    OWN.run_kernel(program.kernel, values)
     return [values[name] for name in program.results]
 
 

@@ -40,7 +40,7 @@ from finchlang.calls.substitute import (
 from finchlang.calls.workspace_exchange import to_exchange
 from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.link import load_kernel
-from finchlang.script.as_operator import operation
+from finchlang.operators.operator_table import node_of
 from finchlang.syntax.nodes import Assign, Call, KernelNode, Literal, Node, Variable
 from finchlang.syntax.traversal import walk
 from finchlang.tensors.tensor import Tensor
@@ -180,10 +180,19 @@ class SpecializedKernel:
 
 
 class CallSite:
-    """A kernel where it stands in a script, and what it was compiled to there, with these choices."""
+    """A kernel where it stands in a script, and what it was compiled to there, with these choices;
+    `operation` gives what a value is in the place of an operator."""
 
-    def __init__(self, node: KernelNode, which_rules: str, workspaces: bool, checked: bool = False):
+    def __init__(
+        self,
+        node: KernelNode,
+        which_rules: str,
+        workspaces: bool,
+        checked: bool = False,
+        operation: Callable[[Any], Node | None] = node_of,
+    ):
         self.node, self.choices = node, (which_rules, workspaces, checked)
+        self._operation = operation
         nodes = list(walk(node.program))
         called = {id(n.op): n.op for n in nodes if isinstance(n, (Call, Assign))}
         self.variables = {
@@ -215,7 +224,7 @@ class CallSite:
         for name, node in self.called.items():
             value = environment.owner(name).values.get(name)
             try:
-                function = None if value is None else operation(value)
+                function = None if value is None else self._operation(value)
                 formats.append(in_ranges(function, self.node.program, self._names, found))
             except FinchError as error:
                 raise error.at(node.span) from None

@@ -381,6 +381,13 @@ def operator(node: Node) -> Operator | None:
     return None
 
 
+def node_of(value: Any) -> Node | None:
+    """What an operator, or a type as one, is in a program; None for another value."""
+    if isinstance(value, Operator) and value.node is not None:
+        return value.node
+    return Variable(value.name) if isinstance(value, (Operator, Type)) else None
+
+
 @remembered
 def _member(node: Any) -> Operator:
     if len(node.args) != 1 or not isinstance(node.args[0], (Literal, Value)):

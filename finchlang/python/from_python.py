@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.calls.environment import Environment
 from finchlang.calls.lazy_shape import TensorView
 from finchlang.script.make_tensors import construct_tensor
 from finchlang.script.show import kind_of
@@ -162,14 +161,3 @@ def check_values(program: ast.Node, bound: dict[str, Any]) -> None:
             is_function = kind_of(bound[name]) == "a function"
             hint = f"call it: `{name}(...)`" if is_function else None
             raise FinchError("type", message, node.span, hint)
-
-
-def without_size(program: ast.Node, environment: Environment) -> str | None:
-    """A hint for the first tensor that a kernel writes, does not declare, and that has no size."""
-    nodes = [*walk(program)]
-    declared = {node.tensor.name for node in nodes if isinstance(node, ast.Declare)}
-    targets = [n.target.tensor for n in nodes if isinstance(n, ast.Assign)]
-    for name in [t.name for t in targets if isinstance(t, ast.Variable) and t.name not in declared]:
-        if environment.has(name) and 0 in getattr(environment.get(name), "shape", ()):
-            return f"`{name}` has no size yet: `{name} .= 0` before the loops gives it theirs"
-    return None

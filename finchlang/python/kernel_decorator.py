@@ -16,9 +16,10 @@ from finchlang.algebra.program_context import root
 from finchlang.base.errors import FinchError, Source, Span
 from finchlang.calls.arguments import MAKERS
 from finchlang.calls.environment import assigned_names
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.python.callables import from_callable
 from finchlang.python.from_python import from_python
-from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.python.session import Session
 from finchlang.python.translate_source import defined, file_called, parsed
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.syntax import nodes as syntax

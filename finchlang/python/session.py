@@ -4,156 +4,29 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
-from copy import deepcopy
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
-from finchlang.base.errors import FinchError, Note, Span
-from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
-from finchlang.calls.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
+from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
-from finchlang.calls.kernel import CallSite, Formats, KernelAtSite, SpecializedKernel
-from finchlang.calls.lazy_shape import Template
-from finchlang.calls.substitute import (
-    masked,
-    through_views,
-    with_inferred,
-    with_operations,
-    with_views,
-)
+from finchlang.calls.kernel import CallSite
+from finchlang.calls.runner import SITES, Observer, Runner
 from finchlang.files.paths import read_script
-from finchlang.levels.level import Level
 from finchlang.python.callables import from_callable
-from finchlang.python.from_python import check_name, check_values, from_python, without_size
+from finchlang.python.from_python import check_name, check_values, from_python
 from finchlang.script.as_operator import denoted, operation
 from finchlang.script.checker import Checker
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.functions import FinchFunction
-from finchlang.syntax.nodes import Annotated, Function, KernelNode, Node, Yield
-from finchlang.syntax.traversal import walk
-from finchlang.syntax.user_function import Laws
+from finchlang.syntax.nodes import Function, KernelNode, Node
 from finchlang.text.tree_cache import script_of
-
-if TYPE_CHECKING:
-    from finchlang.host.executing import ExecutingHost
-    from finchlang.host.interface import Host
-    from finchlang.host.recording import ResidualHost
-    from finchlang.optimize.pipeline import Pass
-    from finchlang.rules.base.engine import Applied, Rule, Tracer
 
 #: the name of a script that has none
 INPUT = "<input>"
 
-#: how many kernels are known, those that were used last
-SITES = 256
 
-#: how many notes are kept, the last ones
-NOTES = 256
-
-ENGINES = ("native", "interpret", "residual", "denote", "check")
-
-
-#: a kernel's node, what its names are bound to, and its functions, as the denotation has them
-Meaning = tuple[KernelNode, dict[str, Any], dict[Any, Any]]
-
-
-class Observer:
-    """Is told what a session does with its kernels; every method may be overridden."""
-
-    #: whether `rule` wants to be called (it makes the interpreter slower), and loops step one by one
-    traces = one_by_one = False
-
-    def kernel(self, event: KernelEvent) -> None:
-        """A kernel was compiled, or found on disk, for formats it had not been run on before."""
-
-    def note(self, note: Note) -> None:
-        """A kernel that was compiled is noteworthy, and this has not been told before."""
-
-    def started(self, event: KernelEvent) -> None:
-        """A kernel is run by the interpreter or the evaluator of residuals."""
-
-    def rule(self, applied: Applied) -> None:
-        """The interpreter applied a rule."""
-
-    def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
-        """A kernel ran under the interpreter or the evaluator of residuals."""
-
-
-class KernelEvent:
-    """A compiled kernel, for those who want to look at it."""
-
-    def __init__(
-        self,
-        source: KernelNode,
-        kernel: SpecializedKernel,
-        given: Any = None,
-        meaning: Callable[[], Meaning] | None = None,
-    ):
-        self.source, self.compiled, self._given = source, kernel, given
-        #: gives what the denotation takes
-        self.meaning = meaning
-
-    @property
-    def passes(self) -> list[tuple[str, Node]]:
-        """The program after each pass of normalisation, with the pass's name."""
-        return self.compiled.staged.passes()
-
-    @property
-    def workspaces(self) -> dict[str, Level]:
-        """The tensors that the kernel makes for itself."""
-        return self.compiled.signature.workspaces
-
-    @property
-    def decisions(self) -> tuple[tuple[str, str], ...]:
-        """What the planner and each pass of normalisation decided and why, with the pass's name."""
-        return self.source.decisions + self.compiled.staged.normalized.decisions
-
-    @property
-    def residual(self) -> Any:
-        """The residual program."""
-        return self.compiled.staged.residual
-
-    def stage(
-        self, host: Host, tracer: Tracer, noted: Callable[[Rule], Rule] = lambda rule: rule
-    ) -> None:
-        """Run the rules, each as `noted` has it, on a recording host, telling of each step."""
-        self.compiled.staged.run_rules(host, tracer, noted)
-
-    def run_on(self, host: ExecutingHost, recorded: ResidualHost) -> None:
-        """Run what was recorded on a host and on copies of what the kernel was compiled for the first run
-        on, for the host to tell of."""
-        self.compiled.run_on(host, self.compiled.staged.recorded(recorded), *self._given)
-
-    def run(
-        self, engine: str, tracer: Tracer | None = None, host: ExecutingHost | None = None
-    ) -> list[tuple[Any, Argument, Any]]:
-        """What an engine makes, on a host if given, of what the kernel was compiled for the first run on:
-        each thing that is written, with its buffers, and its memory; nothing of it is kept."""
-        tensors, numbers = self._given
-        if engine == "native":  # which changes them in place
-            tensors = [describe(deepcopy(argument[VALUE])) for argument in tensors]
-        made, _ = self.compiled.run(engine, tensors, numbers, tracer, host)
-        written = (bound for bound in self.compiled.bounds if bound.written)
-        return [(bound, *both) for bound, both in zip(written, made, strict=True)]
-
-    def run_changed(self, host: ExecutingHost, change: Pass) -> None:
-        """Run on a host what a pass makes of the residual, on copies of the same."""
-        self.compiled.run_on(host, self.compiled.staged.changed(change), *self._given)
-
-    def llvm(self) -> str:
-        """The optimised LLVM IR."""
-        return self.compiled.staged.llvm()
-
-    def asm(self) -> str:
-        """The machine's assembly."""
-        return self.compiled.staged.assembly()
-
-
-class Session:
+class Session(Runner):
     """A running script world: variables, and kernels compiled so far.
 
     `engine` is one of ENGINES (`check` normalises kernels without running them); `rules` is "all"
@@ -176,19 +49,12 @@ class Session:
         workspaces: bool = True,
         checked: bool = False,
     ):
-        if engine not in ENGINES:
-            raise FinchError("unknown name", f"no engine {engine}; there are {', '.join(ENGINES)}")
-        self.engine, self.rules, self.workspaces = engine, rules, workspaces
-        self.checked = checked
-        self.observer = observer or Observer()
-        self.notes: list[Note] = []
+        super().__init__(engine, rules, observer, workspaces, checked)
         self.environment = Environment()
         self.environment.set("ARGS", list(args))
         evaluator = self.checker if engine == "check" else Evaluator
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
         self._evaluator.arrays = _array
-        self._sites: dict[int, CallSite] = {}  # by the identity of their nodes
-        self._seen_through: WeakKeyDictionary[CallSite, dict[Any, KernelNode]] = WeakKeyDictionary()
         self._alone: dict[str, CallSite] = {}  # nameless scripts of one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables
@@ -260,189 +126,20 @@ class Session:
         """The places of the kernels that the engine `check` did not reach."""
         return getattr(self._evaluator, "unchecked", ())
 
-    # ---------------------------------------------------------------------------------------- kernels
+    # ------------------------------------------------------------------- what kernels need of scripts
 
-    def _site(self, node: KernelNode) -> CallSite:
-        site = self._sites.pop(id(node), None)
-        if site is None:
-            site = CallSite(node, self.rules, self.workspaces, self.checked)
-            if len(self._sites) >= SITES:
-                del self._sites[next(iter(self._sites))]
-        self._sites[id(node)] = site  # the last used is the last
-        return site
+    operation = staticmethod(operation)
+    check_values = staticmethod(check_values)
 
-    def run_kernel(self, kernel: KernelNode, values: dict[str, Any]) -> Any:
-        """Run a kernel on what its names stand for in `values`, where other objects take the place of
-        results that cannot be changed in place. Raises FinchError."""
-        if not isinstance(kernel, KernelNode):
-            message = f"a kernel is the node of a script's `@finch`, not a {type(kernel).__name__}"
-            raise FinchError("type", message)
-        return self._run_kernel(kernel, Environment(values=values))
+    def denoted(self, values: Iterable[Any]) -> dict[Any, Any]:
+        return denoted(self._evaluator.apply, values)
 
-    def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
-        return self._call(self._site(node), environment)
-
-    def _call(self, site: CallSite, environment: Environment) -> Any:
-        try:
-            while True:
-                if is_calling():
-                    raise call_within_call()
-                with one_call_at_a_time:
-                    arguments, formats = site.describe(environment)
-                    if Template in map(type, formats):
-                        site, environment = self._through_views(site, formats, environment)
-                        continue
-                    if self.engine == "denote":
-                        return self._denote(site, arguments, formats, environment)
-                    found = site.find(formats)
-                    if found is not None and found.is_choice:
-                        found = found.fitting(arguments)
-                    if found is not None and found.is_ready:
-                        if self.engine == "native":
-                            found.run(arguments, environment, "native")
-                        elif self.engine != "check":
-                            self._execute(found, arguments, environment)
-                        names = found.kernel.yields
-                        return yielded(names, environment) if names else None
-                    if found is None:
-                        self._check_values(site, arguments, environment)
-                # others may call kernels meanwhile, and so change what was found
-                if found is None:
-                    site.add(_with_right_laws(KernelAtSite(site, formats)))
-                else:
-                    self._make_ready(found, arguments, formats, environment)
-        except FinchError as error:
-            if error.kind == "dimension" and error.hint is None:
-                error.hint = without_size(site.node.program, environment)
-            raise error.at(site.node.span) from None
-
-    def _through_views(
-        self, site: CallSite, formats: Formats, environment: Environment
-    ) -> tuple[CallSite, Environment]:
-        """The site of the kernel on what views are made of, and the environment for it."""
-        named = site.named(formats).items()
-        views = {name: found for name, found in named if type(found) is Template}
-        key, known = tuple(views.items()), self._seen_through.setdefault(site, {})
-        if key not in known:
-            known[key] = with_views(site.node, views)
-        return self._site(known[key]), through_views(site.node, views, environment)
-
-    def _check_values(
-        self, site: CallSite, arguments: list[Argument | None], environment: Environment
-    ) -> None:
-        """Check that what the kernel's names are bound to are values of kernels, as far as it needs
-        them. Raises FinchError "type", at the name."""
-        others = [n for n, a in zip(site.variables, arguments, strict=True) if a is None]
-        bound = {name: environment.get(name) for name in others if environment.has(name)}
-        check_values(site.node.program, bound)
-
-    def _make_ready(
-        self,
-        made: KernelAtSite,
-        arguments: list[Argument | None],
-        formats: Formats,
-        environment: Environment,
-    ) -> None:
-        def meaning() -> Meaning:
-            return self._meaning(made.site, arguments, formats, environment)
-
-        given = made.given(arguments)
-        self.observer.kernel(KernelEvent(made.node, made.kernel, given, meaning))
-        for note in made.kernel.notes:
-            if note not in self.notes:  # another one of the same text, for other formats
-                self.notes = [*self.notes[1 - NOTES :], note]
-                self.observer.note(note)
-        if self.engine == "native":
-            made.kernel.prepare()
-        made.is_ready = True
-
-    def _execute(
-        self, found: KernelAtSite, arguments: list[Argument | None], environment: Environment
-    ) -> None:
-        """Run by an engine that counts steps."""
-        tracer: Tracer | None = self.observer.rule if self.observer.traces else None
-        if tracer and self.observer.one_by_one:
-            tracer = found.kernel.staged.one_by_one(tracer)
-        self.observer.started(event := KernelEvent(found.node, found.kernel))
-        steps = found.run(arguments, environment, self.engine, tracer)
-        self.observer.finished(event, steps)
-
-    def _meaning(
-        self,
-        site: CallSite,
-        arguments: list[Argument | None],
-        formats: Formats,
-        environment: Environment,
-    ) -> Meaning:
-        """What the denotation takes of a kernel."""
-        named = zip(site.variables, arguments, strict=True)
-        bound = {name: a[VALUE] for name, a in named if a is not None}
-        named_so = site.operations(formats)  # here nothing is known of what they are called with
-        operations = {n: operation(environment.get(n)) or found for n, found in named_so.items()}
-        functions = denoted(self._evaluator.apply, map(environment.get, operations))
-        node = with_operations(masked(site.node, bound), operations)
-        return with_inferred(node, site.fills(formats)), bound, functions
-
-    def _denote(
-        self,
-        site: CallSite,
-        arguments: list[Argument | None],
-        formats: Formats,
-        environment: Environment,
-    ) -> Any:
-        """Run a kernel by its denotation, on dense arrays."""
+    def denote(self, *args: Any, **named: Any) -> dict[str, Any]:
         from finchlang.denote.denotation import denote
 
-        self._check_values(site, arguments, environment)
-        node, bound, functions = self._meaning(site, arguments, formats, environment)
-        named = dict(zip(site.variables, arguments, strict=True))
-        tensors = {n: a for n, a in named.items() if a is not None and a[KIND] is not NUMBER}
-        is_annotated = isinstance(node.program, Annotated)  # which a kernel may be refused for
-        if is_annotated or any(function.laws != Laws() for function in functions):
-            _with_right_laws(KernelAtSite(site, formats))
-        yields = [n for n in walk(node.program) if isinstance(n, Yield)]
-        for variable in (variable for found in yields for variable in found.names):
-            if variable.name not in bound:
-                message = f"{variable.name} is not defined"
-                raise FinchError("unknown name", message, variable.span)
-        declared: set[str] = set()
-        results = denote(node.program, bound, functions, declared=declared)
-        written = [at for at, name in enumerate(tensors) if name in results]
-        check_outputs(list(tensors), list(tensors.values()), written)
-        for name, dense in results.items():
-            argument = tensors[name]
-            is_made = name in declared or not argument[KIND].is_undeclared
-            memory = memory_of(dense, argument) if is_made else None
-            value = argument[KIND].commit(argument, memory)
-            if value is not argument[VALUE]:
-                environment.set(name, value)
-        return yielded(tuple(v.name for y in yields for v in y.names), environment)
-
-
-@lru_cache(1)
-def own_session() -> Session:
-    """The session that values of scripts are computed by which need a kernel."""
-    return Session()
+        return denote(*args, **named)
 
 
 def _array(*args: Any) -> Any:
     """What `@array` and `@einsum` make, by `finchlang.array`, which is imported with the first of them."""
     return importlib.import_module("finchlang.script.array_statements").made(*args)
-
-
-def yielded(names: tuple[str, ...], environment: Environment) -> Any:
-    """What a kernel that returns `names` hands back."""
-    if not names:
-        return None
-    values = tuple([environment.get(name) for name in names])
-    return values[0] if len(values) == 1 else values
-
-
-def _with_right_laws(made: KernelAtSite) -> KernelAtSite:
-    """A new kernel. Raises FinchError "type" if what is declared of a function it calls is wrong."""
-    if not made.kernel.was_found:  # or its laws were tried when it was compiled
-        from finchlang.calls.law_trials import check_laws
-
-        normalized = made.kernel.staged.normalized
-        check_laws(normalized.program, normalized.formats)
-    return made

@@ -13,7 +13,7 @@ import numpy as np
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope, assigned_names
 from finchlang.operators.operator import wrong_count
-from finchlang.operators.operator_table import OPERATORS, Operator, operator
+from finchlang.operators.operator_table import OPERATORS, Operator, node_of, operator
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.show import kind_of
 from finchlang.script.values import plain
@@ -52,9 +52,7 @@ def operation(value: Any) -> ast.Node | None:
     """
     if isinstance(value, FinchFunction):
         return closed(value, ()).operation
-    if isinstance(value, Operator) and value.node is not None:
-        return value.node
-    return ast.Variable(value.name) if isinstance(value, (Operator, Type)) else None
+    return node_of(value)
 
 
 class Denoted:

@@ -14,12 +14,12 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.arguments import memory_of
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.denote.denotation import denote
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.inspecting import plain
 from finchlang.host.ir import Buffer, Expr
 from finchlang.optimize.pipeline import PASSES, Pass
-from finchlang.python.session import KernelEvent, Observer
 from finchlang.rules.base.engine import Applied, EventKind, OneByOne
 from finchlang.rules.table import OPTIONAL
 from finchlang.tensors.tensor import Tensor

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError, Note
-from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.python.session import Session
 from finchlang.tensors.formats import LEVELS
 from finchlang.testing.compare_stored import as_array, same, stored_differences, unsound
 from finchlang.testing.data import plain, reference

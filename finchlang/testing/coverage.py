@@ -7,12 +7,13 @@ from collections import Counter
 from typing import Any
 
 from finchlang.base.errors import FinchError
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host import ir
 from finchlang.levels.level import Level, Swizzled
 from finchlang.normalize.pass_list import PASSES
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.optimize.pipeline import lower
-from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.python.session import Session
 from finchlang.rules import table
 from finchlang.rules.base.engine import Applied
 from finchlang.syntax.nodes import Variable

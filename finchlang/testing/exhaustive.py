@@ -21,11 +21,12 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.calls.arguments import describe
 from finchlang.calls.kernel import SpecializedKernel
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.denote.denotation import denote
 from finchlang.host.listing import text as printed
 from finchlang.levels.level import Level, Swizzled
 from finchlang.levels.scalars import Scalar as ScalarLevel
-from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.python.session import Session
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Node, Variable
 from finchlang.syntax.traversal import walk
 from finchlang.syntax.types import Bool, Float64, Int64, Type

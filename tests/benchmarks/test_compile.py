@@ -16,7 +16,7 @@ from test_spmv import PROGRAMS
 
 from finchlang import Session, Tensor
 from finchlang.calls.kernel import SpecializedKernel
-from finchlang.python.session import KernelEvent, Observer
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.syntax.nodes import KernelNode
 from finchlang.syntax.traversal import walk
 from finchlang.tensors.formats import parse_format

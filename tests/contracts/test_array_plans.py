@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 import finchlang.array as xp
 from finchlang import FinchError, Scalar, Session, SwizzledTensor, Tensor
-from finchlang.python.session import Observer
+from finchlang.calls.runner import Observer
 
 CSC = "Dense(SparseList(Element(0.0)))"
 RNG = np.random.default_rng(1)

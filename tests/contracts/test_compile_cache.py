@@ -23,10 +23,10 @@ from finchlang import FinchError, Session
 from finchlang.base.disk_cache import DiskCache, _seal
 from finchlang.calls import staging
 from finchlang.calls.compile_cache import cache_key
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.ir import Var
 from finchlang.host.recording import no_collection
 from finchlang.native import jit, target
-from finchlang.python.session import KernelEvent, Observer
 from finchlang.syntax.nodes import Literal, Value, Variable
 from finchlang.syntax.types import Float32, Int64
 from finchlang.tensors.formats import parse_format

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.recording import ResidualHost
-from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.python.session import Session
 from finchlang.rules.base.early_exit import BREAK
 from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.base.trace_printer import shown

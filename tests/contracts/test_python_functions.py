@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import finchlang
 from finchlang import FinchError, Scalar, Tensor
-from finchlang.python.session import ENGINES, Session
+from finchlang.calls.runner import ENGINES
+from finchlang.python.session import Session
 
 RUNNING = [engine for engine in ENGINES if engine != "check"]
 SCALE = 3.0

@@ -11,12 +11,12 @@ from hosts import Program, Sample
 from late import LateHost
 
 from finchlang.base.errors import Bug, FinchError
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host import ir
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, cast, const, op
 from finchlang.host.listing import text
 from finchlang.host.verify import check
 from finchlang.native import library
-from finchlang.python.session import KernelEvent, Observer
 from finchlang.syntax.types import TYPES, Bool, Float64, Int32, Int64, Type
 from finchlang.testing.compare_engines import Way
 from finchlang.testing.scripts import generate

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 from finchlang import FinchError, Scalar, Session, Tensor
-from finchlang.python.session import KernelEvent, Observer
+from finchlang.calls.runner import KernelEvent, Observer
 
 ENGINES = pytest.mark.parametrize("engine", ["native", "interpret", "residual", "denote"])
 SUM = "s = Scalar(0.0); @finch for i = _ s[] += x[i] end; s[]"

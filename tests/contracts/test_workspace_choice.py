@@ -12,7 +12,7 @@ import scipy.sparse
 
 from finchlang import Session, Tensor
 from finchlang.calls import workspace_choice
-from finchlang.python.session import KernelEvent, Observer
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.repl.__main__ import main
 
 pytestmark = pytest.mark.checked

@@ -17,7 +17,8 @@ import scipy.sparse as sp
 from in_child import in_child
 
 from finchlang.base.errors import FinchError
-from finchlang.python.session import KernelEvent, Observer, Session
+from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.python.session import Session
 from finchlang.tensors.tensor import Tensor
 
 LISTS = "SparseList(SparseList(Element(0.0)))"

@@ -11,7 +11,7 @@ import pytest
 from test_examples import BYTES, EXAMPLES, GRAPH, RUNS, call, tensor
 
 from finchlang import Scalar, Session, Tensor
-from finchlang.python.session import Observer
+from finchlang.calls.runner import Observer
 
 LISTS = "SparseByteMap(Pattern())"
 

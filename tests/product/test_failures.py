@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse
 
 from finchlang import FinchError, Scalar, Session
-from finchlang.python.session import ENGINES, Observer
+from finchlang.calls.runner import ENGINES, Observer
 
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
 ENDLESS = "@finch for i = 1:1000000000, j = 1:1000000000; s[] += sin(i + j); end"

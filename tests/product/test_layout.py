@@ -62,9 +62,6 @@ UP = {
     ("tensors.array_base", "script.html"): "it is to come by a loader in the face",
     ("tensors.array_base", "script.make_tensors"): "conversions are to stand in `tensors/`",
     ("tensors.tensor", "python.from_python"): "it is to come by a loader in the face",
-    ("calls.kernel", "script.as_operator"): "a runner of kernels is to be handed how to make one",
-    ("calls.lazy_shape", "python.session"): "a runner of kernels, without a session, is to do",
-    ("array.compute", "python.session"): "a runner of kernels, without a session, is to do",
     ("array.creation", "script.make_tensors"): "conversions are to stand in `tensors/`",
     ("array.expression", "script.make_tensors"): "conversions are to stand in `tensors/`",
     ("files.binsparse", "script.make_tensors"): "conversions are to stand in `tensors/`",
@@ -72,7 +69,6 @@ UP = {
 #: modules that import by name, besides the face; the list only gets shorter, too
 IMPORT_BY_NAME = {
     "tensors.array_base": "it is to be a loader in the face",
-    "calls.lazy_shape": "a runner of kernels, without a session, is to do",
     "python.session": "`@array` is to be an ordinary import of what stands below",
     "repl.__main__": "a command that needs no session starts without",
 }
@@ -87,7 +83,10 @@ ORACLE = ("finchlang.python.session",)
 LONGEST = 600
 TESTS = Path(__file__).parents[1]
 #: what tests may import of the package, and where they may import the rest of it
-PUBLIC = ("finchlang", "finchlang.python.session", "finchlang.array", "finchlang.base.errors")
+PUBLIC = (
+    *("finchlang", "finchlang.python.session", "finchlang.calls.runner"),
+    *("finchlang.array", "finchlang.base.errors"),
+)
 PUBLIC_ROOMS = ("finchlang.testing", "finchlang.repl.__main__", "finchlang.text")
 INNER = ("contracts", "units", "benchmarks", "campaigns")
 

@@ -40,8 +40,9 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import ERROR_KINDS, FinchError
+from finchlang.calls.runner import ENGINES, Observer
 from finchlang.host.listing import text as listing
-from finchlang.python.session import ENGINES, Observer, Session
+from finchlang.python.session import Session
 from finchlang.rules.base.engine import EventKind
 from finchlang.rules.table import OPTIONAL, RULES
 from finchlang.tensors.adopt import as_tensor

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from finchlang import FinchError, Scalar, Session, Tensor
-from finchlang.python.session import Observer
+from finchlang.calls.runner import Observer
 from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.testing import grammar
 from finchlang.testing.compare_stored import as_array, entries_of, same

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from finchlang.base.errors import FinchError, Source
-from finchlang.python.session import ENGINES, Session
+from finchlang.calls.runner import ENGINES
+from finchlang.python.session import Session
 from finchlang.text.parse import is_incomplete, parse_kernel, parse_script, syntax_errors
 from finchlang.text.print import pretty
 
