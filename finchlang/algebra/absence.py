@@ -55,8 +55,9 @@ def _made(is_and: bool, numbers: set[int], formulas: set[AbsenceFormula]) -> Abs
     if key not in _formulas:
         own = tuple(sorted(formulas, key=_place))
         operands = tuple(sorted(numbers.union(*(f.operands for f in own))))
-        parts = tuple(sorted((*numbers, *own), key=_place)) if own else operands
-        made = AbsenceFormula(is_and, key[1], own, parts, operands, len(_formulas) + 1)
+        parts: list[Where] = [*numbers, *own]
+        ordered = tuple(sorted(parts, key=_place)) if own else operands
+        made = AbsenceFormula(is_and, key[1], own, ordered, operands, len(_formulas) + 1)
         _formulas[key] = made
     return _formulas[key]
 
