@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -142,4 +141,6 @@ class Session(Runner):
 
 def _array(*args: Any) -> Any:
     """What `@array` and `@einsum` make, by `finchlang.array`, which is imported with the first of them."""
-    return importlib.import_module("finchlang.script.array_statements").made(*args)
+    from finchlang.script.array_statements import made
+
+    return made(*args)

@@ -69,7 +69,6 @@ UP = {
 #: modules that import by name, besides the face; the list only gets shorter, too
 IMPORT_BY_NAME = {
     "tensors.array_base": "it is to be a loader in the face",
-    "python.session": "`@array` is to be an ordinary import of what stands below",
     "repl.__main__": "a command that needs no session starts without",
 }
 #: imports in a room that close a circle
