@@ -202,7 +202,7 @@ def output_of(program: str, *arguments: Any) -> str:
 
 PIPES = """
 import sys, numpy as np
-from finchlang.script.files import fread, fwrite
+from finchlang.files.suffixes import fread, fwrite
 for path in sys.argv[1:]:
     for attempt in (lambda: fread(path), lambda: fwrite(path, np.eye(2))):
         try:
@@ -270,7 +270,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: Any) 
 HALF = """
 import sys, time
 from pathlib import Path
-from finchlang.script.paths import replace_file, replace_folder
+from finchlang.files.paths import replace_file, replace_folder
 def write(out):
     if sys.argv[2] == "folder":
         (out / "zarr.json").write_text("half of it")

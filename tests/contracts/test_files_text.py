@@ -202,7 +202,7 @@ def test_lines_without_an_end_do_not_crash_the_reader(tmp_path: Path, end: str) 
 
 SHAPES = """
 import sys
-from finchlang.script.files import fread
+from finchlang.files.suffixes import fread
 for path in sys.argv[1:]:
     print(fread(path).shape, flush=True)
 """
