@@ -11,7 +11,6 @@ from typing import Any
 
 from finchlang.base.disk_cache import default_cache, package_digest
 from finchlang.base.errors import Source, Span, source_of
-from finchlang.syntax import nodes
 from finchlang.syntax import nodes as syntax
 from finchlang.syntax.traversal import EnoughFrames
 from finchlang.syntax.types import Pair
@@ -19,7 +18,7 @@ from finchlang.text.terminals import grammar
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (*vars(nodes).values(), *vars(nodes).values())
+    for kind in vars(syntax).values()
     if isinstance(kind, type) and issubclass(kind, syntax.Node)
 }
 _ATOMS = frozenset((bool, int, float, str, type(None)))
