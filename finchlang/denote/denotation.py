@@ -305,6 +305,8 @@ class Denotation(Places):
 
     def whole(self, node: ast.Node, env: Environment) -> int:
         value = needed(self.value(node, env), node)
+        if value is ast.MISSING:
+            raise FinchError("type", "a number is needed here, which is `missing`", node.span)
         if not isinstance(value, Number) or not value.is_integer:
             raise FinchError("type", "a bound of an extent must be an integer", node.span)
         return int(value.value)
