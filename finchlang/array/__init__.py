@@ -1,5 +1,20 @@
-"""The array API standard (2024.12) over tensors of any format, lazily: expressions become kernels when
-they are computed. There are no complex and no half types."""
+"""The array API standard (2024.12) over tensors of any format, lazily. There are no complex and no half
+types.
+
+Arrays of any library come in; a function gives an expression (`expression.py`), which knows its shape,
+type and fill and computes nothing; `compute` gives a tensor. The planner (`plan.py`, by the costs of
+`cost.py`) divides an expression into nests (`loop_nest.py`), each becomes a program of the language
+(`to_program.py`), and `calls/runner.py` runs them. The one idea (SparseArray'21): any function over any
+fill, so what is stored is what differs from the result's fill, and several functions become one kernel
+without a temporary array.
+
+>>> import numpy as np
+>>> import finchlang.array as xp
+>>> a = xp.asarray(np.array([0.0, 2.0, 0.0]), format="SparseList(Element(0.0))")
+>>> total = xp.sum(xp.exp(a) - 1)
+>>> print(type(total).__name__, round(float(total), 3))
+Array 6.389
+"""
 
 from __future__ import annotations
 
