@@ -33,6 +33,13 @@ def test_the_map_has_every_room_in_reading_order() -> None:
     assert [room for room in named if "/" not in room] == rooms
 
 
+def test_files_of_the_glossary_are_there() -> None:
+    glossary = TEXT.partition("## Glossary")[2].partition("## ")[0]
+    files = re.findall(r"`([\w/]+)\.py`", glossary)
+    assert len(files) > 20
+    assert not [file for file in files if f"finchlang.{file.replace('/', '.')}" not in modules()]
+
+
 @pytest.mark.parametrize("room", [room for room in ROOMS if room not in ("", "repl")])
 def test_the_head_of_a_room_says_what_it_is(room: str) -> None:
     """A sentence, what comes in and goes out, the one idea, and an example that shows what it says."""
