@@ -13,26 +13,14 @@ from argparse import (
     RawDescriptionHelpFormatter,
 )
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from types import ModuleType
 
-from finchlang import __version__
+from .command_table import BANNER, COMMANDS, OF_FILES
 
-BANNER = f"finchlang {__version__}"
 #: what runs kernels, and the rules it goes by, if nothing is said
 ENGINE, RULES = "native", "all"
-#: the commands that take a file, with the other operands they have
-OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
-    **dict.fromkeys(
-        ("run", "check", "normalize", "explain", "trace", "residual", "llvm", "asm"), ()
-    ),
-    "show": [("name", "the variable the tensor is bound to in the end")],
-    **dict.fromkeys(("diff", "replay"), ()),
-}
-COMMANDS = (*OF_FILES, "fuzz", "fmt", "lsp", "rules", "completion")
 #: those that run no script
 _OF_TEXT = ("fmt", "lsp", "rules", "completion")
-SESSION = "finchlang.python.session"
 #: those that may be told which rules to use
 _WITH_RULES = ("run", "explain", "trace", "residual", "llvm", "asm", "show")
 
@@ -57,12 +45,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _commands(command: str) -> ModuleType:
     """What does commands, with the modules that most of them need: they make very many objects that all
     stay, among which Python would look for garbage, now and whenever it does, in vain."""
-    if command not in _OF_TEXT and SESSION not in sys.modules and gc.isenabled():
+    is_new = "finchlang.python.session" not in sys.modules
+    if command not in _OF_TEXT and is_new and gc.isenabled():
         gc.disable()
-        import_module(SESSION)
+        from finchlang.python import session  # noqa: F401
+
         gc.freeze()
         gc.enable()
-    return import_module(".commands", __package__)
+    from . import commands
+
+    return commands
 
 
 # -------------------------------------------------------------------------------- the command line

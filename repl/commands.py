@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from finchlang.base.errors import FinchError
 
-from .__main__ import BANNER, COMMANDS
+from .command_table import BANNER, COMMANDS
 from .progress import watched
-from .prompt import converse
 from .prompt_session import Conversation, read_all
 from .report import (
     BROKEN_PIPE,
@@ -102,6 +101,8 @@ def directly(options: Namespace) -> int:
     if sys.stdin is None:
         return SUCCESS
     if sys.stdin.isatty():
+        from .prompt import converse
+
         return converse(conversation, GREETING)
     with watched():
         return read_all(conversation, sys.stdin)

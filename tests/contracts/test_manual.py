@@ -15,7 +15,8 @@ import finchlang.grammar
 from finchlang.operators.operator_table import FAMILIES, OPERATORS
 from finchlang.python.session import Session
 from finchlang.repl import manual
-from finchlang.repl.__main__ import COMMANDS, main
+from finchlang.repl.__main__ import main
+from finchlang.repl.command_table import COMMANDS
 from finchlang.repl.commands import FUNCTIONS
 from finchlang.repl.directives import _COMMANDS as DIRECTIVES
 from finchlang.repl.highlight import CONSTANTS, KEYWORDS

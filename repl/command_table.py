@@ -1,0 +1,18 @@
+"""The commands of `finch` by name: what reads a command line and what does it both ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from finchlang import __version__
+
+BANNER = f"finchlang {__version__}"
+#: the commands that take a file, with the other operands they have
+OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
+    **dict.fromkeys(
+        ("run", "check", "normalize", "explain", "trace", "residual", "llvm", "asm"), ()
+    ),
+    "show": [("name", "the variable the tensor is bound to in the end")],
+    **dict.fromkeys(("diff", "replay"), ()),
+}
+COMMANDS = (*OF_FILES, "fuzz", "fmt", "lsp", "rules", "completion")
