@@ -6,6 +6,8 @@ import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from finchlang.base import late
+
 if TYPE_CHECKING:
     from finchlang.base.errors import FinchError
     from finchlang.python.kernel_decorator import Kernel, kernel
@@ -35,6 +37,22 @@ _MODULES = {
     "operator": "python.operator_decorator",
     **dict.fromkeys(("Scalar", "SwizzledTensor", "Tensor"), "tensors.tensor"),
 }
+#: what arrays have as methods and operators that is no function of `finchlang.array`
+_METHODS = {
+    "getitem": "array.indexing",
+    "html": "script.html",
+    "tensor_in_python": "python.from_python",
+    **dict.fromkeys(
+        (
+            *("array", "array_function", "array_namespace", "array_ufunc", "dlpack"),
+            *("dlpack_device", "flattened", "iterate", "length", "reshaped", "setitem"),
+            *("to_bool", "to_complex", "to_device", "to_float", "to_index", "to_int"),
+            "transposed",
+        ),
+        "array.numpy_protocols",
+    ),
+}
+late.load = lambda name: getattr(import_module(f"finchlang.{_METHODS.get(name, 'array')}"), name)
 
 
 def __getattr__(name: str) -> Any:

@@ -17,9 +17,9 @@ from finchlang.base.errors import FinchError
 from finchlang.files.paths import read_script, replace_file
 from finchlang.python.session import Session
 from finchlang.script.display import display_text
-from finchlang.script.make_tensors import copy_of, tensor_of
+from finchlang.script.make_tensors import tensor_of
 from finchlang.tensors.adopt import as_tensor
-from finchlang.tensors.storage_report import bytes_stored
+from finchlang.tensors.convert import copy_of
 from finchlang.testing.compare_engines import SEMANTICS
 
 from . import views
@@ -109,7 +109,7 @@ def _who(conversation: Conversation, _: str) -> None:
     for name in names:
         value = session[name]
         is_array = as_tensor(value) is not None
-        size = f", {bytes_stored(tensor_of(value))} bytes" if is_array else ""
+        size = f", {tensor_of(value).nbytes} bytes" if is_array else ""
         write(f"{name:<{width}}  {described(value)}{size}\n"[: screen()[0]].rstrip() + "\n")
 
 

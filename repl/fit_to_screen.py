@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.calls.lazy_shape import TensorView
-from finchlang.script.show import SMALL, kind_of, show, size_text
+from finchlang.script.show import SMALL, kind_of, show
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, type_of_dtype
 from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: lines of the screen that stay free for what was typed and the next prompt, and the most of others
@@ -31,7 +31,7 @@ def screen() -> tuple[int, int]:
 
 def shown(value: Any, columns: int = 80, lines: int = 20) -> str:
     """A value in at most so many lines; `⋮` and `…` stand for what is left out."""
-    if isinstance(value, (Tensor, SwizzledTensor, TensorView)):
+    if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)):
         if prod(value.shape) > SMALL:
             return f"{value!r} with {value.countstored()} stored entries"
         body = array(value.to_numpy(), columns, lines - 1, "")
@@ -48,7 +48,7 @@ def shown(value: Any, columns: int = 80, lines: int = 20) -> str:
 
 def described(value: Any) -> str:
     """What a variable is bound to: of a tensor the size and format."""
-    if isinstance(value, (Tensor, SwizzledTensor, Scalar, TensorView)):
+    if isinstance(value, (Tensor, SwizzledTensor, Scalar, LazyTensor)):
         return repr(value)
     if as_tensor(value) is not None:
         return f"{kind_of(value)}, {type_of_dtype(value.dtype)}"

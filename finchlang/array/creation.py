@@ -17,9 +17,9 @@ from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.sparse_list import SparseList
-from finchlang.script.make_tensors import convert, over
 from finchlang.syntax.types import Type, type_of_value
 from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.convert import convert, over
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 

@@ -19,10 +19,10 @@ from finchlang.array.inferred_values import (
 from finchlang.array.promotion import broadcast_shapes
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Swizzled
-from finchlang.script.make_tensors import over
 from finchlang.syntax.nodes import Literal
 from finchlang.syntax.types import Bool, Float64, Int64, Type
 from finchlang.tensors.array_base import ArrayMethods
+from finchlang.tensors.convert import over
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 

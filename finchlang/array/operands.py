@@ -13,10 +13,9 @@ from finchlang.array.expression import Array, Expression, Leaf, NumberOperand, c
 from finchlang.array.inferred_values import StoredValues, stored_of
 from finchlang.array.promotion import promoted, type_of
 from finchlang.base.errors import FinchError
-from finchlang.calls.lazy_shape import TensorView
 from finchlang.syntax.types import PairType, Type, foreign, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_pydata, is_scipy, layout_of_array, matrix_format
-from finchlang.tensors.array_base import NotAnArray
+from finchlang.tensors.array_base import LazyTensor, NotAnArray
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 _swizzled: dict[tuple[int, tuple[int, ...]], tuple[Any, StoredValues]] = {}
@@ -54,7 +53,6 @@ _MAKERS: dict[type, Callable[[Any], Expression]] = {
     SwizzledTensor: _leaf_of_swizzled,
     np.ndarray: _leaf_of_array,
     Array: lambda value: value.node,
-    TensorView: lambda value: as_expression(value.materialized()),
 }
 
 
@@ -79,7 +77,7 @@ def expression_of(value: Any) -> Expression | None:
         return _leaf_of_array(value)
     if is_scipy(value):
         return _leaf_of_matrix(value)
-    if is_pydata(value):
+    if is_pydata(value) or isinstance(value, LazyTensor):
         return as_expression(as_tensor(value))
     own = type_of_value(value)
     if own is None or isinstance(own, PairType):

@@ -30,7 +30,7 @@ from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import substitute, walk
 from finchlang.syntax.types import Int64, promote
 from finchlang.tensors.adopt import as_tensor
-from finchlang.tensors.array_base import ArrayMethods
+from finchlang.tensors.array_base import LazyTensor
 from finchlang.tensors.tensor import Tensor
 
 
@@ -52,7 +52,7 @@ class Template:
 _template = lru_cache(1024)(Template)
 
 
-class TensorView(ArrayMethods):
+class TensorView(LazyTensor):
     """A tensor made of others by shape operators. `values` are those that the names of its template
     stand for, which it has no copies of."""
 
@@ -96,11 +96,6 @@ class TensorView(ArrayMethods):
         result = Tensor(format, *self.shape)
         run_kernel(_copying(self.order, format.fill), {"T": result, "V": self})
         return result
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.materialized(), name)
 
     def __repr__(self) -> str:
         return f"{'x'.join(map(str, self.shape))} view of {self.format}"

@@ -22,8 +22,8 @@ from finchlang.levels.level import Level
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.levels.sparse_list import SparseList
-from finchlang.script.make_tensors import convert
 from finchlang.syntax.types import Int64, Type, type_of_dtype
+from finchlang.tensors.convert import convert
 from finchlang.tensors.entries import mirrored
 from finchlang.tensors.pack import aligned_storage
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.calls.lazy_shape import TensorView
 from finchlang.script.make_tensors import construct_tensor
 from finchlang.script.show import kind_of
 from finchlang.script.values import is_number
@@ -16,7 +15,7 @@ from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import walk
 from finchlang.syntax.types import Float64, foreign, promote, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_pydata, masked_entries
-from finchlang.tensors.array_base import ArrayMethods, TensorBase
+from finchlang.tensors.array_base import ArrayMethods, LazyTensor, TensorBase
 from finchlang.tensors.formats import MODES, parse_format
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.text.tree_cache import script_of
@@ -54,7 +53,7 @@ def from_python(value: Any, name: str = "x") -> Any:
         return _array(value)
     if is_pydata(value):
         return as_tensor(value)
-    if isinstance(value, ArrayMethods) and not isinstance(value, (TensorBase, TensorView)):
+    if isinstance(value, ArrayMethods) and not isinstance(value, (TensorBase, LazyTensor)):
         return value.compute()  # a lazy array
     if isinstance(value, np.ma.MaskedArray):
         raise masked_entries(name)

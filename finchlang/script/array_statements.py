@@ -25,12 +25,13 @@ from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import OPERATORS, literal_type
 from finchlang.script.as_operator import operation
 from finchlang.script.builtins import Builtin
-from finchlang.script.show import kind_of, size_text
+from finchlang.script.show import kind_of
 from finchlang.script.values import FinchRange, held, whole
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk
 from finchlang.syntax.types import TYPES
 from finchlang.syntax.user_function import Operation
+from finchlang.tensors.array_base import size_text
 from finchlang.tensors.tensor import Scalar
 from finchlang.text.literals import SPELLINGS
 

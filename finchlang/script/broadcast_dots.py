@@ -11,9 +11,9 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.calls.environment import Environment
 from finchlang.operators.operator_table import Operator
-from finchlang.script.show import size_text
 from finchlang.script.values import ARITHMETIC, FinchRange, dense, is_array, plain, shaped
 from finchlang.syntax.nodes import Call, Macro, Node, Variable
+from finchlang.tensors.array_base import size_text
 
 
 def elementwise(

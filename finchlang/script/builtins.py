@@ -12,16 +12,11 @@ import numpy as np
 
 from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError
-from finchlang.calls.lazy_shape import TensorView
-from finchlang.files.suffixes import fread, fwrite
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script import linear_algebra, strings, vectors_and_dicts
-from finchlang.script.display import display_text
 from finchlang.script.make_tensors import (
     construct_tensor,
-    convert,
-    copy_of,
     element_type,
     pattern_of,
     random_sparse,
@@ -30,7 +25,7 @@ from finchlang.script.make_tensors import (
     tensor_of,
 )
 from finchlang.script.shape_functions import SHAPE_FUNCTIONS, shape_function
-from finchlang.script.show import joined, kind_of, size_text, text
+from finchlang.script.show import joined, kind_of, text
 from finchlang.script.strings import repeat_string, split_string
 from finchlang.script.values import (
     FinchRange,
@@ -48,8 +43,9 @@ from finchlang.script.values import (
 from finchlang.script.vectors_and_dicts import items
 from finchlang.syntax.nodes import MISSING, NOTHING
 from finchlang.syntax.types import Bool, Float64, Type
+from finchlang.tensors.array_base import LazyTensor, size_text
+from finchlang.tensors.convert import convert, copy_of
 from finchlang.tensors.formats import LEVELS, construct
-from finchlang.tensors.storage_report import bytes_stored
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 
@@ -120,10 +116,18 @@ def _parse(type: Any, string: str) -> Any:
 
 _add("println(x...)", "print values and a line end", _println, prints=True)
 _add("print(x...)", "print values", _print, prints=True)
+
+
+def _display(write: Callable[[str], Any], value: Any) -> Any:
+    from finchlang.script.display import display_text
+
+    return _print(write, display_text(value), "\n")
+
+
 _add(
     "display(A)",
     "print a tensor's levels with what they take, then its entries or a picture of a large one",
-    lambda write, value: _print(write, display_text(value), "\n"),
+    _display,
     prints=True,
 )
 _add("string(x...)", "the string that `print` would print", lambda *xs: joined([*map(text, xs)]))
@@ -202,7 +206,7 @@ def _sizeof(value: Any) -> int:
         return value.bits // 8
     if is_number(value):
         return element_type(value).dtype.itemsize
-    return bytes_stored(tensor_of(value))
+    return tensor_of(value).nbytes
 
 
 def _fill_value(value: Any) -> Any:
@@ -278,14 +282,25 @@ _add(
     "a random sparse tensor of any number of dimensions",
     random_sparse,
 )
-_add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file", fread)
+
+
+# the formats of files are imported with the first file
+
+
+def _fread(path: Any) -> Any:
+    from finchlang.files.suffixes import fread
+
+    return fread(path)
 
 
 def _fwrite(path: Any, value: Any) -> Any:
+    from finchlang.files.suffixes import fwrite
+
     fwrite(path, value)
     return NOTHING
 
 
+_add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file", _fread)
 _add(
     "fwrite(path, A)",
     "write a tensor to a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file",
@@ -428,7 +443,7 @@ _add(
     "typeof(x)",
     "the type of a number, the format of a tensor",
     lambda x: (
-        x.format if isinstance(x, (Tensor, SwizzledTensor, Scalar, TensorView)) else element_type(x)
+        x.format if isinstance(x, (Tensor, SwizzledTensor, Scalar, LazyTensor)) else element_type(x)
     ),
 )
 for _name, _what, _test in (("any", "an", any), ("all", "every", all)):

@@ -11,8 +11,9 @@ from finchlang.base.errors import FinchError
 from finchlang.files.paths import checked_path, replace_file
 from finchlang.levels.level import Level
 from finchlang.script.picture import spy_text, write_spy
-from finchlang.script.show import SMALL, kind_of, show, size_text
+from finchlang.script.show import SMALL, kind_of, show
 from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.array_base import size_text
 from finchlang.tensors.storage_report import LevelUse, measure
 from finchlang.tensors.tensor import Scalar
 

@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.base.aligned_memory import aligned_copy
 from finchlang.base.errors import FinchError
-from finchlang.calls.lazy_shape import TensorView
-from finchlang.levels.element import Element, differs, typed_literal
+from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.pattern import Pattern
-from finchlang.levels.scalars import Scalar as ScalarLevel
-from finchlang.script.show import kind_of, size_text
+from finchlang.script.show import kind_of
 from finchlang.script.values import dense, is_array, plain, whole
 from finchlang.syntax.types import Bool, Float64, Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, list_format
-from finchlang.tensors.array_base import is_whole
+from finchlang.tensors.array_base import LazyTensor, size_text
+from finchlang.tensors.convert import convert, copy_of, over
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: how many random entries are made at a time
@@ -40,14 +38,14 @@ def construct_tensor(*args: Any) -> Tensor:
             return copy_of(tensor_of(format))
         message = f"the first argument of Tensor is a format, not {kind_of(format)}"
         raise FinchError("type", message, hint="Tensor(Dense(Element(0.0)), 3)")
-    if len(rest) == 1 and isinstance(rest[0], TensorView) and _is_made_of(rest[0], format):
+    if len(rest) == 1 and isinstance(rest[0], LazyTensor) and _is_made_of(rest[0], format):
         return rest[0].materialized(format)
     if len(rest) == 1 and as_tensor(rest[0]) is not None:
         return convert(format, tensor_of(rest[0]))
     return Tensor(format, *(whole(size, "a size") for size in rest))
 
 
-def _is_made_of(view: TensorView, format: Level) -> bool:
+def _is_made_of(view: Any, format: Level) -> bool:
     """Whether a kernel can make a tensor of a view, so that it needs no other before."""
     can_hold = can_store(view.format.element_type, format.element_type)
     return isinstance(format.leaf, Element) and can_hold and format.order == view.order
@@ -73,54 +71,6 @@ def element_type(value: Any) -> Type:
     return found
 
 
-def convert(target: Any, source: Any) -> Any:
-    """A copy of the tensor `source` in a format (or in that of the tensor `target`), which stores
-    what differs from the format's fill."""
-    if isinstance(target, SwizzledTensor):
-        return SwizzledTensor(convert(target.body, source.body), target.permutation)
-    if isinstance(target, Scalar):
-        return copy_of(source)
-    format = target.format if isinstance(target, Tensor) else target
-    if isinstance(format, ScalarLevel):
-        raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
-    if source.order != format.order:
-        message = f"{format} has {format.order} dimensions, {kind_of(source)} has {source.order}"
-        raise FinchError("dimension", message)
-    to_pattern = isinstance(format.leaf, Pattern)
-    if not to_pattern and not can_store(element_type(source), format.element_type):
-        message = f"{format} cannot store {element_type(source)}"
-        raise FinchError("type", message)
-    if not _same(source.fill, format.fill.value) or is_whole(format):
-        return Tensor.from_numpy(dense(source).astype(format.element_type.dtype), format)
-    coordinates, values = source.entries()
-    stored = differs(values, source.fill)
-    values = values[stored].astype(format.element_type.dtype)
-    return Tensor.from_coo(format, source.shape, coordinates[:, stored], values)
-
-
-def _same(a: Any, b: Any) -> bool:
-    return bool(a == b or (a != a and b != b))
-
-
-def copy_of(value: Any) -> Any:
-    """A copy of an array, tensor or Scalar; other values are themselves."""
-    if isinstance(value, TensorView):
-        return value.materialized()
-    if isinstance(value, np.ndarray):
-        return value.copy(order="K")
-    if isinstance(value, SwizzledTensor):
-        return SwizzledTensor(copy_of(value.body), value.permutation)
-    if isinstance(value, Scalar):
-        return Scalar(value.format, value.value)
-    if isinstance(value, Tensor):
-        storage = [
-            {k: aligned_copy(v) if isinstance(v, np.ndarray) else v for k, v in level.items()}
-            for level in value.storage
-        ]
-        return Tensor.from_storage(value.format, value.shape, storage, value.checked)
-    return list(value) if isinstance(value, list) else value
-
-
 def pattern_of(value: Any) -> Any:
     """A tensor with Pattern leaves, true where `value` stores an entry. A level that stores what is
     not written (Dense, runs, a band) has no place for a Pattern and gets Bool elements."""
@@ -135,11 +85,6 @@ def pattern_of(value: Any) -> Any:
         format = over(tensor.format, Element(typed_literal(False)))
     coordinates, values = tensor.entries()
     return Tensor.from_coo(format, tensor.shape, coordinates, np.ones(len(values), Bool.dtype))
-
-
-def over(format: Level, leaf: Level) -> Level:
-    """`format` with another leaf."""
-    return leaf if format.is_leaf else format.with_child(over(format.child, leaf))
 
 
 def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:

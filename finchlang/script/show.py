@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.calls.lazy_shape import TensorView
 from finchlang.levels.level import Level
 from finchlang.syntax.nodes import NOTHING
 from finchlang.syntax.types import Pair, Type, foreign, type_of_value
 from finchlang.tensors.adopt import is_scipy
+from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: tensors of more entries print as a summary
@@ -37,7 +37,7 @@ def kind_of(value: Any) -> str:
         return names[type(value)]
     if isinstance(value, np.ndarray) or is_scipy(value):
         return f"an array of size {size_text(value.shape)}"
-    if isinstance(value, (Tensor, SwizzledTensor, TensorView)):
+    if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)):
         return f"a tensor of size {size_text(value.shape)}"
     if isinstance(value, Scalar):
         return "a Scalar"
@@ -67,7 +67,7 @@ def show(value: Any, depth: int = 0) -> str:
     """A value as the prompt prints it: tensors with what they hold if they are small."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-    if isinstance(value, (Tensor, SwizzledTensor, TensorView)):
+    if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)):
         if math.prod(value.shape) <= SMALL:
             return f"{value!r}\n{_array(value.to_numpy())}"
         return f"{value!r} with {value.countstored()} stored entries"
@@ -98,7 +98,7 @@ def text(value: Any, depth: int = 0) -> str:
         return f"Dict({_entries([*starmap(Pair, value.items())], depth)})"
     if isinstance(value, np.ndarray):
         return _array(value)
-    if isinstance(value, (Tensor, SwizzledTensor, TensorView)):
+    if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)):
         return show(value)
     return str(value)
 
@@ -117,7 +117,3 @@ def _array(array: np.ndarray) -> str:
             array = np.array(pairs, object).reshape(array.shape)
         shown = np.array2string(array, formatter={"object": str})
     return shown.replace("inf", "Inf").replace("nan", "NaN")
-
-
-def size_text(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or "0"

@@ -14,10 +14,11 @@ from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.sparse_list import SparseList
 from finchlang.operators.operator_table import Operator
-from finchlang.script.make_tensors import element_type, over
+from finchlang.script.make_tensors import element_type
 from finchlang.script.values import ARITHMETIC, check_arrays, is_array, on_types, operate
 from finchlang.syntax import nodes as ast
 from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.convert import over
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 RESULT = ast.Variable("result")

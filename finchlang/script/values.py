@@ -13,15 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.calls.lazy_shape import TensorView
 from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
 from finchlang.operators.operator_table import Operator
-from finchlang.script.show import check_depth, joined, kind_of, size_text, text
+from finchlang.script.show import check_depth, joined, kind_of, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
 from finchlang.tensors.adopt import is_scipy
-from finchlang.tensors.array_base import is_whole
+from finchlang.tensors.array_base import LazyTensor, is_whole, size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 
@@ -106,7 +105,7 @@ def held(scalar: Scalar) -> Any:
 
 
 def is_array(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, Tensor, SwizzledTensor, TensorView)) or is_scipy(value)
+    return isinstance(value, (np.ndarray, Tensor, SwizzledTensor, LazyTensor)) or is_scipy(value)
 
 
 def dense(value: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ from finchlang.levels.level import Level, Swizzled
 from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Int64, Type, foreign, type_of_dtype
-from finchlang.tensors.array_base import dense_format
+from finchlang.tensors.array_base import LazyTensor, dense_format
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
@@ -35,7 +35,7 @@ def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
     """
     if isinstance(value, (Tensor, SwizzledTensor, Scalar)):
         return value
-    if hasattr(type(value), "materialized"):  # a view of scripts
+    if isinstance(value, LazyTensor):
         return value.materialized()
     if isinstance(value, np.ma.MaskedArray):
         raise masked_entries("x")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
@@ -18,8 +18,6 @@ from finchlang.tensors.formats import parse_format
 
 #: what has the array, `self`, as its first argument
 Method = Callable[..., Any]
-
-INTEROP = "finchlang.array.numpy_protocols"
 
 #: what other libraries call what arrays have here by another name
 ELSEWHERE = {
@@ -37,17 +35,6 @@ ELSEWHERE = {
 
 class NotAnArray(TypeError):
     """An operand is neither an array nor a number."""
-
-
-_found: dict[tuple[str, str], Callable[..., Any]] = {}
-
-
-def late(name: str, module: str = "finchlang.array") -> Callable[..., Any]:
-    """A function of a module that is imported when this is first asked for."""
-    found = _found.get((name, module))
-    if found is None:
-        found = _found[name, module] = getattr(importlib.import_module(module), name)
-    return found
 
 
 def _binary(name: str) -> tuple[Method, Method]:
@@ -73,12 +60,12 @@ def _binary(name: str) -> tuple[Method, Method]:
     return method, reflected
 
 
-def _method(name: str, module: str = "finchlang.array") -> Method:
+def _method(name: str) -> Method:
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
-        return late(name, module)(self, *args, **keywords)
+        return late(name)(self, *args, **keywords)
 
     method.__name__ = name
-    method.__doc__ = f"`{module}.{name}` of this array."
+    method.__doc__ = f"`{name}` of this array, as in `finchlang.array`."
     return method
 
 
@@ -124,20 +111,20 @@ class ArrayMethods:
     T, mT = property(_method("transpose")), property(_method("matrix_transpose"))
     size, device = property(_method("size_of")), property(_method("device_of"))
 
-    __getitem__ = _method("getitem", "finchlang.array.indexing")
-    __setitem__ = _method("setitem", INTEROP)
-    __array_ufunc__ = _method("array_ufunc", INTEROP)
-    __array_function__ = _method("array_function", INTEROP)
-    __array__ = _method("array", INTEROP)
-    __array_namespace__ = _method("array_namespace", INTEROP)
-    __bool__, __int__ = _method("to_bool", INTEROP), _method("to_int", INTEROP)
-    __float__, __index__ = _method("to_float", INTEROP), _method("to_index", INTEROP)
-    __complex__ = _method("to_complex", INTEROP)
-    __len__, __iter__ = _method("length", INTEROP), _method("iterate", INTEROP)
-    to_device, transpose = _method("to_device", INTEROP), _method("transposed", INTEROP)
-    reshape, flatten = _method("reshaped", INTEROP), _method("flattened", INTEROP)
-    __dlpack__, __dlpack_device__ = _method("dlpack", INTEROP), _method("dlpack_device", INTEROP)
-    _repr_html_ = _method("html", "finchlang.script.html")
+    __getitem__ = _method("getitem")
+    __setitem__ = _method("setitem")
+    __array_ufunc__ = _method("array_ufunc")
+    __array_function__ = _method("array_function")
+    __array__ = _method("array")
+    __array_namespace__ = _method("array_namespace")
+    __bool__, __int__ = _method("to_bool"), _method("to_int")
+    __float__, __index__ = _method("to_float"), _method("to_index")
+    __complex__ = _method("to_complex")
+    __len__, __iter__ = _method("length"), _method("iterate")
+    to_device, transpose = _method("to_device"), _method("transposed")
+    reshape, flatten = _method("reshaped"), _method("flattened")
+    __dlpack__, __dlpack_device__ = _method("dlpack"), _method("dlpack_device")
+    _repr_html_ = _method("html")
 
     if not TYPE_CHECKING:  # or any name would be one
 
@@ -160,6 +147,7 @@ class TensorBase(ArrayMethods):
 
     shape: Any
     fill: Any
+    dtype: Any
 
     @property
     def fill_value(self) -> Any:
@@ -179,7 +167,7 @@ class TensorBase(ArrayMethods):
     @property
     def nbytes(self) -> int:
         """The bytes of the arrays that it is stored in, as far as they are in use."""
-        return late("bytes_stored", "finchlang.tensors.storage_report")(self)
+        return self.dtype.itemsize
 
     def countstored(self) -> int:
         """The number of stored leaves: of a run, one."""
@@ -187,7 +175,20 @@ class TensorBase(ArrayMethods):
 
     def copy(self) -> Self:
         """A tensor of the same format that shares no memory with this one."""
-        return late("copy_of", "finchlang.script.make_tensors")(self)
+        raise NotImplementedError
+
+
+class LazyTensor(ArrayMethods):
+    """What stands for a tensor that it has not made yet."""
+
+    def materialized(self, format: Level | None = None) -> Any:
+        """The tensor, in a format if one is given."""
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.materialized(), name)
 
 
 def format_of(format: Any) -> Level:
@@ -211,6 +212,11 @@ def checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
         if not 0 <= size <= MAX_DIMENSION:
             raise FinchError("dimension", f"a size must be in 0..{MAX_DIMENSION}, not {size}")
     return tuple(int(size) for size in shape)
+
+
+def size_text(shape: tuple[int, ...]) -> str:
+    """The sizes as messages give them."""
+    return " x ".join(map(str, shape)) or "0"
 
 
 def is_whole(format: Level) -> bool:

@@ -3,7 +3,7 @@ once made."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,6 +92,19 @@ class Memory:
             if not level.is_leaf:
                 count = level.child_count(own, count, size)
         return storage
+
+
+def in_use(
+    parts: Iterable[tuple[Level, dict[str, Any], int]],
+) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
+    """Of levels with their storage and sizes: how many fibers each has (of a leaf: values), how many
+    positions of the level below these have, and the part of its arrays that is in use."""
+    count = 1
+    for level, storage, size in parts:
+        used = level.used(storage, count, size)
+        stored = count if level.is_leaf else level.child_count(storage, count, size)
+        yield count, stored, {name: storage[name][:number] for name, number in used.items()}
+        count = stored
 
 
 def _owned(array: Any, dtype: np.dtype, copied: bool) -> np.ndarray:

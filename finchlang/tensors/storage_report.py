@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from finchlang.levels.level import Level
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.memory import in_use
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,11 @@ def measure(tensor: Tensor | SwizzledTensor) -> list[LevelUse]:
     """The levels of a tensor, outermost first."""
     body = tensor.body if isinstance(tensor, SwizzledTensor) else tensor
     names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, body.order + 1)
-    found, count, end = [], 1, body.order
-    sizes = body.format.sizes(body.shape)
-    for level, storage, size in zip(body.format.levels(), body.storage, sizes, strict=True):
+    found, end = [], body.order
+    parts = [*zip(body.format.levels(), body.storage, body.format.sizes(body.shape), strict=True)]
+    for (level, _, _), (fibers, stored, arrays) in zip(parts, in_use(parts), strict=True):
         start = end - level.modes
-        used = level.used(storage, count, size)
-        arrays = {name: storage[name][:number] for name, number in used.items()}
-        stored = count if level.is_leaf else level.child_count(storage, count, size)
         modes = tuple(names[k] for k in range(start, end))
-        found.append(LevelUse(level, modes, body.shape[start:end], count, stored, arrays))
-        count, end = stored, start
+        found.append(LevelUse(level, modes, body.shape[start:end], fibers, stored, arrays))
+        end = start
     return found
-
-
-def bytes_stored(tensor: Any) -> int:
-    """The bytes of the arrays a tensor is stored in, as far as they are in use."""
-    if isinstance(tensor, Scalar):
-        return tensor.format.element_type.dtype.itemsize
-    return sum(use.bytes for use in measure(tensor))

@@ -11,6 +11,7 @@ import numpy as np
 
 from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError
+from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, differs, typed_literal
 from finchlang.levels.level import Level, Swizzled
@@ -22,10 +23,9 @@ from finchlang.tensors.array_base import (
     dense_format,
     format_of,
     is_whole,
-    late,
 )
 from finchlang.tensors.entries import summed
-from finchlang.tensors.memory import Memory
+from finchlang.tensors.memory import Memory, in_use
 from finchlang.tensors.pack import differing, pack, unpack
 
 
@@ -61,7 +61,7 @@ class Tensor(TensorBase):
         format, *shape = given or (None,)
         is_format = isinstance(format, (Level, str))
         if not is_format or (len(shape) == 1 and not isinstance(shape[0], (int, np.integer))):
-            made = late("tensor_in_python", "finchlang.python.from_python")(*given)
+            made = late("tensor_in_python")(*given)
             self.format, self.memory, self.checked = made.format, made.memory, made.checked
             return
         self.format = format_of(format)
@@ -203,6 +203,16 @@ class Tensor(TensorBase):
         sizes = self.format.sizes(self.shape)
         return list(zip(self.format.levels(), self._storage, sizes, strict=True))
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the arrays that it is stored in, as far as they are in use."""
+        used = [arrays for _, _, arrays in in_use(self._parts())]
+        return sum([array.nbytes for arrays in used for array in arrays.values()])
+
+    def copy(self) -> Tensor:
+        """A tensor of the same format that shares no memory with this one."""
+        return Tensor.from_storage(self.format, self.shape, self._storage, self.checked)
+
     def to_numpy(self) -> np.ndarray:
         """A dense array of the tensor's shape and element type, in Fortran order."""
         view = self._dense_view()
@@ -330,6 +340,9 @@ class Scalar(TensorBase):
     def dtype(self) -> np.dtype:
         return self.format.element_type.dtype
 
+    def copy(self) -> Scalar:
+        return Scalar(self.format, self.value)
+
     def to_numpy(self) -> np.ndarray:
         return np.array(self.value, self.format.element_type.dtype)
 
@@ -387,6 +400,13 @@ class SwizzledTensor(TensorBase):
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
         coordinates, values = self.body.entries()
         return coordinates[[self.permutation.index(k + 1) for k in range(self.order)]], values
+
+    @property
+    def nbytes(self) -> int:
+        return self.body.nbytes
+
+    def copy(self) -> SwizzledTensor:
+        return SwizzledTensor(self.body.copy(), self.permutation)
 
     def to_numpy(self) -> np.ndarray:
         return self.body.to_numpy().transpose(

@@ -13,7 +13,7 @@ import pytest
 from finchlang.base.errors import FinchError
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.host.verify import check
-from finchlang.script.make_tensors import copy_of
+from finchlang.tensors.convert import copy_of
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel

@@ -21,8 +21,8 @@ from policies_of_libraries import TABLE2
 from finchlang.base.errors import FinchError
 from finchlang.levels.workspace import POLICIES as KNOWN
 from finchlang.python.session import Session
-from finchlang.script.make_tensors import copy_of
 from finchlang.syntax.types import type_of_dtype
+from finchlang.tensors.convert import copy_of
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 

@@ -54,27 +54,6 @@ APART = (  # the first never imports the second
         for room in ("operators", "host", "optimize", "algebra", "normalize", "rules")
     ),
 )
-#: imports against the order, each until what its reason says is done; the list only gets shorter
-UP = {
-    ("tensors.array_base", "array"): "it is to come by a loader in the face",
-    ("tensors.array_base", "array.indexing"): "it is to come by a loader in the face",
-    ("tensors.array_base", "array.numpy_protocols"): "it is to come by a loader in the face",
-    ("tensors.array_base", "script.html"): "it is to come by a loader in the face",
-    ("tensors.array_base", "script.make_tensors"): "conversions are to stand in `tensors/`",
-    ("tensors.tensor", "python.from_python"): "it is to come by a loader in the face",
-    ("array.creation", "script.make_tensors"): "conversions are to stand in `tensors/`",
-    ("array.expression", "script.make_tensors"): "conversions are to stand in `tensors/`",
-    ("files.binsparse", "script.make_tensors"): "conversions are to stand in `tensors/`",
-}
-#: modules that import by name, besides the face; the list only gets shorter, too
-IMPORT_BY_NAME = {
-    "tensors.array_base": "it is to be a loader in the face",
-    "repl.__main__": "a command that needs no session starts without",
-}
-#: imports in a room that close a circle
-IN_CIRCLES = {
-    ("tensors.array_base", "tensors.storage_report"): "it is to ask the memory, not the tensor",
-}
 #: class names in two files
 TWICE = {"Scalar": "a tensor, and its format; both are called so in programs"}
 #: who may import the oracle, besides those that compare engines; the list only gets shorter
@@ -149,10 +128,6 @@ def ours(module: str) -> list[tuple[str, int]]:
     return found + [(name, line) for name, line in named if name != "finchlang"]
 
 
-def _short(module: str) -> str:
-    return module.removeprefix("finchlang.")
-
-
 def room_of(module: str) -> str:
     """The part of the name the contract speaks of: `finchlang.host.ir` stands in `host`."""
     return (module.split(".") + [""])[1]
@@ -171,26 +146,23 @@ def test_every_module_has_a_room() -> None:
 
 
 def test_a_module_imports_only_what_stands_before_it() -> None:
-    """But for UP, each of which is still needed."""
-    wrong = {
-        (_short(module), _short(name)): f"{module}, line {line}: {name}"
+    wrong = [
+        f"{module}, line {line}: {name}"
         for module in MODULES
         for name, line in ours(module)
         if room_of(name) != room_of(module) and position(name) > position(module)
-    }
-    assert wrong.keys() <= UP.keys(), [wrong[x] for x in wrong.keys() - UP.keys()]
-    assert wrong.keys() >= UP.keys(), "these are no more: take them out of UP"
+    ]
+    assert not wrong
 
 
 def test_only_the_face_imports_by_name() -> None:
-    """But for IMPORT_BY_NAME, each of which still does."""
     asked = ("import_module", "__import__")
     found = set()
     for module in MODULES:
         called = [n.func for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)]
         if any(getattr(f, "id", getattr(f, "attr", "")) in asked for f in called):
-            found.add(_short(module))
-    assert found - {"finchlang"} == IMPORT_BY_NAME.keys()
+            found.add(module)
+    assert found == {"finchlang"}
 
 
 def test_no_name_is_there_twice() -> None:
@@ -242,11 +214,7 @@ def test_modules_do_not_import_one_another_in_circles() -> None:
             return
         unfinished.append(module)
         for name, _ in ours(module):
-            if (
-                name in modules()
-                and name != module
-                and (_short(module), _short(name)) not in {*UP, *IN_CIRCLES}
-            ):
+            if name in modules() and name != module:
                 visit(name)
         finished.add(unfinished.pop())
 

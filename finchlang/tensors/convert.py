@@ -1,0 +1,62 @@
+"""Tensors in other formats, and copies that share no memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.levels.element import differs
+from finchlang.levels.level import Level
+from finchlang.levels.pattern import Pattern
+from finchlang.levels.scalars import Scalar as ScalarLevel
+from finchlang.syntax.types import can_store, type_of_dtype
+from finchlang.tensors.array_base import LazyTensor, TensorBase, is_whole, size_text
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+
+
+def convert(target: Any, source: Any) -> Any:
+    """A copy of the tensor `source` in a format (or in that of the tensor `target`), which stores
+    what differs from the format's fill. Raises FinchError "dimension", "type"."""
+    if isinstance(target, SwizzledTensor):
+        return SwizzledTensor(convert(target.body, source.body), target.permutation)
+    if isinstance(target, Scalar):
+        return source.copy()
+    format = target.format if isinstance(target, Tensor) else target
+    if isinstance(format, ScalarLevel):
+        raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
+    if source.order != format.order:
+        is_scalar = isinstance(source, Scalar)
+        given = "a Scalar" if is_scalar else f"a tensor of size {size_text(source.shape)}"
+        message = f"{format} has {format.order} dimensions, {given} has {source.order}"
+        raise FinchError("dimension", message)
+    to_pattern, element = isinstance(format.leaf, Pattern), type_of_dtype(source.dtype)
+    if not to_pattern and not (element and can_store(element, format.element_type)):
+        raise FinchError("type", f"{format} cannot store {element}")
+    if not _same(source.fill, format.fill.value) or is_whole(format):
+        return Tensor.from_numpy(source.to_numpy().astype(format.element_type.dtype), format)
+    coordinates, values = source.entries()
+    stored = differs(values, source.fill)
+    values = values[stored].astype(format.element_type.dtype)
+    return Tensor.from_coo(format, source.shape, coordinates[:, stored], values)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b or (a != a and b != b))
+
+
+def copy_of(value: Any) -> Any:
+    """A copy of an array, tensor, Scalar or vector; other values are themselves."""
+    if isinstance(value, LazyTensor):
+        return value.materialized()
+    if isinstance(value, TensorBase):
+        return value.copy()
+    if isinstance(value, np.ndarray):
+        return value.copy(order="K")
+    return list(value) if isinstance(value, list) else value
+
+
+def over(format: Level, leaf: Level) -> Level:
+    """`format` with another leaf."""
+    return leaf if format.is_leaf else format.with_child(over(format.child, leaf))
