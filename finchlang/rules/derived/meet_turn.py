@@ -57,12 +57,12 @@ class Turn:
 
     def is_left(self) -> Expr:
         """Whether there may be something left to be done."""
-        left = {k: c.is_left(self.host) for k, c in self.leaders.items()}
         found = conjunction()
-        if self.is_sure:
+        if self.is_sure or self.absent != NEVER:
+            left = {k: c.is_left(self.host) for k, c in self.leaders.items()}
             found = conjunction(*left.values())
-        elif self.absent != NEVER:
-            found = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
+            if not self.is_sure:
+                found = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
         if self.stop is not None:
             assert self.at is not None
             found = conjunction(found, compare("le", self.host.get(self.at), self.stop))
@@ -148,13 +148,14 @@ class Turn:
     def _tell_apart(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
         """Do what is to be done from i to `stop`: over several coordinates for each part of a sum that may
         be there alone, else for all of them, where what is there is asked at each."""
-        parts = (
-            self.absent.parts
-            if isinstance(self.absent, AbsenceFormula) and self.absent.is_and
-            else ()
-        )
-        asked = {k: s for k, s in seen.items() if not s.is_certain(i)}
-        arms = [{*variables(part)} for part in parts if is_product(part)]
+        asked = {
+            k: s
+            for k, s in seen.items()
+            if not (s.is_certain(i) or (s.is_point and self.is_uncut))  # which may come last
+        }
+        arms = [{*variables(part)} for part in self._parts() if is_product(part)]
+        if self.absent == NEVER:  # what is always there may be alone, or with one of the others
+            arms = [set(), *({k} for k in asked if len(asked) > 1)]
         if stop is i or not asked or not self._are_numbers(asked.values()):
             arms = []
         certain = {k for arm in arms for k in asked.keys() - arm if len(asked.keys() - arm) == 1}
@@ -171,6 +172,11 @@ class Turn:
             self.host.branch(condition, alone, lambda: attempt(left[1:]))
 
         attempt(arms)
+
+    def _parts(self) -> Iterable[Where]:
+        """What each makes absent(E) false, alone."""
+        absent = self.absent
+        return absent.parts if isinstance(absent, AbsenceFormula) and absent.is_and else ()
 
     def _are_numbers(self, asked: Iterable[Seen]) -> bool:
         """Whether some have a number at each of several coordinates."""

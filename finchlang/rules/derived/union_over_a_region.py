@@ -70,13 +70,18 @@ class Region(Joint):
         if outcome is not None:
             return [(when, partial(replaced, self.term, best, outcome))]
         options = [o for c in choices for o in (*c.options, (_none(c), c.otherwise))]
-        looks = disjunction(*(c for c, node in options if not isinstance(node, Run)))
+        looked = [(c, node) for c, node in options if not isinstance(node, Run)]
+        looks = disjunction(*(c for c, _ in looked))
         runs = (when, partial(self._moved_in, choices, _as_run))
-        lookups = (op("and", when, looks), partial(self._moved_in, choices, _as_lookup))
+        only = looked[0][1] if len(looked) == 1 else None  # which is what its choice then falls on
+        move = partial(_where_looked_up, only) if only is not None else _as_lookup
+        lookups = (op("and", when, looks), partial(self._moved_in, choices, move))
         if all(map(_is_of_runs, choices)):
             return [runs]
-        if looks is when or looks is TRUE or _varies(best) or not all(map(_runs, choices)):
+        if looks is when or looks is TRUE or not all(map(_runs, choices)):
             return [(when, lookups[1])]
+        if only is None and _varies(best):
+            return [(when, partial(self._moved_in, choices, _as_lookup))]
         return [lookups, runs]
 
     def _candidates(self, node: Node) -> Iterator[Node]:
@@ -132,6 +137,12 @@ def _as_run(choice: Choice) -> Node:
     """A choice that is none of its lookups."""
     *bodies, (_, last) = _runs(choice)
     return Run(choose(bodies, last, choice.is_stored))
+
+
+def _where_looked_up(lookup: Node, choice: Choice) -> Node:
+    """A choice where that is chosen which alone is no run."""
+    options = *(node for _, node in choice.options), choice.otherwise
+    return lookup if any(node is lookup for node in options) else _as_run(choice)
 
 
 def _as_lookup(choice: Choice) -> Lookup:
