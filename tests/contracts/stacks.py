@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import cycle, product
+from itertools import cycle, islice, product
 
 import numpy as np
 from every_format import TEXTS, fits
@@ -66,9 +66,10 @@ def triples() -> Iterator[str]:
     count, seed = LEVELS.split("/")
     chosen = random.Random(int(seed))
     for outer, middle in product(TEXTS, TEXTS):
-        legal = [f for inner in TEXTS for f in stack("Element(0.0)", outer, middle, inner)]
         wanted = int(float(count) + chosen.random())
-        yield from chosen.sample(legal, min(wanted, len(legal)))
+        inner = chosen.sample(TEXTS, len(TEXTS)) if wanted else []
+        legal = (f for text in inner for f in stack("Element(0.0)", outer, middle, text))
+        yield from islice(legal, wanted)
 
 
 @dataclass(frozen=True)
