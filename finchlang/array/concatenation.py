@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.algebra.index_map import HalfIndex, Wrapped, value
 from finchlang.array.compute import todense
 from finchlang.array.expression import (
     Array,
@@ -20,7 +21,7 @@ from finchlang.array.expression import (
     View,
     apply,
 )
-from finchlang.array.index_paths import Beyond, Fast, Slow, accessed, loops_of, value_of
+from finchlang.array.index_paths import accessed, beyond, loops_of
 from finchlang.array.indexing import LISTED, IndexedPart, getitem, take
 from finchlang.array.inferred_values import Values, op_node, unknown_values, values_of
 from finchlang.array.operands import as_expression, operands
@@ -104,7 +105,7 @@ def _is_listed(node: Expression) -> bool:
 @lowers(Concat)
 def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
     index, last = indices[node.axis], len(node.places)
-    if len(loops_of(index)) > 1 or isinstance(_first(index), (Slow, Fast)):
+    if len(loops_of(index)) > 1 or isinstance(_first(index), HalfIndex):
         # what is joined is stored where other loops go over it: the cases multiply
         to.tensor(node)
         return to.value(node, indices)
@@ -114,30 +115,30 @@ def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
         part, place = node.args[k], node.places[k]
         if _is_listed(part):
             to.tensor(part)
-        own = Beyond(index, to.number(node, k) if k else Literal(0), total)
-        value = to.value(part, (*indices[: node.axis], own, *indices[node.axis + 1 :]))
+        own = beyond(index, to.number(node, k) if k else Literal(0), total)
+        element = to.value(part, (*indices[: node.axis], own, *indices[node.axis + 1 :]))
         if isinstance(index, Index) and k < last - 1:  # where loops go is known by comparison
             is_here = Call(op_node("<="), (index, to.number(node, k + 1)))
-            found = Call(op_node("ifelse"), (is_here, value, found))
+            found = Call(op_node("ifelse"), (is_here, element, found))
         elif place is not None:
             mark: Any = node.args[place]
             mark = accessed(Variable(to.operand(mark)), (own,))
             is_here = Call(op_node("coalesce"), (mark, Literal(False)))
-            found = Call(op_node("ifelse"), (is_here, value, found))
+            found = Call(op_node("ifelse"), (is_here, element, found))
         elif k == last - 1:
-            found = value
+            found = element
         else:
             assert isinstance(
-                value, Call
+                element, Call
             )  # where there is nothing the others are in place of the fill
-            found = Call(value.op, (value.args[0], found))
+            found = Call(element.op, (element.args[0], found))
     return found
 
 
 def _first(index: Node) -> Node:
     """An index without what may be out of range."""
-    while isinstance(index, Beyond):
-        index = index.index
+    while isinstance(index, Wrapped) and index.wrapper == "permissive":
+        index = index.index.index  # type: ignore[attr-defined]
     return index
 
 
@@ -203,8 +204,8 @@ def _triangle(to: Lowering, node: Triangle, indices: tuple[Node, ...]) -> Node:
     if isinstance(row, Index) and isinstance(column, Index):
         mask = Call(Variable("UpTriMask" if node.op == ">=" else "LoTriMask"), ())
         return Access(mask, (row, Call(op_node("-"), (column, k))))
-    shifted = Call(op_node("+"), (value_of(row), k))
-    return Call(op_node(node.op), (value_of(column), shifted))
+    shifted = Call(op_node("+"), (value(row), k))
+    return Call(op_node(node.op), (value(column), shifted))
 
 
 def _within(op: str, x: Any, k: int) -> Array:

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.algebra.index_map import Wrapped, value
+from finchlang.algebra.program_context import ONE
 from finchlang.array.compute import compute, todense
 from finchlang.array.expression import Array, Constant, Expression, Map, Reduce, apply
 from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import normalized_axis
 from finchlang.array.reshaping import with_axes
-from finchlang.array.to_program import ONE, Lowering, lowers
+from finchlang.array.to_program import Lowering, lowers
 from finchlang.levels.element import typed_literal
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
 from finchlang.syntax.types import Int64, pair_of
@@ -64,7 +66,7 @@ def _part(to: Lowering, node: IndexedPart, indices: tuple[Node, ...]) -> Node:
         else:
             start, stop = to.number(node, next(numbers)), to.number(node, next(numbers))
             step = None if kind == WINDOW else Literal(kind[1])
-            own.append(Call(Extent(start, stop, step), (index,)))
+            own.append(Wrapped("window", Extent(start, stop, step), index))
     return to.value(arg, tuple(own))
 
 
@@ -224,7 +226,7 @@ class Position(Expression):
 
 @lowers(Position)
 def _position(to: Lowering, node: Position, indices: tuple[Node, ...]) -> Node:
-    return Call(Variable("-"), (indices[node.axis], ONE))
+    return Call(Variable("-"), (value(indices[node.axis]), ONE))
 
 
 def argmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.algebra.program_context import ONE
 from finchlang.array.expression import Array, Constant, Expression, Group, Leaf, Reshape, View
-from finchlang.array.index_paths import ONE, divided, joined
+from finchlang.array.index_paths import divided, joined
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import broadcast_shapes, normalized_axes, normalized_axis
 from finchlang.array.to_program import Lowering, lowers

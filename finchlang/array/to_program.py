@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.algebra.program_context import ONE
 from finchlang.array.cost import Counts
 from finchlang.array.expression import (
     Constant,
@@ -22,7 +23,7 @@ from finchlang.array.expression import (
     Spread,
     View,
 )
-from finchlang.array.index_paths import ONE, accessed, goes_beyond, is_path, joined, loops_of
+from finchlang.array.index_paths import accessed, goes_beyond, is_path, joined, loops_of
 from finchlang.array.inferred_values import identity_of, op_node, values_of
 from finchlang.array.loop_nest import EVERYWHERE, LoopNest, Read, ValueSpace
 from finchlang.array.plan import Plan, joining, nest_of, planned

@@ -25,6 +25,17 @@ from finchlang.algebra.index_arithmetic import (
     times,
     total,
 )
+from finchlang.algebra.index_map import (
+    HalfIndex,
+    IndexMap,
+    Joined,
+    Wrapped,
+    halves,
+    moved,
+    permissive,
+    ranges,
+    value,
+)
 from finchlang.algebra.program_context import (
     ONE,
     PERMISSIVE,
@@ -38,25 +49,21 @@ from finchlang.algebra.program_context import (
 from finchlang.base.errors import FinchError, Span
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Swizzled
-from finchlang.normalize.shapes.index_map import (
-    HalfIndex,
-    Joined,
-    Leaf,
-    Term,
-    Wrapped,
-    inner_terms,
-    moved,
-    permissive,
-    ranges,
-    value,
-    with_index,
-)
 from finchlang.normalize.shapes.materialize import Stores, sized
+from finchlang.normalize.shapes.operator_maps import Leaf
 from finchlang.normalize.shapes.reader import Reader, with_primitives
 from finchlang.normalize.shapes.shape_table import OPERATORS
 from finchlang.normalize.shapes.shaped import WHOLE, Shaped
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import block, children, map_children, mentions, replace, walk
+from finchlang.syntax.traversal import (
+    block,
+    children,
+    map_children,
+    mentions,
+    replace,
+    substitute,
+    walk,
+)
 from finchlang.syntax.types import Bool, Type, promote
 from finchlang.text.print import pretty
 
@@ -77,7 +84,7 @@ def has_shapes(program: ast.Node) -> bool:
 
 # --------------------------------------------------------------------------- the walk
 
-Bindings = dict[str, Term]
+Bindings = dict[str, ast.Node]
 
 
 class _Shapes(Stores):
@@ -88,7 +95,7 @@ class _Shapes(Stores):
             name: known.level if isinstance(known, Swizzled) else known
             for name, known in context.formats.items()
         }
-        self.dropped: list[tuple[ast.Node, Term]] = []  # what is broadcast around an expression
+        self.dropped: list[tuple[ast.Node, ast.Node]] = []  # what is broadcast around an expression
 
     def leaf(self, node: ast.Variable) -> Shaped:
         if node.name in self.formulas:
@@ -187,10 +194,8 @@ class _Shapes(Stores):
             if self.is_plain(target, {}, is_update=True):
                 continue
             for _, own, dropped in self.places(target.tensor, self.terms(target, bound), []):
-                for term in (*own, *(t for _, t in dropped)):
-                    for t in inner_terms(term):
-                        if isinstance(t, HalfIndex) and t.term == loop.index:
-                            yield t
+                for m in (*own, *(m for _, m in dropped)):
+                    yield from (h for h in halves(m) if h.index == loop.index)
 
     def two_loops(self, loop: ast.Loop, found: HalfIndex, bound: Bindings) -> ast.Node:
         index, extent, span = loop.index, self.expression(loop.extent, bound), loop.span
@@ -208,7 +213,7 @@ class _Shapes(Stores):
         both = ast.Loop(j, outer, ast.Loop(i, inner, loop.body, span=span), span=span)
         whole = times(found.fast, found.slow)
         term = Joined(i, j, found.fast, found.slow, whole)
-        known = {name: with_index(t, index, term) for name, t in bound.items()}
+        known = {name: substitute(t, {index: term}) for name, t in bound.items()}
         return self.statement(both, {**known, index.name: term})
 
     def inside(self, body: ast.Node, name: ast.Index | ast.Variable) -> ast.Node:
@@ -272,7 +277,7 @@ class _Shapes(Stores):
 
         return Reader(self.leaf, settled, settled, self.agree)
 
-    def terms(self, access: ast.Access, bound: Bindings) -> list[Term]:
+    def terms(self, access: ast.Access, bound: Bindings) -> list[ast.Node]:
         return [
             self.term(index, bound, size(access.tensor, mode))
             for mode, index in enumerate(access.indices)
@@ -291,7 +296,7 @@ class _Shapes(Stores):
         indices = tuple(self.expression(index, bound) for index in access.indices)
         return replace(access, indices=indices)
 
-    def term(self, index: ast.Node, bound: Bindings, whole: ast.Node | None = None) -> Term:
+    def term(self, index: ast.Node, bound: Bindings, whole: ast.Node | None = None) -> ast.Node:
         """What stands in an access, of a mode of size `whole`, if that is known."""
         if isinstance(index, ast.Index):
             return bound.get(index.name, index)
@@ -306,7 +311,7 @@ class _Shapes(Stores):
         own = [n for _, n in found if isinstance(n, ast.Index)]
         inner = bound.get(own[0].name) if len(own) == 1 and (1, own[0]) in found else None
         others = [(sign, n) for sign, n in found if n not in own]
-        if inner is None or isinstance(inner, ast.Node):
+        if inner is None or not isinstance(inner, IndexMap):
             return self.expression(index, bound)
         if any(isinstance(n, (ast.Index, ast.Access)) for _, other in others for n in walk(other)):
             return self.expression(index, bound)
@@ -315,7 +320,7 @@ class _Shapes(Stores):
     # ------------------------------------------------------------------ from an operator to its tensors
 
     def read(
-        self, tensor: Any, ts: list[Term], dropped: list, access: ast.Access, bound: Bindings
+        self, tensor: Any, ts: list[ast.Node], dropped: list, access: ast.Access, bound: Bindings
     ) -> ast.Node:
         """The element of a tensor at these terms."""
         if isinstance(tensor, ast.Formula):
@@ -337,7 +342,7 @@ class _Shapes(Stores):
         body, ts, more = self.through(tensor, ts)
         return self.read(body, ts, dropped + more, access, bound)
 
-    def places(self, tensor: Any, ts: list[Term], dropped: list) -> Iterator[Leaf]:
+    def places(self, tensor: Any, ts: list[ast.Node], dropped: list) -> Iterator[Leaf]:
         """The tensors that are written at these terms, with theirs."""
         if is_call(tensor, "concat"):
             for part, own, _ in self.parts(tensor, ts):
@@ -352,7 +357,9 @@ class _Shapes(Stores):
             body, ts, more = self.through(tensor, ts)
             yield from self.places(body, ts, dropped + more)
 
-    def presence(self, formula: ast.Formula, ts: list[Term], access: ast.Access) -> list[ast.Node]:
+    def presence(
+        self, formula: ast.Formula, ts: list[ast.Node], access: ast.Access
+    ) -> list[ast.Node]:
         """What is true, and missing out of range, for indices that may be out of range where the
         expression is not missing by itself."""
         found = list[ast.Node]()
@@ -387,8 +394,8 @@ class _Shapes(Stores):
         return result
 
     def parts(
-        self, tensor: ast.Call, ts: list[Term]
-    ) -> Iterator[tuple[ast.Node, list[Term], ast.Node | None]]:
+        self, tensor: ast.Call, ts: list[ast.Node]
+    ) -> Iterator[tuple[ast.Node, list[ast.Node], ast.Node | None]]:
         """The parts of `concat(p, A, B)`, each of them missing where the others are, and whether the
         index is up to the end of this part, if there is an index of a loop to compare."""
         first, *tensors = tensor.args
@@ -430,7 +437,7 @@ class _Shapes(Stores):
 
         return known(Shaped(tensor, 0).size(mode + 1))
 
-    def agree_within(self, formula: ast.Formula, ts: list[Term]) -> None:
+    def agree_within(self, formula: ast.Formula, ts: list[ast.Node]) -> None:
         """The tensors of an expression have the same sizes, where no loop sees to it."""
         for index, t in zip(formula.indices, ts, strict=True):
             found = [

@@ -26,7 +26,7 @@ from finchlang.algebra.program_context import (
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
-from finchlang.normalize.shapes.index_map import Terms
+from finchlang.normalize.shapes.operator_maps import OperatorMaps
 from finchlang.normalize.shapes.shaped import WHOLE
 from finchlang.operators.operator_table import operator
 from finchlang.syntax import nodes as ast
@@ -42,11 +42,11 @@ _COMPUTED = {"collapse": (3, 24), "window": (3, 9), "split": (6, 48)}
 _NOT_COMPUTED = 0, 0
 
 
-class Stores(Terms):
+class Stores(OperatorMaps):
     """What the pass that takes operators apart (`shapes`) stores before it does so."""
 
     def __init__(self, context: ProgramContext) -> None:
-        Terms.__init__(self)
+        OperatorMaps.__init__(self)
         self.context = context
         self.types: dict[str, Level | Type | None] = {}
         self.dims: dict[str, tuple[ast.Node, ...]] = {}  # of declared tensors, as they are written

@@ -1,0 +1,195 @@
+"""Index maps: which place of a tensor's mode an index stands for, counted from 1; from them the shape
+operators and wrappers are made again around a tensor (Burrito'24 section 4).
+
+    m ::= i | Wrapped(wrapper, setting, m) | HalfIndex(m, fast n, slow n) | Joined(fast m, slow m, n)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from finchlang.algebra.index_arithmetic import ZERO, at_least_one, plus, size, times
+from finchlang.algebra.program_context import ONE, call
+from finchlang.syntax.nodes import Access, Extent, Index, Literal, Node
+from finchlang.syntax.traversal import replace, walk
+from finchlang.wrappers.wrappers import WRAPPERS
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap(Node):
+    """What stands for an index until the operators around its tensor are made. `whole`, of those that
+    have it, is the size that their mode must have, if it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped(IndexMap):
+    """The index of a mode of a tensor that a wrapper with a setting for each mode is around. `whole` is
+    for a permissive one the size that the mode has; one that `is_chosen` is read where it is in range."""
+
+    wrapper: str
+    setting: Node
+    index: Node
+    whole: Node | None = None
+    is_chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HalfIndex(IndexMap):
+    """The index of the fast or the slow one of two modes that `index` goes through as one."""
+
+    index: Node
+    fast: Node
+    slow: Node
+    is_fast: bool
+
+    @property
+    def whole(self) -> Node:
+        return self.fast if self.is_fast else self.slow
+
+    @property
+    def other(self) -> HalfIndex:
+        return replace(self, is_fast=not self.is_fast)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(IndexMap):
+    """The index of a mode that is two, of which `first` is the fast one; `size` is its size, or None for
+    the sum of the two (`toeplitz`), and `rest` the size of the other one, if it is given."""
+
+    first: Node
+    second: Node
+    size: Node | None
+    rest: Node | None = None
+    whole: Node | None = None
+
+
+def half(m: Node, fast: Node, slow: Node, is_fast: bool) -> Node:
+    if isinstance(m, Joined) and m.size == fast != ZERO:  # with that any slow one would do
+        return m.first if is_fast else m.second
+    return HalfIndex(m, fast, slow, is_fast)
+
+
+def value(m: Node) -> Node:
+    """The place as a number."""
+    match m:
+        case Wrapped("window", Extent(start, _, step), inner):
+            past = plus(value(inner), ONE, -1)
+            return plus(start, past if step is None else times(past, step))
+        case Wrapped("offset", by, inner):
+            return plus(value(inner), by)
+        case Wrapped(_, _, inner):
+            return value(inner)
+        case HalfIndex(inner, fast, _, is_fast):
+            past = plus(value(inner), ONE, -1)
+            return plus(call("mod" if is_fast else "fld", past, at_least_one(fast)), ONE)
+        case Joined(first, second, None):
+            return plus(value(first), value(second))
+        case Joined(first, second, Node() as n):
+            return plus(times(plus(value(second), ONE, -1), n), value(first))
+    return m
+
+
+def moved(m: Node) -> tuple[Index, Node] | None:
+    """The index i and the number c such that a map is i + c, if there are such."""
+    if isinstance(m, Index):
+        return m, ZERO
+    found = moved(m.index) if isinstance(m, Wrapped) else None
+    match m:
+        case Wrapped("window", Extent(start, _, None)) if found:
+            return found[0], plus(found[1], plus(start, ONE, -1))
+        case Wrapped("offset", by) if found:
+            return found[0], plus(found[1], by)
+        case Wrapped("permissive" | "protocolize"):
+            return found
+    return None
+
+
+def halves(m: Node) -> Iterator[HalfIndex]:
+    return (n for n in walk(m) if isinstance(n, HalfIndex))
+
+
+def permissive(m: Node) -> Iterator[Wrapped]:
+    """What a map is missing for where that is out of range."""
+    return (n for n in walk(m) if isinstance(n, Wrapped) and n.wrapper == "permissive")
+
+
+def ranges(maps: Iterable[Node]) -> Iterator[Node]:
+    """The conditions under which no half is of a number out of range, where halves are computed."""
+    for part in (h for m in maps for h in halves(m)):
+        for p in permissive(part):
+            if p.whole is not None:
+                yield call("<=", ONE, value(p.index))
+                yield call("<=", value(p.index), p.whole)
+
+
+# --------------------------------------------------------------------------- the operators around a tensor
+
+#: is given extents that must be the same
+Agree = Callable[[Node, Node], None]
+
+
+def around(
+    access: Access,
+    maps: Sequence[Node],
+    agree: Agree = lambda a, b: None,
+    computed: Callable[[HalfIndex], Node] | None = None,
+) -> Access:
+    """The access of a tensor at maps: with the operators around it by which all are indices. Halves come
+    last, and the one of most halves before others, since both halves of an index are then there; they
+    are `computed` where that is given."""
+    tensor, maps = access.tensor, list(maps)
+    while others := [m for m in maps if isinstance(m, IndexMap)]:
+        m = next((m for m in others if not isinstance(m, HalfIndex)), None)
+        m = m or max(others, key=lambda m: sum(1 for _ in halves(m)))
+        k = maps.index(m)
+        if not (isinstance(m, Wrapped) and m.wrapper == "permissive"):
+            tensor = _sized(tensor, k, m.whole, len(maps), agree)  # type: ignore[attr-defined]
+        match m:
+            case Wrapped(wrapper, setting, inner):
+                settings: list[Node] = [WRAPPERS[wrapper].neutral] * len(maps)
+                settings[k], maps[k] = setting, inner
+                tensor = made(wrapper, tensor, *settings)
+            case Joined(first, second, whole, rest):
+                sizes = [n for n in (whole, rest) if n is not None]
+                tensor = made("split" if sizes else "toeplitz", tensor, Literal(k + 1), *sizes)
+                maps[k : k + 1] = [first, second]
+            case HalfIndex() if computed:
+                maps[k] = computed(m)
+            case HalfIndex():
+                tensor = _collapsed(tensor, maps, m, k, agree)
+    return replace(access, tensor=tensor, indices=tuple(maps))
+
+
+def _collapsed(tensor: Node, maps: list[Any], m: HalfIndex, k: int, agree: Agree) -> Node:
+    """The tensor with its mode of the half `m`, the k-th, and that of the other half made one; where there
+    is no other, a mode along which nothing changes."""
+    other = m.other
+    if other not in maps:
+        at = k + m.is_fast
+        tensor = made("broadcast", tensor, Literal(at + 1), other.whole)
+        maps.insert(at, other)
+    p, q = maps.index(m), maps.index(other)
+    tensor = _sized(tensor, q, other.whole, len(maps), agree)
+    maps[min(p, q)] = m.index
+    del maps[max(p, q)]
+    fast, slow = (p, q) if m.is_fast else (q, p)
+    return made("collapse", tensor, Literal(fast + 1), Literal(slow + 1))
+
+
+def _sized(tensor: Node, mode: int, whole: Node | None, order: int, agree: Agree) -> Node:
+    """The tensor, of so many modes, with one of them, from 0, of this size."""
+    if whole is None:
+        return tensor
+    own, wanted = size(tensor, mode), Extent(ONE, whole, span=tensor.span)
+    if own is not None:
+        agree(Extent(ONE, own, span=tensor.span), wanted)
+        return tensor
+    settings: list[Node] = [WRAPPERS["window"].neutral] * order
+    settings[mode] = wanted
+    return made("window", tensor, *settings)
+
+
+def made(name: str, tensor: Node, *settings: Node) -> Node:
+    return call(name, tensor, *settings, span=tensor.span)
