@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from finchlang.algebra.program_context import INIT, ProgramContext
+from finchlang.algebra.program_context import INIT, Format, ProgramContext, mask_sizes, root
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level, Swizzled
 from finchlang.levels.looplets import Looplet, Sequence, may_be_missing
@@ -17,9 +17,8 @@ from finchlang.operators.operator_table import SELECT, literal_type, operator
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import map_children, remembered, replace, rewrite_bottom_up, walk
 from finchlang.syntax.types import Bool, Int64, Type, UInt8, can_store
-from finchlang.wrappers.masks import MASKS
 
-Names = Mapping[str, Level | Type | None]
+Names = Mapping[str, Format | None]
 
 
 def types(program: ast.Node, context: ProgramContext) -> ast.Node:
@@ -27,10 +26,7 @@ def types(program: ast.Node, context: ProgramContext) -> ast.Node:
 
     Raises FinchError "type" where an operator or a store does not take its operands.
     """
-    names: dict[str, Level | Type | None] = {}
-    for name, known in context.formats.items():
-        names[name] = known.level if isinstance(known, Swizzled) else known
-    return annotate(program, names)
+    return annotate(program, context.formats)
 
 
 def annotate(node: ast.Node, names: Names) -> ast.Node:
@@ -74,28 +70,16 @@ def with_fills(node: ast.Node, names: Names) -> ast.Node:
 
 
 def _element_type(tensor: ast.Node, names: Names) -> Type | None:
-    if isinstance(tensor, ast.Call):  # a mask, or what is around one or a tensor
-        return Bool if _is_mask(tensor) else _element_type(tensor.args[0], names)
     found = _level(tensor, names)
-    return None if found is None else found.element_type
+    if found is None:
+        return Bool if mask_sizes(tensor) else None
+    return found.element_type
 
 
 def _level(tensor: ast.Node, names: Names) -> Level | None:
-    match tensor:
-        case ast.Variable(name):
-            found = names.get(name)
-            return found if isinstance(found, Level) else None
-        case ast.Call(_, (body, *_)) if not _is_mask(tensor):
-            return _level(body, names)
-    return None
-
-
-def _is_mask(tensor: ast.Node) -> bool:
-    return (
-        isinstance(tensor, ast.Call)
-        and isinstance(tensor.op, ast.Variable)
-        and tensor.op.name in MASKS
-    )
+    found = names.get(root(tensor) or "")
+    found = found.level if isinstance(found, Swizzled) else found
+    return found if isinstance(found, Level) else None
 
 
 def _assign(node: ast.Assign, names: Names) -> ast.Assign:

@@ -31,7 +31,7 @@ from finchlang.array.sparsity import space_of
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level, Swizzled
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import accesses, rewrite_bottom_up, walk
+from finchlang.syntax.traversal import accesses, check_depth, rewrite_bottom_up, walk
 from finchlang.syntax.types import Int64, Type
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
@@ -160,7 +160,9 @@ class Lowering:
         own = tuple([ast.Index(_name(k)) for k in range(len(arg.shape))])
         lower = LOWERINGS[type(node)]  # what is stored is not read from itself
         value = self.value(arg, own) if arg is not node else lower(self, node, own)
-        self._loops.covered &= {*walk(value)}  # a list may be read whose places then do not count
+        check_depth(value)  # before its parts are asked about one by one
+        # a list may be read whose places then do not count
+        self._loops.covered &= {n for n in walk(value) if isinstance(n, ast.Index)}
         kept = tuple([i for k, i in enumerate(own) if k not in reduced])
         # a tensor begins as its fill does
         values = values_of(start, node.values.is_fill)
@@ -170,7 +172,8 @@ class Lowering:
         read_at = dict(zip(self._loops.accesses, reads, strict=True)).get
         space: ValueSpace | Read = EVERYWHERE  # a dense result is stored everywhere
         if values.is_fill:
-            space = space_of(value, read_at, self.types.__getitem__)
+            names = {**self.types, **{read.name: read.format for read in reads}}
+            space = space_of(value, values.fill, read_at, names)
         nest = LoopNest(kept, others, values, reads, extents, space)
         plan, name = planned(nest, self.is_dense), f"t{len(self.tensors)}"
         target: ast.Access = ast.Access(ast.Variable(name), kept)
