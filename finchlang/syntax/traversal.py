@@ -248,6 +248,48 @@ def accesses(node: Node) -> list[Access]:
     return [n for n in walk(node) if type(n) is Access]
 
 
+#: a statement that stands around another one
+Header = Loop | Define | Sieve
+
+
+def statements(
+    node: Node, around: tuple[Header, ...] = ()
+) -> Iterator[tuple[Node, tuple[Header, ...]]]:
+    """The statements in `node` in their order, outer ones first and blocks left away, each with those it
+    stands in: what these bind can be seen there."""
+    if isinstance(node, Block):
+        for part in node.statements:
+            yield from statements(part, around)
+        return
+    yield node, around
+    if isinstance(node, (Loop, Define, Sieve)):
+        yield from statements(node.body, (*around, node))
+
+
+def head(header: Any) -> Any:
+    """What a loop, `let` or sieve evaluates before its body."""
+    match header:
+        case Loop(_, extent):
+            return extent
+        case Define(_, value):
+            return value
+    return header.condition
+
+
+def binds(header: Node) -> tuple[str, ...]:
+    """The name that a loop or `let` binds."""
+    if isinstance(header, Loop):
+        return (header.index.name,)
+    return (header.variable.name,) if isinstance(header, Define) else ()
+
+
+def behind_lets(program: Node, change: Callable[[Node], Node]) -> Node:
+    """A program with what stands behind the `let`s before all else changed: their scope goes on with it."""
+    if isinstance(program, Define):
+        return replace(program, body=behind_lets(program.body, change))
+    return change(program)
+
+
 def block(*statements: Node) -> Node:
     """The statements as one: nested blocks are flattened, a single statement stands for itself."""
     flat: list[Node] = []

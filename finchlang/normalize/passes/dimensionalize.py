@@ -35,7 +35,7 @@ def dimensionalize(program: ast.Node, context: ProgramContext) -> ast.Node:
     """
     context.reserve(program)
     facts = Facts(context)
-    facts.statement(program, frozenset())
+    facts.program(program)
     return _Rebuild(context, facts).program(program)
 
 

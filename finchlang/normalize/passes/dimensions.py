@@ -18,7 +18,7 @@ from finchlang.algebra.program_context import (
 )
 from finchlang.base.errors import FinchError, Span
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.syntax.traversal import binds, map_children, replace, statements, walk
 from finchlang.text.print import pretty
 
 _FIRST = ast.Extent(ONE, ONE)
@@ -85,27 +85,25 @@ class Facts:
         self.last_changed: dict[str, int] = {}  # when a tensor is last declared, updated, frozen
         self.time = 0
 
+    def program(self, program: ast.Node) -> None:
+        for node, around in statements(program):
+            visible = frozenset(name for header in around for name in binds(header))
+            self.statement(node, visible)
+            self.depths.update(dict.fromkeys(binds(node), len(visible) + 1))
+
     def statement(self, node: ast.Node, visible: frozenset[str]) -> None:
         match node:
-            case ast.Block(statements):
-                for s in statements:
-                    self.statement(s, visible)
-            case ast.Loop(index, extent, body):
+            case ast.Loop(index, extent):
                 self.expression(extent)
                 self.loops[index.name] = LoopFacts(index.name, self.source(extent), visible)
-                self.depths[index.name] = len(visible) + 1
                 if is_single(extent) and extent != _FIRST:
                     self.single[index.name] = extent.start  # type: ignore[attr-defined]
-                self.statement(body, visible | {index.name})
-            case ast.Define(variable, value, body):
+            case ast.Define(variable, value):
                 self.expression(value)
                 if isinstance(value, ast.Extent) or is_call(value, "meet"):
                     self.lets[variable.name] = self.source(value)
-                self.depths[variable.name] = len(visible) + 1
-                self.statement(body, visible | {variable.name})
-            case ast.Sieve(condition, body):
+            case ast.Sieve(condition):
                 self.expression(condition)
-                self.statement(body, visible)
             case ast.Assign(target, _, value):
                 for expression in (*target.indices, value):
                     self.expression(expression)

@@ -24,7 +24,7 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.levels.level import READ, UPDATE
 from finchlang.normalize.write_order.detour import Detour
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import block, replace, walk
+from finchlang.syntax.traversal import block, head, replace, statements, walk
 from finchlang.text.print import pretty
 
 
@@ -89,15 +89,15 @@ class _Lifecycle:
         if isinstance(node, ast.Define):  # a let that is all of a scope goes on with it
             self.check_visible(node.value, visible)
             return replace(node, body=self.scope(node.body, tensors, visible, start))
-        statements = node.statements if isinstance(node, ast.Block) else (node,)
+        own = node.statements if isinstance(node, ast.Block) else (node,)
         tensors = dict(tensors)
-        for s in statements:
+        for s in own:
             if isinstance(s, ast.Declare) and s.tensor.name not in tensors:
                 self.check_new(s, visible)
                 tensors[s.tensor.name] = _Tensor(s.tensor.name, start)
         visible = visible | frozenset(tensors)
         done: list[tuple[ast.Node, bool]] = []  # with whether it came from the program
-        for s in statements:
+        for s in own:
             done += self.step(s, tensors, visible)
         for tensor in tensors.values():
             if tensor.mode == UPDATE:
@@ -287,28 +287,18 @@ def _uses(node: ast.Node) -> dict[str, _Uses]:
             if isinstance(n, ast.Access) and (name := root(n.tensor)):
                 found.setdefault(name, _Uses()).reads.append(n)
 
-    def visit(node: ast.Node, loops: tuple[ast.Loop, ...]) -> None:
-        match node:
-            case ast.Block(statements):
-                for s in statements:
-                    visit(s, loops)
-            case ast.Loop(_, extent, body):
-                read(extent)
-                visit(body, (*loops, node))
-            case ast.Sieve(header, body) | ast.Define(_, header, body):
-                read(header)
-                visit(body, loops)
+    for s, around in statements(node):
+        match s:
+            case ast.Loop() | ast.Sieve() | ast.Define():
+                read(head(s))
             case ast.Assign(target, _, value):
-                for index in target.indices:
-                    read(index)
-                read(value)
+                for expression in (*target.indices, value):
+                    read(expression)
                 name = root(target.tensor)
                 assert name is not None
-                found.setdefault(name, _Uses()).updates.append((node, loops))
+                loops = tuple(h for h in around if isinstance(h, ast.Loop))
+                found.setdefault(name, _Uses()).updates.append((s, loops))
             case ast.Declare(_, init, dims):
-                read(init)
-                for dim in dims:
-                    read(dim)
-
-    visit(node, ())
+                for expression in (init, *dims):
+                    read(expression)
     return found

@@ -9,7 +9,7 @@ from typing import Any
 from finchlang.algebra.index_arithmetic import terms
 from finchlang.algebra.program_context import ProgramContext, is_call, is_single
 from finchlang.syntax.nodes import Access, Call, Declare, Define, Loop, Node, Variable
-from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.syntax.traversal import behind_lets, map_children, replace, walk
 
 
 def sums(program: Node, context: ProgramContext) -> Node:
@@ -22,7 +22,13 @@ def sums(program: Node, context: ProgramContext) -> Node:
         variable = Variable(context.fresh("n"), span=whole.span)
         values.append((variable, map_children(found.named, whole)))
         found.names[number] = variable
-    return _within(values, found.renamed(program)) if values else program
+
+    def named(program: Node) -> Node:
+        for variable, value in reversed(values):
+            program = Define(variable, value, program, span=variable.span)
+        return program
+
+    return behind_lets(found.renamed(program), named) if values else program
 
 
 class _Sums:
@@ -86,12 +92,3 @@ def _adds(node: Node) -> bool:
     """Whether numbers are added up, and none taken away."""
     signs = [sign for sign, _ in terms(node)]
     return len(signs) > 1 and min(signs) > 0
-
-
-def _within(values: list[tuple[Variable, Node]], program: Node) -> Node:
-    """A program within definitions, behind those that stand before all else."""
-    if isinstance(program, Define):
-        return replace(program, body=_within(values, program.body))
-    for variable, value in reversed(values):
-        program = Define(variable, value, program, span=variable.span)
-    return program

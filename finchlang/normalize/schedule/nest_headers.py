@@ -15,7 +15,7 @@ from finchlang.algebra.program_context import (
 )
 from finchlang.base.errors import FinchError, Span
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import children, map_children, replace, walk
+from finchlang.syntax.traversal import binds, children, head, map_children, replace, walk
 from finchlang.text.print import pretty
 
 _HEADERS = (ast.Loop, ast.Sieve, ast.Define)
@@ -70,27 +70,13 @@ class NestHeaders:
         return body
 
 
-def binds(header: ast.Node) -> tuple[str, ...]:
-    """The names that a header binds."""
-    if isinstance(header, ast.Loop):
-        return (header.index.name,)
-    return (header.variable.name,) if isinstance(header, ast.Define) else ()
-
-
-def _head(header: ast.Node) -> ast.Node:
-    """What a header evaluates."""
-    if isinstance(header, ast.Loop):
-        return header.extent
-    return header.value if isinstance(header, ast.Define) else header.condition  # type: ignore[attr-defined]
-
-
 def uses(header: ast.Node) -> set[str]:
     """The names that a header needs."""
-    return {n.name for n in walk(_head(header)) if isinstance(n, (ast.Index, ast.Variable))}
+    return {n.name for n in walk(head(header)) if isinstance(n, (ast.Index, ast.Variable))}
 
 
 def _reads(header: ast.Node) -> bool:
-    return any(isinstance(n, ast.Access) for n in walk(_head(header)))
+    return any(isinstance(n, ast.Access) for n in walk(head(header)))
 
 
 def nest_of(node: ast.Node) -> NestHeaders:

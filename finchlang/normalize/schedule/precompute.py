@@ -14,7 +14,6 @@ from finchlang.levels.sparse_bytemap import SparseByteMap
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.schedule.nest_headers import (
     NestHeaders,
-    binds,
     bounds,
     check_count,
     index_name,
@@ -23,7 +22,7 @@ from finchlang.normalize.schedule.nest_headers import (
 )
 from finchlang.operators.operator_table import Operator, literal_type, named, operator, referred
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import block, map_children, replace, substitute, walk
+from finchlang.syntax.traversal import binds, block, map_children, replace, substitute, walk
 from finchlang.syntax.types import Int64, can_store
 from finchlang.text.print import pretty
 

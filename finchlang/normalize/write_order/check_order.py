@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from finchlang.algebra.index_arithmetic import MAPS, below
@@ -14,7 +14,7 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.operators.operator_table import operator
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import walk
+from finchlang.syntax.traversal import statements, walk
 
 
 def check_order(program: ast.Node, context: ProgramContext) -> None:
@@ -25,22 +25,20 @@ def check_order(program: ast.Node, context: ProgramContext) -> None:
     come in order and each fiber is written once. Expects a concordant program with its life cycle.
     Raises FinchError of kind "access order".
     """
-    statements = program.statements if isinstance(program, ast.Block) else (program,)
-    for name, start, stop in phases(statements, context):
-        if found := fault(name, statements[start:stop], context):
+    scope = program.statements if isinstance(program, ast.Block) else (program,)
+    for name, start, stop in phases(scope, context):
+        if found := fault(name, scope[start:stop], context):
             raise found.error(context)
-    for s in statements:
+    for s in scope:
         if isinstance(s, (ast.Loop, ast.Sieve, ast.Define)):
             check_order(s.body, context)
 
 
-def phases(
-    statements: Sequence[ast.Node], context: ProgramContext
-) -> Iterator[tuple[str, int, int]]:
+def phases(scope: Sequence[ast.Node], context: ProgramContext) -> Iterator[tuple[str, int, int]]:
     """The update phases in the statements of a scope that need an order: the tensor, and from where to
     before where its updates stand, between its declaration and its freeze."""
     begun: dict[str, int] = {}
-    for n, s in enumerate(statements):
+    for n, s in enumerate(scope):
         if isinstance(s, ast.Declare) and ordered_modes(context.level(s.tensor.name)):
             begun[s.tensor.name] = n + 1
         elif isinstance(s, ast.Freeze) and s.tensor.name in begun:
@@ -66,12 +64,22 @@ class OrderFault:
         return FinchError("access order", message, self.access.span, hint)
 
 
-def fault(name: str, statements: Sequence[ast.Node], context: ProgramContext) -> OrderFault | None:
-    """What is wrong with the order in which `statements`, an update phase, update the tensor `name`."""
+def fault(name: str, phase: Sequence[ast.Node], context: ProgramContext) -> OrderFault | None:
+    """What is wrong with the order in which an update phase updates the tensor `name`."""
     order = _Order(context, name)
     if not order.modes:
         return None
-    return next((found for s in statements if (found := order.updates(s, ()))), None)
+    found = (order.check(assign.target, loops) for assign, loops in updates(name, phase))
+    return next(filter(None, found), None)
+
+
+def updates(
+    name: str, phase: Sequence[ast.Node]
+) -> Iterator[tuple[ast.Assign, tuple[ast.Loop, ...]]]:
+    """The updates of the tensor `name` in the statements of a phase, with the loops around them."""
+    for s, around in chain.from_iterable(map(statements, phase)):
+        if isinstance(s, ast.Assign) and root(s.target.tensor) == name:
+            yield s, tuple(h for h in around if isinstance(h, ast.Loop))
 
 
 class _Order:
@@ -81,21 +89,6 @@ class _Order:
         self.modes = ordered_modes(self.level)
         self.free = _free_modes(self.level)
         self.first: ast.Access | None = None
-
-    def updates(self, node: ast.Node, loops: tuple[ast.Loop, ...]) -> OrderFault | None:
-        """The first fault among the updates in `node`; `loops` are around it."""
-        match node:
-            case ast.Assign(target) if root(target.tensor) == self.name:
-                return self.check(target, loops)
-            case ast.Block(statements):
-                for s in statements:
-                    if found := self.updates(s, loops):
-                        return found
-            case ast.Loop(_, _, body):
-                return self.updates(body, (*loops, node))
-            case ast.Sieve(_, body) | ast.Define(_, _, body):
-                return self.updates(body, loops)
-        return None
 
     def check(self, access: ast.Access, loops: tuple[ast.Loop, ...]) -> OrderFault | None:
         outermost_first = self.own_indices(access)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from finchlang.algebra.program_context import ProgramContext, place, reads, root
+from finchlang.algebra.program_context import ProgramContext, place, reads
 from finchlang.base.errors import FinchError, Note
 from finchlang.levels.level import Level
 from finchlang.normalize.write_order.check_order import (
@@ -17,9 +17,10 @@ from finchlang.normalize.write_order.check_order import (
     is_repeated,
     ordered_modes,
     phases,
+    updates,
 )
 from finchlang.normalize.write_order.detour import Detour, workspace_levels
-from finchlang.syntax.nodes import Assign, Block, Define, Index, Loop, Node, Policy, Sieve, Variable
+from finchlang.syntax.nodes import Block, Define, Index, Loop, Node, Policy, Sieve, Variable
 from finchlang.syntax.traversal import block, replace
 
 _ORDINALS = ("zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
@@ -170,7 +171,7 @@ class _Insertion:
         outermost on."""
         outer: tuple[Node, ...] = ()
         rebuild: _Rebuild = lambda statements: statements  # noqa: E731
-        updates = list(_updates(name, statements))
+        writes = list(updates(name, statements))
         is_bare = _are_bare(name, statements)
         while True:
             yield _Place(statements, outer, rebuild)
@@ -179,10 +180,10 @@ class _Insertion:
             if stop - first > 1 or not isinstance(node, (Loop, Sieve, Define)):
                 return
             if isinstance(node, Loop):
-                modes = {assign.target.indices[-1 - len(outer)] for assign, _ in updates}
+                modes = {assign.target.indices[-1 - len(outer)] for assign, _ in writes}
                 over = {
                     follows(loop, self.context)
-                    for _, loops in updates
+                    for _, loops in writes
                     for loop in loops
                     if loop.index in modes
                 }
@@ -194,7 +195,7 @@ class _Insertion:
                     outer = (node.index, *outer)
                     if len(outer) == ordered:
                         return
-                elif any(node.index in assign.target.indices for assign, _ in updates):
+                elif any(node.index in assign.target.indices for assign, _ in writes):
                     return  # the workspace has this mode
             rebuild = _inside(rebuild, statements, first)
             statements = node.body.statements if isinstance(node.body, Block) else (node.body,)
@@ -242,7 +243,7 @@ class _Insertion:
     def classify(self, name: str, phase: Sequence[Node]) -> None:
         """Note the class of each update of the tensor `name`."""
         context, shown = self.context, self.context.shown(name)
-        for assign, loops in _updates(name, phase):
+        for assign, loops in updates(name, phase):
             if assign.span is None:  # a copy from a workspace
                 continue
             read = [context.level(name).levels() for name in reads(assign.value)]
@@ -261,26 +262,11 @@ def _inside(rebuild: _Rebuild, statements: tuple[Node, ...], at: int) -> _Rebuil
 
 def _updating(name: str, statements: Sequence[Node]) -> tuple[int, int]:
     """From which to before which of `statements` the tensor `name` is updated."""
-    found = [n for n, s in enumerate(statements) if next(_updates(name, (s,)), None)]
+    found = [n for n, s in enumerate(statements) if next(updates(name, (s,)), None)]
     return found[0], found[-1] + 1
 
 
 def _are_bare(name: str, statements: Sequence[Node]) -> bool:
     """Whether the tensor `name` is updated as it is, through no wrapper."""
-    updates = _updates(name, statements)
-    return all(isinstance(assign.target.tensor, Variable) for assign, _ in updates)
-
-
-def _updates(
-    name: str, statements: Sequence[Node], loops: tuple[Loop, ...] = ()
-) -> Iterator[tuple[Assign, tuple[Loop, ...]]]:
-    """The updates of the tensor `name` in `statements`, with the loops around them."""
-    for s in statements:
-        if isinstance(s, Block):
-            yield from _updates(name, s.statements, loops)
-        elif isinstance(s, Loop):
-            yield from _updates(name, (s.body,), (*loops, s))
-        elif isinstance(s, (Sieve, Define)):
-            yield from _updates(name, (s.body,), loops)
-        elif isinstance(s, Assign) and root(s.target.tensor) == name:
-            yield s, loops
+    found = updates(name, statements)
+    return all(isinstance(assign.target.tensor, Variable) for assign, _ in found)
