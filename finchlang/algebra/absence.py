@@ -320,3 +320,9 @@ def _passes_missing(call: ast.Call) -> bool:
     """Whether a call is missing if an argument is."""
     row = operator(call.op)
     return row is not None and not (row.lazy_missing or row.selects)
+
+
+def does_nothing(statement: ast.Node, operand: ast.Access, fill: ast.Literal) -> bool:
+    """Whether a statement surely does nothing where an operand is at its fill."""
+    absence = Absence(lambda access: [(0, fill)] if access == operand else [])
+    return given(absence.statement(statement), [0]) == ALWAYS

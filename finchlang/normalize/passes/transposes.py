@@ -4,12 +4,11 @@ that loops go over its entries and need not search for each coordinate."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 from typing import Any
 
-from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.absence import does_nothing
+from finchlang.algebra.expression_types import with_fills
 from finchlang.algebra.program_context import (
-    INIT,
     ProgramContext,
     is_call,
     is_single,
@@ -17,17 +16,23 @@ from finchlang.algebra.program_context import (
     place,
     root,
 )
+from finchlang.algebra.simplify import is_scope
 from finchlang.base.errors import Note, Span
-from finchlang.host.construct import const
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.passes.concordize import concordize
 from finchlang.normalize.write_order.detour import Detour, index_type
-from finchlang.operators.operator_table import literal_type, operator
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import accesses, block, map_children, mentions, replace, walk
-from finchlang.syntax.types import promote
+from finchlang.syntax.traversal import (
+    accesses,
+    behind_lets,
+    block,
+    map_children,
+    mentions,
+    replace,
+    walk,
+)
 from finchlang.text.print import pretty
 
 
@@ -44,13 +49,7 @@ def transposes(program: ast.Node, context: ProgramContext) -> ast.Node:
     found = _Transposes(program, context)
     program = found.statement(program)
     made = [s for copy in found.made.values() for s in copy.made()]
-    return _in_front(made, program) if made else program
-
-
-def _in_front(statements: list[ast.Node], program: ast.Node) -> ast.Node:
-    if isinstance(program, ast.Define):  # a let that is all of a scope goes on with it
-        return replace(program, body=_in_front(statements, program.body))
-    return block(*statements, program)
+    return behind_lets(program, lambda rest: block(*made, rest)) if made else program
 
 
 class _Copy(Detour):
@@ -94,7 +93,7 @@ class _Transposes:
             case ast.Loop(index, extent, body):
                 new = self.inside(node)
                 is_idle = mentions(body, index) and not mentions(new.body, index)
-                return new.body if is_idle and is_single(extent) and _is_plain(new.body) else new
+                return new.body if is_idle and is_single(extent) and not is_scope(new.body) else new
             case ast.Sieve(condition, _):
                 return replace(self.inside(node), condition=self.expression(condition, node))
             case ast.Define(_, value, _):
@@ -234,53 +233,13 @@ class _Transposes:
                 yield access
 
     def leaves_nothing(self, assign: ast.Assign, operand: ast.Access) -> bool:
-        """Whether an assignment changes nothing where `operand` is fill, by what operators' laws say of
-        single arguments."""
-        name, target = root(operand.tensor), root(assign.target.tensor)
+        """Whether an assignment changes nothing where `operand` is fill."""
+        name = root(operand.tensor)
         fill = ast.Literal(False) if name is None else self.context.level(name).fill
-        value, row = _outcome(assign.value, operand, fill), operator(assign.op)
-        if value is None or value.value is ast.MISSING:
-            return value is not None
-        if assign.op == ast.Variable(INIT):
-            assert target is not None
-            return bool(value.value == self.context.level(target).fill.value)
-        type, law = assign.target.type, None if row is None else row.identity
-        is_identity = law is not None and law.is_about(2) and type is not None
-        return is_identity and bool(value.value == law.value(type))  # type: ignore
+        return does_nothing(with_fills(assign, self.context.formats), operand, fill)
 
 
 def _is_searched(part: Level) -> bool:
     """Whether an entry is searched for among those of its fiber."""
     has_places = part.is_dense or part.has_all_positions or part.stores_fill
     return part.holds_any and not (has_places or part.merges)
-
-
-def _is_plain(body: ast.Node) -> bool:
-    """Whether a body need not be a scope of its own."""
-    statements = body.statements if isinstance(body, ast.Block) else (body,)
-    return not any(isinstance(s, (ast.Declare, ast.Freeze, ast.Thaw)) for s in statements)
-
-
-def _outcome(node: ast.Node, operand: ast.Access, fill: ast.Literal) -> ast.Literal | None:
-    """What an expression is where `operand` is fill, if that does not depend on other operands."""
-    if node == operand or isinstance(node, ast.Literal):
-        return fill if node == operand else node  # type: ignore[return-value]
-    row = operator(node.op) if isinstance(node, ast.Call) else None
-    if row is None or not isinstance(node, ast.Call):
-        return None
-    given = [_outcome(arg, operand, fill) for arg in node.args]
-    types = [type_of(arg) for arg in node.args]
-    known = [literal for literal in given if literal is not None]
-    if any(literal.value is ast.MISSING for literal in known) and not row.lazy_missing:
-        return ast.Literal(ast.MISSING)
-    if not known or None in types:
-        return None
-    type: Any = reduce(promote, types)  # type: ignore[arg-type]
-    for at, literal in enumerate(given, 1):
-        for law in row.annihilators:
-            if literal and law.is_about(at) and literal.value == law.value(type):
-                return ast.Literal((law.result or law.value)(type))
-    if len(known) < len(given) or row.undefined is not None or row.lazy_missing:
-        return None
-    folded = row.folded([const(literal.value, literal_type(literal)) for literal in known])
-    return None if folded is None else ast.Literal(folded.value)

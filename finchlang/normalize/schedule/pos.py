@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from finchlang.algebra.program_context import INIT, ONE, ProgramContext, call, root
+from finchlang.algebra.absence import does_nothing
+from finchlang.algebra.expression_types import with_fills
+from finchlang.algebra.program_context import ONE, ProgramContext, call
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import const
-from finchlang.host.ir import Const
 from finchlang.levels.positions import is_positioned
 from finchlang.normalize.schedule.nest_headers import (
     NestHeaders,
-    binds,
     bounds,
     check_count,
     new_index,
@@ -22,9 +21,8 @@ from finchlang.normalize.schedule.nest_headers import (
     uses,
 )
 from finchlang.normalize.schedule.reorder import check_order_is_free
-from finchlang.operators.operator_table import literal_type, operator
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import replace, rewrite_bottom_up
+from finchlang.syntax.traversal import binds, replace, rewrite_bottom_up
 from finchlang.syntax.types import Int64
 from finchlang.text.print import pretty
 
@@ -61,8 +59,7 @@ def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> as
             )
             hint = "fuse the loops over all of them before"
             raise FinchError("type", f"{message} of `{pretty(shown)}`", command.span, hint)
-        idle = _Idle(access, level.fill, context)
-        if not (idle.statement(nest.body) or any(map(idle.is_never, nest.headers))):
+        if not _is_idle(nest, access, context):
             message = f"there is something to do where `{pretty(shown)}` is {level.fill.value}"
             raise FinchError("type", message, command.span)
         before, after = (
@@ -104,60 +101,11 @@ def _within(extent: ast.Extent, at: ast.Node, name: ast.Node, mode: int) -> Iter
         yield ast.Sieve(call("<=", at, extent.stop), ast.EMPTY)
 
 
-class _Idle:
-    """What is done where `access` reads the fill."""
-
-    def __init__(self, access: ast.Access, fill: ast.Literal, context: ProgramContext):
-        self.access, self.fill, self.context = access, fill, context
-
-    def statement(self, node: ast.Node) -> bool:
-        """Whether a statement surely does nothing."""
-        match node:
-            case ast.Block(statements):
-                return all(map(self.statement, statements))
-            case ast.Loop(_, _, body) | ast.Define(_, _, body):
-                return self.statement(body)
-            case ast.Sieve(_, body):
-                return self.is_never(node) or self.statement(body)
-            case ast.Assign(target, op, value):
-                name, row, found = root(target.tensor), operator(op), self.value(value)
-                if found is None or row is None or name is None:
-                    return False
-                if op == ast.Variable(INIT):
-                    return found.value == self.context.level(name).fill.value
-                unit = row.identity
-                type = literal_type(found)
-                if unit is None or type is None:
-                    return False
-                return unit.is_about(2) and unit.value(type) == found.value
-        return isinstance(node, (ast.Declare, ast.Freeze))
-
-    def is_never(self, header: ast.Node) -> bool:
-        """Whether a header is a condition that does not hold."""
-        return isinstance(header, ast.Sieve) and self.value(header.condition) == ast.Literal(
-            False, "Bool"
-        )
-
-    def value(self, node: ast.Node) -> ast.Literal | None:
-        """The value of an expression, if that is decided."""
-        if node == self.access:
-            return self.fill
-        if not isinstance(node, ast.Call):
-            return node if isinstance(node, ast.Literal) else None
-        row, exprs = operator(node.op), [self.expr(arg) for arg in node.args]
-        for at, expr in enumerate(exprs, 1):
-            if row is None or expr is None:
-                continue
-            for law in row.annihilators:
-                if law.is_about(at) and law.value(expr.type) == expr.value:
-                    return ast.Literal((law.result or law.value)(expr.type), expr.type.name)
-        known = [expr for expr in exprs if expr is not None]
-        if row is None or row.undefined is not None or len(known) < len(exprs):
-            return None
-        result = row.folded(known)
-        return None if result is None else ast.Literal(result.value, result.type.name)
-
-    def expr(self, node: ast.Node) -> Const | None:
-        literal = self.value(node)
-        type = literal_type(literal) if literal is not None else None
-        return const(literal.value, type) if literal is not None and type is not None else None
+def _is_idle(nest: NestHeaders, access: ast.Access, context: ProgramContext) -> bool:
+    """Whether a nest does nothing where `access` reads the fill."""
+    inside = (ast.Declare, ast.Freeze)  # which alone do nothing
+    whole = rewrite_bottom_up(lambda n: ast.EMPTY if isinstance(n, inside) else n, nest.body)
+    for header in reversed(nest.headers):
+        whole = replace(header, body=whole)
+    fill = context.level(access.tensor.name).fill  # type: ignore[attr-defined]
+    return does_nothing(with_fills(whole, context.formats), access, fill)
