@@ -10,15 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import Bug, FinchError
-from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, op, sub
+from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
-from finchlang.levels.fiber_ops import move_range, ranges_equal
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels import layout as lay
+from finchlang.levels.level import READ, Fiber, Level
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.pointer_arrays import ranges
-from finchlang.levels.sorted_coordinates import accumulate
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64, Type
@@ -41,7 +40,7 @@ class OneBlock(Level):
     lvl: Level
     index: Type = Int64
 
-    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("ofs", None),)
+    layout: ClassVar[lay.Layout] = (lay.Offsets("ofs"),)
     counters: ClassVar = (("stored", Int64),)
     is_sequential: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
@@ -68,41 +67,6 @@ class OneBlock(Level):
         raise Bug(f"{type(self).__name__} leaves this out")
 
     # ------------------------------------------------------------------ the life cycle
-
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        host.set(store.stored, ZERO)
-        host.grow(store.ofs, ONE)
-        host.store(store.ofs, ZERO, ZERO)
-        self.lvl.declare(host, store.child, dims[:-1])
-
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        host.grow(store.ofs, add(stop, 2))
-        host.fill(store.ofs, add(start, 1), add(stop, 2), ZERO)
-
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self.check_positions(host, store.counters["stored"])
-        accumulate(host, store.ofs, count)
-        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        raise AssertionError("normalisation updates sequential levels through a workspace")
-
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        def child(a: Expr, b: Expr) -> Expr:
-            return self.lvl.equal(host, store.child, dims[:-1], a, b)
-
-        return ranges_equal(host, store.ofs, p, q, (), child)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        def child(a: Expr, b: Expr) -> None:
-            self.lvl.move(host, store.child, dims[:-1], a, b)
-
-        move_range(host, store.ofs, source, target, (), child)
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        stored = host.load(store.ofs, count, "stored", Int64)
-        host.set(store.stored, stored)
-        self.lvl.truncate(host, store.child, dims[:-1], stored)
 
     # ------------------------------------------------------------------ reading
 
@@ -188,12 +152,6 @@ class OneBlock(Level):
         fibers = positions[which]
         return which, firsts[fibers] + nth, starts[fibers] + nth
 
-    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return int(storage["ofs"][count])
-
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        return {"ofs": count + 1}
-
 
 def require_signed(level: Any) -> None:
     """Raises FinchError "type" for an index type that cannot hold -1."""
@@ -202,23 +160,3 @@ def require_signed(level: Any) -> None:
         raise FinchError(
             "type", f"the index type of {name} must be signed: it stores -1 where nothing is stored"
         )
-
-
-def validate_last(idx: np.ndarray, count: int, size: int) -> str | None:
-    """Why `idx` does not hold a coordinate or -1 for each of `count` fibers of `size`, or None."""
-    if len(idx) < count:
-        return f"idx has {len(idx)} entries for {count} fibers"
-    idx = idx[:count]
-    if count and (idx.min() < -1 or idx.max() >= size):
-        return f"stored coordinates must be in -1..{size - 1}"
-    return None
-
-
-def validate_offsets(ofs: np.ndarray, count: int) -> str | None:
-    """Why `ofs` does not hold the positions of `count` blocks, or None."""
-    if len(ofs) < count + 1:
-        return f"ofs has {len(ofs)} entries for {count} blocks; it needs {count + 1}"
-    ofs = ofs[: count + 1]
-    if ofs[0] != 0 or np.any(ofs[1:] < ofs[:-1]):
-        return "ofs must start at 0 and never descend"
-    return None

@@ -12,14 +12,12 @@ from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import ZERO, add
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
-from finchlang.levels.fiber_ops import ranges_equal
+from finchlang.levels import layout as lay
 from finchlang.levels.level import Dims, Fiber, Level, Storage, TensorLike
 from finchlang.levels.looplets import Lookup, Spike, Thunk
 from finchlang.levels.pointer_arrays import (
     are_new,
-    is_ascending,
     listed_at,
-    pointer_problem,
     pointers,
 )
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
@@ -72,6 +70,10 @@ class Coordinates(Level):
             return ("idx",)
         return tuple(f"idx{k + 1}" for k in range(self.number))
 
+    @property
+    def coordinates(self) -> lay.Layout:
+        return tuple(lay.Coordinate(name, mode=k) for k, name in enumerate(self.names()))
+
     def buffers(self, store: Storage) -> tuple[Buffer, ...]:
         """The arrays of coordinates."""
         return tuple(store.buffers[name] for name in self.names())
@@ -79,10 +81,6 @@ class Coordinates(Level):
     def own(self, dims: Dims) -> tuple[Expr, ...]:
         """The sizes of this level's modes, of those of a tensor or fiber."""
         return dims[len(dims) - self.number :]
-
-    def below(self, dims: Dims) -> tuple[Expr, ...]:
-        """The sizes of the child's dimensions."""
-        return dims[: len(dims) - self.number]
 
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         """The position in the child of entry q: q, if the level does not say otherwise."""
@@ -118,13 +116,6 @@ class Coordinates(Level):
         `write_anywhere`, and what is done when it was written."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        def children(a: Expr, b: Expr) -> Expr:
-            one, other = (self.child_position(host, store, k) for k in (a, b))
-            return self.lvl.equal(host, store.child, self.below(dims), one, other)
-
-        return ranges_equal(host, store.ptr, p, q, self.buffers(store), children)
-
     # ------------------------------------------------------------------ storage as arrays
 
     def pack(
@@ -145,34 +136,12 @@ class Coordinates(Level):
             arrays[name] = row[new].astype(self.index.dtype)
         return arrays, np.cumsum(new) - 1, np.flatnonzero(new)
 
-    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
-        return int(storage["ptr"][count])
-
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         which, entries = listed_at(storage["ptr"], positions)
         rows = np.array([storage[name][entries] for name in self.names()], np.int64)
         return which, rows.reshape(self.number, -1), self.child_positions(storage, entries)
-
-    def validate(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
-        ptr, rows = storage["ptr"], {name: storage[name] for name in reversed(self.names())}
-        listed = {f"coordinates of {name}": len(row) for name, row in rows.items()}
-        problem = pointer_problem(ptr, count, listed)
-        if problem is not None:
-            return problem
-        ptr = ptr[: count + 1]
-        sizes = size if isinstance(size, tuple) else (size,)
-        rises = alike = np.ones(max(ptr[-1] - 1, 0), bool)
-        rises = ~rises
-        for row, limit in zip(rows.values(), reversed(sizes), strict=True):
-            row = row[: ptr[-1]]
-            if len(row) and (row.min() < 0 or row.max() >= limit):
-                return f"stored coordinates must be in 0..{limit - 1}"
-            rises = rises | (alike & (row[1:] > row[:-1]))
-            alike = alike & (row[1:] == row[:-1])
-        is_sorted = is_ascending(ptr, rises)
-        return None if is_sorted else "stored coordinates must ascend within each fiber"
 
 
 @dataclass(frozen=True, slots=True)

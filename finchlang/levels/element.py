@@ -10,10 +10,10 @@ import numpy as np
 
 from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import TRUE, ZERO, add, const
+from finchlang.host.construct import TRUE, ZERO, add, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.fiber_ops import copy_array, same_value
+from finchlang.levels import layout as lay
 from finchlang.levels.level import Dims, Fiber, Level, Storage
 from finchlang.syntax.nodes import Literal, Node, Value
 from finchlang.syntax.types import (
@@ -21,6 +21,7 @@ from finchlang.syntax.types import (
     Bool,
     Float64,
     Int64,
+    Pair,
     PairType,
     Type,
     can_store,
@@ -70,19 +71,22 @@ def differs(a: np.ndarray, b: Any) -> np.ndarray:
     return (a != other) & ~((a != a) & (other != other))
 
 
+def same_value(a: Expr, b: Expr) -> Expr:
+    """Whether two values are the same to a level that merges them: NaN is NaN, and zeros are the
+    same, as arithmetic does not keep their sign (`nsz`)."""
+    if isinstance(a.type, PairType):
+        return op("and", *(same_value(op(part, a), op(part, b)) for part in Pair._fields))
+    equal = compare("eq", a, b)
+    return op("or", equal, op("and", op("isnan", a), op("isnan", b))) if a.type.is_float else equal
+
+
 class LeafLevel(Level):
     """A leaf, of which nothing is left to do when its tensor is frozen or thawed."""
 
     is_leaf: ClassVar[bool] = True
 
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        pass
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        pass
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        pass
+    def takes(self, other: Level) -> bool:
+        return self == other and not self.counters
 
 
 @dataclass(frozen=True)
@@ -110,11 +114,8 @@ class Valued(LeafLevel):
 class Element(Valued):
     """`Element(fill)`: values of the fill's type, all equal to it at first."""
 
-    arrays: ClassVar = (("val", None),)
+    layout: ClassVar = (lay.Each("val"),)
     is_comparable: ClassVar[bool] = True
-
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        pass  # assemble writes the fill
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.val, add(stop, 1))
@@ -126,18 +127,8 @@ class Element(Valued):
     def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         host.fill(store.val, ZERO, count, value)
 
-    def takes(self, other: Level) -> bool:
-        return self == other
-
-    def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
-        host.grow(store.val, count)
-        copy_array(host, store.val, ZERO, source.val, count)
-
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         return same_value(host.load(store.val, p, "val"), host.load(store.val, q, "val"))
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        host.store(store.val, target, host.load(store.val, source, "val"))
 
     def read(self, host: Host, fiber: Fiber) -> Node:
         return Value(host.load(fiber.store.val, fiber.position, "val"))
@@ -154,10 +145,3 @@ class Element(Valued):
 
     def unpack_values(self, storage: dict[str, Any], positions: np.ndarray) -> np.ndarray:
         return storage["val"][positions]
-
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        return {"val": count}
-
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        stored = len(storage["val"])
-        return f"{stored} values are stored for {count} positions" if stored < count else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from finchlang.base.errors import FinchError
@@ -24,8 +25,8 @@ from finchlang.host.construct import (
 )
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
+from finchlang.levels import layout as lay
 from finchlang.levels.element import Element
-from finchlang.levels.fiber_ops import copy_array
 from finchlang.levels.level import UPDATE, Dims, Fiber, Level, Storage
 from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.syntax.nodes import Node
@@ -59,31 +60,24 @@ class Interleaved(SparseCOO):
         if not isinstance(self.lvl, Element):
             raise FinchError("type", f"Interleaved is over an Element, not over {self.lvl}")
 
-    @property
-    def arrays(self) -> Any:  # type: ignore[override]
-        new = ((f"new{k + 1}", None) for k in range(self.number))
-        stage = ((f"stage{k + 1}", None) for k in range(self.number))
-        value, fiber = ("new_val", self.element_type), ("new_fiber", Int32)
-        staged = ("stage_val", self.element_type)
-        return (
-            *super().arrays,
-            *new,
-            value,
-            fiber,
-            *stage,
-            staged,
-            *((a, Int64) for a in ("first", "at", "end", "next")),
-        )
+    @cached_property
+    def layout(self) -> lay.Layout:  # type: ignore[override]
+        """Nothing of the buckets is in use once it is frozen."""
+        modes, value = range(1, self.number + 1), self.element_type
+        buckets = [
+            *((f"new{k}", None) for k in modes),
+            *(("new_val", value), ("new_fiber", Int32)),
+            *((f"stage{k}", None) for k in modes),
+            ("stage_val", value),
+            *((name, Int64) for name in ("first", "at", "end", "next")),
+        ]
+        return (*super().layout, *(lay.Apart(name, type) for name, type in buckets))
 
     def __str__(self) -> str:
         return super().__str__().replace(SparseCOO.__name__, type(self).__name__)
 
     def takes(self, other: Level) -> bool:
         return False
-
-    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
-        """Nothing of the buckets is in use once it is frozen."""
-        return dict.fromkeys((a for a, _ in self.arrays), 0) | super().used(storage, count, size)
 
     def _arrays(self, store: Storage, name: str) -> tuple[Buffer, ...]:
         """The arrays of a name, one for each mode."""
@@ -158,7 +152,7 @@ class Interleaved(SparseCOO):
                 host.grow(array, entries)
             self._each(host, store, b, put)
             for array, source in zip(stored, stage, strict=True):
-                copy_array(host, array, start, source, entries)
+                lay.copy_array(host, array, start, source, entries)
 
         host.count(ZERO, sub(host.get(store.buckets), 1), bucket, "b")
         host.set(store.stored, host.get(total))

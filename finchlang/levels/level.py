@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
 
 from finchlang.base.errors import Bug, Span
-from finchlang.host.construct import ONE, compare, const
+from finchlang.host.construct import ONE, ZERO, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.levels import layout as lay
 from finchlang.levels.looplets import Run
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.types import Int64, Type
@@ -34,8 +36,8 @@ Dims = tuple[Expr, ...]
 class Level:
     """A format. Subclasses are dataclasses whose fields are the child and static parameters."""
 
-    #: arrays of the storage: (name, type); a type None is the level's own index or element type
-    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = ()
+    #: how its arrays lie; from that follow those of its operations that it has not got itself
+    layout: ClassVar[lay.Layout] = ()
     #: numbers of the storage that change when it is written: (name, type), None as above
     counters: ClassVar[tuple[tuple[str, Type | None], ...]] = ()
     #: whether fibers must be written in order and coordinates in ascending order (Table 4)
@@ -76,6 +78,11 @@ class Level:
     #: whether a program says by which operator what is written to one place is combined: `combining`
     combines: ClassVar[bool] = False
 
+    @cached_property
+    def arrays(self) -> tuple[tuple[str, Type | None], ...]:
+        """Arrays of the storage: (name, type); a type None is the level's own index or element type."""
+        return tuple((part.name, part.type) for part in lay.arrays(self.layout))
+
     @property
     def child(self) -> Level:
         """The level below (Table 4 calls the field `lvl`)."""
@@ -98,6 +105,10 @@ class Level:
     def modes(self) -> int:
         """The number of dimensions this level itself has: one, but for coordinate and packed levels."""
         return 0 if self.is_leaf else 1
+
+    def below(self, dims: Dims) -> Dims:
+        """The sizes of the child's modes, of those of this level."""
+        return dims[: len(dims) - self.modes]
 
     def sizes(self, shape: tuple[int, ...]) -> list[Any]:
         """The sizes of this level and those below, for a tensor of `shape`: an integer for a level
@@ -174,19 +185,37 @@ class Level:
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         """Empty the storage for a tensor of size `dims` (this level's own is the last)."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+        offsets = [part for part in lay.offsets(self.layout) if part.while_written != lay.NOTHING]
+        for part in offsets:
+            host.set(store.counters[part.counter], ZERO)
+        for part in offsets:
+            host.grow(store.buffers[part.name], ONE)
+            host.store(store.buffers[part.name], ZERO, ZERO)
+        if not self.is_leaf:
+            self.child.declare(host, store.child, self.below(dims))
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         """Make the fibers at positions start..stop (both included), all fill."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+        below = lay.assembled(host, store, self.layout, dims, start, stop)
+        if below is not None and not self.is_leaf:
+            self.child.assemble(host, store.child, self.below(dims), *below)
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Finish `count` fibers for reading."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+        offsets = lay.offsets(self.layout)
+        if offsets and offsets[-1].type is None:
+            self.check_positions(host, store.counters[offsets[-1].counter])
+        count = lay.frozen(host, store, self.layout, dims, count)
+        if not self.is_leaf:
+            self.child.freeze(host, store.child, self.below(dims), count)
 
     def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Make `count` fibers ready for updates."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+        if self.is_sequential:
+            raise Bug("normalisation updates sequential levels through a workspace")
+        if not self.is_leaf:
+            count = lay.positions(host, store, self.layout, dims, count)
+            self.child.thaw(host, store.child, self.below(dims), count)
 
     def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         """Set every leaf of `count` fibers to `value`; for Dense levels and leaves only."""
@@ -208,26 +237,45 @@ class Level:
 
     def takes(self, other: Level) -> bool:
         """Whether `take` can be given the storage of a tensor of the format `other`."""
-        return False
+        is_list = self.lists_entries and other.lists_entries or self.is_dense and other.is_dense
+        return is_list and lay.alike(self.layout, other.layout) and self.child.takes(other.child)
 
     def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
         """Make all `count` fibers, which are empty, those of `source`, which are frozen."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+        other = source.level.layout
+        count = lay.copied(host, store, self.layout, source, other, dims, count)
+        if not self.is_leaf:
+            self.child.take(host, store.child, self.below(dims), source.child, count)
 
     # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         """Whether the frozen fibers at positions p and q hold the same."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+        def child(a: Expr, b: Expr) -> Expr:
+            return self.child.equal(host, store.child, self.below(dims), a, b)
+
+        return lay.equal(host, store, self.layout, dims, p, q, child)
 
     def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         """Make the fiber at `target` the frozen fiber at `source`, which lies above. All that are
         kept are moved in turn, each to the position after the one before."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+        def child(a: Expr, b: Expr) -> None:
+            if not self.is_leaf:
+                self.child.move(host, store.child, self.below(dims), a, b)
+
+        lay.move(host, store, self.layout, dims, source, target, child)
 
     def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Forget the frozen fibers from position `count` on."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+
+        def tell(counter: str, number: Expr) -> None:
+            host.set(store.counters[counter], number)
+
+        count = lay.positions(host, store, self.layout, dims, count, tell)
+        if not self.is_leaf:
+            self.child.truncate(host, store.child, self.below(dims), count)
 
     # ----------------------------------------------- storage as NumPy arrays, outside of kernels
 
@@ -260,14 +308,14 @@ class Level:
         belongs to (an index into it), its coordinate (0-based) and its position in the child."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
+    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
         """The number of positions in the child, for `count` fibers of `size` stored in `storage`."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+        return lay.lengths(self.layout, storage, count, size)[1]
 
     def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int | None:
         """How many coordinates (of a level that merges, runs of them) `count` fibers store, if that
         can be told at once."""
-        return None
+        return lay.listed(self.layout, storage, count, size)
 
     def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray | None:
         """Which of the entries of a tensor have a position of their own (None: all). `coordinates`
@@ -285,13 +333,13 @@ class Level:
         storage = {n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays}
         return storage | {name: 0 for name, _ in self.counters}
 
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
+    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
         """How many entries of each array are in use."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+        return lay.lengths(self.layout, storage, count, size)[0]
 
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+    def problem(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
         """Why compiled code must not be given these arrays (a linear check), or None."""
-        return None
+        return lay.problem(self.layout, storage, count, size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.fiber_ops import each_equal, ranges_equal
+from finchlang.levels import layout as lay
 from finchlang.levels.level import Dims, Fiber, Storage
 from finchlang.levels.looplets import Lookup, Run, Switch, Thunk
 from finchlang.levels.run_levels import expand, spans
@@ -31,7 +31,7 @@ class PackBits(RunList):
     """
 
     has_gaps: ClassVar[bool] = False
-    arrays: ClassVar = (("ptr", None), ("right", None), ("ofs", None))
+    layout: ClassVar = (*RunList.layout, lay.Offsets("ofs", while_written=lay.NOTHING))
     counts_lengths: ClassVar[bool] = False  # of the literals between runs
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
@@ -93,53 +93,6 @@ class PackBits(RunList):
 
     # ------------------------------------------------------------------------ comparing and moving
 
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        def children(a: Expr, b: Expr) -> Expr:
-            first, other = host.load(store.ofs, a, "a", Int64), host.load(store.ofs, b, "b", Int64)
-            length = host.let(sub(host.load(store.ofs, add(a, 1), "end", Int64), first), "length")
-            rest = sub(host.load(store.ofs, add(b, 1), "end", Int64), other)
-            same = host.cell(FALSE, "same")
-
-            def one(k: Expr) -> Expr:
-                c, d = host.let(add(first, k), "c"), host.let(add(other, k), "d")
-                return self.lvl.equal(host, store.child, dims[:-1], c, d)
-
-            host.branch(
-                compare("eq", length, rest), lambda: host.set(same, each_equal(host, length, one))
-            )
-            return host.get(same)
-
-        return ranges_equal(host, store.ptr, p, q, (store.right,), children)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        start = host.load(store.ptr, source, "start", Int64)
-        stop = host.load(store.ptr, add(source, 1), "stop", Int64)
-        to = host.load(store.ptr, target, "to", Int64)
-        first, last = (
-            host.load(store.ofs, start, "a", Int64),
-            host.load(store.ofs, stop, "b", Int64),
-        )
-        down = host.let(sub(first, host.load(store.ofs, to, "c", Int64)), "down")
-
-        def child(c: Expr) -> None:
-            self.lvl.move(host, store.child, dims[:-1], c, host.let(sub(c, down)))
-
-        def region(q: Expr) -> None:
-            k = host.let(add(to, sub(q, start)), "k")
-            host.store(store.right, k, host.load(store.right, q, "right"))
-            end = host.load(store.ofs, add(q, 1), "end", Int64)
-            host.store(store.ofs, add(k, 1), host.let(sub(end, down), "end"))
-
-        host.count(first, sub(last, 1), child, "c")
-        host.count(start, sub(stop, 1), region, "q")
-        host.store(store.ptr, add(target, 1), host.let(add(to, sub(stop, start)), "end"))
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        regions = host.load(store.ptr, count, "regions", Int64)
-        stored = host.load(store.ofs, regions, "stored", Int64)
-        host.set(store.stored, stored)
-        self.lvl.truncate(host, store.child, dims[:-1], stored)
-
     # ---------------------------------------------------------------------- storage as NumPy arrays
 
     def pack_merged(
@@ -176,22 +129,10 @@ class PackBits(RunList):
         literal = after - 1 - (right[region] - coordinates)
         return which[region], coordinates, np.where(after == first + 1, first, literal)
 
-    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return int(storage["ofs"][storage["ptr"][count]])
-
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        return RunList.used(self, storage, count, size) | {"ofs": int(storage["ptr"][count]) + 1}
-
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        problem = RunList.validate(self, storage, count, size)
-        if problem is not None:
-            return problem
-        regions = int(storage["ptr"][count])
-        ofs = storage["ofs"][: regions + 1].astype(np.int64)
-        if len(ofs) < regions + 1:
-            return f"ofs has {len(ofs)} entries for {regions} regions; it needs {regions + 1}"
-        if ofs[0] != 0:
-            return "ofs must start at 0"
+    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        if found := super().problem(storage, count, size):
+            return found
+        ofs = storage["ofs"][: int(storage["ptr"][count]) + 1].astype(np.int64)
         _, _, right, before = spans(storage, np.arange(count))
         held = ofs[1:] - ofs[:-1]
         if not np.all((held == 1) | (held == right - before)):

@@ -9,18 +9,26 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import Bug, FinchError
-from finchlang.host.construct import ZERO, add, compare, maximum, minimum, mul, op, sub
+from finchlang.host.construct import add, compare, maximum, minimum, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
+from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import PartOfFiber
 from finchlang.levels.element import differs
-from finchlang.levels.fiber_ops import each_equal
 from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch
 from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.pointer_arrays import ranges
 from finchlang.levels.write_refused import refused
 from finchlang.syntax.nodes import Access, Call, Node, Variable
+
+
+class Triangle(lay.Grid):
+    """Of each item come as many as a half of a square has, with its diagonal."""
+
+    def cells(self, sizes: Any) -> Any:
+        n = sizes[-1]
+        return _half(mul(n, add(n, 1)) if isinstance(n, Expr) else n * (n + 1))
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,7 @@ class Packed(Level):
 
     lvl: Level
 
+    layout: ClassVar = (Triangle(),)
     has_all_positions: ClassVar[bool] = True
     is_square: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
@@ -75,45 +84,7 @@ class Packed(Level):
         message = f"{type(self).__name__} is square, not {{}} x {{}}"
         differ = compare("ne", rows, columns)
         host.branch(differ, lambda: host.fail("dimension", message, (rows, columns)))
-        self.lvl.declare(host, store.child, dims[:-2])
-
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        area = _area(dims[-1])
-        first = host.let(mul(start, area), "first")
-        last = host.let(sub(mul(add(stop, 1), area), 1), "last")
-        self.lvl.assemble(host, store.child, dims[:-2], first, last)
-
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self.lvl.freeze(
-            host, store.child, dims[:-2], host.let(mul(count, _area(dims[-1])), "count")
-        )
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self.lvl.thaw(host, store.child, dims[:-2], host.let(mul(count, _area(dims[-1])), "count"))
-
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        area = host.let(_area(dims[-1]), "area")
-        a, b = host.let(mul(p, area), "a"), host.let(mul(q, area), "b")
-
-        def one(k: Expr) -> Expr:
-            x, y = host.let(add(a, k)), host.let(add(b, k))
-            return self.lvl.equal(host, store.child, dims[:-2], x, y)
-
-        return each_equal(host, area, one)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        area = host.let(_area(dims[-1]), "area")
-        a, b = host.let(mul(source, area), "a"), host.let(mul(target, area), "b")
-
-        def one(k: Expr) -> None:
-            x, y = host.let(add(a, k)), host.let(add(b, k))
-            self.lvl.move(host, store.child, dims[:-2], x, y)
-
-        host.count(ZERO, sub(area, 1), one, "k")
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        stored = host.let(mul(count, _area(dims[-1])), "count")
-        self.lvl.truncate(host, store.child, dims[:-2], stored)
+        super().declare(host, store, dims)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         return Lookup(lambda host, j: Column(fiber, j))
@@ -159,13 +130,7 @@ class Packed(Level):
         children = positions[which] * _half(n * (n + 1)) + (self.column_start(j, n) + i)[nth]
         return which, np.array([i[nth], j[nth]]), children
 
-    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
-        return count * _half(size[1] * (size[1] + 1))
-
-    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
-        return {}
-
-    def validate(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
+    def problem(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
         rows, columns = size
         return None if rows == columns else f"it must be square, not {rows} x {columns}"
 
@@ -173,10 +138,6 @@ class Packed(Level):
 def _half(product: Any) -> Any:
     """Half of an even number: of an Expr, an array or an integer."""
     return op("idiv", product, 2) if isinstance(product, Expr) else product // 2
-
-
-def _area(n: Expr) -> Expr:
-    return _half(mul(n, add(n, 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +166,7 @@ class Column(PartOfFiber):
     def start(self, j: Expr) -> Expr:
         """What is added to i (from 1) for the position of (i, j)."""
         n = self.fiber.dims[-1]
-        first = mul(self.fiber.position, _area(n))
+        first = mul(self.fiber.position, Triangle().cells((n,)))
         return sub(add(first, self.level.column_start(sub(j, 1), n)), 1)
 
     def stored(self, host: Host) -> Lookup:

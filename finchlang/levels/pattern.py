@@ -35,17 +35,8 @@ class Pattern(LeafLevel):
     def element_type(self) -> Type:
         return Bool
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        pass
-
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        pass
-
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         return TRUE
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        pass
 
     def read(self, host: Host, fiber: Fiber) -> Node:
         if fiber.mode == READ:
@@ -64,9 +55,6 @@ class Pattern(LeafLevel):
 
     def unpack_values(self, storage: dict[str, Any], positions: np.ndarray) -> np.ndarray:
         return np.ones(len(positions), bool)
-
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        return {}
 
 
 def reject_pattern(level: Level) -> None:

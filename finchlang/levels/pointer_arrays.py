@@ -3,7 +3,6 @@ checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -55,38 +54,3 @@ def unpack_sorted(
     its position in `idx`."""
     which, q = listed_at(storage["ptr"], positions)
     return which, storage["idx"][q].astype(np.int64), q
-
-
-def pointer_problem(ptr: np.ndarray, count: int, listed: Mapping[str, int]) -> str | None:
-    """Why `ptr` is none for `count` fibers where there are so many of what is `listed`, or None."""
-    if len(ptr) < count + 1:
-        return f"ptr has {len(ptr)} entries for {count} fibers; it needs {count + 1}"
-    ptr = ptr[: count + 1]
-    if ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
-        return "ptr must start at 0 and never descend"
-    for what, number in listed.items():
-        if ptr[-1] > number:
-            return f"ptr ends at {ptr[-1]}, beyond the {number} {what}"
-    return None
-
-
-def is_ascending(ptr: np.ndarray, rises: np.ndarray) -> bool:
-    """Whether each entry rises over the one before it in its fiber; `rises` leaves out the first."""
-    inner = ptr[1:-1]
-    apart = rises.copy()
-    apart[inner[(inner > 0) & (inner <= len(rises))] - 1] = True
-    return bool(apart.all())
-
-
-def validate_sorted(storage: dict[str, Any], count: int, size: int) -> str | None:
-    """Why `ptr` and `idx` are no storage for `count` fibers of `size`, or None."""
-    ptr, idx = storage["ptr"], storage["idx"]
-    problem = pointer_problem(ptr, count, {"stored coordinates": len(idx)})
-    if problem is not None:
-        return problem
-    ptr = ptr[: count + 1]
-    idx = idx[: ptr[-1]]
-    if len(idx) and (idx.min() < 0 or idx.max() >= size):
-        return f"stored coordinates must be in 0..{size - 1}"
-    rises = idx[1:] > idx[:-1]
-    return None if is_ascending(ptr, rises) else "stored coordinates must ascend within each fiber"

@@ -11,7 +11,7 @@ import numpy as np
 from finchlang.host.construct import ZERO, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.block_levels import Entry, OneBlock, validate_offsets
+from finchlang.levels.block_levels import Entry, OneBlock
 from finchlang.levels.level import Fiber
 from finchlang.syntax.types import Int64
 
@@ -43,8 +43,8 @@ class Ragged(OneBlock):
         arrays = {"ofs": ofs.astype(self.index.dtype), "stored": int(ofs[-1])}
         return arrays, ofs[positions] + coordinates, int(ofs[-1])
 
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        problem = validate_offsets(storage["ofs"], count)
+    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        problem = super().problem(storage, count, size)
         if problem is None and np.any(np.diff(storage["ofs"][: count + 1].astype(np.int64)) > size):
             return f"a fiber is longer than the dimension, {size}"
         return problem

@@ -17,14 +17,12 @@ import numpy as np
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
-from finchlang.levels.fiber_ops import move_range, ranges_equal
+from finchlang.levels import layout as lay
 from finchlang.levels.level import Dims, Fiber, Level, Storage
 from finchlang.levels.looplets import AcceptRun, Thunk
 from finchlang.levels.pointer_arrays import (
     are_new,
-    is_ascending,
     listed_at,
-    pointer_problem,
     ranges,
 )
 from finchlang.syntax.nodes import Node
@@ -45,8 +43,6 @@ class Runs(Level):
     is_comparable: ClassVar[bool] = True
     merges: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
-    #: the arrays with a number for each run
-    bounds: ClassVar[tuple[str, ...]] = ("right",)
 
     # ------------------------------------------------------------------------------- the life cycle
 
@@ -56,12 +52,6 @@ class Runs(Level):
         host.grow(store.ptr, ONE)
         host.store(store.ptr, ZERO, ZERO)
         self.lvl.declare(host, store.child, dims[:-1])
-
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        host.grow(store.ptr, add(stop, 2))
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        raise AssertionError("normalisation updates sequential levels through a workspace")
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Finish all fibers, then merge equal neighbours that are not merged yet (Table 4 copies them
@@ -201,8 +191,10 @@ class Runs(Level):
 
             def keep(k: Expr, q: Expr) -> None:
                 def shift() -> None:
-                    for name in self.bounds:
-                        host.store(store.buffers[name], k, host.load(store.buffers[name], q, name))
+                    for part in self.layout:
+                        if isinstance(part, lay.Each):
+                            array = store.buffers[part.name]
+                            host.store(array, k, host.load(array, q, part.name))
                     self.lvl.move(host, store.child, dims[:-1], q, k)
 
                 host.branch(compare("lt", k, q), shift)
@@ -223,36 +215,7 @@ class Runs(Level):
         """`then` if run q begins where the run before it, now k - 1 of its fiber's from `base`, ends."""
         host.branch(compare("gt", k, base), then)
 
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        def children(a: Expr, b: Expr) -> Expr:
-            return self.lvl.equal(host, store.child, dims[:-1], a, b)
-
-        arrays = tuple(store.buffers[name] for name in self.bounds)
-        return ranges_equal(host, store.ptr, p, q, arrays, children)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        def child(a: Expr, b: Expr) -> None:
-            self.lvl.move(host, store.child, dims[:-1], a, b)
-
-        arrays = tuple(store.buffers[name] for name in self.bounds)
-        move_range(host, store.ptr, source, target, arrays, child)
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        stored = host.load(store.ptr, count, "stored", Int64)
-        host.set(store.stored, stored)
-        self.lvl.truncate(host, store.child, dims[:-1], stored)
-
     # --------------------------------------------------------------------- storage as NumPy arrays
-
-    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return int(storage["ptr"][count])
-
-    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return self.child_count(storage, count, size)
-
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        stored = int(storage["ptr"][count])
-        return {"ptr": count + 1} | dict.fromkeys(self.bounds, stored)
 
 
 def _restore(host: Host, contents: Contents) -> None:
@@ -295,24 +258,3 @@ def expand(starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """All integers of the ranges starts..stops (both included), and which range each is of."""
     which, nth = ranges(stops - starts + 1)
     return starts[which] + nth, which
-
-
-def validate_right(storage: dict[str, Any], count: int, size: int, covers: bool) -> str | None:
-    """Why `ptr` and `right` list no runs of `count` fibers of `size`, or None; with `covers`, the
-    runs of each fiber must end at its last coordinate."""
-    ptr, right = storage["ptr"], storage["right"]
-    problem = pointer_problem(ptr, count, {"stored runs": len(right)})
-    if problem is not None:
-        return problem
-    ptr = ptr[: count + 1]
-    right = right[: ptr[-1]]
-    if len(right) and (right.min() < 0 or right.max() >= size):
-        return f"runs must end in 0..{size - 1}"
-    if not is_ascending(ptr, right[1:] > right[:-1]):
-        return "the ends of runs must ascend within each fiber"
-    if covers and size:
-        if np.any(ptr[1:] == ptr[:-1]):
-            return "a fiber has no run"
-        if count and np.any(right[ptr[1:] - 1] != size - 1):
-            return f"the runs of each fiber must end at {size - 1}"
-    return None

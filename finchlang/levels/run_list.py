@@ -11,15 +11,16 @@ from finchlang.base.errors import FinchError
 from finchlang.host.construct import ZERO, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
+from finchlang.levels import layout as lay
 from finchlang.levels.dense import Dense
 from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
 from finchlang.levels.looplets import Lookup, Run, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.pointer_arrays import pointers
-from finchlang.levels.run_levels import Contents, Runs, expand, find_runs, spans, validate_right
+from finchlang.levels.run_levels import Contents, Runs, expand, find_runs, spans
 from finchlang.levels.sorted_coordinates import Listed, load_range
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64, Type
+from finchlang.syntax.types import Int64
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,10 @@ class RunList(Runs):
     """
 
     has_gaps: ClassVar[bool] = False
-    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("ptr", None), ("right", None))
+    layout: ClassVar[lay.Layout] = (
+        lay.Offsets("ptr", while_written=lay.POSITIONS),
+        lay.Coordinate("right"),
+    )
     counters: ClassVar = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
 
     def __post_init__(self) -> None:
@@ -122,5 +126,12 @@ class RunList(Runs):
         coordinates, run = expand(before + 1, right)
         return which[run], coordinates, q[run]
 
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        return validate_right(storage, count, size, covers=True)
+    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        if found := super().problem(storage, count, size):
+            return found
+        ptr = storage["ptr"][: count + 1]
+        if size and np.any(ptr[1:] == ptr[:-1]):
+            return "a fiber has no run"
+        if size and count and np.any(storage["right"][ptr[1:] - 1] != size - 1):
+            return f"the runs of each fiber must end at {size - 1}"
+        return None

@@ -72,9 +72,6 @@ class Scalar(Valued):
         names = [name for name, _ in self.counters]
         return dict(zip(names, self.held(self.value.value), strict=True))
 
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        return {}
-
 
 @dataclass(frozen=True)
 class SparseScalar(Scalar):

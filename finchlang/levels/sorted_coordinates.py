@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import looplets
-from finchlang.levels.level import Dims, Fiber, Level, Storage
+from finchlang.levels.level import Fiber
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64, Type
+from finchlang.syntax.types import Int64
 
 #: gives where a stepper is now
 Here = Callable[[Host], Expr]
@@ -151,41 +150,6 @@ def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPo
         return listed.then_fill(listed.steps(host, protocol, body, tail)), None
 
     return looplets.Thunk(preamble)
-
-
-def accumulate(host: Host, counts: Buffer, count: Expr) -> None:
-    """Turn the counts in counts[1..count] into positions: each the sum of those up to it."""
-    total = host.cell(ZERO, "total")
-
-    def step(p: Expr) -> None:
-        position = host.let(add(host.get(total), host.load(counts, p, "n", Int64)), "position")
-        host.store(counts, p, position)
-        host.set(total, position)
-
-    host.count(ONE, count, step, "p")
-
-
-@dataclass(frozen=True)
-class Counted(Level):
-    """While it is written, ptr[p + 1] counts the entries of fiber p, and `stored` is the number of
-    positions of the level below; freezing adds the counts up."""
-
-    lvl: Level
-    index: Type = Int64
-
-    is_sequential: ClassVar[bool] = True
-
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        host.grow(store.ptr, add(stop, 2))
-        host.fill(store.ptr, add(start, 1), add(stop, 2), ZERO)
-
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self.check_positions(host, store.counters["stored"])
-        accumulate(host, store.ptr, count)
-        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        raise AssertionError("normalisation updates sequential levels through a workspace")
 
 
 def count_written(host: Host, fiber: Fiber, first: Expr) -> None:

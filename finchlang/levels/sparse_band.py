@@ -11,9 +11,10 @@ import numpy as np
 from finchlang.host.construct import ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.block_levels import NONE, Entry, OneBlock, validate_last, validate_offsets
-from finchlang.levels.level import Dims, Fiber, Storage
-from finchlang.syntax.types import Int64, Type
+from finchlang.levels import layout as lay
+from finchlang.levels.block_levels import Entry, OneBlock
+from finchlang.levels.level import Fiber
+from finchlang.syntax.types import Int64
 
 
 @dataclass(frozen=True)
@@ -21,23 +22,7 @@ class SparseBand(OneBlock):
     """`SparseBand(lvl)`: the block of the fiber at position p ends at coordinate idx[p] (-1 if it is
     empty); its positions in the child are ofs[p] up to, not including, ofs[p + 1]."""
 
-    arrays: ClassVar[tuple[tuple[str, Type | None], ...]] = (("idx", None), ("ofs", None))
-
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        OneBlock.assemble(self, host, store, dims, start, stop)
-        host.grow(store.idx, add(stop, 1))
-        host.fill(store.idx, start, add(stop, 1), NONE)
-
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        i, j = host.load(store.idx, p, "i"), host.load(store.idx, q, "j")
-        same = host.cell(compare("eq", i, j), "same")
-        below = OneBlock.equal
-        host.branch(host.get(same), lambda: host.set(same, below(self, host, store, dims, p, q)))
-        return host.get(same)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        OneBlock.move(self, host, store, dims, source, target)
-        host.store(store.idx, target, host.load(store.idx, source, "i"))
+    layout: ClassVar = (lay.Coordinate("idx", empty=-1), lay.Offsets("ofs"))
 
     def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
         store, p = fiber.store, fiber.position
@@ -86,13 +71,8 @@ class SparseBand(OneBlock):
         arrays = {"idx": last.astype(self.index.dtype), "ofs": ofs.astype(self.index.dtype)}
         return arrays | {"stored": int(ofs[-1])}, entries, int(ofs[-1])
 
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        return {"idx": count, "ofs": count + 1}
-
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        problem = validate_last(storage["idx"], count, size) or validate_offsets(
-            storage["ofs"], count
-        )
+    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        problem = super().problem(storage, count, size)
         if problem is None and np.any(self.blocks(storage, count)[1] < 0):
             return "a block begins before the first coordinate"
         return problem

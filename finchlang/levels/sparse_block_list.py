@@ -8,22 +8,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.block_levels import NONE, validate_offsets
-from finchlang.levels.fiber_ops import move_range, ranges_equal
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels import layout as lay
+from finchlang.levels.block_levels import NONE
+from finchlang.levels.level import READ, Fiber, Level
 from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence, Switch, Thunk
-from finchlang.levels.pointer_arrays import are_new, listed_at, pointers, ranges, validate_sorted
-from finchlang.levels.sorted_coordinates import Counted, Here, Listed, load_range
+from finchlang.levels.pointer_arrays import are_new, listed_at, pointers, ranges
+from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64
+from finchlang.syntax.types import Int64, Type
 
 
 @dataclass(frozen=True)
-class SparseBlockList(Counted):
+class SparseBlockList(Level):
     """`SparseBlockList(lvl)`: the blocks of the fiber at position p are numbered from ptr[p] up to,
     not including, ptr[p + 1]; block b ends at coordinate idx[b], and its positions in the child are
     ofs[b] up to, not including, ofs[b + 1]. Two blocks of a fiber have a gap between them.
@@ -32,46 +32,21 @@ class SparseBlockList(Counted):
     `stored` are the numbers of blocks and of positions of all fibers so far.
     """
 
-    arrays: ClassVar = (("ptr", None), ("idx", None), ("ofs", None))
+    lvl: Level
+    index: Type = Int64
+
+    layout: ClassVar = (
+        lay.Offsets("ptr", counter="blocks"),
+        lay.Coordinate("idx"),
+        lay.Offsets("ofs", while_written=lay.POSITIONS),
+    )
     counters: ClassVar = (("blocks", Int64), ("stored", Int64))
+    is_sequential: ClassVar[bool] = True
     is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index)
-
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        host.set(store.blocks, ZERO)
-        host.set(store.stored, ZERO)
-        for array in (store.ptr, store.ofs):
-            host.grow(array, ONE)
-            host.store(array, ZERO, ZERO)
-        self.lvl.declare(host, store.child, dims[:-1])
-
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        def child(a: Expr, b: Expr) -> Expr:
-            return self.lvl.equal(host, store.child, dims[:-1], a, b)
-
-        def block(a: Expr, b: Expr) -> Expr:
-            return ranges_equal(host, store.ofs, a, b, (), child)
-
-        return ranges_equal(host, store.ptr, p, q, (store.idx,), block)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        def child(a: Expr, b: Expr) -> None:
-            self.lvl.move(host, store.child, dims[:-1], a, b)
-
-        def block(a: Expr, b: Expr) -> None:
-            move_range(host, store.ofs, a, b, (), child)
-
-        move_range(host, store.ptr, source, target, (store.idx,), block)
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        blocks = host.load(store.ptr, count, "blocks", Int64)
-        stored = host.load(store.ofs, blocks, "stored", Int64)
-        host.set(store.blocks, blocks)
-        host.set(store.stored, stored)
-        self.lvl.truncate(host, store.child, dims[:-1], stored)
 
     # ------------------------------------------------------------------ reading
 
@@ -206,21 +181,10 @@ class SparseBlockList(Counted):
         firsts = storage["idx"][blocks].astype(np.int64) - lengths + 1
         return which[of_block], firsts[of_block] + nth, ofs[blocks][of_block] + nth
 
-    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return int(storage["ofs"][int(storage["ptr"][count])])
-
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        blocks = int(storage["ptr"][count])
-        return {"ptr": count + 1, "idx": blocks, "ofs": blocks + 1}
-
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        problem = validate_sorted(storage, count, size)
-        if problem is not None:
-            return problem
+    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        if found := super().problem(storage, count, size):
+            return found
         ptr = storage["ptr"][: count + 1].astype(np.int64)
-        problem = validate_offsets(storage["ofs"], int(ptr[-1]))
-        if problem is not None:
-            return problem
         lengths = np.diff(storage["ofs"][: ptr[-1] + 1].astype(np.int64))
         last = storage["idx"][: ptr[-1]].astype(np.int64)
         before = np.concatenate(([-1], last[:-1]))[: len(last)]

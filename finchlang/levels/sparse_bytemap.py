@@ -13,11 +13,11 @@ from finchlang.base.aligned_memory import full_aligned
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.fiber_ops import move_range, ranges_equal
+from finchlang.levels import layout as lay
 from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
 from finchlang.levels.looplets import Lookup, Switch, Thunk
 from finchlang.levels.pattern import Pattern
-from finchlang.levels.pointer_arrays import pack_sorted, unpack_sorted, validate_sorted
+from finchlang.levels.pointer_arrays import pack_sorted, unpack_sorted
 from finchlang.levels.sorted_coordinates import unfurl_sorted
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Bool, Int64, Type
@@ -41,7 +41,11 @@ class SparseByteMap(Level):
     lvl: Level
     index: Type = Int64
 
-    arrays: ClassVar = (("ptr", None), ("idx", None), ("tbl", Bool))
+    layout: ClassVar = (
+        lay.Aside((lay.Offsets("ptr", while_written=lay.NOTHING), lay.Coordinate("idx"))),
+        lay.Grid(),
+        lay.Each("tbl", Bool),
+    )
     counters: ClassVar = (
         ("stored", Int64),
         ("cleared", Int64),
@@ -253,6 +257,7 @@ class SparseByteMap(Level):
             )
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        """Of what is listed alone: the rest is fill in both."""
         size, idx = dims[-1], store.idx
 
         def children(a: Expr, b: Expr) -> Expr:
@@ -260,26 +265,13 @@ class SparseByteMap(Level):
             other = host.let(add(mul(q, size), host.load(idx, b, "i", Int64)), "other")
             return self.lvl.equal(host, store.child, dims[:-1], position, other)
 
-        return ranges_equal(host, store.ptr, p, q, (idx,), children)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        size = dims[-1]
-        a, b = host.let(mul(source, size), "a"), host.let(mul(target, size), "b")
-
-        def one(k: Expr) -> None:
-            position, to = host.let(add(a, k), "position"), host.let(add(b, k), "to")
-            host.store(store.tbl, to, host.load(store.tbl, position, "set"))
-            self.lvl.move(host, store.child, dims[:-1], position, to)
-
-        host.count(ZERO, sub(size, 1), one, "k")
-        move_range(host, store.ptr, source, target, (store.idx,), lambda a, b: None)
+        (listing, *_) = self.layout
+        return lay.equal(host, store, listing.parts, dims, p, q, children)
 
     def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        positions = host.let(mul(count, dims[-1]), "positions")
+        super().truncate(host, store, dims, count)
         host.set(store.fibers, count)
-        host.set(store.cleared, positions)
-        host.set(store.stored, host.load(store.ptr, count, "stored", Int64))
-        self.lvl.truncate(host, store.child, dims[:-1], positions)
+        host.set(store.cleared, mul(count, dims[-1]))
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         store = fiber.store
@@ -361,21 +353,9 @@ class SparseByteMap(Level):
         which, coordinates, _ = unpack_sorted(storage, positions)
         return which, coordinates, positions[which] * size + coordinates
 
-    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return count * size
-
-    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return int(storage["ptr"][count])
-
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        return {"ptr": count + 1, "idx": int(storage["ptr"][count]), "tbl": count * size}
-
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        if len(storage["tbl"]) < count * size:
-            return f"tbl has {len(storage['tbl'])} entries; it needs {count * size}"
-        problem = validate_sorted(storage, count, size)
-        if problem is not None:
-            return problem
+    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        if found := super().problem(storage, count, size):
+            return found
         ptr, idx = storage["ptr"], storage["idx"]
         fibers = np.repeat(np.arange(count), np.diff(ptr[: count + 1]))
         listed = fibers * size + idx[: len(fibers)]

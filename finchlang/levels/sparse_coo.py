@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 from finchlang.host.construct import FALSE, ZERO, add, cast, mul, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Expr
+from finchlang.host.ir import Expr
+from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.dense import Dense
-from finchlang.levels.fiber_ops import copy_array
 from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
 from finchlang.levels.looplets import Thunk
-from finchlang.levels.positions import Pointed
-from finchlang.levels.sorted_coordinates import Counted, accumulate, count_written
+from finchlang.levels.sorted_coordinates import count_written
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
 
 
 @dataclass(frozen=True)
-class SparseCOO(Coordinates, Counted, Pointed):
+class SparseCOO(Coordinates):
     """`SparseCOO{N}(lvl)`: the entries of a fiber over N modes, in order; entry q is at position q of
     the child.
 
@@ -30,11 +30,12 @@ class SparseCOO(Coordinates, Counted, Pointed):
     """
 
     counters: ClassVar = (("stored", Int64),)
+    is_sequential: ClassVar[bool] = True
     lists_entries: ClassVar[bool] = True
 
-    @property
-    def arrays(self) -> Any:  # type: ignore[override]
-        return (("ptr", Int64), *((name, None) for name in self.names()))
+    @cached_property
+    def layout(self) -> lay.Layout:  # type: ignore[override]
+        return (lay.Offsets("ptr", Int64), *self.coordinates)
 
     def __str__(self) -> str:
         index = "" if self.index == Int64 else f", {self.index}"
@@ -43,13 +44,10 @@ class SparseCOO(Coordinates, Counted, Pointed):
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index, self.number)
 
-    def coordinate_buffers(self, store: Storage) -> tuple[Buffer, ...]:
-        return self.buffers(store)
-
     def takes(self, other: Level) -> bool:
         return super().takes(other) or (
             isinstance(other, Dense)
-            and isinstance(other.lvl, Pointed)
+            and other.lvl.lists_entries
             and other.lvl.modes == self.modes - 1
             and self.lvl.takes(other.lvl.child)
         )
@@ -59,7 +57,6 @@ class SparseCOO(Coordinates, Counted, Pointed):
             super().take(host, store, dims, source, count)
             return
         size, other = dims[-1], source.child
-        assert isinstance(other.level, Pointed)
 
         def pointer(fiber: Expr) -> Expr:
             return host.load(other.ptr, fiber, "at", Int64, lower=ZERO)
@@ -68,8 +65,8 @@ class SparseCOO(Coordinates, Counted, Pointed):
         *inner, outer = self.buffers(store)
         for array in (*inner, outer):
             host.grow(array, stored)
-        for array, content in zip(inner, other.level.coordinate_buffers(other), strict=True):
-            copy_array(host, array, ZERO, content, stored)
+        for array, content in zip(inner, lay.coordinates(other, other.level.layout), strict=True):
+            lay.copy_array(host, array, ZERO, content, stored)
 
         def fiber(p: Expr) -> None:
             first = host.let(mul(p, size), "first", lower=ZERO)
@@ -85,10 +82,6 @@ class SparseCOO(Coordinates, Counted, Pointed):
         host.count(ZERO, sub(count, 1), fiber, "p")
         host.set(store.stored, stored)
         self.lvl.take(host, store.child, self.below(dims), other.child, stored)
-
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        accumulate(host, store.ptr, count)  # positions are not of the index type
-        self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:
@@ -114,7 +107,3 @@ class SparseCOO(Coordinates, Counted, Pointed):
             host.set(store.stored, add(q, 1))
 
         return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
-
-    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
-        stored = int(storage["ptr"][count])
-        return {"ptr": count + 1} | dict.fromkeys(self.names(), stored)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,12 +14,12 @@ from finchlang.host.construct import ONE, TRUE, ZERO, add, cast, compare, const,
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table
+from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import Coordinates, Entries, PartOfFiber
-from finchlang.levels.fiber_ops import move_range
 from finchlang.levels.level import READ, Dims, Fiber, Storage
 from finchlang.levels.looplets import Lookup, Switch, Thunk
 from finchlang.levels.pattern import Pattern
-from finchlang.levels.sorted_coordinates import accumulate, load_range
+from finchlang.levels.sorted_coordinates import load_range
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Float64, Int64
 
@@ -41,11 +41,15 @@ class SparseHash(Coordinates):
     clears_entries: ClassVar[bool] = True
     counts_lengths: ClassVar[bool] = False  # of the table
 
-    @property
-    def arrays(self) -> Any:  # type: ignore[override]
-        own = ((name, None) for name in self.names())
-        table = ((name, Int64) for name in ("pos", "key", "tbl", "slots"))
-        return (("ptr", Int64), *own, *table)
+    @cached_property
+    def layout(self) -> lay.Layout:  # type: ignore[override]
+        listing = lay.Offsets("ptr", Int64, while_written=lay.NOTHING), *self.coordinates
+        return (
+            lay.Aside((*listing, lay.Each("pos", Int64))),
+            lay.Apart("key", Int64, lambda storage: storage["stored"]),
+            lay.Apart("tbl", Int64, lambda storage: 2 * int(storage["slots"][0])),
+            lay.Apart("slots", Int64, lambda storage: 1),
+        )
 
     def __str__(self) -> str:
         modes = [str(self.number)] if self.number > 1 else []
@@ -140,7 +144,7 @@ class SparseHash(Coordinates):
             host.store(store.ptr, at, add(q, 1))
 
         self._each_set(host, store, number)
-        accumulate(host, store.ptr, add(count, 1))
+        lay.accumulate(host, store.ptr, add(count, 1))
         self._each_set(host, store, enlist)
 
     def _split(self, host: Host, store: Storage, dims: Dims, base: Expr, q: Expr) -> None:
@@ -161,10 +165,19 @@ class SparseHash(Coordinates):
         """The table is what it was."""
         self.lvl.thaw(host, store.child, self.below(dims), host.get(store.stored))
 
+    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+        """Of what is listed alone: a child is where it came to be when it was inserted."""
+
+        def children(a: Expr, b: Expr) -> Expr:
+            one, other = (self.child_position(host, store, k) for k in (a, b))
+            return self.lvl.equal(host, store.child, self.below(dims), one, other)
+
+        listing = lay.Offsets("ptr", Int64), *self.coordinates
+        return lay.equal(host, store, listing, dims, p, q, children)
+
     def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
         """The list only; children stay where they are."""
-        arrays = (*self.buffers(store), store.pos)
-        move_range(host, store.ptr, source, target, arrays, lambda a, b: None)
+        lay.move(host, store, self.layout[:1], dims, source, target, lambda a, b: None)
 
     def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Make the table anew from the list of what was kept."""
@@ -258,19 +271,11 @@ class SparseHash(Coordinates):
     def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
         return storage["stored"]
 
-    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+    def problem(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
+        found = super().problem(storage, count, size) or hash_table.problem(storage)
+        if found is not None:
+            return found
         listed = int(storage["ptr"][count])
-        table = {"key": storage["stored"], "slots": 1, "tbl": 2 * int(storage["slots"][0])}
-        return {"ptr": count + 1, "pos": listed} | dict.fromkeys(self.names(), listed) | table
-
-    def validate(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
-        problem = Coordinates.validate(self, storage, count, size)
-        problem = problem or hash_table.problem(storage)
-        if problem is not None:
-            return problem
-        listed = int(storage["ptr"][count])
-        if len(storage["pos"]) < listed:
-            return f"pos has {len(storage['pos'])} entries for {listed} coordinates"
         pos, key = storage["pos"][:listed], storage["key"][: storage["stored"]]
         if listed and (pos.min() < 0 or pos.max() >= len(key)):
             return f"positions must be in 0..{len(key) - 1}"

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
+from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels import layout as lay
+from finchlang.levels.level import READ, Fiber, Level
 from finchlang.levels.looplets import AcceptRun, Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.levels.run_levels import expand, find_runs
 from finchlang.levels.sparse_hash import SparseHash
@@ -34,7 +35,7 @@ class SparseInterval(Level):
     lvl: Level
     index: Type = Int64
 
-    arrays: ClassVar = (("left", None), ("right", None))
+    layout: ClassVar = (lay.Each("left", empty=1), lay.Each("right", empty=0))
     is_sequential: ClassVar[bool] = True
     holds_any: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
@@ -43,22 +44,6 @@ class SparseInterval(Level):
 
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index)
-
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        self.lvl.declare(host, store.child, dims[:-1])
-
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        end = host.let(add(stop, 1), "end")
-        for buffer, empty in ((store.left, ONE), (store.right, ZERO)):
-            host.grow(buffer, end)
-            host.fill(buffer, start, end, empty)
-        self.lvl.assemble(host, store.child, dims[:-1], start, stop)
-
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self.lvl.freeze(host, store.child, dims[:-1], count)
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        raise AssertionError("normalisation updates sequential levels through a workspace")
 
     def _load(self, host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
         """The first and last coordinate of the run, from 1."""
@@ -151,26 +136,6 @@ class SparseInterval(Level):
 
     # -------------------------------------------------------------------------- comparing and moving
 
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        same = host.cell(TRUE, "same")
-        for array in (store.left, store.right):
-            alike = compare("eq", host.load(array, p, "i", Int64), host.load(array, q, "i", Int64))
-            host.set(same, op("and", host.get(same), alike))
-
-        def children() -> None:
-            host.set(same, self.lvl.equal(host, store.child, dims[:-1], p, q))
-
-        host.branch(host.get(same), children)
-        return host.get(same)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        for array in (store.left, store.right):
-            host.store(array, target, host.load(array, source, "i"))
-        self.lvl.move(host, store.child, dims[:-1], source, target)
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self.lvl.truncate(host, store.child, dims[:-1], count)
-
     # --------------------------------------------------------------------- storage as NumPy arrays
 
     def pack_merged(
@@ -201,20 +166,13 @@ class SparseInterval(Level):
         coordinates, which = expand(left, right)
         return which, coordinates, positions[which]
 
-    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return count
-
     def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
         return int(np.count_nonzero(storage["left"][:count] <= storage["right"][:count]))
 
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        return {"left": count, "right": count}
-
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        left, right = storage["left"], storage["right"]
-        if min(len(left), len(right)) < count:
-            return f"left and right have {len(left)} and {len(right)} entries for {count} fibers"
-        left, right = left[:count].astype(np.int64), right[:count].astype(np.int64)
+    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        if found := super().problem(storage, count, size):
+            return found
+        left, right = (storage[name][:count].astype(np.int64) for name in ("left", "right"))
         empty = (left == 1) & (right == 0)
         if not np.all(empty | ((left >= 0) & (left <= right) & (right < size))):
             return f"a run must be within 0..{size - 1}, or be 1..0 if there is none"

@@ -10,39 +10,36 @@ import numpy as np
 from finchlang.host.construct import FALSE, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.fiber_ops import ranges_equal
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels import layout as lay
+from finchlang.levels.level import READ, Fiber, Level
 from finchlang.levels.looplets import Lookup, Thunk
-from finchlang.levels.pointer_arrays import pack_sorted, unpack_sorted, validate_sorted
-from finchlang.levels.positions import Pointed
-from finchlang.levels.sorted_coordinates import Counted, count_written, unfurl_sorted
+from finchlang.levels.pointer_arrays import pack_sorted, unpack_sorted
+from finchlang.levels.sorted_coordinates import count_written, unfurl_sorted
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64
+from finchlang.syntax.types import Int64, Type
 
 
 @dataclass(frozen=True)
-class SparseList(Counted, Pointed):
+class SparseList(Level):
     """`SparseList(lvl)`: idx[ptr[p] + q] is the q-th stored coordinate of the fiber at position p.
 
     Written in order only. While it is written, ptr[p + 1] counts the coordinates of fiber p, and
     `stored` is the number of coordinates of all fibers so far; freezing adds the counts up.
     """
 
-    arrays: ClassVar = (("ptr", None), ("idx", None))
+    lvl: Level
+    index: Type = Int64
+
+    layout: ClassVar = (lay.Offsets("ptr"), lay.Coordinate("idx"))
     counters: ClassVar = (("stored", Int64),)
+    is_sequential: ClassVar[bool] = True
     is_comparable: ClassVar[bool] = True
     lists_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index)
-
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        def children(a: Expr, b: Expr) -> Expr:
-            return self.lvl.equal(host, store.child, dims[:-1], a, b)
-
-        return ranges_equal(host, store.ptr, p, q, (store.idx,), children)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:
@@ -80,15 +77,3 @@ class SparseList(Counted, Pointed):
         self, storage: dict[str, Any], positions: np.ndarray, size: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return unpack_sorted(storage, positions)
-
-    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return int(storage["ptr"][count])
-
-    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return int(storage["ptr"][count])
-
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        return {"ptr": count + 1, "idx": int(storage["ptr"][count])}
-
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        return validate_sorted(storage, count, size)

@@ -11,8 +11,9 @@ from finchlang.base.errors import FinchError
 from finchlang.host.construct import TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.block_levels import NONE, require_signed, validate_last
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels import layout as lay
+from finchlang.levels.block_levels import NONE, require_signed
+from finchlang.levels.level import READ, Fiber, Level
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Spike, Switch, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.write_refused import refused
@@ -31,42 +32,13 @@ class SparsePinpoint(Level):
     lvl: Level
     index: Type = Int64
 
-    arrays: ClassVar = (("idx", None),)
+    layout: ClassVar = (lay.Coordinate("idx", empty=-1),)
     holds_any: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def __post_init__(self) -> None:
         require_signed(self)
-
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        self.lvl.declare(host, store.child, dims[:-1])
-
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        host.grow(store.idx, add(stop, 1))
-        host.fill(store.idx, start, add(stop, 1), NONE)
-        self.lvl.assemble(host, store.child, dims[:-1], start, stop)
-
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self.lvl.freeze(host, store.child, dims[:-1], count)
-
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self.lvl.thaw(host, store.child, dims[:-1], count)
-
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        i, j = host.load(store.idx, p, "i", Int64), host.load(store.idx, q, "j", Int64)
-        same = host.cell(compare("eq", i, j), "same")
-        both = op("and", compare("eq", i, j), compare("ge", i, 0))
-        below = self.lvl.equal
-        host.branch(both, lambda: host.set(same, below(host, store.child, dims[:-1], p, q)))
-        return host.get(same)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        host.store(store.idx, target, host.load(store.idx, source, "i"))
-        self.lvl.move(host, store.child, dims[:-1], source, target)
-
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self.lvl.truncate(host, store.child, dims[:-1], count)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode != READ:
@@ -131,12 +103,3 @@ class SparsePinpoint(Level):
         coordinates = storage["idx"][positions].astype(np.int64)
         which = np.flatnonzero(coordinates >= 0)
         return which, coordinates[which], positions[which]
-
-    def child_count(self, storage: dict[str, Any], count: int, size: int) -> int:
-        return count
-
-    def used(self, storage: dict[str, Any], count: int, size: int) -> dict[str, int]:
-        return {"idx": count}
-
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        return validate_last(storage["idx"], count, size)

@@ -11,10 +11,11 @@ import numpy as np
 from finchlang.host.construct import ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
+from finchlang.levels import layout as lay
 from finchlang.levels.level import READ, Fiber, Level, Storage
 from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence, Thunk
 from finchlang.levels.pointer_arrays import pointers
-from finchlang.levels.run_levels import Runs, expand, find_runs, spans, validate_right
+from finchlang.levels.run_levels import Runs, expand, find_runs, spans
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
@@ -26,9 +27,12 @@ class SparseRunList(Runs):
     """`SparseRunList(lvl)`: the q-th run of the fiber at position p begins at left[ptr[p] + q] and
     ends at right[ptr[p] + q]; its subfiber is at position ptr[p] + q of the child."""
 
-    arrays: ClassVar = (("ptr", None), ("left", None), ("right", None))
+    layout: ClassVar = (
+        lay.Offsets("ptr", while_written=lay.POSITIONS),
+        lay.Each("left"),
+        lay.Coordinate("right"),
+    )
     counters: ClassVar = (("stored", Int64), ("fibers", Int64))
-    bounds: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def random_access(self) -> Level:
         return SparseHash(self.lvl.random_access(), self.index)
@@ -110,13 +114,9 @@ class SparseRunList(Runs):
         coordinates, run = expand(storage["left"].astype(np.int64)[q], right)
         return which[run], coordinates, q[run]
 
-    def validate(self, storage: dict[str, Any], count: int, size: int) -> str | None:
-        problem = validate_right(storage, count, size, covers=False)
-        if problem is not None:
-            return problem
-        stored = int(storage["ptr"][count])
-        if len(storage["left"]) < stored:
-            return f"left has {len(storage['left'])} entries for {stored} runs"
+    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+        if found := super().problem(storage, count, size):
+            return found
         _, q, right, before = spans(storage, np.arange(count))
         left = storage["left"][q]
         if np.any(left > right) or np.any(left <= before):

@@ -13,7 +13,7 @@ from finchlang.base.errors import FinchError
 def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> np.ndarray:
     """For entries sorted by `coordinates` (a row for each mode, the last mode first in the order): a
     number for each, equal for two entries if and only if the subtensors of the first `modes` modes
-    they belong to have the same values (`compare.same_value`) at the same coordinates."""
+    they belong to have the same values (`element.same_value`) at the same coordinates."""
     if not len(values):
         return np.zeros(0, np.int64)
     parts = [values[name] for name in values.dtype.names or ()] or [values]

@@ -295,7 +295,7 @@ class Tensor(TensorBase):
         count = 1
         sizes = self.format.sizes(self.shape)
         for level, storage, size in zip(self.format.levels(), self._storage, sizes, strict=True):
-            problem = level.validate(storage, count, size)
+            problem = level.problem(storage, count, size)
             if problem is not None:
                 raise FinchError("bounds", f"corrupt {type(level).__name__} storage: {problem}")
             if not level.is_leaf:

@@ -4,6 +4,7 @@ section 4). What is written is taken into a batch, which is sorted and merged wh
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 from finchlang.base.errors import FinchError
@@ -23,6 +24,7 @@ from finchlang.host.construct import (
 )
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
+from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.element import Element
 from finchlang.levels.level import READ, Dims, Fiber, Storage
@@ -86,16 +88,19 @@ class Workspace(Coordinates):
             raise FinchError("unknown name", f"there is no policy {self.policy}", hint=hint)
         check_capacity(self.policy, self.capacity)
 
-    @property
-    def arrays(self) -> Any:  # type: ignore[override]
-        own = ((name, None) for name in self.names())
+    @cached_property
+    def layout(self) -> lay.Layout:  # type: ignore[override]
+        """Nothing of a batch is in use once it is merged."""
         index = self.index if self.index.kind == "int" else Int64
-        batch = ((f"acc{k + 1}", index) for k in range(self.number))
-        fixed = (("acc_val", self.element_type), ("number", Int64))
-        scratch = () if self.index == Int64 else (("scratch", Int64),)
         policies = [POLICIES[name] for name in ((self.policy,) if self.policy else DEFAULTS)]
-        more = (array for policy in policies for array in policy.arrays(self.number))
-        return (("ptr", Int64), *own, *batch, *fixed, *scratch, *more)
+        batch = [
+            *((f"acc{k + 1}", index) for k in range(self.number)),
+            *(("acc_val", self.element_type), ("number", Int64)),
+            *(() if self.index == Int64 else (("scratch", Int64),)),
+            *(array for policy in policies for array in policy.arrays(self.number)),
+        ]
+        apart = (lay.Apart(name, type) for name, type in batch)
+        return (lay.Offsets("ptr", Int64), *self.coordinates, *apart)
 
     def __str__(self) -> str:
         index = "" if self.index == Int64 else self.index
@@ -322,12 +327,6 @@ class Workspace(Coordinates):
         return self.chosen.value(batch, e, dirty), epilogue
 
     # ------------------------------------------------------------------ storage as arrays
-
-    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
-        """Nothing of a batch is in use once it is merged."""
-        stored = int(storage["ptr"][count])
-        unused = dict.fromkeys((name for name, _ in self.arrays), 0)
-        return unused | {"ptr": count + 1} | dict.fromkeys(self.names(), stored)
 
 
 def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:

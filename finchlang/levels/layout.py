@@ -1,0 +1,460 @@
+"""How the arrays of a level lie, said once: from its layout follows what is done with all of them, in
+kernels and in NumPy.
+
+A layout is a chain of parts, from the fibers of a level to the positions of its child. On the way
+there are so many *items*, at first the fibers; a part has a number for each of them, or says which
+items come of each:
+
+    SparseList         Offsets("ptr"), Coordinate("idx")                   entries
+    SparseBlockList    Offsets("ptr"), Coordinate("idx"), Offsets("ofs")   blocks, then positions
+    SparseBand         Coordinate("idx", empty=-1), Offsets("ofs")         positions
+    SparsePinpoint     Coordinate("idx", empty=-1)                         a position for each fiber
+    Dense              Grid()                                              one for each coordinate
+    SparseByteMap      Aside((Offsets("ptr"), Coordinate("idx"))), Grid(), Each("tbl", Bool)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, Protocol
+
+import numpy as np
+
+from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
+from finchlang.host.interface import Host
+from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.syntax.types import Int64, Type
+
+#: what an array of offsets holds while its level is written: how many items come of each, to be added up
+#: by freezing; what it holds then; or nothing, since freezing makes it
+COUNTS, POSITIONS, NOTHING = "counts", "positions", "nothing"
+
+
+class Part:
+    """A part of a layout."""
+
+
+@dataclass(frozen=True)
+class Array(Part):
+    """An array; its type is the level's own index or element type if it is None."""
+
+    name: str
+    type: Type | None = None
+
+
+@dataclass(frozen=True)
+class Each(Array):
+    """A number for each item. Of an item without content it is `empty`, if that can be told by it."""
+
+    empty: int | None = None
+
+
+@dataclass(frozen=True)
+class Coordinate(Each):
+    """A coordinate for each item, from 0, of mode `mode` of the level (from 0): of what is there, or
+    the last of it. Those of one fiber ascend, the last mode's first."""
+
+    mode: int = 0
+
+
+@dataclass(frozen=True)
+class Offsets(Array):
+    """Of item k come the items from name[k] up to, not including, name[k + 1]; `counter` counts them
+    all while they are written."""
+
+    counter: str = "stored"
+    while_written: str = COUNTS
+
+
+@dataclass(frozen=True)
+class Grid(Part):
+    """Of each item come as many as there are coordinates."""
+
+    def cells(self, sizes: Any) -> Any:
+        """How many, by the sizes of the level's modes: of Exprs or of integers."""
+        return sizes[-1]
+
+
+@dataclass(frozen=True)
+class Aside(Part):
+    """A chain of its own, beside that to the child."""
+
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Apart(Array):
+    """An array in no chain, of which so many entries are in use once the tensor is frozen."""
+
+    length: Callable[[dict[str, Any]], int] = lambda storage: 0
+
+
+Layout = tuple[Part, ...]
+#: something of two items of a chain
+OfBoth = Callable[[Expr, Expr], Any]
+
+
+class Arrays(Protocol):
+    """The memory of a level in a kernel."""
+
+    @property
+    def buffers(self) -> dict[str, Buffer]: ...
+
+    @property
+    def counters(self) -> dict[str, Cell]: ...
+
+
+def arrays(layout: Layout) -> Iterator[Array]:
+    """The arrays, those of chains aside too."""
+    for part in layout:
+        if isinstance(part, Aside):
+            yield from arrays(part.parts)
+        elif isinstance(part, Array):
+            yield part
+
+
+def _leading(layout: Layout) -> list[Each]:
+    """What there is for each item before other items come of them."""
+    return [
+        part for part in takewhile(lambda p: isinstance(p, Each), layout) if isinstance(part, Each)
+    ]
+
+
+def offsets(layout: Layout) -> list[Offsets]:
+    """Those of the chain to the child."""
+    return [part for part in layout if isinstance(part, Offsets)]
+
+
+def coordinates(store: Arrays, layout: Layout) -> list[Buffer]:
+    """The arrays of coordinates, the first mode's first."""
+    return [store.buffers[part.name] for part in arrays(layout) if isinstance(part, Coordinate)]
+
+
+# ----------------------------------------------------------------------------------- with NumPy
+
+
+def _sizes(size: Any) -> tuple[int, ...]:
+    return size if isinstance(size, tuple) else (size,)
+
+
+def lengths(
+    layout: Layout, storage: dict[str, Any], count: int, size: Any
+) -> tuple[dict[str, int], int]:
+    """How many entries of each array are in use for `count` fibers, and the items at the end."""
+    found: dict[str, int] = {}
+    for part in layout:
+        if isinstance(part, Each | Offsets):
+            found[part.name] = count + isinstance(part, Offsets)
+        elif isinstance(part, Aside):
+            found |= lengths(part.parts, storage, count, size)[0]
+        elif isinstance(part, Apart):
+            found[part.name] = part.length(storage)
+        count = _after(part, storage, count, size)
+    return found, count
+
+
+def _after(part: Part, storage: dict[str, Any], count: int, size: Any) -> int:
+    """How many items there are after a part, if there are `count` before."""
+    if isinstance(part, Offsets):
+        return int(storage[part.name][count])
+    return count * part.cells(_sizes(size)) if isinstance(part, Grid) else count
+
+
+def listed(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> int | None:
+    """How many items are listed, or all that there can be; None if some of the items may be empty."""
+    for part in layout:
+        if isinstance(part, Aside):
+            return lengths(part.parts, storage, count, size)[1]
+    is_known = bool(offsets(layout)) or all(isinstance(part, Grid) for part in layout)
+    return lengths(layout, storage, count, size)[1] if is_known else None
+
+
+def counted(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+    """What the counters of offsets hold of `count` frozen fibers."""
+    found: dict[str, int] = {}
+    for part in layout:
+        if isinstance(part, Offsets):
+            found[part.counter] = int(storage[part.name][count])
+        elif isinstance(part, Aside):
+            found |= counted(part.parts, storage, count, size)
+        count = _after(part, storage, count, size)
+    return found
+
+
+def problem(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> str | None:
+    """Why compiled code must not be given these arrays for `count` fibers, or None. It loads what is in
+    use of each without looking, and takes what it finds in them for positions and coordinates."""
+    offsets: np.ndarray | None = None
+    ascends: Any = False
+    for part in layout:
+        if isinstance(part, Aside):
+            if found := problem(part.parts, storage, count, size):
+                return found
+        elif isinstance(part, Each | Offsets):
+            needed, array = count + isinstance(part, Offsets), storage[part.name]
+            if len(array) < needed:
+                return f"{part.name} has {len(array)} entries; it needs {needed}"
+            array = array[:needed]
+            if isinstance(part, Offsets):
+                if array[0] != 0 or np.any(array[1:] < array[:-1]):
+                    return f"{part.name} must start at 0 and never descend"
+                offsets = array if offsets is None else offsets
+            if isinstance(part, Coordinate):
+                least, limit = min(part.empty or 0, 0), _sizes(size)[part.mode]
+                if len(array) and (array.min() < least or array.max() >= limit):
+                    return f"{part.name} must be in {least}..{limit - 1}"
+                if offsets is not None:
+                    same = array[1:] == array[:-1]
+                    ascends = (array[1:] > array[:-1]) | (same & ascends)
+        count = _after(part, storage, count, size)
+    if isinstance(ascends, np.ndarray) and not _in_each(offsets, ascends):
+        return "what is stored must ascend within each fiber"
+    return None
+
+
+def _in_each(offsets: Any, ascends: np.ndarray) -> bool:
+    """Whether each item ascends from the one before it in its fiber; `ascends` leaves out the first."""
+    inner, ascends = offsets[1:-1], ascends.copy()
+    ascends[inner[(inner > 0) & (inner <= len(ascends))] - 1] = True
+    return bool(ascends.all())
+
+
+# ------------------------------------------------------------------------- while it is written
+
+
+def assembled(
+    host: Host, store: Arrays, layout: Layout, dims: Any, start: Expr, stop: Expr
+) -> tuple[Expr, Expr] | None:
+    """Make the fibers at start..stop (both included), empty. Gives the positions that they have in the
+    child, if they have them from the beginning."""
+    first: tuple[Expr, Expr] | None = start, stop
+    for part in layout:
+        if isinstance(part, Offsets):
+            array = store.buffers[part.name]
+            host.grow(array, add(stop, 2))
+            if part.while_written == COUNTS:
+                host.fill(array, add(start, 1), add(stop, 2), ZERO)
+            first = None  # from here on there are no items yet
+            break
+        if isinstance(part, Grid):
+            cells = part.cells(dims)
+            begin = host.let(mul(start, cells), "first")
+            first = begin, host.let(sub(mul(add(stop, 1), cells), 1), "last")
+    of_fibers = _leading(layout)
+    end = host.let(add(stop, 1), "end") if of_fibers else stop
+    for one in of_fibers:
+        assert one.empty is not None
+        host.grow(store.buffers[one.name], end)
+        host.fill(store.buffers[one.name], start, end, const(one.empty))
+    return first
+
+
+def frozen(host: Host, store: Arrays, layout: Layout, dims: Any, count: Expr) -> Expr:
+    """Turn counts of `count` fibers into offsets. Gives the number of positions in the child."""
+    for part in layout:
+        if isinstance(part, Offsets):
+            if part.while_written == COUNTS:
+                accumulate(host, store.buffers[part.name], count)
+        elif isinstance(part, Grid):
+            count = host.let(mul(count, part.cells(dims)), "count")
+    ends = offsets(layout)[-1:]
+    return host.get(store.counters[ends[0].counter]) if ends else count
+
+
+def accumulate(host: Host, counts: Buffer, count: Expr) -> None:
+    """Turn the counts in counts[1..count] into positions: each the sum of those up to it."""
+    total = host.cell(ZERO, "total")
+
+    def step(p: Expr) -> None:
+        position = host.let(add(host.get(total), host.load(counts, p, "n", Int64)), "position")
+        host.store(counts, p, position)
+        host.set(total, position)
+
+    host.count(ONE, count, step, "p")
+
+
+# ------------------------------------------------------------------------------ of frozen fibers
+
+
+def positions(
+    host: Host,
+    store: Arrays,
+    layout: Layout,
+    dims: Any,
+    count: Expr,
+    tell: Callable[[str, Expr], None] = lambda counter, number: None,
+) -> Expr:
+    """How many positions in the child the first `count` frozen fibers have; counters and what they
+    are of these fibers are told."""
+    for part in layout:
+        if isinstance(part, Aside):
+            positions(host, store, part.parts, dims, count, tell)
+        elif isinstance(part, Offsets):
+            count = host.load(store.buffers[part.name], count, part.counter, Int64, lower=ZERO)
+            tell(part.counter, count)
+        elif isinstance(part, Grid):
+            count = host.let(mul(count, part.cells(dims)), "count")
+    return count
+
+
+def equal(
+    host: Host, store: Arrays, layout: Layout, dims: Any, p: Expr, q: Expr, child: OfBoth
+) -> Expr:
+    """Whether the frozen items p and q hold the same, `child` saying so of positions in the child.
+    Of items that are empty that is not asked, as there may be anything."""
+    if not layout:
+        return child(p, q)
+    part, *rest = layout
+    if isinstance(part, Aside | Apart):
+        return equal(host, store, tuple(rest), dims, p, q, child)
+    if isinstance(part, Each):
+        each = _leading(layout)
+        same: Expr = TRUE
+        full: Expr = FALSE if any(part.empty is not None for part in each) else TRUE
+        for one in each:
+            array = store.buffers[one.name]
+            i, j = (host.load(array, k, "i", Int64) for k in (p, q))
+            same = op("and", same, compare("eq", i, j))
+            if one.empty is not None:
+                full = op("or", full, compare("ne", i, one.empty))
+        found, below = host.cell(same, "same"), layout[len(each) :]
+        host.branch(
+            op("and", same, full),
+            lambda: host.set(found, equal(host, store, below, dims, p, q, child)),
+        )
+        return host.get(found)
+
+    def all_equal(first: Expr, other: Expr, count: Expr) -> Expr:
+        def one(k: Expr) -> Expr:
+            a, b = host.let(add(first, k), "a"), host.let(add(other, k), "b")
+            return equal(host, store, tuple(rest), dims, a, b, child)
+
+        return _each_equal(host, count, one)
+
+    if isinstance(part, Grid):
+        cells = host.let(part.cells(dims), "cells")
+        a, b = (host.let(mul(k, cells), "first") for k in (p, q))
+        return all_equal(a, b, cells)
+    assert isinstance(part, Offsets)
+    (first, end), (other, stop) = (_range(host, store, part, k) for k in (p, q))
+    length, found = host.let(sub(end, first), "length"), host.cell(FALSE, "equal")
+    alike = compare("eq", length, sub(stop, other))
+    host.branch(alike, lambda: host.set(found, all_equal(first, other, length)))
+    return host.get(found)
+
+
+def _range(host: Host, store: Arrays, part: Offsets, k: Expr) -> tuple[Expr, Expr]:
+    """The items that come of item k, from the first up to, not including, the second."""
+    array = store.buffers[part.name]
+    return host.load(array, k, "start", Int64), host.load(array, add(k, 1), "stop", Int64)
+
+
+def _each_equal(host: Host, count: Expr, test: Callable[[Expr], Expr]) -> Expr:
+    """Whether test(0), ..., test(count - 1) all hold; stops at the first that does not."""
+    same, at = host.cell(TRUE, "same"), host.cell(ZERO, "k")
+
+    def body() -> None:
+        k = host.get(at)
+        host.set(same, test(k))
+        host.set(at, add(k, 1))
+
+    host.loop(lambda: op("and", host.get(same), compare("lt", host.get(at), count)), body)
+    return host.get(same)
+
+
+def move(
+    host: Host, store: Arrays, layout: Layout, dims: Any, source: Expr, target: Expr, child: OfBoth
+) -> None:
+    """Make the item `target` the frozen item `source`, which lies above it or is it. Items before
+    `target` are where they are to stay, so that its own begin where theirs end."""
+    if not layout:
+        child(source, target)
+        return
+    part, *rest = layout
+
+    def below(a: Expr, b: Expr) -> None:
+        move(host, store, tuple(rest), dims, a, b, child)
+
+    if isinstance(part, Each):
+        array = store.buffers[part.name]
+        host.store(array, target, host.load(array, source, "i"))
+        below(source, target)
+    elif isinstance(part, Aside):
+        move(host, store, part.parts, dims, source, target, lambda a, b: None)
+        below(source, target)
+    elif isinstance(part, Apart):
+        below(source, target)
+    elif isinstance(part, Grid):
+        cells = host.let(part.cells(dims), "cells")
+        a, b = (host.let(mul(k, cells), "first") for k in (source, target))
+
+        def one(k: Expr) -> None:
+            below(host.let(add(a, k), "a"), host.let(add(b, k), "b"))
+
+        host.count(ZERO, sub(cells, 1), one, "k")
+    elif isinstance(part, Offsets):
+        array = store.buffers[part.name]
+        start, stop = _range(host, store, part, source)
+        to = host.load(array, target, "to", Int64)
+        host.count(
+            start, sub(stop, ONE), lambda q: below(q, host.let(add(to, sub(q, start)), "k")), "q"
+        )
+        host.store(array, add(target, 1), host.let(add(to, sub(stop, start)), "end"))
+
+
+# ------------------------------------------------------------------------------ copies of all fibers
+
+
+def alike(layout: Layout, other: Layout) -> bool:
+    """Whether `copied` can go from the second to the first."""
+    chain = [part for part in other if not isinstance(part, Apart)]
+    return [*map(type, layout)] == [*map(type, chain)] and Aside not in map(type, layout)
+
+
+def copied(
+    host: Host, store: Arrays, layout: Layout, source: Arrays, other: Layout, dims: Any, count: Expr
+) -> Expr:
+    """Make the `count` fibers, which are empty and written next, those of the frozen `source`. Gives
+    the number of positions in the child."""
+    numbers: list[tuple[Cell, Expr]] = []
+    for part, like in zip(layout, other, strict=False):
+        if isinstance(part, Grid):
+            count = host.let(mul(count, part.cells(dims)), "count")
+            continue
+        assert isinstance(part, Array) and isinstance(like, Array)
+        array, content = store.buffers[part.name], source.buffers[like.name]
+        if isinstance(part, Offsets):
+            stored = host.load(content, count, "stored", Int64, lower=ZERO)
+            host.grow(array, host.let(add(count, 1), "end"))
+            if part.while_written == COUNTS:
+                _count_again(host, array, content, count)
+            else:
+                copy_array(host, array, ZERO, content, add(count, 1))
+            numbers.append((store.counters[part.counter], stored))
+            count = stored
+        else:
+            host.grow(array, count)
+            copy_array(host, array, ZERO, content, count)
+    for cell, number in numbers:
+        host.set(cell, number)
+    return count
+
+
+def _count_again(host: Host, counts: Buffer, offsets: Buffer, count: Expr) -> None:
+    def tally(p: Expr) -> None:
+        before, behind = (host.load(offsets, q, "at", Int64, lower=ZERO) for q in (sub(p, 1), p))
+        host.store(counts, p, sub(behind, before))
+
+    host.count(ONE, count, tally, "p")
+
+
+def copy_array(host: Host, to: Buffer, at: Expr, source: Buffer, count: Expr) -> None:
+    """to[at + k] = source[k] for k below `count`."""
+
+    def entry(k: Expr) -> None:
+        place = host.let(add(at, k), "to")
+        host.store(to, place, host.load(source, k, "v"))
+
+    host.count(ZERO, sub(count, 1), entry, "k")
