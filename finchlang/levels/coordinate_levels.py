@@ -6,8 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import ZERO, add
 from finchlang.host.interface import Host
@@ -15,11 +13,6 @@ from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.level import Dims, Fiber, Level, Storage, TensorLike
 from finchlang.levels.looplets import Lookup, Spike, Thunk
-from finchlang.levels.pointer_arrays import (
-    are_new,
-    listed_at,
-    pointers,
-)
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.types import Int64, Type
@@ -86,10 +79,6 @@ class Coordinates(Level):
         """The position in the child of entry q: q, if the level does not say otherwise."""
         return q
 
-    def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
-        """The positions in the child of `entries`."""
-        return entries
-
     def read_entries(self, host: Host, fiber: Fiber, protocol: str | None) -> Node:
         """The looplets over the last mode of `fiber`."""
 
@@ -117,31 +106,6 @@ class Coordinates(Level):
         raise Bug(f"{type(self).__name__} leaves this out")
 
     # ------------------------------------------------------------------ storage as arrays
-
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
-        rows = coordinates.reshape(self.number, -1)
-        arrays, entries, firsts = self.pack_entries(positions, rows, count)
-        return arrays | {"stored": len(firsts)}, entries, len(firsts)
-
-    def pack_entries(
-        self, positions: np.ndarray, rows: np.ndarray, count: int
-    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-        """`ptr` and the coordinates of what is given sorted; which entry each belongs to, and the
-        first of each entry."""
-        new = are_new(positions, *rows)
-        arrays: dict[str, Any] = {"ptr": pointers(positions[new], count, Int64.dtype)}
-        for name, row in zip(self.names(), rows, strict=True):
-            arrays[name] = row[new].astype(self.index.dtype)
-        return arrays, np.cumsum(new) - 1, np.flatnonzero(new)
-
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, entries = listed_at(storage["ptr"], positions)
-        rows = np.array([storage[name][entries] for name in self.names()], np.int64)
-        return which, rows.reshape(self.number, -1), self.child_positions(storage, entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,8 @@ class Dense(Level):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
-        return {}, positions * size + coordinates, count * size
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        return {}, positions * size + coordinates
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int

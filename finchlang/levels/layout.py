@@ -25,6 +25,7 @@ import numpy as np
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.levels.pointer_arrays import are_new, listed_at, pointers
 from finchlang.syntax.types import Int64, Type
 
 #: what an array of offsets holds while its level is written: how many items come of each, to be added up
@@ -181,6 +182,33 @@ def counted(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> d
             found |= counted(part.parts, storage, count, size)
         count = _after(part, storage, count, size)
     return found
+
+
+def packed(
+    layout: Layout, positions: np.ndarray, rows: np.ndarray, count: int
+) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """Offsets and coordinates of entries sorted by the fibers at `positions` and by `rows`, a row of
+    coordinates for each mode; which listed item each entry belongs to, and the first of each item."""
+    new = are_new(positions, *rows)
+    found: dict[str, Any] = {}
+    for part in arrays(layout):
+        if isinstance(part, Offsets):
+            found[part.name] = pointers(positions[new], count)
+        elif isinstance(part, Coordinate):
+            found[part.name] = rows[part.mode][new]
+    return found, np.cumsum(new) - 1, np.flatnonzero(new)
+
+
+def unpacked(
+    layout: Layout, storage: dict[str, Any], positions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What the fibers at `positions` list: which of them, a row of coordinates for each mode, and
+    which item of all it is."""
+    offsets, *listed = (
+        storage[part.name] for part in arrays(layout) if isinstance(part, Offsets | Coordinate)
+    )
+    which, items = listed_at(offsets, positions)
+    return which, np.array([row[items] for row in listed], np.int64), items
 
 
 def problem(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> str | None:

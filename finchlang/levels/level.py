@@ -280,13 +280,16 @@ class Level:
     # ----------------------------------------------- storage as NumPy arrays, outside of kernels
 
     def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
-        """Storage for entries at `coordinates` (0-based, of this level's dimension `size`) in the
-        fibers at `positions` (of `count`), sorted by both. Gives the arrays, the position of each
-        entry in the child and the number of positions there. A level of several modes takes a row
-        of coordinates for each, first mode first, and its sizes in a tuple; so do the others."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        """Arrays, of integers of 64 bits, for entries at `coordinates` (0-based, of this level's dimension
+        `size`) in the fibers at `positions` (of `count`), sorted by both, and counters that are not told
+        by the arrays; the position of each entry in the child. A level of several modes takes a row of
+        coordinates for each, first mode first, and its sizes in a tuple; so do the others. This is
+        how a level does it that lists coordinates."""
+        rows = coordinates.reshape(self.modes, -1)
+        arrays, entries, _ = lay.packed(self.layout, positions, rows, count)
+        return arrays, entries
 
     def pack_merged(
         self,
@@ -295,18 +298,20 @@ class Level:
         contents: np.ndarray,
         count: int,
         size: int,
-    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
         """As `pack`, storing equal neighbours as one: two entries have the same number in `contents`
         if the subfibers they belong to are equal. Gives also which entries are left to be stored in
         the child (a mask); the positions are theirs."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int
+        self, storage: dict[str, Any], positions: np.ndarray, size: Any
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The stored coordinates in the fibers at `positions`: for each, which of `positions` it
-        belongs to (an index into it), its coordinate (0-based) and its position in the child."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+        belongs to (an index into it), its coordinate (0-based; of several modes a row for each) and its
+        position in the child. This is how a level does it that lists coordinates."""
+        which, rows, entries = lay.unpacked(self.layout, storage, positions)
+        return which, rows if self.modes > 1 else rows[0], entries
 
     def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
         """The number of positions in the child, for `count` fibers of `size` stored in `storage`."""

@@ -102,20 +102,20 @@ class PackBits(RunList):
         contents: np.ndarray,
         count: int,
         size: int,
-    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
-        runs, entries, total, kept = RunList.pack_merged(
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+        runs, entries, kept = RunList.pack_merged(
             self, positions, coordinates, contents, count, size
         )
         fiber, _, right, before = spans(runs, np.arange(count))
+        total = len(fiber)
         single = right == before + 1
         begins = np.ones(total, bool)
         begins[1:] = ~(single[1:] & single[:-1]) | (fiber[1:] != fiber[:-1])
         ends = np.ones(total, bool)
         ends[:-1] = begins[1:]
-        dtype = self.index.dtype
-        ptr = np.concatenate(([0], np.cumsum(begins)))[runs["ptr"]].astype(dtype)
-        ofs = np.concatenate((np.flatnonzero(begins), [total])).astype(dtype)
-        return runs | {"ptr": ptr, "right": runs["right"][ends], "ofs": ofs}, entries, total, kept
+        ptr = np.concatenate(([0], np.cumsum(begins)))[runs["ptr"]]
+        ofs = np.concatenate((np.flatnonzero(begins), [total]))
+        return runs | {"ptr": ptr, "right": runs["right"][ends], "ofs": ofs}, entries, kept
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None

@@ -115,10 +115,10 @@ class Packed(Level):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
+    ) -> tuple[dict[str, Any], np.ndarray]:
         n = self._square(size)
         area, (i, j) = _half(n * (n + 1)), coordinates
-        return {}, positions * area + self.column_start(j, n) + i, count * area
+        return {}, positions * area + self.column_start(j, n) + i
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: Any

@@ -3,8 +3,6 @@ checked."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 
@@ -23,9 +21,9 @@ def listed_at(ptr: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.nd
     return which, starts[which] + nth
 
 
-def pointers(fibers: np.ndarray, count: int, dtype: np.dtype) -> np.ndarray:
+def pointers(fibers: np.ndarray, count: int) -> np.ndarray:
     """`ptr` for entries in fibers 0..count - 1."""
-    ptr = np.zeros(count + 1, dtype)
+    ptr = np.zeros(count + 1, np.int64)
     np.cumsum(np.bincount(fibers, minlength=count), out=ptr[1:])
     return ptr
 
@@ -35,22 +33,3 @@ def are_new(*rows: np.ndarray) -> np.ndarray:
     new = np.ones(len(rows[0]), bool)
     new[1:] = np.any([row[1:] != row[:-1] for row in rows], axis=0)
     return new
-
-
-def pack_sorted(
-    positions: np.ndarray, coordinates: np.ndarray, count: int, dtype: np.dtype
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """`ptr` and `idx` for entries sorted by position and coordinate, and which listed coordinate
-    each entry belongs to."""
-    new = are_new(positions, coordinates)
-    ptr = pointers(positions[new], count, dtype)
-    return {"ptr": ptr, "idx": coordinates[new].astype(dtype)}, np.cumsum(new) - 1
-
-
-def unpack_sorted(
-    storage: dict[str, Any], positions: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each coordinate listed in the fibers at `positions`: which of them, the coordinate, and
-    its position in `idx`."""
-    which, q = listed_at(storage["ptr"], positions)
-    return which, storage["idx"][q].astype(np.int64), q

@@ -36,12 +36,11 @@ class Ragged(OneBlock):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
+    ) -> tuple[dict[str, Any], np.ndarray]:
         lengths = np.zeros(count, np.int64)
         np.maximum.at(lengths, positions, coordinates + 1)
         ofs = np.concatenate(([0], np.cumsum(lengths)))
-        arrays = {"ofs": ofs.astype(self.index.dtype), "stored": int(ofs[-1])}
-        return arrays, ofs[positions] + coordinates, int(ofs[-1])
+        return {"ofs": ofs}, ofs[positions] + coordinates
 
     def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
         problem = super().problem(storage, count, size)

@@ -101,7 +101,7 @@ class RunList(Runs):
         contents: np.ndarray,
         count: int,
         size: int,
-    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
         fiber, left, right, kept, run = find_runs(positions, coordinates, contents)
         before = np.full(len(fiber), -1)
         before[1:] = np.where(fiber[1:] == fiber[:-1], right[:-1], -1)
@@ -114,10 +114,8 @@ class RunList(Runs):
         order = np.lexsort((ends, fibers))
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
-        storage: dict[str, Any] = {"ptr": pointers(fibers, count, self.index.dtype)}
-        storage |= {"right": ends[order].astype(self.index.dtype)}
-        storage |= {"stored": len(ends), "fibers": count}
-        return storage, rank[run], len(ends), kept
+        storage = {"ptr": pointers(fibers, count), "right": ends[order], "fibers": count}
+        return storage, rank[run], kept
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None

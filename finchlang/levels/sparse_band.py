@@ -60,7 +60,7 @@ class SparseBand(OneBlock):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
+    ) -> tuple[dict[str, Any], np.ndarray]:
         first = np.full(count, size, np.int64)
         np.minimum.at(first, positions, coordinates)
         last = np.full(count, -1, np.int64)
@@ -68,8 +68,7 @@ class SparseBand(OneBlock):
         lengths = np.where(last < 0, 0, last - first + 1)
         ofs = np.concatenate(([0], np.cumsum(lengths)))
         entries = ofs[positions] + coordinates - first[positions]
-        arrays = {"idx": last.astype(self.index.dtype), "ofs": ofs.astype(self.index.dtype)}
-        return arrays | {"stored": int(ofs[-1])}, entries, int(ofs[-1])
+        return {"idx": last, "ofs": ofs}, entries
 
     def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
         problem = super().problem(storage, count, size)

@@ -159,17 +159,14 @@ class SparseBlockList(Level):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
+    ) -> tuple[dict[str, Any], np.ndarray]:
         new = are_new(positions, coordinates)
         fibers, stored = positions[new], coordinates[new]
         begins = are_new(fibers, stored - np.arange(len(stored)))
         ends = np.roll(begins, -1)  # the first begins a block, so the last ends one
-        ptr = pointers(fibers[begins], count, self.index.dtype)
+        ptr = pointers(fibers[begins], count)
         ofs = np.concatenate(([0], np.flatnonzero(ends) + 1))
-        arrays = {"ptr": ptr, "idx": stored[ends], "ofs": ofs}
-        storage: dict[str, Any] = {k: v.astype(self.index.dtype) for k, v in arrays.items()}
-        storage |= {"blocks": len(ofs) - 1, "stored": len(stored)}
-        return storage, np.cumsum(new) - 1, len(stored)
+        return {"ptr": ptr, "idx": stored[ends], "ofs": ofs}, np.cumsum(new) - 1
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int

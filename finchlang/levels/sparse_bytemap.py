@@ -17,7 +17,6 @@ from finchlang.levels import layout as lay
 from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
 from finchlang.levels.looplets import Lookup, Switch, Thunk
 from finchlang.levels.pattern import Pattern
-from finchlang.levels.pointer_arrays import pack_sorted, unpack_sorted
 from finchlang.levels.sorted_coordinates import unfurl_sorted
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Bool, Int64, Type
@@ -338,19 +337,18 @@ class SparseByteMap(Level):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
-        storage, _ = pack_sorted(positions, coordinates, count, self.index.dtype)
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        storage, _ = super().pack(positions, coordinates, count, size)
         entries = positions * size + coordinates
         tbl = full_aligned(count * size, False, bool)
         tbl[entries] = True
-        counters = {"stored": len(storage["idx"]), "cleared": len(tbl)}
-        counters |= {"fibers": count, "width": size}
-        return storage | {"tbl": tbl} | counters, entries, count * size
+        counters = {"cleared": len(tbl), "fibers": count, "width": size}
+        return storage | {"tbl": tbl} | counters, entries
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, coordinates, _ = unpack_sorted(storage, positions)
+        which, coordinates, _ = super().unpack(storage, positions, size)
         return which, coordinates, positions[which] * size + coordinates
 
     def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:

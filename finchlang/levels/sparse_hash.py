@@ -60,9 +60,6 @@ class SparseHash(Coordinates):
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         return host.load(store.pos, q, "position", lower=ZERO)
 
-    def child_positions(self, storage: dict[str, Any], entries: np.ndarray) -> np.ndarray:
-        return storage["pos"][entries]
-
     # ------------------------------------------------------------------ the life cycle
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
@@ -256,7 +253,7 @@ class SparseHash(Coordinates):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
+    ) -> tuple[dict[str, Any], np.ndarray]:
         sizes = size if isinstance(size, tuple) else (size,)
         keys = count
         for one in sizes:
@@ -264,9 +261,15 @@ class SparseHash(Coordinates):
         if keys > _MOST_KEYS:
             raise FinchError("dimension", _too_many(len(sizes)).format(*sizes))
         rows = coordinates.reshape(self.number, -1)
-        arrays, entries, firsts = self.pack_entries(positions, rows, count)
+        arrays, entries, firsts = lay.packed(self.layout, positions, rows, count)
         arrays |= hash_table.build(self._keys(positions[firsts], rows[:, firsts], sizes))
-        return arrays | {"pos": np.arange(len(firsts))}, entries, len(firsts)
+        return arrays | {"pos": np.arange(len(firsts))}, entries
+
+    def unpack(
+        self, storage: dict[str, Any], positions: np.ndarray, size: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which, coordinates, entries = super().unpack(storage, positions, size)
+        return which, coordinates, storage["pos"][entries]
 
     def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
         return storage["stored"]

@@ -145,7 +145,7 @@ class SparseInterval(Level):
         contents: np.ndarray,
         count: int,
         size: int,
-    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
         """Raises FinchError "access order" if a fiber has two runs."""
         fiber, first, last, kept, run = find_runs(positions, coordinates, contents)
         second = np.flatnonzero(fiber[1:] == fiber[:-1])
@@ -153,9 +153,9 @@ class SparseInterval(Level):
             k = second[0]
             ends = (first[k + 1], last[k + 1], first[k], last[k])
             raise FinchError("access order", _SECOND.format(*(int(e) + 1 for e in ends)))
-        left, right = np.ones(count, self.index.dtype), np.zeros(count, self.index.dtype)
+        left, right = np.ones(count, np.int64), np.zeros(count, np.int64)
         left[fiber], right[fiber] = first, last
-        return {"left": left, "right": right}, fiber[run], count, kept
+        return {"left": left, "right": right}, fiber[run], kept
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None

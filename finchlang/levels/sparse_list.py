@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from finchlang.host.construct import FALSE, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.level import READ, Fiber, Level
 from finchlang.levels.looplets import Lookup, Thunk
-from finchlang.levels.pointer_arrays import pack_sorted, unpack_sorted
 from finchlang.levels.sorted_coordinates import count_written, unfurl_sorted
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
@@ -66,14 +63,3 @@ class SparseList(Level):
             return Thunk(preamble)
 
         return Lookup(at), lambda host: count_written(host, fiber, first)
-
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
-        storage, entries = pack_sorted(positions, coordinates, count, self.index.dtype)
-        return storage | {"stored": len(storage["idx"])}, entries, len(storage["idx"])
-
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return unpack_sorted(storage, positions)

@@ -85,7 +85,7 @@ class SparsePinpoint(Level):
 
     def pack(
         self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray, int]:
+    ) -> tuple[dict[str, Any], np.ndarray]:
         second = (positions[1:] == positions[:-1]) & (coordinates[1:] != coordinates[:-1])
         if second.any():
             raise FinchError(
@@ -93,9 +93,9 @@ class SparsePinpoint(Level):
                 "SparsePinpoint stores one coordinate in each fiber; more are given",
                 hint="use SparseList",
             )
-        idx = np.full(count, -1, self.index.dtype)
+        idx = np.full(count, -1)
         idx[positions] = coordinates
-        return {"idx": idx}, positions, count
+        return {"idx": idx}, positions
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int

@@ -100,12 +100,10 @@ class SparseRunList(Runs):
         contents: np.ndarray,
         count: int,
         size: int,
-    ) -> tuple[dict[str, Any], np.ndarray, int, np.ndarray]:
+    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
         fiber, left, right, kept, run = find_runs(positions, coordinates, contents)
-        dtype = self.index.dtype
-        storage: dict[str, Any] = {"ptr": pointers(fiber, count, dtype)}
-        storage |= {"left": left.astype(dtype), "right": right.astype(dtype)}
-        return storage | {"stored": len(fiber), "fibers": count}, run, len(fiber), kept
+        ptr = pointers(fiber, count)
+        return {"ptr": ptr, "left": left, "right": right, "fibers": count}, run, kept
 
     def unpack(
         self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None

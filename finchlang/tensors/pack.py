@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -12,8 +11,8 @@ import numpy as np
 from finchlang.base.aligned_memory import aligned
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import differs
+from finchlang.levels.layout import counted
 from finchlang.levels.level import Level
-from finchlang.syntax.types import Int64
 from finchlang.tensors.entries import content_numbers
 
 
@@ -30,16 +29,16 @@ def pack(
             own = coordinates[end - level.modes : end]
             end -= level.modes
             given = own[0] if level.modes == 1 else own
-            wide = _widened(level, size)
+            _check_sizes(level, size)
             if level.merges:
                 contents = content_numbers(coordinates, values, end)
-                arrays, positions, count, kept = wide.pack_merged(
-                    positions, given, contents, count, size
-                )
+                arrays, positions, kept = level.pack_merged(positions, given, contents, count, size)
                 coordinates, values = coordinates[:, kept], values[kept]
             else:
-                arrays, positions, count = wide.pack(positions, given, count, size)
-            storage.append(level.empty() | _narrowed(level, arrays))
+                arrays, positions = level.pack(positions, given, count, size)
+            counters = counted(level.layout, arrays, count, size)
+            storage.append(level.empty() | _narrowed(level, arrays) | counters)
+            count = level.child_count(storage[-1], count, size)
         storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
     except (MemoryError, OverflowError, ValueError):
         size = " x ".join(map(str, shape))
@@ -55,28 +54,26 @@ def aligned_storage(storage: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _widened(level: Level, size: Any) -> Level:
-    """A level with indices of 64 bits, for a dimension whose coordinates its own type can hold."""
+def _check_sizes(level: Level, size: Any) -> None:
+    """Raises FinchError "dimension" where the index type cannot hold a dimension's coordinates."""
     index = level.index_type
-    if index.bits == 64:
-        return level
     for one in size if isinstance(size, tuple) else (size,):
         if one > index.highest:
             message = f"{index} has no room for the coordinates of a dimension of size {one}"
             raise FinchError("dimension", message)
-    return replace(level, index=Int64)  # type: ignore[call-arg]
 
 
 def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Arrays of a widened level with the index type of `level`."""
+    """Arrays with the types that `level` has them in."""
     narrow = dict(arrays)
     for name, element in level.arrays:
-        if element is None and name in arrays and arrays[name].dtype != level.index_type.dtype:
+        type = element or level.index_type
+        if name in arrays and arrays[name].dtype != type.dtype:
             most = arrays[name].max(initial=0)
-            if most > level.index_type.highest:
-                what = f"the {most} positions of a {type(level).__name__}"
-                raise FinchError("resource", f"{level.index_type} has no room for {what}")
-            narrow[name] = arrays[name].astype(level.index_type.dtype)
+            if most > type.highest:
+                what = f"the {most} positions of a {level.__class__.__name__}"
+                raise FinchError("resource", f"{type} has no room for {what}")
+            narrow[name] = arrays[name].astype(type.dtype)
     return narrow
 
 
