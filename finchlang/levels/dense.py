@@ -27,7 +27,6 @@ class Dense(Level):
     layout: ClassVar = (lay.Grid(),)
     is_dense: ClassVar[bool] = True
     has_gaps: ClassVar[bool] = False
-    has_all_positions: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
     is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("follow",)

@@ -48,8 +48,6 @@ class Level:
     is_dense: ClassVar[bool] = False
     #: whether there may be coordinates without an entry, which are fill
     has_gaps: ClassVar[bool] = True
-    #: whether the child has a position for every coordinate, so that sizes multiply
-    has_all_positions: ClassVar[bool] = False
     #: whether modes have one size, and whether coordinates of its first and last mean the same exchanged
     is_square: ClassVar[bool] = False
     is_symmetric: ClassVar[bool] = False
@@ -82,6 +80,11 @@ class Level:
     def arrays(self) -> tuple[tuple[str, Type | None], ...]:
         """Arrays of the storage: (name, type); a type None is the level's own index or element type."""
         return tuple((part.name, part.type) for part in lay.arrays(self.layout))
+
+    @property
+    def has_all_positions(self) -> bool:
+        """Whether the child has a position for every coordinate, so that sizes multiply."""
+        return any(isinstance(part, lay.Grid) for part in self.layout)
 
     @property
     def child(self) -> Level:

@@ -44,7 +44,6 @@ class Packed(Level):
     lvl: Level
 
     layout: ClassVar = (Triangle(),)
-    has_all_positions: ClassVar[bool] = True
     is_square: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
     holds_any: ClassVar[bool] = False

@@ -52,7 +52,6 @@ class SparseByteMap(Level):
         ("width", Int64),
     )
     is_comparable: ClassVar[bool] = True
-    has_all_positions: ClassVar[bool] = True
     clears_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
