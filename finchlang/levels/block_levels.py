@@ -43,6 +43,7 @@ class OneBlock(Level):
     layout: ClassVar[lay.Layout] = (lay.Offsets("ofs"),)
     counters: ClassVar = (("stored", Int64),)
     is_sequential: ClassVar[bool] = True
+    out_of_order: ClassVar = SparseHash
     stores_fill: ClassVar[bool] = True
     is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
@@ -50,9 +51,6 @@ class OneBlock(Level):
     def __post_init__(self) -> None:
         require_signed(self)
         reject_pattern(self)
-
-    def random_access(self) -> Level:
-        return SparseHash(self.lvl.random_access(), self.index)
 
     # ------------------------------------------------------------------ what subclasses say
 

@@ -215,7 +215,7 @@ def problem(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> s
     """Why compiled code must not be given these arrays for `count` fibers, or None. It loads what is in
     use of each without looking, and takes what it finds in them for positions and coordinates."""
     offsets: np.ndarray | None = None
-    ascends: Any = False
+    ascends: Any = None
     for part in layout:
         if isinstance(part, Aside):
             if found := problem(part.parts, storage, count, size):
@@ -234,10 +234,12 @@ def problem(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> s
                 if len(array) and (array.min() < least or array.max() >= limit):
                     return f"{part.name} must be in {least}..{limit - 1}"
                 if offsets is not None:
-                    same = array[1:] == array[:-1]
-                    ascends = (array[1:] > array[:-1]) | (same & ascends)
+                    rises = array[1:] > array[:-1]
+                    if part.mode:
+                        rises |= (array[1:] == array[:-1]) & ascends
+                    ascends = rises
         count = _after(part, storage, count, size)
-    if isinstance(ascends, np.ndarray) and not _in_each(offsets, ascends):
+    if ascends is not None and not _in_each(offsets, ascends):
         return "what is stored must ascend within each fiber"
     return None
 

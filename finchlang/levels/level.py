@@ -10,7 +10,7 @@ position of a store, and is what accesses refer to.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import takewhile
 from typing import Any, ClassVar
@@ -42,6 +42,8 @@ class Level:
     counters: ClassVar[tuple[tuple[str, Type | None], ...]] = ()
     #: whether fibers must be written in order and coordinates in ascending order (Table 4)
     is_sequential: ClassVar[bool] = False
+    #: what is written in any order in place of a level that is not, with its parameters
+    out_of_order: ClassVar[Any] = None
     #: whether a sequential level's fibers may be written in turn, as long as each is in order
     takes_any_fiber: ClassVar[bool] = False
     #: whether every coordinate has a position of its own, stored or not
@@ -156,7 +158,13 @@ class Level:
 
     def random_access(self) -> Level:
         """The same format with each sequential level replaced by one that is written in any order."""
-        return self if self.is_leaf else self.with_child(self.child.random_access())
+        if self.is_leaf:
+            return self
+        child, kind = self.child.random_access(), self.out_of_order
+        if kind is None:
+            return self.with_child(child)
+        own = {f.name: getattr(self, f.name, f.default) for f in fields(kind)}
+        return kind(**own | {"lvl": child})
 
     # ------------------------------------------------------------------------- the index type
 

@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.dense import Dense
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.level import READ, Dims, Fiber, Storage
 from finchlang.levels.looplets import Lookup, Run, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.pointer_arrays import pointers
@@ -38,6 +38,7 @@ class RunList(Runs):
         lay.Offsets("ptr", while_written=lay.POSITIONS),
         lay.Coordinate("right"),
     )
+    out_of_order: ClassVar = Dense
     counters: ClassVar = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
 
     def __post_init__(self) -> None:
@@ -48,9 +49,6 @@ class RunList(Runs):
                 f"{name}(Pattern()) would be true everywhere: every coordinate is in a run",
                 hint=f"use {name}(Element(false)) or SparseRunList(Pattern())",
             )
-
-    def random_access(self) -> Level:
-        return Dense(self.lvl.random_access())
 
     def _begin(self, host: Host, store: Storage) -> None:
         host.set(store.covered, ZERO)

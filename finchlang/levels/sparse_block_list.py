@@ -42,11 +42,9 @@ class SparseBlockList(Level):
     )
     counters: ClassVar = (("blocks", Int64), ("stored", Int64))
     is_sequential: ClassVar[bool] = True
+    out_of_order: ClassVar = SparseHash
     is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
-
-    def random_access(self) -> Level:
-        return SparseHash(self.lvl.random_access(), self.index)
 
     # ------------------------------------------------------------------ reading
 

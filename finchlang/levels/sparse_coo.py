@@ -31,6 +31,7 @@ class SparseCOO(Coordinates):
 
     counters: ClassVar = (("stored", Int64),)
     is_sequential: ClassVar[bool] = True
+    out_of_order: ClassVar = SparseHash
     lists_entries: ClassVar[bool] = True
 
     @cached_property
@@ -40,9 +41,6 @@ class SparseCOO(Coordinates):
     def __str__(self) -> str:
         index = "" if self.index == Int64 else f", {self.index}"
         return f"SparseCOO{{{self.number}{index}}}({self.lvl})"
-
-    def random_access(self) -> Level:
-        return SparseHash(self.lvl.random_access(), self.index, self.number)
 
     def takes(self, other: Level) -> bool:
         return super().takes(other) or (

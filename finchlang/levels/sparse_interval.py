@@ -37,13 +37,11 @@ class SparseInterval(Level):
 
     layout: ClassVar = (lay.Each("left", empty=1), lay.Each("right", empty=0))
     is_sequential: ClassVar[bool] = True
+    out_of_order: ClassVar = SparseHash
     holds_any: ClassVar[bool] = False
     is_comparable: ClassVar[bool] = True
     merges: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
-
-    def random_access(self) -> Level:
-        return SparseHash(self.lvl.random_access(), self.index)
 
     def _load(self, host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
         """The first and last coordinate of the run, from 1."""

@@ -31,12 +31,10 @@ class SparseList(Level):
     layout: ClassVar = (lay.Offsets("ptr"), lay.Coordinate("idx"))
     counters: ClassVar = (("stored", Int64),)
     is_sequential: ClassVar[bool] = True
+    out_of_order: ClassVar = SparseHash
     is_comparable: ClassVar[bool] = True
     lists_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
-
-    def random_access(self) -> Level:
-        return SparseHash(self.lvl.random_access(), self.index)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:

@@ -12,7 +12,7 @@ from finchlang.host.construct import ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import READ, Fiber, Level, Storage
+from finchlang.levels.level import READ, Fiber, Storage
 from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence, Thunk
 from finchlang.levels.pointer_arrays import pointers
 from finchlang.levels.run_levels import Runs, expand, find_runs, spans
@@ -32,10 +32,8 @@ class SparseRunList(Runs):
         lay.Each("left"),
         lay.Coordinate("right"),
     )
+    out_of_order: ClassVar = SparseHash
     counters: ClassVar = (("stored", Int64), ("fibers", Int64))
-
-    def random_access(self) -> Level:
-        return SparseHash(self.lvl.random_access(), self.index)
 
     def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
         host.grow(store.left, add(q, 1))
