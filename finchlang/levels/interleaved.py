@@ -71,7 +71,7 @@ class Interleaved(SparseCOO):
             ("stage_val", value),
             *((name, Int64) for name in ("first", "at", "end", "next")),
         ]
-        return (*super().layout, *(lay.Apart(name, type) for name, type in buckets))
+        return (*super().layout, *(lay.Loose(name, type) for name, type in buckets))
 
     def __str__(self) -> str:
         return super().__str__().replace(SparseCOO.__name__, type(self).__name__)

@@ -33,12 +33,12 @@ from finchlang.syntax.types import Int64, Type
 COUNTS, POSITIONS, NOTHING = "counts", "positions", "nothing"
 
 
-class Part:
+class LayoutPart:
     """A part of a layout."""
 
 
 @dataclass(frozen=True)
-class Array(Part):
+class StoredArray(LayoutPart):
     """An array; its type is the level's own index or element type if it is None."""
 
     name: str
@@ -46,7 +46,7 @@ class Array(Part):
 
 
 @dataclass(frozen=True)
-class Each(Array):
+class Each(StoredArray):
     """A number for each item. Of an item without content it is `empty`, if that can be told by it."""
 
     empty: int | None = None
@@ -61,7 +61,7 @@ class Coordinate(Each):
 
 
 @dataclass(frozen=True)
-class Offsets(Array):
+class Offsets(StoredArray):
     """Of item k come the items from name[k] up to, not including, name[k + 1]; `counter` counts them
     all while they are written."""
 
@@ -70,7 +70,7 @@ class Offsets(Array):
 
 
 @dataclass(frozen=True)
-class Grid(Part):
+class Grid(LayoutPart):
     """Of each item come as many as there are coordinates."""
 
     def cells(self, sizes: Any) -> Any:
@@ -79,20 +79,20 @@ class Grid(Part):
 
 
 @dataclass(frozen=True)
-class Aside(Part):
+class Aside(LayoutPart):
     """A chain of its own, beside that to the child."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[LayoutPart, ...]
 
 
 @dataclass(frozen=True)
-class Apart(Array):
+class Loose(StoredArray):
     """An array in no chain, of which so many entries are in use once the tensor is frozen."""
 
     length: Callable[[dict[str, Any]], int] = lambda storage: 0
 
 
-Layout = tuple[Part, ...]
+Layout = tuple[LayoutPart, ...]
 #: something of two items of a chain
 OfBoth = Callable[[Expr, Expr], Any]
 
@@ -107,12 +107,12 @@ class Arrays(Protocol):
     def counters(self) -> dict[str, Cell]: ...
 
 
-def arrays(layout: Layout) -> Iterator[Array]:
+def arrays(layout: Layout) -> Iterator[StoredArray]:
     """The arrays, those of chains aside too."""
     for part in layout:
         if isinstance(part, Aside):
             yield from arrays(part.parts)
-        elif isinstance(part, Array):
+        elif isinstance(part, StoredArray):
             yield part
 
 
@@ -150,13 +150,13 @@ def lengths(
             found[part.name] = count + isinstance(part, Offsets)
         elif isinstance(part, Aside):
             found |= lengths(part.parts, storage, count, size)[0]
-        elif isinstance(part, Apart):
+        elif isinstance(part, Loose):
             found[part.name] = part.length(storage)
         count = _after(part, storage, count, size)
     return found, count
 
 
-def _after(part: Part, storage: dict[str, Any], count: int, size: Any) -> int:
+def _after(part: LayoutPart, storage: dict[str, Any], count: int, size: Any) -> int:
     """How many items there are after a part, if there are `count` before."""
     if isinstance(part, Offsets):
         return int(storage[part.name][count])
@@ -337,7 +337,7 @@ def equal(
     if not layout:
         return child(p, q)
     part, *rest = layout
-    if isinstance(part, Aside | Apart):
+    if isinstance(part, Aside | Loose):
         return equal(host, store, tuple(rest), dims, p, q, child)
     if isinstance(part, Each):
         each = _leading(layout)
@@ -414,7 +414,7 @@ def move(
     elif isinstance(part, Aside):
         move(host, store, part.parts, dims, source, target, lambda a, b: None)
         below(source, target)
-    elif isinstance(part, Apart):
+    elif isinstance(part, Loose):
         below(source, target)
     elif isinstance(part, Grid):
         cells = host.let(part.cells(dims), "cells")
@@ -439,7 +439,7 @@ def move(
 
 def alike(layout: Layout, other: Layout) -> bool:
     """Whether `copied` can go from the second to the first."""
-    chain = [part for part in other if not isinstance(part, Apart)]
+    chain = [part for part in other if not isinstance(part, Loose)]
     return [*map(type, layout)] == [*map(type, chain)] and Aside not in map(type, layout)
 
 
@@ -453,7 +453,7 @@ def copied(
         if isinstance(part, Grid):
             count = host.let(mul(count, part.cells(dims)), "count")
             continue
-        assert isinstance(part, Array) and isinstance(like, Array)
+        assert isinstance(part, StoredArray) and isinstance(like, StoredArray)
         array, content = store.buffers[part.name], source.buffers[like.name]
         if isinstance(part, Offsets):
             stored = host.load(content, count, "stored", Int64, lower=ZERO)

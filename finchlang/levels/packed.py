@@ -23,7 +23,7 @@ from finchlang.levels.write_refused import refused
 from finchlang.syntax.nodes import Access, Call, Node, Variable
 
 
-class Triangle(lay.Grid):
+class HalfSquare(lay.Grid):
     """Of each item come as many as a half of a square has, with its diagonal."""
 
     def cells(self, sizes: Any) -> Any:
@@ -43,7 +43,7 @@ class Packed(Level):
 
     lvl: Level
 
-    layout: ClassVar = (Triangle(),)
+    layout: ClassVar = (HalfSquare(),)
     is_square: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
     holds_any: ClassVar[bool] = False
@@ -165,7 +165,7 @@ class Column(PartOfFiber):
     def start(self, j: Expr) -> Expr:
         """What is added to i (from 1) for the position of (i, j)."""
         n = self.fiber.dims[-1]
-        first = mul(self.fiber.position, Triangle().cells((n,)))
+        first = mul(self.fiber.position, HalfSquare().cells((n,)))
         return sub(add(first, self.level.column_start(sub(j, 1), n)), 1)
 
     def stored(self, host: Host) -> Lookup:

@@ -46,9 +46,9 @@ class SparseHash(Coordinates):
         listing = lay.Offsets("ptr", Int64, while_written=lay.NOTHING), *self.coordinates
         return (
             lay.Aside((*listing, lay.Each("pos", Int64))),
-            lay.Apart("key", Int64, lambda storage: storage["stored"]),
-            lay.Apart("tbl", Int64, lambda storage: 2 * int(storage["slots"][0])),
-            lay.Apart("slots", Int64, lambda storage: 1),
+            lay.Loose("key", Int64, lambda storage: storage["stored"]),
+            lay.Loose("tbl", Int64, lambda storage: 2 * int(storage["slots"][0])),
+            lay.Loose("slots", Int64, lambda storage: 1),
         )
 
     def __str__(self) -> str:

@@ -99,7 +99,7 @@ class Workspace(Coordinates):
             *(() if self.index == Int64 else (("scratch", Int64),)),
             *(array for policy in policies for array in policy.arrays(self.number)),
         ]
-        apart = (lay.Apart(name, type) for name, type in batch)
+        apart = (lay.Loose(name, type) for name, type in batch)
         return (lay.Offsets("ptr", Int64), *self.coordinates, *apart)
 
     def __str__(self) -> str:
