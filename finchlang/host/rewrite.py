@@ -146,15 +146,9 @@ def free_variables(code: ir.Code) -> list[ir.Var]:
     seen: set[ir.Expr] = set()
     stack: list[ir.Expr] = []
     for statement in walk(code):
-        kind: Any = type(statement)
-        for name in _parts(kind):
-            part = getattr(statement, name)
-            if name == "variable":
-                bound.add(part)
-            elif isinstance(part, ir.Expr):
-                stack.append(part)
-            elif isinstance(part, tuple):
-                stack += [expr for expr in part if isinstance(expr, ir.Expr)]
+        if variable := getattr(statement, "variable", None):
+            bound.add(variable)
+        stack += expressions(statement)
         while stack:
             expr = stack.pop()
             if expr not in seen:
@@ -164,10 +158,22 @@ def free_variables(code: ir.Code) -> list[ir.Var]:
     return sorted(used - bound, key=lambda variable: variable.name)
 
 
+def expressions(statement: ir.Stmt) -> Iterator[ir.Expr]:
+    """The expressions that `statement` itself uses, not those in the code nested in it."""
+    kind: Any = type(statement)
+    for name in _parts(kind):
+        part = getattr(statement, name)
+        if isinstance(part, tuple):
+            yield from (expr for expr in part if isinstance(expr, ir.Expr))
+        elif isinstance(part, ir.Expr):
+            yield part
+
+
 @cache
 def _parts(kind: Any) -> tuple[str, ...]:
-    """The fields of a kind of statement that may have expressions."""
-    return tuple(f.name for f in fields(kind) if "Code" not in f.type)
+    """The fields of a kind of statement that may have expressions it uses."""
+    names = (f.name for f in fields(kind) if "Code" not in f.type)
+    return tuple(name for name in names if name != "variable")
 
 
 def indirect(code: ir.Code) -> Iterator[ir.Load | ir.Store]:

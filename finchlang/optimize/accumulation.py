@@ -1,23 +1,26 @@
-"""Accumulations: loops that do nothing but add up, or multiply, in one entry or one cell."""
+"""Reductions: statements that do nothing but add to an entry or a cell (or multiply it, ...). A pass keeps
+their sum in another place, or in several, and adds that to the first when it is done."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from finchlang.host import ir
-from finchlang.host.rewrite import arrays, variables, walk
-from finchlang.syntax.types import Type
+from finchlang.host.construct import ZERO, add, compare, mul, op, sub
+from finchlang.host.rewrite import arrays, expressions, nested, variables, walk
+from finchlang.syntax.types import Int64, Type
 
-#: what an accumulation by each operator may begin with; its parts may be combined in any order. Not so
+#: what a reduction by each operator may begin with; its parts may be combined in any order. Not so
 #: products of floats, of which a part may overflow, or become 0, though the whole does not
 NEUTRAL = {"add": 0, "mul": 1, "or": 0, "xor": 0}
 
 
 @dataclass(frozen=True)
-class Accumulation:
-    """The statements of a loop that read and write what is accumulated, and the operator."""
+class Reduction:
+    """`v = y[i]; t = v + e; y[i] = t`, or the like with a cell: the first and the last of the statements,
+    and the operator. Nothing else in the code that was searched uses v or t."""
 
     before: ir.Load | ir.Get
     after: ir.Store | ir.Set
@@ -30,66 +33,78 @@ class Accumulation:
 
     @property
     def type(self) -> Type:
-        """The type of what is accumulated."""
-        return self.before.variable.type
+        """The type of what is reduced."""
+        return self.variable.type
 
     @property
     def variable(self) -> ir.Var:
-        """The variable that what is accumulated is read into."""
+        """The variable that the place is read into."""
         return self.before.variable
 
+    @property
+    def place(self) -> Place:
+        """Where the sum is."""
+        if isinstance(self.before, ir.Get):
+            return self.before.cell
+        return self.before.buffer, self.before.index
 
-def accumulations(loop: ir.ForLoop) -> Iterator[Accumulation]:
-    """The accumulations that stand directly in `loop`: `v = y[i]; t = v + e; y[i] = t`, or the like
-    with a cell, where nothing else in the loop uses y, v and t, and i stays the same."""
+
+class Uses:
+    """The statements of a loop by the array or cell they use, those of one piece of code together, and
+    its expressions by the variables in them."""
+
+    def __init__(self, loop: ir.Stmt):
+        self.loop = loop
+        self.users: defaultdict[ir.Buffer | ir.Cell, list[ir.Stmt]] = defaultdict(list)
+        self._code: dict[int, ir.Code] = {}
+        self._uses: defaultdict[ir.Var, list[ir.Expr]] = defaultdict(list)
+        for code in (code for s in walk(ir.Code((loop,))) for code in nested(s)):
+            for statement in code.statements:
+                self._code[id(statement)] = code
+                for target in _targets(statement):
+                    self.users[target].append(statement)
+                for expr in expressions(statement):
+                    for variable in variables(expr):
+                        self._uses[variable].append(expr)
+
+    def reductions(self, target: ir.Buffer | ir.Cell) -> list[Reduction] | None:
+        """The reductions in `target`, if they are all that uses it."""
+        users = self.users[target]
+        found = [self._reduction(*pair) for pair in zip(users[::2], users[1::2], strict=False)]
+        known = [reduction for reduction in found if reduction is not None]
+        return known if len(known) * 2 == len(users) else None
+
+    def _reduction(self, before: ir.Stmt, after: ir.Stmt) -> Reduction | None:
+        match before, after:
+            case (ir.Load(variable, _, at), ir.Store(_, index, value)) if at is index:
+                pass
+            case ir.Get(variable), ir.Set(_, value):
+                pass
+            case _:
+                return None
+        sum = value.definition if isinstance(value, ir.Var) else value
+        if not isinstance(sum, ir.Op) or sum.name not in NEUTRAL or variable not in sum.args:
+            return None
+        if (sum.name == "mul" and sum.type.is_float) or self._uses[variable] != [sum]:
+            return None
+        if isinstance(value, ir.Var) and self._uses[value] != [value]:
+            return None
+        if self._code[id(before)] is not self._code[id(after)]:
+            return None
+        return Reduction(before, after, sum.name)
+
+
+def directly_in(loop: ir.ForLoop) -> Iterator[Reduction]:
+    """The reductions that stand directly in `loop`, each the only use of its array or cell, in one place
+    for all steps."""
     candidates = [s for s in loop.body.statements if isinstance(s, (ir.Load, ir.Get))]
     if candidates:
-        facts = _Facts(loop)
+        uses, inside = Uses(loop), changing(loop)
         for before in candidates:
-            found = facts.accumulation(before)
-            if found is not None:
-                yield found
-
-
-class _Facts:
-    """What stands in a loop: the statements by what they read or write, and the expressions by the
-    variables in them."""
-
-    def __init__(self, loop: ir.ForLoop):
-        self.direct = {id(s) for s in loop.body.statements}
-        self.changing = changing(loop)
-        self.users: defaultdict[ir.Buffer | ir.Cell, list[ir.Stmt]] = defaultdict(list)
-        self.uses: defaultdict[ir.Var, list[ir.Expr]] = defaultdict(list)
-        for statement in walk(loop.body):
-            for target in _targets(statement):
-                self.users[target].append(statement)
-            for expr in _expressions(statement):
-                for variable in variables(expr):
-                    self.uses[variable].append(expr)
-
-    def accumulation(self, before: ir.Load | ir.Get) -> Accumulation | None:
-        users = self.users[_targets(before)[0]]
-        if len(users) != 2 or users[0] is not before or id(users[1]) not in self.direct:
-            return None
-        after = users[1]
-        if isinstance(before, ir.Load):
-            if not isinstance(after, ir.Store) or after.index is not before.index:
-                return None
-            if not self.changing.isdisjoint(variables(after.index)):
-                return None
-        elif not isinstance(after, ir.Set):
-            return None
-        value = after.value
-        sum = value.definition or value if isinstance(value, ir.Var) else value
-        if not isinstance(sum, ir.Op) or sum.name not in NEUTRAL or before.variable not in sum.args:
-            return None
-        if sum.name == "mul" and sum.type.is_float:
-            return None
-        if self.uses[before.variable] != [sum]:
-            return None
-        if isinstance(value, ir.Var) and self.uses[value] != [value]:
-            return None
-        return Accumulation(before, after, sum.name)
+            match uses.reductions(_targets(before)[0]):
+                case [reduction] if reduction.before is before:
+                    if isinstance(before, ir.Get) or inside.isdisjoint(variables(before.index)):
+                        yield reduction
 
 
 def changing(loop: ir.ForLoop | ir.WhileLoop) -> set[ir.Var]:
@@ -107,27 +122,79 @@ def _targets(statement: ir.Stmt) -> tuple[ir.Buffer | ir.Cell, ...]:
     return (statement.cell,) if isinstance(statement, (ir.Get, ir.Set)) else arrays(statement)
 
 
-def uses(code: ir.Code, variable: ir.Var) -> list[ir.Expr]:
-    """The expressions in `code` in which `variable` is used, as often as they stand there."""
-    expressions = (e for statement in walk(code) for e in _expressions(statement))
-    return [e for e in expressions if variable in variables(e)]
+# --------------------------------------------------------------------------- other places for sums
+
+#: a cell, or an entry of an array
+Place = ir.Cell | tuple[ir.Buffer, ir.Expr]
+#: reductions, each with the cell that is to have its sum
+Moved = Sequence[tuple[Reduction, ir.Cell]]
 
 
-def _expressions(statement: ir.Stmt) -> Iterator[ir.Expr]:
-    """The expressions that stand in `statement`, not those in the code nested in it."""
-    for name in (
-        "expr",
-        "index",
-        "value",
-        "condition",
-        "start",
-        "stop",
-        "key",
-        "size",
-        "bound",
-        "low",
-        "high",
-    ):
-        if isinstance(expr := getattr(statement, name, None), ir.Expr):
-            yield expr
-    yield from getattr(statement, "values", ())
+def moved(
+    statements: Sequence[ir.Stmt], sums: Moved, condition: ir.Expr | None = None
+) -> list[ir.Stmt]:
+    """Statements that reduce in these cells; without effect unless `condition`."""
+    changes: dict[int, ir.Stmt] = {}
+    for found, cell in sums:
+        value = found.after.value
+        if condition is not None:
+            value = op("select", condition, value, found.variable)
+        changes[id(found.before)] = ir.Get(found.variable, cell)
+        changes[id(found.after)] = ir.Set(cell, value)
+    return [changes.get(id(s), s) for s in statements]
+
+
+def combined(operator: str, place: Place, parts: Sequence[Place]) -> list[ir.Stmt]:
+    """What adds `parts` to the sum at `place`, in pairs, so that none waits for many others."""
+    reads = [read(p, name) for p, name in ((place, "total"), *((p, "part") for p in parts))]
+    total, *values = (r.variable for r in reads)
+    return [*reads, write(place, op(operator, total, _pairwise(operator, values)))]
+
+
+def read(place: Place, name: str) -> ir.Get | ir.Load:
+    """What binds a variable of this name to what is at `place`."""
+    if isinstance(place, ir.Cell):
+        return ir.Get(ir.Var(name, place.type), place)
+    return ir.Load(ir.Var(name, place[0].type), *place)
+
+
+def write(place: Place, value: ir.Expr) -> ir.Stmt:
+    """What puts `value` at `place`."""
+    return ir.Set(place, value) if isinstance(place, ir.Cell) else ir.Store(*place, value)
+
+
+def _pairwise(operator: str, exprs: Sequence[ir.Expr]) -> ir.Expr:
+    if len(exprs) == 1:
+        return exprs[0]
+    half = len(exprs) // 2
+    return op(operator, _pairwise(operator, exprs[:half]), _pairwise(operator, exprs[half:]))
+
+
+def in_groups(
+    loop: ir.ForLoop,
+    size: int,
+    step: Callable[[int, ir.Expr], Sequence[ir.Stmt]],
+    single: Sequence[ir.Stmt],
+    begin: Sequence[ir.Stmt] = (),
+    end: Sequence[ir.Stmt] = (),
+) -> tuple[ir.Set, ir.Branch, ir.Get, ir.ForLoop]:
+    """`loop` in groups of `size` steps (a power of 2), of which the k-th at i is `step(k, i)`, with
+    `begin` and `end` around them if there are any; then the rest, each of whose steps is `single`."""
+    rest, first = ir.Cell("rest", Int64), ir.Var("first", Int64)
+    groups, group = ir.Var("groups", Int64), ir.Var("group", Int64)
+    count = sub(add(loop.stop, 1), loop.start)
+    low = add(loop.start, mul(group, size))
+    steps = ir.Code(tuple(s for k in range(size) for s in step(k, add(low, k))))
+    whole = (
+        *begin,
+        ir.Bind(groups, op("shr", count, size.bit_length() - 1)),
+        ir.ForLoop(group, ZERO, sub(groups, 1), steps, is_plain=True),
+        *end,
+        ir.Set(rest, add(loop.start, mul(groups, size))),
+    )
+    return (
+        ir.Set(rest, loop.start),
+        ir.Branch(compare("ge", count, size), ir.Code(whole), ir.Code(())),
+        ir.Get(first, rest),
+        replace(loop, start=first, body=ir.Code(tuple(single)), is_plain=True),
+    )

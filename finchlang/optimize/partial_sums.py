@@ -1,4 +1,4 @@
-"""Lanes: a loop that accumulates what it gathers takes LANES steps at a time, each into a sum of its
+"""Partial sums: a loop that accumulates what it gathers takes LANES steps at a time, each into a sum of its
 own, as long as there are so many; what is left, or a short loop, it takes step by step, or padded.
 
 `x[idx[p]]` is what a processor takes longest for. LLVM would gather eight at a time with lanes left
@@ -20,16 +20,14 @@ gathers, with lanes but no padding, and as it is here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from finchlang.host import ir
 from finchlang.host.construct import ZERO, add, compare, const, op, sub
 from finchlang.host.rewrite import indirect, instance, rebuild, touches
-from finchlang.optimize.accumulation import NEUTRAL, Accumulation, accumulations
-from finchlang.optimize.unroll import in_groups
+from finchlang.optimize import accumulation
+from finchlang.optimize.accumulation import Moved, Reduction, read, write
 from finchlang.syntax.types import Int64
 
 #: how many steps are taken at a time
@@ -46,26 +44,26 @@ PATIENCE = 8192
 def take_lanes(residual: ir.Residual) -> ir.Residual:
     """The program with lanes in its innermost counted loops that gather and do nothing but
     accumulate."""
-    kept: list[ir.Stmt] = []
-    body = rebuild(residual.body, partial(_with_lanes, kept))
-    return replace(residual, body=ir.Code((*kept, *body.statements)))
+    setup: list[ir.Stmt] = []
+    body = rebuild(residual.body, partial(_with_lanes, setup))
+    return replace(residual, body=ir.Code((*setup, *body.statements)))
 
 
-def _with_lanes(kept: list[ir.Stmt], statements: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
-    """Statements, with lanes in the loops among them; `kept` takes what must be done at the beginning:
+def _with_lanes(setup: list[ir.Stmt], statements: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
+    """Statements, with lanes in the loops among them; `setup` takes what must be done at the beginning:
     the cells are set that loops keep from one time to the next."""
     result: list[ir.Stmt] = []
     for statement in statements:
         found = _gathered(statement) if isinstance(statement, ir.ForLoop) else []
         if found:
             assert isinstance(statement, ir.ForLoop)
-            result += _in_cells(statement, found, result, kept)
+            result += _in_cells(statement, found, result, setup)
         else:
             result.append(statement)
     return result
 
 
-def _gathered(loop: ir.ForLoop) -> list[Accumulation]:
+def _gathered(loop: ir.ForLoop) -> list[Reduction]:
     """What `loop` accumulates (in one array at most), if it does nothing else, and loads at positions
     that it has loaded."""
     statements = loop.body.statements
@@ -75,134 +73,105 @@ def _gathered(loop: ir.ForLoop) -> list[Accumulation]:
         return []
     if not any(isinstance(s, ir.Load) for s in indirect(loop.body)):
         return []
-    found = list(accumulations(loop))
+    found = list(accumulation.directly_in(loop))
     writes = sum(isinstance(s, (ir.Store, ir.Set)) for s in statements)
     in_arrays = sum(isinstance(f.before, ir.Load) for f in found)
     return found if len(found) == writes and in_arrays <= 1 else []
 
 
 def _in_cells(
-    loop: ir.ForLoop, found: list[Accumulation], before: list[ir.Stmt], kept: list[ir.Stmt]
+    loop: ir.ForLoop, found: list[Reduction], before: list[ir.Stmt], setup: list[ir.Stmt]
 ) -> list[ir.Stmt]:
-    """`loop` with all that it accumulates kept in cells, and in lanes. If the last use of the array
-    entry among the statements `before` is to set it, that is not done: it is stored once."""
-    cells = [
-        f.before.cell if isinstance(f.before, ir.Get) else ir.Cell("sum", f.type) for f in found
-    ]
-    statements = _in_lanes(loop, list(zip(found, cells, strict=True)), kept)
-    of_array = next((k for k, f in enumerate(found) if isinstance(f.before, ir.Load)), None)
-    if of_array is None:
-        return statements
-    read, write, sum = found[of_array].before, found[of_array].after, cells[of_array]
-    assert isinstance(read, ir.Load) and isinstance(write, ir.Store)
-    result = ir.Var("sum", sum.type)
-    store = [ir.Get(result, sum), ir.Store(write.buffer, write.index, result)]
-    uses = [s for s in before if touches(s, read.buffer)]
-    last = uses[-1] if uses else None
-    if isinstance(last, ir.Store) and last.index is write.index:
-        before[:] = [s for s in before if s is not last]
-        return [ir.Set(sum, last.value), *statements, *store]
-    entry = ir.Var("entry", sum.type)
-    load = [ir.Load(entry, read.buffer, read.index), ir.Set(sum, entry)]
-    is_entered = compare("le", loop.start, loop.stop)
-    return [ir.Branch(is_entered, ir.Code((*load, *statements, *store)), ir.Code(()))]
+    """`loop` with all its sums in cells, and in lanes. If the last use of the array entry among the
+    statements `before` is to set it, that is not done: it is stored once."""
+    cells = [f.place if isinstance(f.place, ir.Cell) else ir.Cell("sum", f.type) for f in found]
+    statements = _in_lanes(loop, list(zip(found, cells, strict=True)), setup)
+    for reduction, sum in zip(found, cells, strict=True):
+        if isinstance(place := reduction.place, ir.Cell):
+            continue
+        result, entry = read(sum, "sum"), read(place, "entry")
+        store = [result, write(place, result.variable)]
+        uses = [s for s in before if touches(s, place[0])]
+        last = uses[-1] if uses else None
+        if isinstance(last, ir.Store) and last.index is place[1]:
+            before[:] = [s for s in before if s is not last]
+            return [ir.Set(sum, last.value), *statements, *store]
+        whole = ir.Code((entry, ir.Set(sum, entry.variable), *statements, *store))
+        return [ir.Branch(compare("le", loop.start, loop.stop), whole, ir.Code(()))]
+    return statements
 
 
-#: accumulations, each with the cell that it is to be in
-Sums = Sequence[tuple[Accumulation, ir.Cell]]
+def _in_lanes(loop: ir.ForLoop, sums: Moved, setup: list[ir.Stmt]) -> list[ir.Stmt]:
+    """`loop`, which accumulates in cells, with LANES steps at a time; the rest one by one or padded.
 
-
-def _in_lanes(loop: ir.ForLoop, sums: Sums, kept: list[ir.Stmt]) -> list[ir.Stmt]:
-    """`loop`, which accumulates in cells, with LANES steps at a time; the rest one by one or padded."""
-    before, patience = ir.Cell("before", Int64), ir.Cell("patience", Int64)
-    kept += ir.Set(before, ZERO), ir.Set(patience, const(PATIENCE, Int64))
-    count = sub(add(loop.stop, 1), loop.start)
-    usual, left = ir.Var("before", Int64), ir.Var("patience", Int64)
-    change = op("select", compare("eq", count, usual), const(1, Int64), const(-1, Int64))
-    noted = ir.Set(patience, add(left, change))
+    Padding pays where the length varies, since the processor then cannot predict the exit: `credit`
+    gains one for a length equal to the last and loses one for another."""
+    last_length, credit = ir.Cell("last_length", Int64), ir.Cell("credit", Int64)
+    setup += ir.Set(last_length, ZERO), ir.Set(credit, const(PATIENCE, Int64))
+    length = sub(add(loop.stop, 1), loop.start)
+    seen, balance = ir.Var("last_length", Int64), ir.Var("credit", Int64)
+    vote = op("select", compare("eq", length, seen), const(1, Int64), const(-1, Int64))
+    record = ir.Set(credit, add(balance, vote))
 
     def in_lanes() -> tuple[ir.Set, ir.Branch, ir.Get, ir.ForLoop]:
-        begin, lanes, end = _apart(sums)
-        step = lambda k, i: _step(loop, lanes[k], {loop.variable: i})  # noqa: E731
-        return in_groups(loop, LANES, step, _step(loop, sums, {}), begin, end)
+        begin, lanes, end = _lanes(sums)
+        step = lambda k, i: _step(loop, lanes[k], i)  # noqa: E731
+        return accumulation.in_groups(
+            loop, LANES, step, _step(loop, sums, loop.variable), begin, end
+        )
 
     start, groups, first, singly = in_lanes()
-    # a loop of one step is over at once, and left out of the account
-    groups = ir.Branch(compare("gt", count, 1), ir.Code((noted, groups)), ir.Code(()))
-    other, long, last, _ = in_lanes()
-    long = replace(long, condition=compare("gt", count, PADDED))
-    padded = (noted, other, long, last, *_padded(loop, last.variable, sums))
+    # the exit of a loop of one step is no guess
+    groups = ir.Branch(compare("gt", length, 1), ir.Code((record, groups)), ir.Code(()))
+    one_by_one = ir.Code((start, groups, first, singly))
+    start, groups, first, _ = in_lanes()
+    groups = replace(groups, condition=compare("gt", length, PADDED))
+    padded = ir.Code((record, start, groups, first, *_padded(loop, first.variable, sums)))
     return [
-        ir.Get(left, patience),
-        ir.Get(usual, before),
-        ir.Set(before, count),
-        ir.Branch(
-            compare("lt", left, ZERO), ir.Code(padded), ir.Code((start, groups, first, singly))
-        ),
+        ir.Get(balance, credit),
+        ir.Get(seen, last_length),
+        ir.Set(last_length, length),
+        ir.Branch(compare("lt", balance, ZERO), padded, one_by_one),
     ]
 
 
 def _step(
-    loop: ir.ForLoop, sums: Sums, values: dict[Any, Any], condition: ir.Expr | None = None
+    loop: ir.ForLoop, sums: Moved, i: ir.Expr, condition: ir.Expr | None = None
 ) -> list[ir.Stmt]:
-    """A step of `loop` that accumulates in these cells, with `values` in place of variables; without
-    effect unless `condition`."""
-    changes: dict[int, ir.Stmt] = {}
-    for found, cell in sums:
-        value = found.after.value
-        if condition is not None:
-            value = op("select", condition, value, found.variable)
-        changes[id(found.before)] = ir.Get(found.variable, cell)
-        changes[id(found.after)] = ir.Set(cell, value)
-    return instance((changes.get(id(s), s) for s in loop.body.statements), values)
+    """A step of `loop` at `i` that accumulates in these cells; without effect unless `condition`."""
+    statements = accumulation.moved(loop.body.statements, sums, condition)
+    return instance(statements, {loop.variable: i})
 
 
-def _padded(loop: ir.ForLoop, first: ir.Expr, sums: Sums) -> tuple[ir.Stmt, ...]:
+def _padded(loop: ir.ForLoop, first: ir.Expr, sums: Moved) -> tuple[ir.Stmt, ...]:
     """The steps of `loop` from `first` on, PADDED at most, in groups: in the last one the last step is
     taken again, without effect, as often as steps lack."""
     statements: tuple[ir.Stmt, ...] = ()
     for group in reversed(range(0, PADDED, LANES)):
-        begin, lanes, end = _apart(sums)
+        begin, lanes, end = _lanes(sums)
         start = add(first, group)
-        steps = _step(loop, lanes[0], {loop.variable: start})
+        steps = _step(loop, lanes[0], start)
         for k, own in enumerate(lanes[1:], 1):
             is_there = compare("le", add(start, k), loop.stop)
-            at = op("select", is_there, add(start, k), loop.stop)
-            steps += _step(loop, own, {loop.variable: at}, is_there)
+            steps += _step(loop, own, op("select", is_there, add(start, k), loop.stop), is_there)
         whole = ir.Code((*begin, *steps, *end, *statements))
         statements = (ir.Branch(compare("le", start, loop.stop), whole, ir.Code(())),)
     return statements
 
 
-def _apart(sums: Sums) -> tuple[list[ir.Stmt], list[Sums], list[ir.Stmt]]:
+def _lanes(sums: Moved) -> tuple[list[ir.Stmt], list[Moved], list[ir.Stmt]]:
     """For each lane the sums, those that are slow to accumulate in cells of its own; what is done
     before, and what is done afterwards."""
     begin: list[ir.Stmt] = []
     end: list[ir.Stmt] = []
-    lanes: list[list[tuple[Accumulation, ir.Cell]]] = [[] for _ in range(LANES)]
+    lanes: list[list[tuple[Reduction, ir.Cell]]] = [[] for _ in range(LANES)]
     for found, cell in sums:
         parts = [cell] * LANES
         if not found.is_quick:
             parts = [ir.Cell(f"{cell}_{lane}", cell.type) for lane in range(LANES)]
-            neutral = const(NEUTRAL[found.operator], cell.type)
+            neutral = const(accumulation.NEUTRAL[found.operator], cell.type)
             begin += [ir.Set(part, neutral) for part in parts]
-            end += _combined(found.operator, cell, parts)
+            end += accumulation.combined(found.operator, cell, parts)
         for own, part in zip(lanes, parts, strict=True):
             own.append((found, part))
     return begin, list(lanes), end
-
-
-def _combined(operator: str, cell: ir.Cell, parts: Sequence[ir.Cell]) -> list[ir.Stmt]:
-    """`cell` with its parts."""
-    before, totals = ir.Var("before", cell.type), [ir.Var("part", cell.type) for _ in parts]
-    total = op(operator, before, _pairwise(operator, totals))
-    gets = [ir.Get(total, part) for total, part in zip(totals, parts, strict=True)]
-    return [*gets, ir.Get(before, cell), ir.Set(cell, total)]
-
-
-def _pairwise(operator: str, exprs: Sequence[ir.Expr]) -> ir.Expr:
-    """All of `exprs` combined, so that none waits for many others."""
-    if len(exprs) == 1:
-        return exprs[0]
-    half = len(exprs) // 2
-    return op(operator, _pairwise(operator, exprs[:half]), _pairwise(operator, exprs[half:]))

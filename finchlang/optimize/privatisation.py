@@ -10,20 +10,18 @@ array, 490 with two, 480 with four; an expert's C with four 440.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import reduce
 
 from finchlang.host import ir
-from finchlang.host.construct import ZERO, compare, conjunction, const, op, sub
-from finchlang.host.rewrite import indirect, instance, is_heavy, nested, rewrite, walk
-from finchlang.host.rewrite import uses as uses_array
-from finchlang.optimize.accumulation import uses
-from finchlang.optimize.unroll import in_groups
+from finchlang.host.construct import ZERO, compare, conjunction, const, sub
+from finchlang.host.rewrite import indirect, instance, is_heavy, rewrite, walk
+from finchlang.optimize.accumulation import NEUTRAL, Uses, combined, in_groups
 from finchlang.syntax.types import Int64
 
 #: How many steps are taken at a time, and arrays of how many entries are privatised.
 STEPS, SMALL = 4, 256
+#: what is privatised
+OPERATOR = "add"
 #: the private arrays for each array, for all steps but the first of a group
 Private = dict[ir.Buffer, list[ir.Buffer]]
 
@@ -52,40 +50,24 @@ def privatise(residual: ir.Residual) -> ir.Residual:
 def sums(loop: ir.Stmt) -> dict[ir.Buffer, set[int]]:
     """The arrays of integers of which `loop` uses an entry only to add to it, with those of its
     innermost counted loops (by id) that do so at positions which they have read."""
-    statements = tuple(walk(ir.Code((loop,))))
-    innermost = [s for s in statements if isinstance(s, ir.ForLoop) and not is_heavy(s.body)]
+    innermost = [s for s in walk(ir.Code((loop,))) if isinstance(s, ir.ForLoop)]
+    innermost = [s for s in innermost if not is_heavy(s.body)]
     scattered = {id(s): {a.buffer for a in indirect(s.body)} for s in innermost}
-    stored = dict.fromkeys(s.buffer for s in statements if isinstance(s, ir.Store))
-    found = {b: {k for k, own in scattered.items() if b in own} for b in stored}
-    return {
-        buffer: loops
-        for buffer, loops in found.items()
-        if loops and buffer.type.is_integer and _is_only_summed(loop, buffer)
-    }
-
-
-def _is_only_summed(loop: ir.Stmt, buffer: ir.Buffer) -> bool:
-    """Whether all that `loop` does with `buffer` is `v = buffer[i]; t = v + e; buffer[i] = t`."""
-    outer = ir.Code((loop,))
-    codes = [code for s in walk(outer) for code in nested(s)]
-    pairs = [pair for code in codes for pair in _pairs(code, buffer)]
-    count = sum(uses_array(s, buffer) for s in walk(outer))
-    return count == 2 * len(pairs) and all(_is_sum(outer, *pair) for pair in pairs)
-
-
-def _pairs(code: ir.Code, buffer: ir.Buffer) -> Iterator[tuple[ir.Stmt, ir.Stmt]]:
-    own = [s for s in code.statements if uses_array(s, buffer)]
-    return zip(own[::2], own[1::2], strict=False)
-
-
-def _is_sum(code: ir.Code, load: ir.Stmt, store: ir.Stmt) -> bool:
-    match load, store:
-        case ir.Load(entry, _, at), ir.Store(
-            _, index, ir.Var(definition=ir.Op(name="add", args=args) as sum) as total
-        ):
-            is_once = uses(code, entry) == [sum] and uses(code, total) == [total]
-            return index is at and entry in args and is_once
-    return False
+    found: dict[ir.Buffer, set[int]] = {}
+    if not any(scattered.values()):
+        return found
+    uses = Uses(loop)
+    for buffer in uses.users:
+        loops = {k for k, own in scattered.items() if buffer in own}
+        if loops and isinstance(buffer, ir.Buffer) and buffer.type.is_integer:
+            own = uses.reductions(buffer) or []
+            # not what levels count for themselves, who bind no sum: that is compiled far more often than
+            # it takes long
+            if own and all(
+                r.operator == OPERATOR and isinstance(r.after.value, ir.Var) for r in own
+            ):
+                found[buffer] = loops
+    return found
 
 
 def _privatised(loop: ir.Stmt, innermost: set[int], own: Private) -> list[ir.Stmt]:
@@ -93,7 +75,7 @@ def _privatised(loop: ir.Stmt, innermost: set[int], own: Private) -> list[ir.Stm
     rooms = {buffer: ir.Var("room", Int64) for buffer in own}
     is_small = conjunction(*(compare("le", room, SMALL) for room in rooms.values()))
     empty = [
-        ir.Fill(part, ZERO, room, const(0, part.type))
+        ir.Fill(part, ZERO, room, const(NEUTRAL[OPERATOR], part.type))
         for buffer, room in rooms.items()
         for part in own[buffer]
     ]
@@ -121,7 +103,5 @@ def _privatised(loop: ir.Stmt, innermost: set[int], own: Private) -> list[ir.Stm
 def _added(buffer: ir.Buffer, parts: list[ir.Buffer], room: ir.Expr) -> ir.ForLoop:
     """The entries of `parts` added to those of `buffer`."""
     i = ir.Var("i", Int64)
-    loads = [ir.Load(ir.Var("entry", buffer.type), b, i) for b in (buffer, *parts)]
-    entries: list[ir.Expr] = [load.variable for load in loads]
-    total = reduce(lambda sum, entry: op("add", sum, entry), entries)
-    return ir.ForLoop(i, ZERO, sub(room, 1), ir.Code((*loads, ir.Store(buffer, i, total))))
+    body = combined(OPERATOR, (buffer, i), [(part, i) for part in parts])
+    return ir.ForLoop(i, ZERO, sub(room, 1), ir.Code(tuple(body)))

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from finchlang.host import ir
-from finchlang.host.construct import compare, const, op
+from finchlang.host.construct import compare, const
 from finchlang.host.rewrite import is_heavy, nested, rewrite, variables
-from finchlang.optimize.accumulation import NEUTRAL, Accumulation, accumulations, changing
+from finchlang.optimize import accumulation
+from finchlang.optimize.accumulation import NEUTRAL, Reduction, changing, combined, moved
 
 
 def expand_scalars(residual: ir.Residual) -> ir.Residual:
@@ -32,7 +33,7 @@ def expand_scalars(residual: ir.Residual) -> ir.Residual:
 
 def _found(
     code: ir.Code, around: ir.ForLoop | ir.WhileLoop | None
-) -> list[tuple[ir.ForLoop, Accumulation]]:
+) -> list[tuple[ir.ForLoop, Reduction]]:
     result = []
     for statement in code.statements:
         if isinstance(statement, ir.ForLoop) and around is not None:
@@ -43,31 +44,22 @@ def _found(
     return result
 
 
-def _expandable(loop: ir.ForLoop, around: ir.ForLoop | ir.WhileLoop) -> list[Accumulation]:
+def _expandable(loop: ir.ForLoop, around: ir.ForLoop | ir.WhileLoop) -> list[Reduction]:
     if is_heavy(loop.body):
         return []
     changed = changing(around)
     return [
         found
-        for found in accumulations(loop)
+        for found in accumulation.directly_in(loop)
         if isinstance(found.before, ir.Load) and changed.isdisjoint(variables(found.before.index))
     ]
 
 
-def _apart(loop: ir.ForLoop, found: Accumulation) -> list[ir.Stmt]:
-    before, after = found.before, found.after
-    assert isinstance(before, ir.Load) and isinstance(after, ir.Store)
-    part = ir.Cell("part", before.variable.type)
-    changes = {id(before): ir.Get(before.variable, part), id(after): ir.Set(part, after.value)}
-    body = ir.Code(tuple(changes.get(id(s), s) for s in loop.body.statements))
-    total, sum = ir.Var("total", part.type), ir.Var("part", part.type)
-    add_part = (
-        ir.Load(total, before.buffer, before.index),
-        ir.Get(sum, part),
-        ir.Store(after.buffer, after.index, op(found.operator, total, sum)),
-    )
+def _apart(loop: ir.ForLoop, found: Reduction) -> list[ir.Stmt]:
+    part = ir.Cell("part", found.type)
+    add_part = ir.Code(tuple(combined(found.operator, found.place, [part])))
     return [
         ir.Set(part, const(NEUTRAL[found.operator], part.type)),
-        replace(loop, body=body),
-        ir.Branch(compare("le", loop.start, loop.stop), ir.Code(add_part), ir.Code(())),
+        replace(loop, body=ir.Code(tuple(moved(loop.body.statements, [(found, part)])))),
+        ir.Branch(compare("le", loop.start, loop.stop), add_part, ir.Code(())),
     ]
