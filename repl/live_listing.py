@@ -36,8 +36,8 @@ class GrowingHost(ResidualHost):
         self.about = about
         self._told("    " * self._depth + text)
 
-    def _emit(self, statement: ir.Stmt) -> None:
-        super()._emit(statement)
+    def do(self, statement: ir.Stmt) -> None:
+        super().do(statement)
         if not isinstance(statement, (ir.Branch, ir.WhileLoop, ir.ForLoop)):
             self._listing.statement(statement, 0)
             self._line(self._listing.lines.pop(), statement)

@@ -46,42 +46,24 @@ class WatchingHost(ExecutingHost):
         if len(seen) < FIRST:
             seen.append(value)
 
-    def perform_let(self, variable: ir.Var, expr: ir.Expr) -> None:
-        super().perform_let(variable, expr)
-        self._see(variable, variable.held)
+    def do(self, statement: Any) -> None:
+        super().do(statement)
+        match statement:
+            case ir.Bind() | ir.Load() | ir.Get() | ir.Search():
+                self._see(statement.variable, statement.variable.held)
+            case ir.Set(cell, value):
+                self._see((cell, value), self.cells[cell])
+            case ir.Store(buffer, index, value):
+                self.changed.add(buffer)
+                self._see((buffer, index, value), self.evaluate(value))
+            case ir.Fill(buffer):
+                self.changed.add(buffer)
 
-    def perform_load(self, variable: ir.Var, buffer: ir.Buffer, index: ir.Expr) -> None:
-        super().perform_load(variable, buffer, index)
-        self._see(variable, variable.held)
-
-    def perform_get(self, variable: ir.Var, cell: ir.Cell) -> None:
-        super().perform_get(variable, cell)
-        self._see(variable, variable.held)
-
-    def perform_search(
-        self, variable: ir.Var, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr, key: ir.Expr
-    ) -> None:
-        super().perform_search(variable, buffer, start, stop, key)
-        self._see(variable, variable.held)
-
-    def perform_count(
+    def count_by(
         self, variable: ir.Var, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None]
     ) -> None:
         def once(i: ir.Expr) -> None:
             self._see(variable, variable.held)
             body(i)
 
-        super().perform_count(variable, start, stop, once)
-
-    def set(self, cell: ir.Cell, value: ir.Expr) -> None:
-        super().set(cell, value)
-        self._see((cell, value), self.cells[cell])
-
-    def store(self, buffer: ir.Buffer, index: ir.Expr, value: ir.Expr) -> None:
-        super().store(buffer, index, value)
-        self.changed.add(buffer)
-        self._see((buffer, index, value), self.evaluate(value))
-
-    def fill(self, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr, value: ir.Expr) -> None:
-        super().fill(buffer, start, stop, value)
-        self.changed.add(buffer)
+        super().count_by(variable, start, stop, once)

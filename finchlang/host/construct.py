@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
-from finchlang.host.interface import Host
 from finchlang.host.ir import COMPARISONS, OPS, Const, Expr, Op, Var
 from finchlang.host.primitives import MOST_STEPS, STEPS, apply
 from finchlang.syntax.types import Bool, Int64, PairType, Type, pair_of, type_of_value
@@ -244,11 +243,6 @@ def disjunction(*conditions: Expr) -> Expr:
     for condition in conditions:
         result = op("or", result, condition)
     return result
-
-
-def bit_length(host: Host, number: Expr) -> Expr:
-    """How many bits `number` (Int64) has, 0 if it is not positive; in as many steps whatever it is."""
-    return host.let(op("bits", number), "bits", lower=ZERO)
 
 
 def below_64(bits: Expr) -> Expr:

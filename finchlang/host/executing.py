@@ -10,19 +10,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import Bug, FinchError, Span, failure
+from finchlang.base.errors import Bug, FinchError, failure
 from finchlang.host import interrupts, ir
-from finchlang.host.construct import cast, key_among
+from finchlang.host.interface import Host
 from finchlang.host.primitives import apply
-from finchlang.syntax.types import Bool, Int64, Type
+from finchlang.syntax.types import Int64
 
 
-class ExecutingHost:
-    """Performs operations. `arrays` maps each Buffer to its NumPy array; what a variable holds
+class ExecutingHost(Host):
+    """Performs statements. `arrays` maps each Buffer to its NumPy array; what a variable holds
     is kept in the variable; `steps` counts what was done, by operation. An array has as
     many entries as it had, or as were asked for (`sizes`), whatever room there is; `unwritten` says of
     those of arrays that have grown, and of scratch memory, whether nothing was written there.
@@ -30,17 +31,13 @@ class ExecutingHost:
     Raises Bug for what is read or written where no entry is, or read where none was written."""
 
     def __init__(self, arrays: dict[ir.Buffer, np.ndarray] | None = None):
+        super().__init__()
         self.arrays = arrays if arrays is not None else {}
         self.cells: dict[ir.Cell, Any] = {}
         self.procedures: dict[str, ir.Procedure] = {}
         self.sizes: dict[ir.Buffer, int] = {}
         self.unwritten: dict[ir.Buffer, np.ndarray] = {}
         self.steps: Counter[str] = Counter()
-        self._names: Counter[str] = Counter()
-
-    def fresh(self, name: str) -> str:
-        self._names[name] += 1
-        return f"{name}_{self._names[name]}"
 
     def evaluate(self, expr: ir.Expr) -> Any:
         """The value of a pure expression."""
@@ -58,63 +55,24 @@ class ExecutingHost:
         """The value of an operation on these values."""
         return apply(operation.name, operation.type, operation.args[0].type, args)
 
-    def bind(self, variable: ir.Var, value: Any) -> ir.Var:
-        variable.held = value
-        return variable
+    def do(self, statement: Any) -> None:
+        self.performer(statement)(statement)
 
-    def variable(
-        self,
-        name: str,
-        type: Type,
-        lower: ir.Expr | None = None,
-        upper: ir.Expr | None = None,
-        value: Any = None,
-    ) -> ir.Var:
-        """A variable bound from outside (an input of the kernel)."""
-        return self.bind(ir.Var(self.fresh(name), type, lower, upper), value)
+    def performer(self, statement: ir.Stmt) -> Callable[[Any], None]:
+        """The method that performs statements of this kind."""
+        found: Callable[[Any], None] = getattr(self, f"do_{type(statement).__name__}")
+        return found
 
-    # ------------------------------------------------------------------ operations of interface.py
+    # ------------------------------------------------------------------------- memory and cells
 
-    def let(
-        self,
-        expr: ir.Expr,
-        name: str = "t",
-        lower: ir.Expr | None = None,
-        upper: ir.Expr | None = None,
-    ) -> ir.Expr:
-        if isinstance(expr, (ir.Const, ir.Var)):
-            return expr
-        variable = ir.Var(self.fresh(name), expr.type, lower, upper, expr)
-        self.perform_let(variable, expr)
-        return variable
-
-    def perform_let(self, variable: ir.Var, expr: ir.Expr) -> None:
+    def do_Bind(self, s: ir.Bind) -> None:
         self.steps["let"] += 1
-        variable.held = self.evaluate(expr)
+        s.variable.held = self.evaluate(s.expr)
 
-    def load(
-        self,
-        buffer: ir.Buffer,
-        index: ir.Expr,
-        name: str = "v",
-        type: Type | None = None,
-        lower: ir.Expr | None = None,
-        upper: ir.Expr | None = None,
-    ) -> ir.Expr:
-        plain = type is None or type == buffer.type
-        variable = ir.Var(
-            self.fresh(name), buffer.type, lower if plain else None, upper if plain else None
-        )
-        self.perform_load(variable, buffer, index)
-        if plain:
-            return variable
-        assert type is not None
-        return self.let(cast(variable, type), name, lower, upper)
-
-    def perform_load(self, variable: ir.Var, buffer: ir.Buffer, index: ir.Expr) -> None:
+    def do_Load(self, s: ir.Load) -> None:
         self.steps["load"] += 1
-        position = self.evaluate(index)
-        variable.held = self._entries(buffer, position, position + 1)[0].item()
+        position = self.evaluate(s.index)
+        s.variable.held = self._entries(s.buffer, position, position + 1)[0].item()
 
     def _entries(self, buffer: ir.Buffer, low: int, high: int, is_read: bool = True) -> np.ndarray:
         """buffer[low .. high - 1], which are there and, if they are read, were written."""
@@ -131,31 +89,107 @@ class ExecutingHost:
                 raise Bug(f"{buffer.name}[{low}:{high - 1}] was never written")
         return array[low:high]
 
-    def store(self, buffer: ir.Buffer, index: ir.Expr, value: ir.Expr) -> None:
+    def do_Store(self, s: ir.Store) -> None:
         self.steps["store"] += 1
-        position = self.evaluate(index)
-        entry = self._entries(buffer, position, position + 1, False)
-        entry[0] = self.evaluate(cast(value, buffer.type))
+        position = self.evaluate(s.index)
+        self._entries(s.buffer, position, position + 1, False)[0] = self.evaluate(s.value)
 
-    def cell(self, init: ir.Expr, name: str = "c") -> ir.Cell:
-        cell = ir.Cell(self.fresh(name), init.type)
-        self.set(cell, init)
-        return cell
-
-    def get(
-        self, cell: ir.Cell, lower: ir.Expr | None = None, upper: ir.Expr | None = None
-    ) -> ir.Expr:
-        variable = ir.Var(self.fresh(cell.name.rsplit("_", 1)[0]), cell.type, lower, upper)
-        self.perform_get(variable, cell)
-        return variable
-
-    def perform_get(self, variable: ir.Var, cell: ir.Cell) -> None:
+    def do_Get(self, s: ir.Get) -> None:
         self.steps["get"] += 1
-        variable.held = self.cells[cell]
+        s.variable.held = self.cells[s.cell]
 
-    def set(self, cell: ir.Cell, value: ir.Expr) -> None:
+    def do_Set(self, s: ir.Set) -> None:
         self.steps["set"] += 1
-        self.cells[cell] = self.evaluate(cast(value, cell.type))
+        self.cells[s.cell] = self.evaluate(s.value)
+
+    def do_Room(self, s: ir.Room) -> None:
+        s.variable.held = self.sizes.get(s.buffer, len(self.arrays[s.buffer]))
+
+    def do_Grow(self, s: ir.Grow) -> None:
+        self.steps["grow"] += 1
+        buffer, wanted, array = s.buffer, self.evaluate(s.size), self.arrays[s.buffer]
+        self.sizes[buffer] = max(wanted, self.sizes.get(buffer, len(array)))
+        if wanted > len(array):
+            try:
+                new = np.zeros(max(wanted, 2 * len(array), 4), array.dtype)
+            except (MemoryError, ValueError, OverflowError):
+                raise FinchError("resource", f"no memory for {wanted} entries") from None
+            new[: len(array)] = array
+            self.arrays[buffer] = new
+            unwritten = np.ones(len(new), bool)
+            unwritten[: len(array)] = self.unwritten.get(buffer, False)
+            self.unwritten[buffer] = unwritten
+
+    def do_Fill(self, s: ir.Fill) -> None:
+        self.steps["fill"] += 1
+        entries = self._entries(s.buffer, self.evaluate(s.start), self.evaluate(s.stop), False)
+        entries[:] = self.evaluate(s.value)
+
+    # --------------------------------------------------------------------- searching and sorting
+
+    def do_Search(self, s: ir.Search) -> None:
+        low, high = self.evaluate(s.start), self.evaluate(s.stop)
+        part = self._entries(s.buffer, low, high)
+        found = int(np.searchsorted(part, self.evaluate(s.key), "left"))
+        self.steps["search"] += 1 + found.bit_length()  # an exponential, then a binary search
+        s.variable.held = low + found
+
+    def do_Disjoint(self, s: ir.Disjoint) -> None:
+        self.steps["disjoint"] += 1
+        modulus = 1 << min(s.buffer.type.bits, s.other.type.bits)
+
+        def block(buffer: ir.Buffer, first: ir.Expr, shift: int) -> set[int]:
+            start = self.evaluate(first)
+            entries = self._entries(buffer, start, start + ir.BLOCK)
+            return {(i + shift) % modulus for i in entries.tolist()}
+
+        first = block(s.buffer, s.index, self.evaluate(s.shift))
+        s.variable.held = first.isdisjoint(block(s.other, s.place, 0))
+
+    def do_Sort(self, s: ir.Sort) -> None:
+        low, high = self.evaluate(s.start), self.evaluate(s.stop)
+        self.steps["sort"] += 1 + max(0, high - low)
+        self._entries(s.buffer, low, high).sort()
+
+    def do_SortBy(self, s: ir.SortBy) -> None:
+        keys, table, above = s.keys, self.arrays[s.keys], self.evaluate(s.bound)
+
+        def key(part: np.ndarray) -> np.ndarray:
+            if part.min() < 0 or part.max() >= len(table):
+                raise Bug(f"{s.buffer.name} are not all below {len(table)}")
+            if keys in self.unwritten and self.unwritten[keys][part].any():
+                raise Bug(f"keys in {keys.name} were never written")
+            own = table[part]
+            if own.min() < 0 or own.max() >= above:
+                raise Bug(f"keys in {keys.name} are not all in 0..{above - 1}")
+            return own
+
+        self._sort_stably("sort_by", s, key)
+
+    def do_SortBits(self, s: ir.SortBits) -> None:
+        first, behind = self.evaluate(s.low), self.evaluate(s.high)
+
+        def key(part: np.ndarray) -> np.ndarray:
+            if not 0 <= first <= behind <= 63:
+                raise Bug(f"a sort by the bits {first} to {behind}")
+            return (part >> first) & ((1 << (behind - first)) - 1)
+
+        self._sort_stably("sort_bits", s, key)
+
+    def _sort_stably(
+        self, step: str, s: ir.SortBy | ir.SortBits, key: Callable[[np.ndarray], np.ndarray]
+    ) -> None:
+        low, high = self.evaluate(s.start), self.evaluate(s.stop)
+        self.steps[step] += 1 + max(0, high - low)
+        if low >= high:
+            return
+        entries = self._entries(s.buffer, low, high)
+        entries[:] = entries[np.argsort(key(entries), kind="stable")]
+        self._entries(s.scratch, low, high, False)[:] = 0  # it is undefined
+        if s.scratch in self.unwritten:
+            self.unwritten[s.scratch][low:high] = True
+
+    # ----------------------------------------------------------------------------------- control
 
     def branch(
         self,
@@ -187,144 +221,17 @@ class ExecutingHost:
     def count(
         self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
     ) -> None:
-        self.perform_count(ir.Var(self.fresh(name), Int64, start, stop), start, stop, body)
+        self.count_by(self.variable(name, Int64, start, stop), start, stop, body)
 
-    def perform_count(
+    def count_by(
         self, variable: ir.Var, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None]
     ) -> None:
+        """`count`, with a variable given."""
         for i in range(self.evaluate(start), self.evaluate(stop) + 1):
             interrupts.check()
             self.steps["count"] += 1
             variable.held = i
             body(variable)
-
-    def grow(self, buffer: ir.Buffer, size: ir.Expr) -> None:
-        self.steps["grow"] += 1
-        wanted, array = self.evaluate(size), self.arrays[buffer]
-        self.sizes[buffer] = max(wanted, self.sizes.get(buffer, len(array)))
-        if wanted > len(array):
-            try:
-                new = np.zeros(max(wanted, 2 * len(array), 4), array.dtype)
-            except (MemoryError, ValueError, OverflowError):
-                raise FinchError("resource", f"no memory for {wanted} entries") from None
-            new[: len(array)] = array
-            self.arrays[buffer] = new
-            unwritten = np.ones(len(new), bool)
-            unwritten[: len(array)] = self.unwritten.get(buffer, False)
-            self.unwritten[buffer] = unwritten
-
-    def fill(self, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr, value: ir.Expr) -> None:
-        self.steps["fill"] += 1
-        entries = self._entries(buffer, self.evaluate(start), self.evaluate(stop), False)
-        entries[:] = self.evaluate(cast(value, buffer.type))
-
-    def search(
-        self, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr, key: ir.Expr, name: str = "q"
-    ) -> ir.Var:
-        variable = ir.Var(self.fresh(name), Int64, start, stop)
-        self.perform_search(variable, buffer, start, stop, key)
-        return variable
-
-    def perform_search(
-        self, variable: ir.Var, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr, key: ir.Expr
-    ) -> None:
-        low, high = self.evaluate(start), self.evaluate(stop)
-        part = self._entries(buffer, low, high)
-        found = int(np.searchsorted(part, self.evaluate(key_among(key, buffer.type)), "left"))
-        self.steps["search"] += 1 + found.bit_length()  # an exponential, then a binary search
-        variable.held = low + found
-
-    def disjoint(
-        self, buffer: ir.Buffer, index: ir.Expr, shift: ir.Expr, other: ir.Buffer, place: ir.Expr
-    ) -> ir.Expr:
-        variable = ir.Var(self.fresh("disjoint"), Bool)
-        self.perform_disjoint(variable, buffer, index, shift, other, place)
-        return variable
-
-    def perform_disjoint(
-        self,
-        variable: ir.Var,
-        buffer: ir.Buffer,
-        index: ir.Expr,
-        shift: ir.Expr,
-        other: ir.Buffer,
-        place: ir.Expr,
-    ) -> None:
-        self.steps["disjoint"] += 1
-        modulus = 1 << min(buffer.type.bits, other.type.bits)
-
-        def block(buffer: ir.Buffer, first: ir.Expr, shift: int) -> set[int]:
-            start = self.evaluate(first)
-            entries = self._entries(buffer, start, start + ir.BLOCK)
-            return {(i + shift) % modulus for i in entries.tolist()}
-
-        first = block(buffer, index, self.evaluate(shift))
-        variable.held = first.isdisjoint(block(other, place, 0))
-
-    def sort(self, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr) -> None:
-        low, high = self.evaluate(start), self.evaluate(stop)
-        self.steps["sort"] += 1 + max(0, high - low)
-        self._entries(buffer, low, high).sort()
-
-    def sort_by(
-        self,
-        numbers: ir.Buffer,
-        scratch: ir.Buffer,
-        start: ir.Expr,
-        stop: ir.Expr,
-        keys: ir.Buffer,
-        bound: ir.Expr,
-    ) -> None:
-        table, above = self.arrays[keys], self.evaluate(bound)
-
-        def key(part: np.ndarray) -> np.ndarray:
-            if part.min() < 0 or part.max() >= len(table):
-                raise Bug(f"{numbers.name} are not all below {len(table)}")
-            if keys in self.unwritten and self.unwritten[keys][part].any():
-                raise Bug(f"keys in {keys.name} were never written")
-            own = table[part]
-            if own.min() < 0 or own.max() >= above:
-                raise Bug(f"keys in {keys.name} are not all in 0..{above - 1}")
-            return own
-
-        self._sort_stably("sort_by", numbers, scratch, start, stop, key)
-
-    def sort_bits(
-        self,
-        words: ir.Buffer,
-        scratch: ir.Buffer,
-        start: ir.Expr,
-        stop: ir.Expr,
-        low: ir.Expr,
-        high: ir.Expr,
-    ) -> None:
-        first, behind = self.evaluate(low), self.evaluate(high)
-
-        def key(part: np.ndarray) -> np.ndarray:
-            if not 0 <= first <= behind <= 63:
-                raise Bug(f"a sort by the bits {first} to {behind}")
-            return (part >> first) & ((1 << (behind - first)) - 1)
-
-        self._sort_stably("sort_bits", words, scratch, start, stop, key)
-
-    def _sort_stably(
-        self,
-        step: str,
-        buffer: ir.Buffer,
-        scratch: ir.Buffer,
-        start: ir.Expr,
-        stop: ir.Expr,
-        key: Callable[[np.ndarray], np.ndarray],
-    ) -> None:
-        low, high = self.evaluate(start), self.evaluate(stop)
-        self.steps[step] += 1 + max(0, high - low)
-        if low >= high:
-            return
-        entries = self._entries(buffer, low, high)
-        entries[:] = entries[np.argsort(key(entries), kind="stable")]
-        self._entries(scratch, low, high, False)[:] = 0  # it is undefined
-        if scratch in self.unwritten:
-            self.unwritten[scratch][low:high] = True
 
     def share(
         self,
@@ -333,12 +240,31 @@ class ExecutingHost:
         cells: tuple[ir.Cell, ...],
         body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
     ) -> None:
-        body(tuple([self.bind(ir.Var("p", v.type), self.evaluate(v)) for v in values]), cells)
+        inputs = tuple([ir.Var("p", v.type) for v in values])
+        for variable, value in zip(inputs, values, strict=True):
+            variable.held = self.evaluate(value)
+        body(inputs, cells)
 
-    def perform_call(self, procedure: ir.Procedure, statement: ir.CallProcedure) -> None:
+    def do_Branch(self, s: ir.Branch) -> None:
+        self.branch(
+            s.condition, partial(run_code, s.then, self), partial(run_code, s.otherwise, self)
+        )
+
+    def do_WhileLoop(self, s: ir.WhileLoop) -> None:
+        def look() -> ir.Expr:
+            run_code(s.test, self)
+            return s.condition
+
+        self.loop(look, partial(run_code, s.body, self))
+
+    def do_ForLoop(self, s: ir.ForLoop) -> None:
+        self.count_by(s.variable, s.start, s.stop, lambda _: run_code(s.body, self))
+
+    def do_CallProcedure(self, s: ir.CallProcedure) -> None:
         """What is bound to the procedure's own names, whose code may be that of a caller, stays so."""
-        values = [self.evaluate(value) for value in statement.values]
-        contents = [self.cells.get(cell) for cell in statement.cells]
+        procedure = self.procedures[s.name]
+        values = [self.evaluate(value) for value in s.values]
+        contents = [self.cells.get(cell) for cell in s.cells]
         before = [getattr(variable, "held", None) for variable in procedure.inputs]
         around = [self.cells.get(cell) for cell in procedure.cells]
         for variable, value in zip(procedure.inputs, values, strict=True):
@@ -349,65 +275,16 @@ class ExecutingHost:
         for variable, value in zip(procedure.inputs, before, strict=True):
             variable.held = value
         self.cells.update(zip(procedure.cells, around, strict=True))
-        self.cells.update(zip(statement.cells, contents, strict=True))
+        self.cells.update(zip(s.cells, contents, strict=True))
 
-    def fail(
-        self, kind: str, message: str, values: tuple[ir.Expr, ...] = (), span: Span | None = None
-    ) -> None:
-        raise failure(kind, message.format(*(self.evaluate(v) for v in values)), span)
+    def do_Fail(self, s: ir.Fail) -> None:
+        raise failure(s.kind, s.message.format(*map(self.evaluate, s.values)), s.span)
 
 
 def run_code(code: ir.Code, host: ExecutingHost) -> None:
     """Perform recorded statements, one by one."""
     for statement in code.statements:
-        _run(statement, host)
-
-
-def _run(statement: ir.Stmt, host: ExecutingHost) -> None:
-    match statement:
-        case ir.Bind(variable, expr):
-            host.perform_let(variable, expr)
-        case ir.Load(variable, buffer, index):
-            host.perform_load(variable, buffer, index)
-        case ir.Store(buffer, index, value):
-            host.store(buffer, index, value)
-        case ir.Get(variable, cell):
-            host.perform_get(variable, cell)
-        case ir.Set(cell, value):
-            host.set(cell, value)
-        case ir.Branch(condition, then, otherwise):
-            host.branch(condition, lambda: run_code(then, host), lambda: run_code(otherwise, host))
-        case ir.WhileLoop(test, condition, body):
-
-            def look() -> ir.Expr:
-                run_code(test, host)
-                return condition
-
-            host.loop(look, lambda: run_code(body, host))
-        case ir.ForLoop(variable, start, stop, body):
-            host.perform_count(variable, start, stop, lambda _: run_code(body, host))
-        case ir.Room(variable, buffer):
-            host.bind(variable, host.sizes.get(buffer, len(host.arrays[buffer])))
-        case ir.Grow(buffer, size):
-            host.grow(buffer, size)
-        case ir.Fill(buffer, start, stop, value):
-            host.fill(buffer, start, stop, value)
-        case ir.Search(variable, buffer, start, stop, key):
-            host.perform_search(variable, buffer, start, stop, key)
-        case ir.Disjoint(variable, buffer, index, shift, other, place):
-            host.perform_disjoint(variable, buffer, index, shift, other, place)
-        case ir.Sort(buffer, start, stop):
-            host.sort(buffer, start, stop)
-        case ir.SortBy(buffer, scratch, start, stop, keys, bound):
-            host.sort_by(buffer, scratch, start, stop, keys, bound)
-        case ir.SortBits(buffer, scratch, start, stop, low, high):
-            host.sort_bits(buffer, scratch, start, stop, low, high)
-        case ir.CallProcedure():
-            host.perform_call(host.procedures[statement.name], statement)
-        case ir.Fail(kind, message, values, span):
-            host.fail(kind, message, values, span)
-        case _:
-            raise Bug(f"unknown statement {statement!r}")
+        host.do(statement)
 
 
 def run_residual(

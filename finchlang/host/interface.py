@@ -1,22 +1,49 @@
-"""The operations a rule or a level may ask of its host; `executing.py` performs, `recording.py` records."""
+"""What a rule or a level may ask of its host. An operation is a statement of the host language, which
+`executing.py` performs and `recording.py` records; what has code in it each does in its own way."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Protocol
 
 from finchlang.base.errors import Span
-from finchlang.host.ir import Buffer, Cell, Const, Expr, Var
-from finchlang.syntax.types import Type
+from finchlang.host import ir
+from finchlang.host.construct import ZERO, cast, key_among, op
+from finchlang.host.ir import Buffer, Cell, Const, Expr, Stmt, Var
+from finchlang.syntax.types import Bool, Int64, Type
 
 
-class Host(Protocol):
+class Host(ABC):
     """A host. Positions are Int64 and count from 0; `lower`/`upper` are facts for the prover."""
+
+    def __init__(self) -> None:
+        self._names: Counter[str] = Counter()
+
+    @abstractmethod
+    def do(self, statement: Stmt) -> None:
+        """Perform or record a statement."""
+
+    def fresh(self, name: str) -> str:
+        """A name that no other variable or cell has."""
+        self._names[name] += 1
+        return f"{name}_{self._names[name]}"
+
+    def variable(
+        self, name: str, type: Type, lower: Expr | None = None, upper: Expr | None = None
+    ) -> Var:
+        """A variable that is bound from outside, as an input of a kernel, or by a statement to come."""
+        return Var(self.fresh(name), type, lower, upper)
 
     def let(
         self, expr: Expr, name: str = "t", lower: Expr | None = None, upper: Expr | None = None
     ) -> Expr:
         """`expr` evaluated once: a variable, or `expr` itself if it is a constant or variable."""
+        if isinstance(expr, (Const, Var)):
+            return expr
+        variable = Var(self.fresh(name), expr.type, lower, upper, expr)
+        self.do(ir.Bind(variable, expr))
+        return variable
 
     def load(
         self,
@@ -28,53 +55,60 @@ class Host(Protocol):
         upper: Expr | None = None,
     ) -> Expr:
         """buffer[index] now, cast to `type` if given."""
+        if type is None or type == buffer.type:
+            variable = self.variable(name, buffer.type, lower, upper)
+            self.do(ir.Load(variable, buffer, index))
+            return variable
+        variable = self.variable(name, buffer.type)
+        self.do(ir.Load(variable, buffer, index))
+        return self.let(cast(variable, type), name, lower, upper)
 
     def store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
         """buffer[index] = value, cast to the buffer's type."""
+        self.do(ir.Store(buffer, index, cast(value, buffer.type)))
 
     def cell(self, init: Expr, name: str = "c") -> Cell:
         """A new mutable cell holding `init`."""
+        cell = Cell(self.fresh(name), init.type)
+        self.do(ir.Set(cell, init))
+        return cell
 
     def get(self, cell: Cell, lower: Expr | None = None, upper: Expr | None = None) -> Expr:
         """What `cell` holds now."""
+        variable = self.variable(cell.name.rsplit("_", 1)[0], cell.type, lower, upper)
+        self.do(ir.Get(variable, cell))
+        return variable
 
     def set(self, cell: Cell, value: Expr) -> None:
         """Change what `cell` holds."""
-
-    def branch(
-        self,
-        condition: Expr,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
-        is_rare: bool = False,
-    ) -> None:
-        """Run one of the arms; only the possible one if the condition is constant. `is_rare` as in If."""
-
-    def loop(
-        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
-        """While `condition` holds, run `body`. `is_endless` as in While."""
-
-    def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
-        """Run `body` for each integer from `start` to `stop`, both included."""
+        self.do(ir.Set(cell, cast(value, cell.type)))
 
     def grow(self, buffer: Buffer, size: Expr) -> None:
         """Make room for `size` entries."""
+        self.do(ir.Grow(buffer, size))
 
     def fill(self, buffer: Buffer, start: Expr, stop: Expr, value: Expr) -> None:
         """buffer[start .. stop - 1] = value."""
+        self.do(ir.Fill(buffer, start, stop, cast(value, buffer.type)))
 
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
         """The least position p in start..stop with p == stop or buffer[p] >= key."""
+        variable = self.variable(name, Int64, start, stop)
+        self.do(ir.Search(variable, buffer, start, stop, key_among(key, buffer.type)))
+        return variable
 
     def disjoint(
         self, buffer: Buffer, index: Expr, shift: Expr, other: Buffer, place: Expr
     ) -> Expr:
         """Whether none of buffer[index .. index + BLOCK - 1] + shift is one of
         other[place .. place + BLOCK - 1], as far as the bits tell that both types have."""
+        variable = self.variable("disjoint", Bool)
+        self.do(ir.Disjoint(variable, buffer, index, shift, other, place))
+        return variable
 
     def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:
         """Sort buffer[start .. stop - 1]."""
+        self.do(ir.Sort(buffer, start, stop))
 
     def sort_by(
         self,
@@ -87,13 +121,43 @@ class Host(Protocol):
     ) -> None:
         """Sort numbers[start .. stop - 1] by their keys, where n has keys[n] in 0..bound - 1, and
         equal ones stay in their order; `scratch`, with room for `stop`, is undefined afterwards."""
+        self.do(ir.SortBy(numbers, scratch, start, stop, keys, bound))
 
     def sort_bits(
         self, words: Buffer, scratch: Buffer, start: Expr, stop: Expr, low: Expr, high: Expr
     ) -> None:
         """Sort words[start .. stop - 1] (Int64) by their bits from `low` up to, not including, `high`,
         which is below 64; those that agree there stay in their order; `scratch` as in `sort_by`."""
+        self.do(ir.SortBits(words, scratch, start, stop, low, high))
 
+    def fail(
+        self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
+    ) -> None:
+        """Stop with a FinchError."""
+        self.do(ir.Fail(kind, message, values, span))
+
+    @abstractmethod
+    def branch(
+        self,
+        condition: Expr,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+        is_rare: bool = False,
+    ) -> None:
+        """Run one of the arms; only the possible one if the condition is constant. `is_rare` as in
+        `ir.Branch`."""
+
+    @abstractmethod
+    def loop(
+        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
+    ) -> None:
+        """While `condition` holds, run `body`. `is_endless` as in `ir.WhileLoop`."""
+
+    @abstractmethod
+    def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
+        """Run `body` for each integer from `start` to `stop`, both included."""
+
+    @abstractmethod
     def share(
         self,
         key: Hashable,
@@ -104,11 +168,6 @@ class Host(Protocol):
         """Run `body` on variables that hold `values`, of which nothing else is known, and on cells that
         stand for `cells`. What it does follows from `key`, so that it need be recorded only once."""
 
-    def fail(
-        self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
-    ) -> None:
-        """Stop with a FinchError."""
-
 
 def fail_unless(
     host: Host, holds: Expr, kind: str, message: str, values: tuple[Expr, ...], span: Span | None
@@ -116,3 +175,8 @@ def fail_unless(
     """Stop with a FinchError unless a condition holds."""
     if not (isinstance(holds, Const) and holds.value):
         host.branch(holds, lambda: None, lambda: host.fail(kind, message, values, span))
+
+
+def bit_length(host: Host, number: Expr) -> Expr:
+    """How many bits `number` (Int64) has, 0 if it is not positive; in as many steps whatever it is."""
+    return host.let(op("bits", number), "bits", lower=ZERO)

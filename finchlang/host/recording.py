@@ -8,9 +8,8 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from finchlang.base.errors import Span
 from finchlang.host import ir
-from finchlang.host.construct import cast, key_among
+from finchlang.host.interface import Host
 from finchlang.host.rewrite import (
     arrays,
     cells_of,
@@ -20,7 +19,7 @@ from finchlang.host.rewrite import (
     substituted,
     walk,
 )
-from finchlang.syntax.types import Bool, Int64, Type
+from finchlang.syntax.types import Int64
 
 #: Code of fewer statements is recorded again rather than called.
 SHORT = 20
@@ -29,11 +28,12 @@ SHORT = 20
 LONG = 2_500
 
 
-class ResidualHost:
-    """Records what the rules do. `code()` is everything recorded so far at the outermost level."""
+class ResidualHost(Host):
+    """Appends statements to the code being built. `code()` is everything recorded so far at the outermost
+    level."""
 
     def __init__(self) -> None:
-        self._names: Counter[str] = Counter()
+        super().__init__()
         self._blocks: list[list[ir.Stmt]] = [[]]
         self._passing: set[ir.Expr] = set()  # variables of loops and procedures
         self._own: list[set[ir.Cell]] = [set()]  # the cells made in each procedure being recorded
@@ -70,11 +70,7 @@ class ResidualHost:
 
         return rewrite(code, place) if self._calls else code
 
-    def fresh(self, name: str) -> str:
-        self._names[name] += 1
-        return f"{name}_{self._names[name]}"
-
-    def _emit(self, statement: ir.Stmt) -> None:
+    def do(self, statement: ir.Stmt) -> None:
         self._blocks[-1].append(statement)
 
     def _record(self, body: Callable[[], object]) -> ir.Code:
@@ -82,63 +78,10 @@ class ResidualHost:
         body()
         return ir.Code(tuple(self._blocks.pop()))
 
-    def variable(
-        self, name: str, type: Type, lower: ir.Expr | None = None, upper: ir.Expr | None = None
-    ) -> ir.Var:
-        """A variable bound from outside (an input of the kernel)."""
-        return ir.Var(self.fresh(name), type, lower, upper)
-
-    def let(
-        self,
-        expr: ir.Expr,
-        name: str = "t",
-        lower: ir.Expr | None = None,
-        upper: ir.Expr | None = None,
-    ) -> ir.Expr:
-        if isinstance(expr, (ir.Const, ir.Var)):
-            return expr
-        variable = ir.Var(self.fresh(name), expr.type, lower, upper, expr)
-        self._emit(ir.Bind(variable, expr))
-        return variable
-
-    def load(
-        self,
-        buffer: ir.Buffer,
-        index: ir.Expr,
-        name: str = "v",
-        type: Type | None = None,
-        lower: ir.Expr | None = None,
-        upper: ir.Expr | None = None,
-    ) -> ir.Expr:
-        # the facts are about the value as read, so they go on the cast variable if there is a cast
-        plain = type is None or type == buffer.type
-        variable = ir.Var(
-            self.fresh(name), buffer.type, lower if plain else None, upper if plain else None
-        )
-        self._emit(ir.Load(variable, buffer, index))
-        if plain:
-            return variable
-        assert type is not None
-        return self.let(cast(variable, type), name, lower, upper)
-
-    def store(self, buffer: ir.Buffer, index: ir.Expr, value: ir.Expr) -> None:
-        self._emit(ir.Store(buffer, index, cast(value, buffer.type)))
-
     def cell(self, init: ir.Expr, name: str = "c") -> ir.Cell:
-        cell = ir.Cell(self.fresh(name), init.type)
+        cell = super().cell(init, name)
         self._own[-1].add(cell)
-        self._emit(ir.Set(cell, init))
         return cell
-
-    def get(
-        self, cell: ir.Cell, lower: ir.Expr | None = None, upper: ir.Expr | None = None
-    ) -> ir.Expr:
-        variable = ir.Var(self.fresh(cell.name.rsplit("_", 1)[0]), cell.type, lower, upper)
-        self._emit(ir.Get(variable, cell))
-        return variable
-
-    def set(self, cell: ir.Cell, value: ir.Expr) -> None:
-        self._emit(ir.Set(cell, cast(value, cell.type)))
 
     def branch(
         self,
@@ -155,7 +98,7 @@ class ResidualHost:
             return
         code = self._record(then)
         other = self._record(otherwise) if otherwise is not None else ir.Code(())
-        self._emit(ir.Branch(condition, code, other, is_rare))
+        self.do(ir.Branch(condition, code, other, is_rare))
 
     def loop(
         self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
@@ -164,61 +107,16 @@ class ResidualHost:
         test = self._record(lambda: tests.append(condition()))
         if isinstance(tests[0], ir.Const) and not tests[0].value:
             for statement in test.statements:
-                self._emit(statement)
+                self.do(statement)
             return
-        self._emit(ir.WhileLoop(test, tests[0], self._record(body), is_endless))
+        self.do(ir.WhileLoop(test, tests[0], self._record(body), is_endless))
 
     def count(
         self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
     ) -> None:
-        variable = ir.Var(self.fresh(name), Int64, start, stop)
+        variable = self.variable(name, Int64, start, stop)
         self._passing.add(variable)
-        self._emit(ir.ForLoop(variable, start, stop, self._record(lambda: body(variable))))
-
-    def grow(self, buffer: ir.Buffer, size: ir.Expr) -> None:
-        self._emit(ir.Grow(buffer, size))
-
-    def fill(self, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr, value: ir.Expr) -> None:
-        self._emit(ir.Fill(buffer, start, stop, cast(value, buffer.type)))
-
-    def search(
-        self, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr, key: ir.Expr, name: str = "q"
-    ) -> ir.Var:
-        variable = ir.Var(self.fresh(name), Int64, start, stop)
-        self._emit(ir.Search(variable, buffer, start, stop, key_among(key, buffer.type)))
-        return variable
-
-    def disjoint(
-        self, buffer: ir.Buffer, index: ir.Expr, shift: ir.Expr, other: ir.Buffer, place: ir.Expr
-    ) -> ir.Expr:
-        variable = ir.Var(self.fresh("disjoint"), Bool)
-        self._emit(ir.Disjoint(variable, buffer, index, shift, other, place))
-        return variable
-
-    def sort(self, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr) -> None:
-        self._emit(ir.Sort(buffer, start, stop))
-
-    def sort_by(
-        self,
-        numbers: ir.Buffer,
-        scratch: ir.Buffer,
-        start: ir.Expr,
-        stop: ir.Expr,
-        keys: ir.Buffer,
-        bound: ir.Expr,
-    ) -> None:
-        self._emit(ir.SortBy(numbers, scratch, start, stop, keys, bound))
-
-    def sort_bits(
-        self,
-        words: ir.Buffer,
-        scratch: ir.Buffer,
-        start: ir.Expr,
-        stop: ir.Expr,
-        low: ir.Expr,
-        high: ir.Expr,
-    ) -> None:
-        self._emit(ir.SortBits(words, scratch, start, stop, low, high))
+        self.do(ir.ForLoop(variable, start, stop, self._record(lambda: body(variable))))
 
     def share(
         self,
@@ -233,7 +131,7 @@ class ResidualHost:
         self._calls[found.name] += 1
         values += found.values[len(values) :]
         cells += found.cells[len(cells) :]
-        self._emit(replace(found, values=values, cells=cells))
+        self.do(replace(found, values=values, cells=cells))
 
     def _procedure(
         self,
@@ -268,11 +166,6 @@ class ResidualHost:
         if self._lengths[name] >= SHORT and passing.isdisjoint(free) and known.issuperset(outer):
             self._shared[key] = found
         return found
-
-    def fail(
-        self, kind: str, message: str, values: tuple[ir.Expr, ...] = (), span: Span | None = None
-    ) -> None:
-        self._emit(ir.Fail(kind, message, values, span))
 
 
 @contextmanager

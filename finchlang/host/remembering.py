@@ -16,15 +16,6 @@ from finchlang.host.ir import Buffer, Cell, Const, Expr, Var
 Action = Callable[[], object]
 
 
-def _noted(perform: Callable[..., None]) -> Callable[..., None]:
-    """An operation that is noted and performed."""
-
-    def note(self: RememberingHost, *args: Any) -> None:
-        self._do(partial(perform, self, *args))
-
-    return note
-
-
 class RememberingHost(ExecutingHost):
     """Takes the steps that an ExecutingHost takes. What it keeps is bounded by the size of the program,
     as a residual is: an arm that is never reached is never derived."""
@@ -32,6 +23,9 @@ class RememberingHost(ExecutingHost):
     def __init__(self, arrays: dict[Buffer, np.ndarray] | None = None):
         super().__init__(arrays)
         self._noted: list[Action] = []
+
+    def do(self, statement: Any) -> None:
+        self._do(partial(self.performer(statement), statement))
 
     def _do(self, action: Action) -> None:
         self._noted.append(action)
@@ -73,11 +67,11 @@ class RememberingHost(ExecutingHost):
     ) -> None:
         self._do(partial(super().loop, self._once(condition), self._once(body)))
 
-    def perform_count(
+    def count_by(
         self, variable: Var, start: Expr, stop: Expr, body: Callable[[Expr], None]
     ) -> None:
         once = self._once(partial(body, variable))
-        self._do(partial(super().perform_count, variable, start, stop, lambda _: once()))
+        self._do(partial(super().count_by, variable, start, stop, lambda _: once()))
 
     def share(
         self,
@@ -93,17 +87,3 @@ class RememberingHost(ExecutingHost):
 
     def _hold(self, variable: Var, value: Expr) -> None:
         variable.held = self.evaluate(value)
-
-    perform_let = _noted(ExecutingHost.perform_let)
-    perform_load = _noted(ExecutingHost.perform_load)
-    perform_get = _noted(ExecutingHost.perform_get)
-    perform_search = _noted(ExecutingHost.perform_search)
-    perform_disjoint = _noted(ExecutingHost.perform_disjoint)
-    store = _noted(ExecutingHost.store)
-    set = _noted(ExecutingHost.set)
-    grow = _noted(ExecutingHost.grow)
-    fill = _noted(ExecutingHost.fill)
-    sort = _noted(ExecutingHost.sort)
-    sort_by = _noted(ExecutingHost.sort_by)
-    sort_bits = _noted(ExecutingHost.sort_bits)
-    fail = _noted(ExecutingHost.fail)

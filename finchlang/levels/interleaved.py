@@ -16,14 +16,13 @@ from finchlang.host.construct import (
     ZERO,
     add,
     below_64,
-    bit_length,
     compare,
     const,
     maximum,
     op,
     sub,
 )
-from finchlang.host.interface import Host
+from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.element import Element

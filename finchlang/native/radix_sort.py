@@ -10,13 +10,13 @@ from finchlang.host.construct import (
     ZERO,
     add,
     below_64,
-    bit_length,
     cast,
     compare,
     const,
     op,
     sub,
 )
+from finchlang.host.interface import bit_length
 from finchlang.host.ir import Buffer, Expr, Residual
 from finchlang.host.recording import ResidualHost
 from finchlang.native.range_sort import SHORT, counting_sort

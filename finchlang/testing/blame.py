@@ -18,7 +18,7 @@ from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.denote.denotation import denote
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.inspecting import plain
-from finchlang.host.ir import Buffer, Expr
+from finchlang.host.ir import Store
 from finchlang.optimize.pipeline import PASSES, Pass
 from finchlang.rules.base.engine import Applied, EventKind, OneByOne
 from finchlang.rules.table import OPTIONAL
@@ -187,11 +187,11 @@ class _Log(ExecutingHost):
         self.by: list[str] = []
         self.number = 0
 
-    def store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
-        super().store(buffer, index, value)
-        at = self.evaluate(index)
-        self.writes.append((buffer.name, at, self.arrays[buffer][at].item()))
-        self.statements.append(f"{buffer.name}[{plain(index)}] = {plain(value)}")
+    def do_Store(self, s: Store) -> None:
+        super().do_Store(s)
+        at = self.evaluate(s.index)
+        self.writes.append((s.buffer.name, at, self.arrays[s.buffer][at].item()))
+        self.statements.append(f"{s.buffer.name}[{plain(s.index)}] = {plain(s.value)}")
 
     @property
     def final(self) -> dict[tuple[str, int], Any]:

@@ -25,7 +25,7 @@ class LateHost(ResidualHost):
         """Records where the statements of `body` will stand."""
 
         def mark(*args: Any) -> None:
-            self._emit(ir.Fail("later", str(len(self._waiting)), ()))
+            self.do(ir.Fail("later", str(len(self._waiting)), ()))
             self._waiting.append(partial(body, *args))
 
         return mark if self.is_late else body

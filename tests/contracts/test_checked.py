@@ -117,7 +117,7 @@ def in_procedure(s: Sample, n: Expr) -> None:
     value = Var("value", Int64)
     body = Code((Load(value, buffer, p), Store(buffer, ZERO, value)))
     s.procedures = (Procedure("own", (p,), (), body),)
-    s.host._emit(CallProcedure("own", (n,), (), (buffer,), (buffer,)))
+    s.host.do(CallProcedure("own", (n,), (), (buffer,), (buffer,)))
 
 
 #: for which n each is in order, for which it is at fault, and the line that is

@@ -410,7 +410,7 @@ SHARED = [
 ]
 HOSTS = {"ExecutingHost", "ResidualHost", "run_code", "run_residual"}
 #: what only one of the hosts has, and what a variable holds (law 2)
-PRIVATE = {*("arrays", "cells", "steps", "evaluate", "perform_let", "code", "_blocks", "_emit")}
+PRIVATE = {*("arrays", "cells", "steps", "evaluate", "do", "code", "_blocks")}
 #: modules in which no operator is known by its name
 NAMELESS = ("algebra/simplify", "algebra/laws", "rules/base/loops")
 

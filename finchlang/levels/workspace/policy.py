@@ -16,14 +16,13 @@ from finchlang.host.construct import (
     ZERO,
     add,
     below_64,
-    bit_length,
     cast,
     compare,
     const,
     op,
     sub,
 )
-from finchlang.host.interface import Host
+from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.levels.level import UPDATE, Fiber, Storage
 from finchlang.operators.operator import applied
