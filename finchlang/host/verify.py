@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from string import Formatter
+from typing import Any
 
 from finchlang.base.errors import BUG, ERROR_KINDS, Bug
 from finchlang.host import ir
@@ -16,6 +17,33 @@ _LOGICAL = frozenset(("and", "or", "xor", "not"))
 _ANY_NUMBER = frozenset(
     ("add", "sub", "mul", "neg", "abs", "floor", "ceil", "trunc", "round", "min", "max")
 )
+
+
+_RANGE: dict[str, Type | str] = {"start": Int64, "stop": Int64}
+#: each kind of statement with the types of its operands, and of the variable that it binds; in the place of
+#: a type may be the field that has the same
+OPERANDS: dict[type, dict[str, Type | str]] = {
+    ir.Bind: {"variable": "expr"},
+    ir.Load: {"index": Int64, "variable": "buffer"},
+    ir.Store: {"index": Int64, "value": "buffer"},
+    ir.Get: {"variable": "cell"},
+    ir.Set: {"value": "cell"},
+    ir.Branch: {"condition": Bool},
+    ir.WhileLoop: {},  # its condition may use what its test binds
+    ir.ForLoop: _RANGE,  # its variable is seen in its body alone
+    ir.Room: {"variable": Int64},
+    ir.Grow: {"size": Int64},
+    ir.Fill: {**_RANGE, "value": "buffer"},
+    ir.Search: {**_RANGE, "key": "buffer", "variable": Int64},
+    ir.Disjoint: {"index": Int64, "shift": Int64, "place": Int64, "variable": Bool},
+    ir.Sort: _RANGE,
+    ir.SortBy: {**_RANGE, "bound": Int64},
+    ir.SortBits: {**_RANGE, "low": Int64, "high": Int64},
+    ir.CallProcedure: {},
+    ir.Fail: {},
+}
+_CONTROL = (ir.Branch, ir.WhileLoop, ir.ForLoop)
+_OF_INTEGERS = (ir.Search, ir.Disjoint, ir.Sort, ir.SortBy, ir.SortBits)
 
 
 def check(residual: ir.Residual) -> None:
@@ -80,8 +108,6 @@ class _Checker:
         used = {b for s in walk(found.body) for b in arrays(s)}
         if not used <= set(statement.used) or not set(statement.changed) <= set(statement.used):
             self.fail(f"a call of {found.name} does not tell what it uses")
-        for buffer in statement.used:
-            self.buffer(buffer)
 
     def check(self) -> None:
         residual = self.residual
@@ -143,10 +169,6 @@ class _Checker:
         if self.known is not None and cell not in self.known:
             self.fail(f"{what} reads {cell}, which may not be set")
 
-    def range(self, statement: ir.Fill | ir.Search | ir.AnySort | ir.ForLoop, what: str) -> None:
-        self.expr(statement.start, Int64, f"the start of {what}")
-        self.expr(statement.stop, Int64, f"the stop of {what}")
-
     # -------------------------------------------------------------------------------- statements
 
     def code(self, code: ir.Code) -> set[ir.Cell] | None:
@@ -161,35 +183,51 @@ class _Checker:
         for statement in code.statements:
             self.statement(statement)
 
-    def statement(self, statement: ir.Stmt) -> None:
+    def statement(self, statement: Any) -> None:
+        kind = type(statement)
+        if kind not in OPERANDS:
+            self.fail(f"unknown statement {statement!r}")
+        for buffer in arrays(statement):
+            self.buffer(buffer)
+            if kind in _OF_INTEGERS and not buffer.type.is_integer:
+                self.fail(f"{buffer} is searched or sorted but not of integers")
+        self.special(statement)
+        for name, of in OPERANDS[kind].items():
+            operand = getattr(statement, name)
+            type_: Type = getattr(statement, of).type if isinstance(of, str) else of
+            if name == "variable":
+                self.bind(operand, type_)
+            else:
+                self.expr(operand, type_, f"the {name} of {kind.__name__}")
+        if kind in _CONTROL:
+            self.control(statement)
+
+    def special(self, statement: ir.Stmt) -> None:
+        """What the tables do not say of a statement."""
         match statement:
             case ir.Bind(variable, expr):
                 self.visible(expr, f"{variable}")
-                self.bind(variable, expr.type)
-            case ir.Load(variable, buffer, index):
-                self.buffer(buffer)
-                self.expr(index, Int64, f"an index of {buffer}")
-                self.bind(variable, buffer.type)
-            case ir.Store(buffer, index, value):
-                self.buffer(buffer)
-                self.expr(index, Int64, f"an index of {buffer}")
-                self.expr(value, buffer.type, f"what is stored in {buffer}")
             case ir.Get(variable, cell):
                 self.is_set(cell, f"{variable}")
-                self.bind(variable, cell.type)
-            case ir.Set(cell, value):
-                self.expr(value, cell.type, f"what {cell} is set to")
-                if self.known is not None:
-                    self.known = self.known | {cell}
-            case ir.Branch() | ir.WhileLoop() | ir.ForLoop():
-                self.control(statement)
-            case _:
-                self.operation(statement)
+            case ir.Set(cell):
+                self.known = None if self.known is None else self.known | {cell}
+            case ir.SortBy(buffer, scratch, keys=keys):
+                self.scratch(buffer, scratch)
+                if keys in (buffer, scratch):
+                    self.fail(f"{buffer} is sorted by {keys}, which changes")
+            case ir.SortBits(buffer, scratch):
+                self.scratch(buffer, scratch)
+                if buffer.type != Int64:
+                    self.fail(f"{buffer} is sorted by bits, but not Int64")
+            case ir.CallProcedure():
+                self.call(statement)
+            case ir.Fail(kind, message, values):
+                self.failure(kind, message, values)
+                self.known = None
 
     def control(self, statement: ir.Branch | ir.WhileLoop | ir.ForLoop) -> None:
         before = self.known
         if isinstance(statement, ir.Branch):
-            self.expr(statement.condition, Bool, "a condition")
             then = self.code(statement.then)
             self.known = before
             otherwise = self.code(statement.otherwise)
@@ -201,77 +239,21 @@ class _Checker:
             outer = self.scope
             self.scope = set(outer)
             self.statements(statement.test)
-            self.expr(statement.condition, Bool, "the condition of a while")
+            self.expr(statement.condition, Bool, "the condition of WhileLoop")
             self.scope = outer
             after_test = self.known
             self.code(statement.body)
             self.known = after_test
         else:
-            self.range(statement, "a for")
             outer = self.scope
             self.scope = set(outer)
             self.bind(statement.variable, Int64)
             self.code(statement.body)
             self.scope, self.known = outer, before
 
-    def operation(self, statement: ir.Stmt) -> None:
-        match statement:
-            case ir.Room(variable, buffer):
-                self.buffer(buffer)
-                self.bind(variable, Int64)
-            case ir.Grow(buffer, size):
-                self.buffer(buffer)
-                self.expr(size, Int64, f"a size of {buffer}")
-            case ir.Fill(buffer, _, _, value):
-                self.buffer(buffer)
-                self.range(statement, f"a fill of {buffer}")
-                self.expr(value, buffer.type, f"what {buffer} is filled with")
-            case ir.Search(variable, buffer, _, _, key):
-                self.integers(buffer)
-                self.range(statement, f"a search in {buffer}")
-                self.expr(key, buffer.type, f"what is searched in {buffer}")
-                self.bind(variable, Int64)
-            case ir.Disjoint(variable, buffer, index, shift, other, place):
-                self.integers(buffer)
-                self.integers(other)
-                for expr in (index, shift, place):
-                    self.expr(expr, Int64, f"a place of {buffer} or {other}")
-                self.bind(variable, Bool)
-            case ir.Sort(buffer):
-                self.integers(buffer)
-                self.range(statement, f"a sort of {buffer}")
-            case ir.SortBy(buffer, scratch, _, _, keys, bound):
-                self.integers(keys)
-                self.scratch(statement)
-                if keys in (buffer, scratch):
-                    self.fail(f"{buffer} is sorted by {keys}, which changes")
-                self.expr(bound, Int64, f"the bound of {keys}")
-            case ir.SortBits(buffer, _, _, _, low, high):
-                self.scratch(statement)
-                if buffer.type != Int64:
-                    self.fail(f"{buffer} is sorted by bits, but not Int64")
-                for bit in (low, high):
-                    self.expr(bit, Int64, f"a bit to sort {buffer} by")
-            case ir.CallProcedure():
-                self.call(statement)
-            case ir.Fail(kind, message, values):
-                self.failure(kind, message, values)
-                self.known = None
-            case _:
-                self.fail(f"unknown statement {statement!r}")
-
-    def scratch(self, statement: ir.SortBy | ir.SortBits) -> None:
-        buffer, scratch = statement.buffer, statement.scratch
-        self.integers(buffer)
-        self.integers(scratch)
+    def scratch(self, buffer: ir.Buffer, scratch: ir.Buffer) -> None:
         if scratch.type is not buffer.type or scratch is buffer:
             self.fail(f"{scratch} is no scratch to sort {buffer}")
-        self.range(statement, f"a sort of {buffer}")
-
-    def integers(self, buffer: ir.Buffer) -> None:
-        self.buffer(buffer)
-        if not buffer.type.is_integer:
-            self.fail(f"{buffer} is searched or sorted but not of integers")
 
     def failure(self, kind: str, message: str, values: tuple[ir.Expr, ...]) -> None:
         if kind not in (*ERROR_KINDS, BUG):
