@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import Any
 
 from finchlang.base.errors import Bug
@@ -17,6 +18,19 @@ def text(residual: ir.Residual) -> str:
     the listing does not depend on how a residual came about, and equal listings mean the same.
     """
     return Listing().text(residual)
+
+
+#: what statements are called that read like calls of their operands
+_CALLS = {
+    ir.Grow: "grow",
+    ir.Room: "room",
+    ir.Fill: "fill",
+    ir.Search: "search",
+    ir.Disjoint: "disjoint",
+    ir.Sort: "sort",
+    ir.SortBy: "sort_by",
+    ir.SortBits: "sort_bits",
+}
 
 
 class Listing:
@@ -126,37 +140,19 @@ class Listing:
         self.code(body, depth + 1)
         self.line(depth, "end")
 
-    def simple(self, statement: ir.Stmt) -> str:
+    def simple(self, statement: Any) -> str:
         """The line of a statement that reads like a call."""
         match statement:
-            case ir.Grow(buffer, size):
-                return f"grow({self.name(buffer)}, {self.expr(size)})"
-            case ir.Room(variable, buffer):
-                return f"{self.name(variable)}: {variable.type} = room({self.name(buffer)})"
-            case ir.Fill(buffer, start, stop, value):
-                bounds = f"{self.expr(start)}, {self.expr(stop)}"
-                return f"fill({self.name(buffer)}, {bounds}, {self.expr(value)})"
-            case ir.Sort(buffer, start, stop):
-                return f"sort({self.name(buffer)}, {self.expr(start)}, {self.expr(stop)})"
-            case ir.SortBy(buffer, scratch, start, stop, keys, bound):
-                arrays = f"{self.name(buffer)}, {self.name(scratch)}"
-                range, by = f"{self.expr(start)}, {self.expr(stop)}", self.name(keys)
-                return f"sort_by({arrays}, {range}, {by}, {self.expr(bound)})"
-            case ir.SortBits(buffer, scratch, start, stop, low, high):
-                args = ", ".join(self.expr(e) for e in (start, stop, low, high))
-                return f"sort_bits({self.name(buffer)}, {self.name(scratch)}, {args})"
-            case ir.Search(variable, buffer, start, stop, key):
-                args = ", ".join(self.expr(e) for e in (start, stop, key))
-                result = f"{self.name(variable)}: {variable.type}"
-                return f"{result} = search({self.name(buffer)}, {args})"
-            case ir.Disjoint(variable, buffer, index, shift, other, place):
-                first = f"{self.name(buffer)}, {self.expr(index)}, {self.expr(shift)}"
-                args = f"{first}, {self.name(other)}, {self.expr(place)}"
-                return f"{self.name(variable)}: {variable.type} = disjoint({args})"
             case ir.CallProcedure(name, values, cells):
                 numbers = ", ".join(self.expr(v) for v in values)
                 return f"call {name}({numbers}; {', '.join(map(self.name, cells))})"
             case ir.Fail(kind, message, values):
                 extra = "".join(f", {self.expr(v)}" for v in values)
                 return f"fail({kind!r}, {message!r}{extra})"
-        raise Bug(f"no listing of the statement {statement!r}")
+        if type(statement) not in _CALLS:
+            raise Bug(f"no listing of the statement {statement!r}")
+        parts = [getattr(statement, f.name) for f in fields(statement) if f.name != "variable"]
+        args = [self.name(p) if isinstance(p, ir.Buffer) else self.expr(p) for p in parts]
+        call = f"{_CALLS[type(statement)]}({', '.join(args)})"
+        variable = getattr(statement, "variable", None)
+        return call if variable is None else f"{self.name(variable)}: {variable.type} = {call}"
