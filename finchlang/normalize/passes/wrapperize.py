@@ -3,8 +3,6 @@ indices become masks, and index modifiers become wrapper tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from finchlang.algebra.expression_types import type_of
@@ -51,52 +49,28 @@ def wrapperize(program: ast.Node, context: ProgramContext) -> ast.Node:
 # --------------------------------------------------------------------------- index modifiers
 
 
-@dataclass(frozen=True)
-class Modifier:
-    """One row of Table 5: `match` splits an index expression into the wrapper's setting for its
-    mode and the index that is left; other modes get the neutral setting."""
-
-    wrapper: str
-    match: Callable[[_Wrapperize, ast.Node], tuple[ast.Node, ast.Node] | None]
-    read_only: bool = False
+#: the wrappers that index modifiers stand for, from the outside in
+MODIFIERS = ("permissive", "protocolize", "window", "offset")
 
 
-def _permissive(program: _Wrapperize, index: ast.Node) -> tuple[ast.Node, ast.Node] | None:
-    if isinstance(index, ast.Call) and is_call(index, PERMISSIVE):
-        return ast.Literal(True, span=index.op.span), index.args[0]
-    return None
-
-
-def _protocol(program: _Wrapperize, index: ast.Node) -> tuple[ast.Node, ast.Node] | None:
-    if isinstance(index, ast.Call) and is_call(index, *PROTOCOLS):
-        return index.op, index.args[0]
-    return None
-
-
-def _window(program: _Wrapperize, index: ast.Node) -> tuple[ast.Node, ast.Node] | None:
-    if isinstance(index, ast.Call) and isinstance(index.op, ast.Extent):
-        return index.op, index.args[0]
-    return None
-
-
-def _offset(program: _Wrapperize, index: ast.Node) -> tuple[ast.Node, ast.Node] | None:
-    """`i + c` where c is constant in the loop of i."""
+def _modifier(program: _Wrapperize, index: ast.Node) -> tuple[str, ast.Node, ast.Node] | None:
+    """A row of Table 5: the wrapper that an index expression stands for, the setting for its mode, and
+    the index that is left. An offset `i + c` is one where c is constant in the loop of i."""
+    if isinstance(index, ast.Call):
+        if is_call(index, PERMISSIVE):
+            return "permissive", ast.Literal(True, span=index.op.span), index.args[0]
+        if is_call(index, *PROTOCOLS):
+            return "protocolize", index.op, index.args[0]
+        if isinstance(index.op, ast.Extent):
+            return "window", index.op, index.args[0]
     found = list(terms(index))
     if len(found) < 2 or any(isinstance(n, ast.Access) for n in walk(index)):
         return None
     for n, (sign, i) in enumerate(found):
         shift = total(found[:n] + found[n + 1 :])
         if sign > 0 and program.is_outer(shift, i):
-            return shift, i
+            return "offset", shift, i
     return None
-
-
-MODIFIERS = (
-    Modifier("permissive", _permissive),
-    Modifier("protocolize", _protocol, read_only=True),
-    Modifier("window", _window),
-    Modifier("offset", _offset),
-)
 
 
 def wrap(program: _Wrapperize, access: ast.Access, updating: bool) -> ast.Access:
@@ -104,23 +78,21 @@ def wrap(program: _Wrapperize, access: ast.Access, updating: bool) -> ast.Access
     tensor = access.tensor
     indices = tuple(_guarded(tensor, mode, i) for mode, i in enumerate(access.indices))
     # a mask without bounds is looked up wherever its index points
-    modifiers = [m for m in MODIFIERS if root(tensor) or m.wrapper != "offset"]
+    names = MODIFIERS if root(tensor) else MODIFIERS[:-1]
     while True:
-        for modifier in modifiers:
-            found = [modifier.match(program, i) for i in indices]
-            if any(found):
-                break
-        else:
+        found = [_modifier(program, i) for i in indices]
+        wrapper = next((name for name in names if any(f and f[0] == name for f in found)), None)
+        if wrapper is None:
             may_miss = may_be_missing(tensor)
             return replace(access, tensor=tensor, indices=indices, may_miss=may_miss)
-        if updating and modifier.read_only:
-            place = next(f[0] for f in found if f)
-            message = f"`{getattr(place, 'name', modifier.wrapper)}` says how to read a tensor"
+        own = [f[1:] if f and f[0] == wrapper else None for f in found]
+        if updating and wrapper == "protocolize":
+            place: Any = next(f[0] for f in own if f)
+            message = f"`{place.name}` says how to read a tensor"
             raise FinchError("type", message, place.span, "leave it away where a tensor is updated")
-        neutral = WRAPPERS[modifier.wrapper].neutral
-        settings = (f[0] if f else neutral for f in found)
-        tensor = call(modifier.wrapper, tensor, *settings, span=access.span)
-        indices = tuple(f[1] if f else i for f, i in zip(found, indices, strict=True))
+        settings = (f[0] if f else WRAPPERS[wrapper].neutral for f in own)
+        tensor = call(wrapper, tensor, *settings, span=access.span)
+        indices = tuple(f[1] if f else i for f, i in zip(own, indices, strict=True))
 
 
 def _guarded(tensor: ast.Node, mode: int, index: Any) -> ast.Node:
