@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from finchlang.algebra.index_arithmetic import ZERO, at_least_one, plus, size, times
-from finchlang.algebra.program_context import ONE, call
-from finchlang.syntax.nodes import Access, Extent, Index, Literal, Node
+from finchlang.algebra.program_context import ONE, PERMISSIVE, PROTOCOLS, call, is_call
+from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node
 from finchlang.syntax.traversal import replace, walk
 from finchlang.wrappers.wrappers import WRAPPERS
 
@@ -63,6 +63,18 @@ class Joined(IndexMap):
     size: Node | None
     rest: Node | None = None
     whole: Node | None = None
+
+
+def modifier(index: Node) -> tuple[str, Node, Node] | None:
+    """The wrapper that an index modifier stands for (Finch'25 Table 5), its setting for the mode, and the
+    index that is left."""
+    if not isinstance(index, Call):
+        return None
+    if is_call(index, PERMISSIVE):
+        return "permissive", Literal(True, span=index.op.span), index.args[0]
+    if is_call(index, *PROTOCOLS):
+        return "protocolize", index.op, index.args[0]
+    return ("window", index.op, index.args[0]) if isinstance(index.op, Extent) else None
 
 
 def half(m: Node, fast: Node, slow: Node, is_fast: bool) -> Node:

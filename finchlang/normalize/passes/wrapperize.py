@@ -15,6 +15,7 @@ from finchlang.algebra.index_arithmetic import (
     terms,
     total,
 )
+from finchlang.algebra.index_map import modifier
 from finchlang.algebra.program_context import (
     ONE,
     PERMISSIVE,
@@ -56,13 +57,8 @@ MODIFIERS = ("permissive", "protocolize", "window", "offset")
 def _modifier(program: _Wrapperize, index: ast.Node) -> tuple[str, ast.Node, ast.Node] | None:
     """A row of Table 5: the wrapper that an index expression stands for, the setting for its mode, and
     the index that is left. An offset `i + c` is one where c is constant in the loop of i."""
-    if isinstance(index, ast.Call):
-        if is_call(index, PERMISSIVE):
-            return "permissive", ast.Literal(True, span=index.op.span), index.args[0]
-        if is_call(index, *PROTOCOLS):
-            return "protocolize", index.op, index.args[0]
-        if isinstance(index.op, ast.Extent):
-            return "window", index.op, index.args[0]
+    if written := modifier(index):
+        return written
     found = list(terms(index))
     if len(found) < 2 or any(isinstance(n, ast.Access) for n in walk(index)):
         return None

@@ -1,10 +1,10 @@
 """The shapes pass (Burrito'24 section 5): what `concat` and `let T[i, j] = e` put together is taken apart
 again, and the operators around go to the tensors within.
 
-An operator changes what stands for the index of a mode of the tensor that it is on: a term. At a tensor
-there are terms for its modes, and from them the operators around this one tensor are made again; of an
-expression each tensor gets them by putting terms in the places of its indices. A loop over two modes of
-what is written, `collapse(C, p, q)[k]`, becomes two loops, and k a term for both their indices.
+An operator changes what stands for the index of a mode of the tensor that it is on: an index map. At a
+tensor there are maps for its modes, and from them the operators around this one tensor are made again; of
+an expression each tensor gets them by putting maps in the places of its indices. A loop over two modes of
+what is written, `collapse(C, p, q)[k]`, becomes two loops, and k a map of both their indices.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from finchlang.algebra.index_map import (
     Joined,
     Wrapped,
     halves,
+    modifier,
     moved,
     permissive,
     ranges,
@@ -38,8 +39,6 @@ from finchlang.algebra.index_map import (
 )
 from finchlang.algebra.program_context import (
     ONE,
-    PERMISSIVE,
-    PROTOCOLS,
     ProgramContext,
     call,
     is_call,
@@ -158,7 +157,7 @@ class _Shapes(Stores):
         if self.is_plain(target, bound, is_update=True):
             return replace(node, target=self.with_indices(target, bound), value=new)
         found = list[ast.Node]()
-        for leaf in self.places(target.tensor, self.terms(target, bound), []):
+        for leaf in self.places(target.tensor, self.maps(target, bound), []):
             place = self.around(leaf, target, is_update=True)
             written: ast.Node = replace(node, target=place, value=new)
             for condition in dict.fromkeys(ranges(leaf[1])):
@@ -193,7 +192,7 @@ class _Shapes(Stores):
             target = self.with_primitives(node.target, bound)
             if self.is_plain(target, {}, is_update=True):
                 continue
-            for _, own, dropped in self.places(target.tensor, self.terms(target, bound), []):
+            for _, own, dropped in self.places(target.tensor, self.maps(target, bound), []):
                 for m in (*own, *(m for _, m in dropped)):
                     yield from (h for h in halves(m) if h.index == loop.index)
 
@@ -202,8 +201,8 @@ class _Shapes(Stores):
         i, j = (
             ast.Index(self.context.fresh(index.name + s), span=index.span) for s in ("_i", "_j")
         )
-        for new in (i, j):
-            self.context.originals[new.name] = self.context.written(index.name)
+        for part in (i, j):
+            self.context.originals[part.name] = self.context.written(index.name)
         inner, outer = (ast.Extent(ONE, n, span=index.span) for n in (found.fast, found.slow))
         if not isinstance(extent, ast.Dimensionless):
             self.agree(extent, ast.Extent(ONE, times(found.fast, found.slow), span=index.span))
@@ -212,9 +211,9 @@ class _Shapes(Stores):
         self.context.decide("shapes", what)
         both = ast.Loop(j, outer, ast.Loop(i, inner, loop.body, span=span), span=span)
         whole = times(found.fast, found.slow)
-        term = Joined(i, j, found.fast, found.slow, whole)
-        known = {name: substitute(t, {index: term}) for name, t in bound.items()}
-        return self.statement(both, {**known, index.name: term})
+        new = Joined(i, j, found.fast, found.slow, whole)
+        known = {name: substitute(m, {index: new}) for name, m in bound.items()}
+        return self.statement(both, {**known, index.name: new})
 
     def inside(self, body: ast.Node, name: ast.Index | ast.Variable) -> ast.Node:
         """The body of what binds a name, within the checks that need it."""
@@ -260,7 +259,7 @@ class _Shapes(Stores):
         node = self.with_primitives(node, bound)
         if self.is_plain(node, bound):
             return self.with_indices(node, bound)
-        return self.read(node.tensor, self.terms(node, bound), [], node, bound)
+        return self.read(node.tensor, self.maps(node, bound), [], node, bound)
 
     def with_primitives(self, node: ast.Access, bound: Bindings) -> ast.Access:
         return replace(node, tensor=self.with_stored(self.reader(bound).shaped(node.tensor).node))
@@ -277,9 +276,9 @@ class _Shapes(Stores):
 
         return Reader(self.leaf, settled, settled, self.agree)
 
-    def terms(self, access: ast.Access, bound: Bindings) -> list[ast.Node]:
+    def maps(self, access: ast.Access, bound: Bindings) -> list[ast.Node]:
         return [
-            self.term(index, bound, size(access.tensor, mode))
+            self.map_of(index, bound, size(access.tensor, mode))
             for mode, index in enumerate(access.indices)
         ]
 
@@ -296,17 +295,15 @@ class _Shapes(Stores):
         indices = tuple(self.expression(index, bound) for index in access.indices)
         return replace(access, indices=indices)
 
-    def term(self, index: ast.Node, bound: Bindings, whole: ast.Node | None = None) -> ast.Node:
+    def map_of(self, index: ast.Node, bound: Bindings, whole: ast.Node | None = None) -> ast.Node:
         """What stands in an access, of a mode of size `whole`, if that is known."""
         if isinstance(index, ast.Index):
             return bound.get(index.name, index)
-        if isinstance(index, ast.Call) and is_call(index, PERMISSIVE):
-            return Wrapped("permissive", ast.Literal(True), self.term(index.args[0], bound), whole)
-        if isinstance(index, ast.Call) and is_call(index, *PROTOCOLS):
-            return Wrapped("protocolize", index.op, self.term(index.args[0], bound, whole))
-        if isinstance(index, ast.Call) and isinstance(index.op, ast.Extent):
-            part = self.expression(index.op, bound)
-            return Wrapped("window", part, self.term(index.args[0], bound))
+        if written := modifier(index):
+            wrapper, setting, left = written
+            m = self.map_of(left, bound, whole if wrapper == "protocolize" else None)
+            own_size = whole if wrapper == "permissive" else None
+            return Wrapped(wrapper, self.expression(setting, bound), m, own_size)
         found = list(terms(index))
         own = [n for _, n in found if isinstance(n, ast.Index)]
         inner = bound.get(own[0].name) if len(own) == 1 and (1, own[0]) in found else None
@@ -322,7 +319,7 @@ class _Shapes(Stores):
     def read(
         self, tensor: Any, ts: list[ast.Node], dropped: list, access: ast.Access, bound: Bindings
     ) -> ast.Node:
-        """The element of a tensor at these terms."""
+        """The element of a tensor at these maps."""
         if isinstance(tensor, ast.Formula):
             self.agree_within(tensor, ts)
             present = self.presence(tensor, ts, access)
@@ -343,7 +340,7 @@ class _Shapes(Stores):
         return self.read(body, ts, dropped + more, access, bound)
 
     def places(self, tensor: Any, ts: list[ast.Node], dropped: list) -> Iterator[Leaf]:
-        """The tensors that are written at these terms, with theirs."""
+        """The tensors that are written at these maps, with theirs."""
         if is_call(tensor, "concat"):
             for part, own, _ in self.parts(tensor, ts):
                 yield from self.places(part, own, dropped)

@@ -85,18 +85,18 @@ class OperatorMaps(ABC):
         inner = [new[m] for m in sorted(new)]
         return body, inner, [d for d in dropped if not self.is_free(*d, inner)]
 
-    def is_free(self, n: Node, term: Node, others: list[Node]) -> bool:
+    def is_free(self, n: Node, m: Node, others: list[Node]) -> bool:
         """Whether nothing more need be said of the index of a mode along which nothing changes."""
-        if isinstance(term, Index):
-            self.claim(term, Extent(ONE, n))
+        if isinstance(m, Index):
+            self.claim(m, Extent(ONE, n))
             return True
-        return isinstance(term, HalfIndex) and term.other in others
+        return isinstance(m, HalfIndex) and m.other in others
 
-    def claim(self, term: Node, extent: Extent | None) -> None:
+    def claim(self, m: Node, extent: Extent | None) -> None:
         """Have the indices in a map run over what it goes through, which is `extent` if that is known."""
-        match term:
+        match m:
             case Index() if extent is not None:
-                self.claims.setdefault(term.name, []).append(replace(extent, span=term.span))
+                self.claims.setdefault(m.name, []).append(replace(extent, span=m.span))
             case HalfIndex(inner, fast, slow):
                 self.claim(inner, Extent(ONE, times(fast, slow)))
             case Joined(first, second, Node() as size, rest, whole):
