@@ -15,13 +15,13 @@ from finchlang.array.operands import as_expression
 from finchlang.array.to_program import Lowering, Program, entries_of, plain
 from finchlang.calls.runner import OWN
 from finchlang.levels.element import typed_literal
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax.nodes import KernelNode
 from finchlang.syntax.traversal import EnoughFrames, check_depth
 from finchlang.syntax.types import can_store, type_of_value
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 from finchlang.text.print import pretty
 
 #: a small result has arrays of so many entries at most
@@ -148,7 +148,7 @@ def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
     """A tensor without entries, for a kernel to make, which may have memory for so many in each array."""
     if isinstance(format, ScalarLevel):
         return Scalar(format)
-    level = format.level if isinstance(format, Swizzled) else format
+    level = level_of(format)
     known = _empty.get(id(level))
     if known is None:
         known = _empty[id(level)] = level, Tensor(level).memory
@@ -203,7 +203,7 @@ def computed(
     outs: Any = None,
     run_kernel: RunKernel = OWN.run_kernel,
 ) -> list[Any]:
-    """The values of expressions."""
+    """The values of expressions, in `outs` as `compute` has it."""
     try:
         return _computed(roots, is_dense, outs, run_kernel)
     except RecursionError:
@@ -215,7 +215,7 @@ def _computed(
     roots: tuple[Expression, ...], is_dense: bool, outs: Any, run_kernel: RunKernel
 ) -> list[Any]:
     if outs is not None:
-        return _computed_into(roots, outs)
+        return _computed_into(roots, outs, run_kernel)
     found = _Nodes(roots)
     program = _program(roots, found, is_dense, None)
     if program.dense_of_sparse and not is_dense:
@@ -226,7 +226,7 @@ def _computed(
     return [values[name] for name in program.results]
 
 
-def _computed_into(roots: tuple[Expression, ...], outs: Any) -> list[Any]:
+def _computed_into(roots: tuple[Expression, ...], outs: Any, run_kernel: RunKernel) -> list[Any]:
     if len(outs) != len(roots):
         raise ValueError(f"{len(outs)} outputs are given for {len(roots)} results")
     for root, out in zip(roots, outs, strict=True):
@@ -235,12 +235,15 @@ def _computed_into(roots: tuple[Expression, ...], outs: Any) -> list[Any]:
     found = _Nodes(roots)
     leaves = [node.value for node in found.nodes if isinstance(node, Leaf)]
     if any(_is_among(out, leaves) for out in outs) or len(set(found.roots)) < len(roots):
-        return [_taken(r, out) for r, out in zip(computed(roots), outs, strict=True)]
+        return [
+            _taken(r, out)
+            for r, out in zip(computed(roots, run_kernel=run_kernel), outs, strict=True)
+        ]
     formats = tuple([None if out is None else as_expression(out).static for out in outs])
     program = _program(roots, found, False, formats)
     values = _bound(program, found.nodes)
     values |= {n: out for n, out in zip(program.results, outs, strict=True) if out is not None}
-    OWN.run_kernel(program.kernel, values)
+    run_kernel(program.kernel, values)
     return [values[name] for name in program.results]
 
 
@@ -267,8 +270,8 @@ def _check_output(root: Expression, out: Any) -> None:
     stored, values = as_expression(out).values, root.values
     if not can_store(values.type, stored.type):
         raise TypeError(f"`out` of {stored.type.dtype} cannot take a result of {values.type.dtype}")
-    if stored.is_fill and typed_literal(values.fill, stored.type) != stored.fill:
-        was, wanted = stored.fill.value, values.fill.value
+    was, wanted = stored.fill.value, typed_literal(values.fill.value, stored.type).value
+    if stored.is_fill and was != wanted and (was == was or wanted == wanted):  # NaN is NaN
         raise TypeError(f"`out` has the fill {was}, and cannot take a result of fill {wanted}")
 
 
@@ -290,7 +293,7 @@ def bytes_of(value: Any) -> int:
     if isinstance(value, Scalar):
         return 8
     if isinstance(value, (Tensor, SwizzledTensor)):
-        tensor = value.body if isinstance(value, SwizzledTensor) else value
+        tensor = body_of(value)
         return sum(array.nbytes for array in tensor.memory.arrays)
     return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
 

@@ -19,7 +19,7 @@ from finchlang.levels.level import Level
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Type, type_of_value
 from finchlang.tensors.adopt import as_tensor
-from finchlang.tensors.convert import convert, over
+from finchlang.tensors.convert import convert
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 
@@ -57,7 +57,7 @@ def astensor(x: Any, /, format: Any = None, fill_value: Any = None) -> Array:
     if level is None:
         level = _lists(order, Element(typed_literal(type.wrap(0), type)))
     if fill_value is not None:
-        level = over(level, Element(typed_literal(fill_value, type)))
+        level = level.with_leaf(Element(typed_literal(fill_value, type)))
     tensor: Any = as_tensor(arg.value if isinstance(arg, Leaf) else compute(x))
     return Array(as_expression(convert(level, tensor)))
 
@@ -92,7 +92,7 @@ def full(
     if format is None:
         return Array(Constant(literal, sizes))
     level = parse_format(format) if isinstance(format, str) else format
-    return Array(as_expression(Tensor(over(level, Element(literal)), *sizes)))
+    return Array(as_expression(Tensor(level.with_leaf(Element(literal)), *sizes)))
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:

@@ -18,12 +18,11 @@ from finchlang.array.inferred_values import (
 )
 from finchlang.array.promotion import broadcast_shapes
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Swizzled
+from finchlang.levels.level import Swizzled, level_of
 from finchlang.syntax.nodes import Literal
 from finchlang.syntax.types import Bool, Float64, Int64, Type
 from finchlang.tensors.array_base import ArrayMethods
-from finchlang.tensors.convert import over
-from finchlang.tensors.tensor import SwizzledTensor, Tensor
+from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 
 class Expression:
@@ -57,7 +56,7 @@ class Refilled(Leaf):
 
     def __init__(self, source: Tensor | SwizzledTensor, fill: Literal):
         format = source.format
-        level = over(format.level if isinstance(format, Swizzled) else format, Element(fill))
+        level = level_of(format).with_leaf(Element(fill))
         format = Swizzled(level, format.permutation) if isinstance(format, Swizzled) else level
         self.source, self.static = source, stored_of(format)
         self.shape, self.values, self.args = source.shape, self.static.values, ()
@@ -66,9 +65,9 @@ class Refilled(Leaf):
     def value(self) -> Any:
         source = self.source
         source.validate()
-        body = source.body if isinstance(source, SwizzledTensor) else source
+        body = body_of(source)
         format = self.static.format
-        level = format.level if isinstance(format, Swizzled) else format
+        level = level_of(format)
         tensor = Tensor.over(level, body.memory, True)
         return SwizzledTensor.over(tensor, format) if isinstance(format, Swizzled) else tensor
 

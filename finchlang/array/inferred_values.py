@@ -12,7 +12,7 @@ from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import const
 from finchlang.levels.element import typed_literal
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 from finchlang.syntax.types import TYPES, Pair, PairType, Type
@@ -68,11 +68,11 @@ def stored_of(format: Level | Swizzled) -> StoredValues:
         return found[1]
     stored = _known.get(format)
     if stored is None:
-        level = format.level if isinstance(format, Swizzled) else format
+        level = level_of(format)
         if isinstance(level.element_type, PairType):
             raise TypeError("there are no arrays of pairs")
-        is_sparse = not all([part.is_leaf or part.is_dense for part in level.levels()])
-        stored = _known[format] = StoredValues(format, values_of(level.fill, is_sparse))
+        values = values_of(level.fill, not level.is_all_dense)
+        stored = _known[format] = StoredValues(format, values)
     if len(_formats) > 4096:
         _formats.clear()
     _formats[id(format)] = format, stored

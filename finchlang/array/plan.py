@@ -11,7 +11,7 @@ from finchlang.array.cost import MOST, Counts, candidates, dense_levels, interse
 from finchlang.array.loop_nest import LoopNest, Read
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.scalars import Scalar
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.nodes import Index, Literal, Node
@@ -107,7 +107,7 @@ def result_format(
     else:
         same = _same_format(nest, stored)
         are_dense = [_is_dense(nest, counts, index) for index in stored]
-        level = nest_of(are_dense, leaf) if same is None else _over(same, leaf)
+        level = nest_of(are_dense, leaf) if same is None else same.with_leaf(leaf)
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
     is_swizzled = permutation != tuple(range(1, len(stored) + 1))
     return Swizzled(level, permutation) if is_swizzled else level
@@ -118,7 +118,7 @@ def joining(
 ) -> Plan | None:
     """The plan of a result in which the indices of each group are one mode, so that loops over those of
     a group are in a row; None where operands are stored in another order."""
-    format = plan.format.level if isinstance(plan.format, Swizzled) else plan.format
+    format = level_of(plan.format)
     levels = [level.is_dense for level in format.levels() for _ in range(level.modes)]
     are_dense = dict(zip(plan.order, levels, strict=True))
     sparse = [read for read in nest.reads if read.is_sparse]
@@ -141,10 +141,6 @@ def nest_of(are_dense: list[bool], leaf: Level) -> Level:
     return leaf
 
 
-def _over(format: Level, leaf: Level) -> Level:
-    return leaf if format.is_leaf else format.with_child(_over(format.child, leaf))
-
-
 def _is_dense(nest: LoopNest, counts: Counts, index: Index) -> bool:
     """Whether all that has a mode has it dense, of copies those."""
     found = [
@@ -164,8 +160,8 @@ def _same_format(nest: LoopNest, stored: list[Index]) -> Level | None:
         if any(not level.is_dense for _, level in levels):
             if [index for index, _ in levels] != stored or len(levels) != len(read.indices):
                 return None
-            formats.append(read.format.level if isinstance(read.format, Swizzled) else read.format)
-    plain = [_over(format, Element(Literal(0.0))) for format in formats]
+            formats.append(level_of(read.format))
+    plain = [format.with_leaf(Element(Literal(0.0))) for format in formats]
     if not plain or any(format != plain[0] for format in plain):
         return None
     *parts, _ = plain[0].levels()

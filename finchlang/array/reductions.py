@@ -26,7 +26,7 @@ from finchlang.array.operands import as_expression
 from finchlang.array.promotion import floating, normalized_axes, type_of
 from finchlang.array.reshaping import with_axes
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Swizzled
+from finchlang.levels.level import Swizzled, level_of
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.nodes import Literal
 from finchlang.syntax.types import Int64, Type, UInt64
@@ -92,9 +92,7 @@ def _is_inside(arg: Expression, axes: tuple[int, ...]) -> bool:
 def _others(arg: Expression, instead: Literal) -> Expression:
     """`arg` with something else where it is its fill, or stores nothing."""
     if type(arg) is Leaf and isinstance(arg.value, (Tensor, SwizzledTensor)):
-        level = (
-            arg.value.format.level if isinstance(arg.value, SwizzledTensor) else arg.value.format
-        )
+        level = level_of(arg.value.format)
         if isinstance(level.leaf, Element):
             return Refilled(arg.value, instead)
     return apply("ifelse", _is_other(arg), arg, Constant(instead))

@@ -29,11 +29,11 @@ from finchlang.array.loop_nest import EVERYWHERE, LoopNest, Read, ValueSpace
 from finchlang.array.plan import Plan, joining, nest_of, planned
 from finchlang.array.sparsity import space_of
 from finchlang.levels.element import Element
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import accesses, check_depth, rewrite_bottom_up, walk
 from finchlang.syntax.types import Int64, Type
-from finchlang.tensors.tensor import SwizzledTensor, Tensor
+from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 #: a larger expression than of so many nodes is not written twice
 SHARED = 16
@@ -114,7 +114,7 @@ class Lowering:
             self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}
         if not any(map(goes_beyond, indices)):
             return found
-        level = format.level if isinstance(format, Swizzled) else format
+        level = level_of(format)
         return ast.Call(op_node("coalesce"), (found, plain(level.fill)))
 
     def read_leaf(self, node: Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
@@ -228,7 +228,7 @@ class Lowering:
     def copied(self, access: ast.Access, read: Read, order: tuple[ast.Index, ...]) -> ast.Access:
         """An access of a copy, which is stored in the order of the loops."""
         own = [index for index in order if index in read.own]
-        level = read.format.level if isinstance(read.format, Swizzled) else read.format
+        level = level_of(read.format)
         copied = nest_of([True, *[False] * (len(own) - 1)], Element(level.fill))
         permutation = tuple([read.indices.index(index) + 1 for index in reversed(own)])
         is_plain = permutation == tuple(range(1, len(own) + 1))
@@ -303,12 +303,7 @@ class Lowering:
         if not self.has_sparse:
             return ()
         numbers = [self.number_of(node) for node in results]
-        return tuple([n for n in numbers if _is_dense(self.tensors[n][1])])
-
-
-def _is_dense(format: Level | Swizzled) -> bool:
-    level = format.level if isinstance(format, Swizzled) else format
-    return all([part.is_leaf or part.is_dense for part in level.levels()])
+        return tuple([n for n in numbers if level_of(self.tensors[n][1]).is_all_dense])
 
 
 def entries_of(value: Any) -> float:
@@ -316,7 +311,7 @@ def entries_of(value: Any) -> float:
     if isinstance(value, np.ndarray):
         return float(value.size)
     if isinstance(value, (Tensor, SwizzledTensor)):
-        arrays = (value.body if isinstance(value, SwizzledTensor) else value).memory.arrays
+        arrays = (body_of(value)).memory.arrays
         return float(arrays[-1].size) if arrays else 1.0
     return float(getattr(value, "nnz", 1))
 

@@ -17,7 +17,7 @@ from finchlang.native.link import address_finder
 from finchlang.syntax.types import Bool, PairType, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 from finchlang.wrappers.masks import MaskValue
 
 #: A value as a kernel is called with it, made at every call and so a mere tuple: what the script's name
@@ -82,11 +82,11 @@ class _OfTensor(Kind):
         return argument[OWNER].is_shared
 
     def back_buffer(self, argument: Argument) -> Memory | None:
-        return _body(argument[VALUE]).back_buffer
+        return body_of(argument[VALUE]).back_buffer
 
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         if made is not None:
-            tensor, before = _body(argument[VALUE]), argument[OWNER]
+            tensor, before = body_of(argument[VALUE]), argument[OWNER]
             if made.arrays is not before.arrays:
                 tensor.back_buffer = None if before.is_shared else before
             else:
@@ -96,7 +96,7 @@ class _OfTensor(Kind):
 
 
 def tensor_argument(value: Tensor | SwizzledTensor) -> Argument:
-    tensor = _body(value)
+    tensor = body_of(value)
     if not tensor.checked:
         tensor.validate()
     memory = tensor.memory
@@ -166,7 +166,7 @@ def _array(value: np.ndarray) -> Argument:
 
 def _of_copy(value: Any, copy: Any, start: int, stop: int, kind: Kind) -> Argument:
     """A value of which kernels are given a copy."""
-    memory = _body(copy).memory
+    memory = body_of(copy).memory
     shape, arrays, counters = memory.shape, memory.arrays, memory.counters
     return value, copy.format, shape, arrays, counters, value, start, stop, kind
 
@@ -348,10 +348,6 @@ def _reach(arrays: Sequence[np.ndarray]) -> tuple[int, int]:
     """The first byte of some arrays, and the one behind their last."""
     starts = [(address_finder()(array), array.nbytes) for array in arrays]
     return min(starts)[0], max([start + size for start, size in starts])
-
-
-def _body(tensor: Any) -> Tensor:
-    return tensor.body if isinstance(tensor, SwizzledTensor) else tensor
 
 
 def describe(value: Any) -> Argument | None:

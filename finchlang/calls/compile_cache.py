@@ -20,7 +20,7 @@ from finchlang.base.disk_cache import DiskCache
 from finchlang.base.errors import FinchError, Note, Source, Span
 from finchlang.calls.workspace_exchange import Choice
 from finchlang.host.noted import Log, UndoLog
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, level_of
 from finchlang.levels.workspace import POLICIES
 from finchlang.native.abi import Failure, Layout
 from finchlang.native.target import key_of
@@ -50,18 +50,12 @@ class Signature:
 
     def levels(self, formats: Mapping[str, Format]) -> dict[str, Level]:
         """The tensors' and the workspaces' formats, given those of the script's names."""
-        return {n: _level(formats[own]) for n, own in self.tensors.items()} | self.workspaces
+        return {n: level_of(formats[own]) for n, own in self.tensors.items()} | self.workspaces
 
     def bounds(self, formats: Mapping[str, Format]) -> list[Bound]:
         """What stands for the memory of each of them, given the formats of the script's names."""
         levels = self.levels(formats).items()
         return [bind(name, level, name in self.changed) for name, level in levels]
-
-
-def _level(format: Format) -> Level:
-    level = format.level if isinstance(format, Swizzled) else format
-    assert isinstance(level, Level)
-    return level
 
 
 @dataclass(frozen=True)

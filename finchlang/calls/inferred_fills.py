@@ -5,7 +5,7 @@ from __future__ import annotations
 from finchlang.algebra.program_context import Format, ProgramContext
 from finchlang.algebra.sparsity_pattern import inferred_fill
 from finchlang.calls.substitute import inferring, with_fills
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, level_of
 from finchlang.normalize.pass_list import stages
 from finchlang.syntax.nodes import Literal, Node, Variable
 
@@ -13,7 +13,7 @@ from finchlang.syntax.nodes import Literal, Node, Variable
 def inferred_fills(program: Node, formats: dict[str, Format]) -> dict[Variable, Literal]:
     """The fills of the tensors that `program` declares by `_`. Raises FinchError "type"."""
     declared = {n.tensor: n for n in inferring(program)}
-    levels = {n: f.level if isinstance(f, Swizzled) else f for n, f in formats.items()}
+    levels = {n: level_of(f) for n, f in formats.items()}
     known = {n: levels.get(n.name) for n in declared}
     fills = {n: f.fill if isinstance(f, Level) else Literal(0) for n, f in known.items()}
     named, context = with_fills(program, fills), ProgramContext(dict(formats))

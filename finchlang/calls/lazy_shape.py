@@ -19,9 +19,7 @@ from finchlang.host.ir import Expr, Var
 from finchlang.host.primitives import as_function
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Level, Swizzled
-from finchlang.levels.sparse_coo import SparseCOO
-from finchlang.levels.sparse_list import SparseList
+from finchlang.levels.level import Level, level_of
 from finchlang.normalize.shapes.reader import Reader
 from finchlang.normalize.shapes.shaped import Shaped
 from finchlang.operators.build import LARGEST
@@ -29,7 +27,7 @@ from finchlang.operators.operator_table import OPERATORS
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import substitute, walk
 from finchlang.syntax.types import Int64, promote
-from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.adopt import as_tensor, list_format
 from finchlang.tensors.array_base import LazyTensor
 from finchlang.tensors.tensor import Tensor
 
@@ -75,16 +73,16 @@ class TensorView(LazyTensor):
     def format(self) -> Level:
         """What it is materialised in: dense as its tensors are, else lists, of the fill of the first that
         is sparse."""
-        found = [_level(tensor.format) for tensor in self.tensors]
-        sparse = [level for level in found if not _is_dense(level)]
+        found = [level_of(tensor.format) for tensor in self.tensors]
+        sparse = [level for level in found if not level.is_all_dense]
         element = reduce(promote, [level.element_type for level in found])
-        fill = (sparse or found)[0].fill.value
-        leaf: Level = Element(typed_literal(element.wrap(fill), element))
-        if sparse and self.order > 2:
-            return SparseCOO(leaf, Int64, self.order)
-        for mode in range(self.order):
-            leaf = SparseList(leaf) if sparse and not mode else Dense(leaf)
-        return leaf
+        fill = element.wrap((sparse or found)[0].fill.value)
+        if sparse:
+            return list_format(element, self.order, fill)
+        level: Level = Element(typed_literal(fill, element))
+        for _ in range(self.order):
+            level = Dense(level)
+        return level
 
     ndim = property(lambda self: self.order)
     fill = property(lambda self: self.format.fill.value)
@@ -216,14 +214,6 @@ def _range(node: ast.Node) -> ast.Node:
     if isinstance(node, ast.Extent):
         return node
     raise FinchError("type", "a range is expected here", hint="write `a:b`")
-
-
-def _level(format: Any) -> Level:
-    return format.level if isinstance(format, Swizzled) else format
-
-
-def _is_dense(level: Level) -> bool:
-    return all([part.is_leaf or part.is_dense for part in level.levels()])
 
 
 @lru_cache(256)

@@ -26,7 +26,7 @@ from finchlang.syntax.types import Int64, Type, type_of_dtype
 from finchlang.tensors.convert import convert
 from finchlang.tensors.entries import mirrored
 from finchlang.tensors.pack import aligned_storage
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 #: matrices of which a file holds one triangle
 STRUCTURES = tuple(
@@ -85,7 +85,7 @@ def _custom(library: Any, tensor: Tensor | SwizzledTensor | Scalar) -> Any:
     if isinstance(tensor, Scalar):
         level, count = library.ElementLevel(tensor.to_numpy().reshape(1)), 1
     else:
-        body = _nameable(tensor.body if isinstance(tensor, SwizzledTensor) else tensor)
+        body = _nameable(body_of(tensor))
         parts = zip(body.format.levels(), body.storage, body.format.sizes(body.shape), strict=True)
         level, count = _described(library, parts, 1, False)
     has_fill = bool(tensor.fill != 0)

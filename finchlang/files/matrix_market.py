@@ -20,7 +20,7 @@ from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Bool, type_of_dtype
 from finchlang.tensors.array_base import MAX_DIMENSION
 from finchlang.tensors.entries import mirrored
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 #: what stands in a list of coordinates or an array
 FIELDS = {
@@ -167,7 +167,7 @@ def mtx_matrix(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[Any, str]:
         hint = ".ttx, .npy and .bsp.h5 files hold tensors of any number of dimensions"
         raise FinchError("dimension", "a .mtx file holds a matrix", hint=hint)
     check_fill(tensor, ".mtx")
-    body = tensor.body if isinstance(tensor, SwizzledTensor) else tensor
+    body = body_of(tensor)
     element = body.format.element_type
     is_dense = all(isinstance(level, Dense) for level in list(body.format.levels())[:-1])
     if is_dense and element != Bool:

@@ -156,6 +156,15 @@ class Level:
         """This format over another child."""
         return replace(self, lvl=child)  # type: ignore[call-arg]
 
+    def with_leaf(self, leaf: Level) -> Level:
+        """The levels of this format over another leaf."""
+        return leaf if self.is_leaf else self.with_child(self.child.with_leaf(leaf))
+
+    @property
+    def is_all_dense(self) -> bool:
+        """Whether tensors of this format have a place for each element."""
+        return all([level.is_dense or level.is_leaf for level in self.levels()])
+
     def random_access(self) -> Level:
         """The same format with each sequential level replaced by one that is written in any order."""
         if self.is_leaf:
@@ -511,3 +520,8 @@ class Swizzled:
 
     def __str__(self) -> str:
         return f"swizzle({self.level}, {', '.join(map(str, self.permutation))})"
+
+
+def level_of(format: Any) -> Level:
+    """The format of what is stored: itself, or that which a swizzled one is of."""
+    return format.level if isinstance(format, Swizzled) else format

@@ -127,7 +127,7 @@ class SparseInterval(Level):
     @property
     def _compares_at_once(self) -> bool:
         """Whether subfibers can be compared before they are frozen."""
-        return all(level.is_dense or level.is_leaf for level in self.lvl.levels())
+        return self.lvl.is_all_dense
 
     def _equal(self, host: Host, fiber: Fiber, p: Expr, q: Expr) -> Expr:
         return self.lvl.equal(host, fiber.store.child, fiber.dims[:-1], p, q)

@@ -15,7 +15,7 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
 from finchlang.script.evaluate_calls import Leave
 from finchlang.script.evaluate_expressions import Closure, placed
-from finchlang.script.evaluate_forms import Forms, interruptible, items, taken_apart
+from finchlang.script.evaluate_forms import Forms, interruptible, taken_apart
 from finchlang.script.functions import PYTHON_FAULTS, FinchFunction, fault
 from finchlang.script.law_declarations import (
     declared,
@@ -27,6 +27,7 @@ from finchlang.script.law_declarations import (
 )
 from finchlang.script.show import show, text
 from finchlang.script.subscripts import set_subscript
+from finchlang.script.vectors_and_dicts import items
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames
 
@@ -151,16 +152,8 @@ class Evaluator(Forms):
         return statements[0] if len(statements) == 1 else run
 
     def kernel(self, node: ast.KernelNode, scope: Scope) -> Closure:
-        run_kernel, span = self.run_kernel, node.span
-
-        def kernel(env: Environment) -> Any:
-            try:
-                return run_kernel(node, env)
-            except FinchError as error:
-                error.at(span)
-                raise
-
-        return kernel
+        run_kernel = self.run_kernel
+        return placed(node.span, lambda env: run_kernel(node, env))
 
     # ---------------------------------------------------------------- assignments
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from finchlang.script.evaluate_calls import Calls
 from finchlang.script.evaluate_expressions import Closure, placed
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.parameters import check_types, refuse_methods
-from finchlang.script.values import entries, shaped, truth
+from finchlang.script.values import shaped, truth
+from finchlang.script.vectors_and_dicts import items
 from finchlang.syntax import nodes as ast
 from finchlang.text.literals import SPELLINGS
 from finchlang.text.tree_cache import script_of
@@ -170,11 +171,6 @@ class Forms(Calls):
             raise FinchError("I/O", f"{path} cannot be read: {error.strerror}") from None
         script = script_of(text, str(folder / path))
         return self.closure(script, OUTERMOST)(self.environment)
-
-
-def items(value: Any) -> Iterable[Any]:
-    """The entries of a value, in order; of a string, its characters."""
-    return value if isinstance(value, str) else entries(value)
 
 
 def taken_apart(item: Any, names: tuple[str, ...]) -> dict[str, Any]:

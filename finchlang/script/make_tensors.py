@@ -17,7 +17,7 @@ from finchlang.script.values import dense, is_array, plain, whole
 from finchlang.syntax.types import Bool, Float64, Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, list_format
 from finchlang.tensors.array_base import LazyTensor, size_text
-from finchlang.tensors.convert import convert, copy_of, over
+from finchlang.tensors.convert import convert, copy_of
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: how many random entries are made at a time
@@ -80,9 +80,9 @@ def pattern_of(value: Any) -> Any:
     if isinstance(tensor, Scalar):
         raise FinchError("type", "a Scalar has no pattern")
     try:
-        format = over(tensor.format, Pattern())
+        format = tensor.format.with_leaf(Pattern())
     except FinchError:
-        format = over(tensor.format, Element(typed_literal(False)))
+        format = tensor.format.with_leaf(Element(typed_literal(False)))
     coordinates, values = tensor.entries()
     return Tensor.from_coo(format, tensor.shape, coordinates, np.ones(len(values), Bool.dtype))
 

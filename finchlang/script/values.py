@@ -21,7 +21,7 @@ from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
 from finchlang.tensors.adopt import is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole, size_text
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def dense(value: Any) -> np.ndarray:
 def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
     """np.sum, np.max or np.min of an array or tensor: of what is stored, and of its fill for each place
     that is not."""
-    body = value.body if isinstance(value, SwizzledTensor) else value
+    body = body_of(value)
     if not isinstance(body, Tensor) or is_whole(body.format):
         return ufunc(dense(value))
     values = body.entries()[1]

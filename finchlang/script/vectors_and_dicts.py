@@ -41,6 +41,7 @@ class CollectionRow(NamedTuple):
 
 
 def items(value: Any) -> Iterable[Any]:
+    """The entries of a value, in order; of a string, its characters."""
     return value if isinstance(value, str) else entries(value)
 
 

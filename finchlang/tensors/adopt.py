@@ -11,7 +11,7 @@ from finchlang.base.aligned_memory import aligned_copy
 from finchlang.base.errors import FinchError
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Int64, Type, foreign, type_of_dtype
@@ -119,7 +119,7 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     ptr, idx = aligned_copy(matrix.indptr), aligned_copy(matrix.indices)
     memory = Memory.borrowed((rows, fibers), (ptr, idx, matrix.data), (int(ptr[-1]),))
     format = matrix_format(matrix.data.dtype, idx.dtype, matrix.format == "csr")
-    level = format.level if isinstance(format, Swizzled) else format
+    level = level_of(format)
     body = Tensor.over(level, memory, checked=False)
     body.validate()
     return body if level is format else SwizzledTensor(body, (2, 1))

@@ -8,7 +8,6 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import differs
-from finchlang.levels.level import Level
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax.types import can_store, type_of_dtype
@@ -55,8 +54,3 @@ def copy_of(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy(order="K")
     return list(value) if isinstance(value, list) else value
-
-
-def over(format: Level, leaf: Level) -> Level:
-    """`format` with another leaf."""
-    return leaf if format.is_leaf else format.with_child(over(format.child, leaf))

@@ -8,7 +8,7 @@ import numpy as np
 
 from finchlang.levels.level import Level
 from finchlang.tensors.memory import in_use
-from finchlang.tensors.tensor import SwizzledTensor, Tensor
+from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LevelUse:
 
 def measure(tensor: Tensor | SwizzledTensor) -> list[LevelUse]:
     """The levels of a tensor, outermost first."""
-    body = tensor.body if isinstance(tensor, SwizzledTensor) else tensor
+    body = body_of(tensor)
     names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, body.order + 1)
     found, end = [], body.order
     parts = [*zip(body.format.levels(), body.storage, body.format.sizes(body.shape), strict=True)]

@@ -14,7 +14,7 @@ from finchlang.base.errors import FinchError
 from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, differs, typed_literal
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.levels.sparse_list import SparseList
 from finchlang.tensors.array_base import (
@@ -431,6 +431,11 @@ class SwizzledTensor(TensorBase):
         return f"{size} {self.format}"
 
 
+def body_of(tensor: Any) -> Tensor:
+    """What is stored of a tensor: itself, or that which a swizzled one is of."""
+    return tensor.body if isinstance(tensor, SwizzledTensor) else tensor
+
+
 def _coo_array(tensor: Tensor | SwizzledTensor) -> Any:
     import scipy.sparse
 
@@ -440,7 +445,7 @@ def _coo_array(tensor: Tensor | SwizzledTensor) -> Any:
 
 def mirrored_modes(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[tuple[int, int], ...]:
     """The pairs of modes (from 0) whose coordinates may be exchanged: of symmetric levels."""
-    level = tensor.format.level if isinstance(tensor, SwizzledTensor) else tensor.format
+    level = level_of(tensor.format)
     names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, tensor.order + 1)
     pairs: list[tuple[int, int]] = []
     last = tensor.order

@@ -12,7 +12,7 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.syntax.types import Pair
 from finchlang.tensors.adopt import as_tensor
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 #: a line for people, and a kind of difference with who differs
 Differing = tuple[str, tuple[Any, ...]]
@@ -62,7 +62,7 @@ def unsound(values: dict[str, Any]) -> list[str]:
     """What is wrong with the tensors a script leaves."""
     lines = []
     for name, value in values.items():
-        tensor = value.body if isinstance(value, SwizzledTensor) else value
+        tensor = body_of(value)
         if isinstance(tensor, Tensor):
             tensor.checked = False
             try:
@@ -74,7 +74,7 @@ def unsound(values: dict[str, Any]) -> list[str]:
 
 def _storage(tensor: Any) -> list[Any]:
     """All that a tensor holds."""
-    tensor = tensor.body if isinstance(tensor, SwizzledTensor) else tensor
+    tensor = body_of(tensor)
     if isinstance(tensor, Scalar):
         return [tensor.value]
     return [tensor.shape, *(v for level in tensor.storage for v in level.values())]

@@ -9,7 +9,7 @@ from typing import Any
 from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host import ir
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, level_of
 from finchlang.normalize.pass_list import PASSES
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.optimize.pipeline import lower
@@ -44,7 +44,7 @@ class Coverage(Observer):
             if isinstance(node, Variable) and node.name in OPERATORS:
                 self.counts["operator", node.name] += 1
         for format in event.compiled.staged.normalized.formats.values():
-            level = format.level if isinstance(format, Swizzled) else format
+            level = level_of(format)
             if isinstance(level, Level):
                 names = [type(part).__name__ for part in level.levels()][:-1]
                 for k in range(len(names) - 1):

@@ -223,7 +223,7 @@ class _Transposes:
             name, indices = root(access.tensor), access.indices
             if name is not None:
                 level = self.context.level(name)
-                if all(part.is_dense or part.is_leaf for part in level.levels()):
+                if level.is_all_dense:
                     indices = ()
                 elif isinstance(access.tensor, ast.Variable):
                     indices = tuple(indices[k] for k, p in self.by_mode(name) if not p.is_dense)

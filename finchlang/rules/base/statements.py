@@ -247,7 +247,7 @@ def is_refill(term: ast.Declare, fiber: Fiber) -> bool:
 
 def _init(term: ast.Declare, fiber: Fiber, state: State) -> Expr:
     level, value = fiber.level, present(term.init, state)
-    if not all(part.is_dense or part.is_leaf for part in level.levels()):
+    if not level.is_all_dense:
         message = f"{term.tensor.name} has fill {level.fill.value}; it cannot be declared otherwise"
         hint = "give the format that fill, as in Element(1.0), or make every level Dense"
         raise FinchError("type", message, term.init.span or term.span, hint)
