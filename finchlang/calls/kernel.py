@@ -19,7 +19,6 @@ from finchlang.calls.arguments import (
     MAKERS,
     VALUE,
     Argument,
-    describe,
     tensor_argument,
 )
 from finchlang.calls.call import Made, NativeCall, check_outputs
@@ -133,29 +132,6 @@ class SpecializedKernel:
         if engine == "interpret":
             return self.staged.interpret(arguments, numbers, tracer, host)
         return self.staged.evaluate(arguments, numbers, host)
-
-    def _run_on(
-        self, engine: str, values: Values, numbers: Values, tracer: Tracer | None = None
-    ) -> Counter[str]:
-        arguments = [argument for argument in map(describe, values) if argument is not None]
-        made, steps = self.run(engine, arguments, numbers, tracer)
-        for argument, memory in made:
-            argument[KIND].commit(argument, memory)
-        return steps
-
-    def interpret(
-        self, values: Values, numbers: Values, tracer: Tracer | None = None
-    ) -> Counter[str]:
-        """Interpret the program on tensors; gives the host steps."""
-        return self._run_on("interpret", values, numbers, tracer)
-
-    def run_residual(self, values: Values, numbers: Values) -> Counter[str]:
-        """Evaluate the residual program on tensors; gives the host steps."""
-        return self._run_on("residual", values, numbers)
-
-    def run_native(self, values: Values, numbers: Values) -> None:
-        """Run the compiled program on tensors."""
-        self._run_on("native", values, numbers)
 
     def prepare(self) -> None:
         """Have the program compiled."""

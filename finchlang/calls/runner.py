@@ -162,7 +162,7 @@ class Runner:
         self.observer = observer or Observer()
         self.notes: list[Note] = []
         self._sites: dict[int, CallSite] = {}  # by the identity of their nodes
-        self._seen_through: WeakKeyDictionary[CallSite, dict[Any, KernelNode]] = WeakKeyDictionary()
+        self._seen_through: WeakKeyDictionary[CallSite, dict[Any, Any]] = WeakKeyDictionary()
 
     #: what a value is in the place of an operator, now; None if it is none
     operation: Callable[[Any], Node | None] = staticmethod(node_of)
@@ -242,7 +242,8 @@ class Runner:
         key, known = tuple(views.items()), self._seen_through.setdefault(site, {})
         if key not in known:
             known[key] = with_views(site.node, views)
-        return self._site(known[key]), through_views(site.node, views, environment)
+        node, places = known[key]
+        return self._site(node), through_views(places, environment)
 
     def _check_values(
         self, site: CallSite, arguments: list[Argument | None], environment: Environment

@@ -23,14 +23,14 @@ from finchlang.calls.arguments import (
 from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.lazy_shape import Template, TensorView
 from finchlang.levels.element import Element
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.normalize.shapes.shape_table import operators_in
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import children, replace, rewrite_bottom_up, substitute, walk
 from finchlang.syntax.types import PairType
 from finchlang.syntax.user_function import Operation, Ranged
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import SwizzledTensor
+from finchlang.tensors.tensor import body_of
 from finchlang.wrappers.masks import MaskValue
 
 
@@ -50,13 +50,26 @@ def masked(node: ast.KernelNode, values: dict[str, Any]) -> ast.KernelNode:
     return replace(node, program=substitute(node.program, calls))
 
 
-def with_views(node: ast.KernelNode, templates: Mapping[str, Template]) -> ast.KernelNode:
-    """The kernel with shape operators in the places of the names that are bound to views; their tensors
-    and numbers have the names of `names_within`. Raises FinchError "type" where a view is made anew."""
+#: what stands for a tensor or a number of a view: the name of the view, and its own there
+Places = dict[str, tuple[str, str]]
+
+
+def with_views(
+    node: ast.KernelNode, templates: Mapping[str, Template]
+) -> tuple[ast.KernelNode, Places]:
+    """The kernel with shape operators in the places of the names that are bound to views, and the new
+    names that their tensors and numbers have there. Raises FinchError "type" where a view is made anew."""
     calls: dict[ast.Node, ast.Node] = {}
+    places: Places = {}
+    taken = {n.name for n in walk(node.program) if isinstance(n, (ast.Index, ast.Variable))}
     for name, template in templates.items():
-        own = zip(template.names, names_within(node, name, template), strict=True)
-        inner: dict[ast.Node, ast.Node] = {ast.Variable(k): ast.Variable(new) for k, new in own}
+        inner: dict[ast.Node, ast.Node] = {}
+        for own in template.names:
+            new = f"{name}_{own}"
+            while new in taken:
+                new += "_"
+            taken.add(new)
+            inner[ast.Variable(own)], places[new] = ast.Variable(new), (name, own)
         calls[ast.Variable(name)] = substitute(template.call, inner)
     for found in walk(node.program):
         names = found.names if isinstance(found, ast.Yield) else (getattr(found, "tensor", None),)
@@ -67,32 +80,13 @@ def with_views(node: ast.KernelNode, templates: Mapping[str, Template]) -> ast.K
             )
             hint = f"make a tensor of it: `{whole[0].name} = copy({whole[0].name})`"
             raise FinchError("type", message, whole[0].span, hint)
-    return ast.KernelNode(substitute(node.program, calls), span=node.span)
+    return ast.KernelNode(substitute(node.program, calls), span=node.span), places
 
 
-def names_within(node: ast.KernelNode, name: str, template: Template) -> list[str]:
-    """The names that the tensors and numbers of a view have in a kernel, where it is bound to `name`."""
-    taken = {n.name for n in walk(node.program) if isinstance(n, (ast.Index, ast.Variable))}
-    found: list[str] = []
-    for own in template.names:
-        new = f"{name}_{own}"
-        while new in taken:
-            new += "_"
-        taken.add(new)
-        found.append(new)
-    return found
-
-
-def through_views(
-    node: ast.KernelNode, templates: Mapping[str, Template], environment: Environment
-) -> Environment:
+def through_views(places: Places, environment: Environment) -> Environment:
     """An environment for such a kernel, in which what is written takes its place in the view."""
-    places: dict[str, tuple[TensorView, str]] = {}
-    for name, template in templates.items():
-        view = environment.get(name)
-        for own, new in zip(template.names, names_within(node, name, template), strict=True):
-            places[new] = view, own
-    return Environment(Scope(environment.scope, places), environment, _Places(places))
+    found = {new: (environment.get(view), own) for new, (view, own) in places.items()}
+    return Environment(Scope(environment.scope, found), environment, _Places(found))
 
 
 class _Places(dict[str, Any]):
@@ -166,7 +160,7 @@ def _lies(ranged: Ranged, argument: Argument) -> bool:
     """Whether all values of an argument lie in a range, those that are not stored, too. It is convex, so
     that the least and the greatest tell."""
     format = argument[FORMAT]
-    level = format.level if isinstance(format, Swizzled) else format
+    level = level_of(format)
     if not isinstance(level, Level) or level.order == 0:
         value = argument[VALUE]
         return isinstance(value, (bool, int, float)) and ranged.holds(value)
@@ -248,25 +242,20 @@ def refilled(argument: Argument, fill: ast.Literal, name: ast.Variable) -> Argum
     anything was declared. Where every level is Dense it keeps its own. Raises FinchError "type" for what
     cannot have it."""
     format = argument[FORMAT]
-    level = format.level if isinstance(format, Swizzled) else format
-    is_dense = all(part.is_dense or part.is_leaf for part in level.levels())
-    if is_dense or level.order == 0 or level.fill == fill:
+    level = level_of(format)
+    if level.is_all_dense or level.order == 0 or level.fill == fill:
         return argument
     if argument[KIND] is not TENSOR or not isinstance(level.leaf, Element):
         message = f"`{name.name} .= _` finds the fill {fill.value}, which it cannot have"
         hint = f"bind {name.name} to a Tensor over an Element"
         raise FinchError("type", message, name.span, hint)
-    new: Any = _with_leaf(level, Element(fill))
+    new: Any = level.with_leaf(Element(fill))
     storage = [part.empty() for part in new.levels()]
     memory = Memory.of(new, argument[SHAPE], storage, copied=False)
     if isinstance(format, Swizzled):
         new = Swizzled(new, format.permutation)
     body = memory.shape, memory.arrays, memory.counters
     return (argument[VALUE], new, *body, *argument[OWNER:KIND], REFILLED)
-
-
-def _with_leaf(level: Level, leaf: Level) -> Level:
-    return leaf if level.is_leaf else level.with_child(_with_leaf(level.child, leaf))
 
 
 class _OfRefilled(Kind):
@@ -280,8 +269,8 @@ class _OfRefilled(Kind):
         value, format = argument[VALUE], argument[FORMAT]
         if made is None or made.shape == argument[SHAPE] and not any(a.size for a in made.arrays):
             return value  # the kernel did not come to the declaration
-        tensor = value.body if isinstance(value, SwizzledTensor) else value
-        tensor.format = format.level if isinstance(format, Swizzled) else format
+        tensor = body_of(value)
+        tensor.format = level_of(format)
         tensor.memory = made
         tensor.back_buffer, tensor.checked = None, True
         return value

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from finchlang.base.errors import FinchError
+from finchlang.calls.arguments import KIND, describe
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.host.verify import check
 from finchlang.tensors.convert import copy_of
@@ -28,6 +29,15 @@ def compiled(
     )
     check(kernel.staged.residual)
     return kernel
+
+
+def run_on(engine: str, kernel: SpecializedKernel, tensors: dict[str, Any]) -> Counter[str]:
+    """Run a kernel by an engine on tensors by their names; gives the host steps."""
+    arguments = [describe(tensors[name]) for name in kernel.tensors]
+    made, steps = kernel.run(engine, arguments, [])
+    for argument, memory in made:
+        argument[KIND].commit(argument, memory)
+    return steps
 
 
 def run(
@@ -48,14 +58,13 @@ def run(
     runs: list[dict[str, Any]] = []
     steps: list[Any] = []
     errors: list[FinchError | None] = []
-    engines = [kernel.interpret] * interpreted + [kernel.run_residual]
-    engines += [kernel.run_native] * native
+    engines = ["interpret"] * interpreted + ["residual"] + ["native"] * native
     for engine in engines:
         kernel._workspaces[:] = [Tensor(work.format) for work in kernel._workspaces]
         copies = {name: copy_of(tensor) for name, tensor in tensors.items()}
         error = None
         try:
-            steps.append(engine([copies[name] for name in kernel.tensors], []))
+            steps.append(run_on(engine, kernel, copies))
         except FinchError as fault:
             error = fault
         runs.append(copies)

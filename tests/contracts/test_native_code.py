@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hosts import Program, Sample, everywhere, run
 from in_child import in_child
+from level_kernels import run_on
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.kernel import SpecializedKernel
@@ -261,9 +262,9 @@ def test_rows_of_every_short_length(
     vector, size = f"Dense(Element({type}))", rows if name != "columns" else columns
     tensors = {"A": A, "x": Tensor.from_numpy(np.arange(size) % 3, vector), "y": Tensor(vector)}
     made = kernel(SHORT[name], A=str(A.format), x=vector, y=vector)
-    made.run_native([tensors[n] for n in made.tensors], [])
+    run_on("native", made, tensors)
     found = tensors["y"].to_numpy().copy()
-    made.run_residual([tensors[n] for n in made.tensors], [])
+    run_on("residual", made, tensors)
     assert np.array_equal(found, tensors["y"].to_numpy())
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from level_kernels import compiled, result, run, tensor
+from level_kernels import compiled, result, run, run_on, tensor
 from policies_of_libraries import TABLE2
 
 from finchlang.base.errors import FinchError
@@ -206,12 +206,12 @@ def entries(text: str, given: dict[str, Any]) -> tuple[list[Any], int]:
     """What every engine stores in W, which may be too large to be dense, and the steps it takes."""
     kernel = compiled(text, tuple((name, tensor.format) for name, tensor in given.items()), "all")
     found, steps = [], []
-    for engine in (kernel.interpret, kernel.run_residual, kernel.run_native):
+    for engine in ("interpret", "residual", "native"):
         own = {name: copy_of(tensor) for name, tensor in given.items()}
-        steps.append(engine([own[name] for name in kernel.tensors], []))
+        steps.append(run_on(engine, kernel, own))
         found.append([part.tolist() for part in own["W"].entries()])
     assert found[0] == found[1] == found[2] and steps[0] == steps[1]
-    return found[0], sum(steps[0].values())  # type: ignore[union-attr]
+    return found[0], sum(steps[0].values())
 
 
 def test_places_beyond_numbers() -> None:

@@ -13,7 +13,7 @@ import host_programs as programs
 import numpy as np
 import pytest
 from hosts import Program, Sample
-from level_kernels import tensor
+from level_kernels import run_on, tensor
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.kernel import SpecializedKernel
@@ -296,7 +296,7 @@ def test_passes_change_nothing_where_they_have_most_to_do(
         tensors["y"] = tensor(np.arange(1.0, size + 1), formats["y"])
         if "A" in formats and given["A"].shape[1] == 0:
             tensors["y"] = Tensor(formats["y"], 0)
-        made.run_residual([tensors[n] for n in made.tensors], [])
+        run_on("residual", made, tensors)
         return [tensors[n].to_numpy() for n in made.tensors]
 
     for case in range(6):
@@ -384,6 +384,6 @@ def test_rows_of_ever_other_lengths_are_summed_once_and_nothing_else_is(
     vector, rows = f"Dense(Element({fill}))", f"Dense(SparseList(Element({fill})))"
     tensors = {"A": tensor(A, rows), "x": tensor(x, vector), "y": Tensor(vector)}
     made = kernel(BY_ROW, A=rows, x=vector, y=vector)
-    made.run_native([tensors[name] for name in made.tensors], [])
+    run_on("native", made, tensors)
     sums = [np.sum(column[column != 0] * x[column != 0]) for column in A.T]
     np.testing.assert_array_equal(tensors["y"].to_numpy(), sums)
