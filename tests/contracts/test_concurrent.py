@@ -21,6 +21,7 @@ from in_child import in_child, isolated
 from llvmlite.binding import ffi
 
 from finchlang import FinchError, Session, Tensor
+from finchlang.text.parse import parse_script
 
 FORMATS = pytest.mark.parametrize("format", ["Dense(Element(0.0))", "SparseList(Element(0.0))"])
 SQUARES = "@finch begin\n{y} .= 0\nfor i = _\n if {x}[i] != 3\n  {y}[i] += {x}[i] * {x}[i]\n end\nend\nend"
@@ -237,10 +238,11 @@ def test_a_kernel_that_takes_long_to_stage_is_stopped(engine: str, number: int) 
     for name, format in zip("ABC", SLOWLY, strict=True):
         session[name] = Tensor(format.format("Element(0.0)"), np.eye(n))
     session["y"] = y = np.full(n, 7.0)
-    threading.Timer(1.0, os.kill, (os.getpid(), number)).start()
     slow = "for j = _, i = _ y[i] += A[i, j] + B[i, j] + C[i, j] end;" * 300
+    script = parse_script(f"@finch begin y .= 0; {slow} end")
+    threading.Timer(1.0, os.kill, (os.getpid(), number)).start()
     with pytest.raises((FinchError, Alarm)) as caught:
-        session.run(f"@finch begin y .= 0; {slow} end")
+        session.execute(script)
     if number == signal.SIGINT:
         assert caught.value.kind == "interrupted"  # type: ignore[union-attr]
     assert session["y"] is y and y.tolist() == [7] * n

@@ -96,8 +96,10 @@ def corpus() -> tuple[list[ast.Node], dict[bool, list[ast.Node]]]:
 
 
 def is_whole(node: ast.Node) -> bool:
-    """Whether an expression means the same elsewhere: it has no index, no kernel, and is no operator."""
-    is_operator = isinstance(node, ast.Variable) and not re.match(r"\w", str(node.name))
+    """Whether an expression means the same elsewhere: it has no index and no kernel, and is neither an
+    operator nor a type, which has a place in some calls alone."""
+    name = str(node.name) if isinstance(node, ast.Variable) else "f"
+    is_operator = name in TYPES or not re.match(r"\w", name)
     has_name = isinstance(getattr(node, "op", ast.Variable("f")), ast.Variable)
     return (
         has_name
