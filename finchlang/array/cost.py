@@ -11,25 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
-from math import expm1, log2, prod
+from math import prod
 
+from finchlang.algebra import costs
+from finchlang.algebra.costs import distinct, searched
 from finchlang.array.loop_nest import LoopNest, Read, ValueSpace
 from finchlang.syntax.nodes import Index
 
-#: steps that it takes to copy an entry of an operand into another order, to add to a workspace of one
-#: mode, and to sort an entry into one of several
-COPY, SCATTER, SORT = 4.0, 0.5, 6.0
-#: what storing a place of a dense result takes
-PLACE = 0.1
-#: steps of a search beside its halvings: a fiber of twice the length is walked in the same time
-SEARCH = 1.5
 #: nests of more loops than these are planned as their operands are stored
 MOST = 6
-#: a level of a result is dense where at least this part of its places is expected to be stored; the
-#: innermost, which would store zeros, this part
-FULL, FULL_OF_VALUES = 0.2, 0.5
-#: a result of one mode is dense up to so many places
-SHORT = 1 << 20
 
 
 class Counts:
@@ -54,7 +44,7 @@ class Counts:
             known, found = known * places, found * places
             if not are_dense[index]:
                 is_all = count == len(read.own)
-                found = min(found, read.stored if is_all else _distinct(known, read.stored))
+                found = min(found, read.stored if is_all else distinct(known, read.stored))
         return found
 
     def part(self, space: ValueSpace | Read, indices: Sequence[Index]) -> float:
@@ -76,7 +66,7 @@ class Counts:
         full = Counts(self.nest)
         full.are_dense = {id(read): dict.fromkeys(read.own, False) for read in self.sparse}
         order = (*self.nest.kept, *self.nest.reduced)
-        return _distinct(self.places(kept), full.reached(order))
+        return distinct(self.places(kept), full.reached(order))
 
     def fiber(self, read: Read, outer: Sequence[Index], index: Index) -> float | None:
         """How many entries a fiber of a read has, None if it excludes no place."""
@@ -93,7 +83,7 @@ class Counts:
         if not known or space.is_union:
             return sum(known) if known and len(known) == len(parts) else None
         least, *others = sorted(known)
-        return least + sum([min(steps, _searched(least, steps)) for steps in others])
+        return least + sum([min(steps, searched(least, steps)) for steps in others])
 
     def galloped(self, order: Sequence[Index]) -> Iterator[tuple[Read, Index]]:
         """The modes of reads that are better searched for what others have."""
@@ -102,13 +92,8 @@ class Counts:
                 parts = [(part, self.steps(part, order[:depth], index)) for part in space.parts]
                 known = [steps for _, steps in parts if steps is not None]
                 for part, steps in parts:
-                    if isinstance(part, Read) and steps and _searched(min(known), steps) < steps:
+                    if isinstance(part, Read) and steps and searched(min(known), steps) < steps:
                         yield part, index
-
-
-def _searched(times: float, length: float) -> float:
-    """The steps that it takes to search a fiber for so many coordinates in order."""
-    return times * (SEARCH + log2(max(length / max(times, 1e-9), 1.0)))
 
 
 def intersections(space: ValueSpace | Read) -> Iterator[ValueSpace]:
@@ -127,13 +112,6 @@ def _are_dense(read: Read, order: Sequence[Index]) -> dict[Index, bool]:
     if own == read.own or not order:
         return {index: read.is_dense_at(index) for index in read.own}
     return {index: index == own[0] for index in own}
-
-
-def _distinct(places: float, entries: float) -> float:
-    """How many places are expected to have one of so many entries or more."""
-    if not places:
-        return 0.0
-    return places * -expm1(-entries / places)
 
 
 @dataclass(frozen=True)
@@ -160,9 +138,9 @@ def cost(nest: LoopNest, order: Sequence[Index], followed: Sequence[Read] = ()) 
     for read in counts.sparse:
         if id(read) in counts.followed:
             fibers = read.stored / max(counts.places(read.own[:-1]), 1.0)
-            total += counts.reached(order) * _searched(1.0, fibers)
+            total += counts.reached(order) * searched(1.0, fibers)
         elif not read.follows(order):
-            total += COPY * read.stored
+            total += costs.COPY * read.stored
     return total + _of_result(nest, order, counts)
 
 
@@ -170,11 +148,11 @@ def _of_result(nest: LoopNest, order: Sequence[Index], counts: Counts) -> float:
     updates = counts.reached(order)
     kept = [index for index in order if index in nest.kept]
     places = counts.places(kept)
-    if places <= SHORT or updates >= FULL * places:
-        return PLACE * places
+    if places <= costs.SHORT or updates >= costs.FULL * places:
+        return costs.PLACE * places
     first = next((k for k, index in enumerate(order) if index in nest.reduced), len(order))
     after = sum(index in nest.kept for index in order[first:])
-    return updates * (0.0 if not after else SCATTER if after == 1 else SORT)
+    return updates * (0.0 if not after else costs.SCATTER if after == 1 else costs.SORT)
 
 
 def candidates(nest: LoopNest) -> list[Candidate]:
@@ -199,11 +177,11 @@ def _is_found(read: Read) -> bool:
 def dense_levels(nest: LoopNest, stored: Sequence[Index]) -> list[bool]:
     """For each mode of a result, outermost first, whether its level is better dense."""
     counts, before, found = Counts(nest), 1.0, []
-    if len(stored) == 1 and counts.places(stored) <= SHORT:
+    if len(stored) == 1 and counts.places(stored) <= costs.SHORT:
         return [True]
     for k, index in enumerate(stored):
         now = counts.stored(stored[: k + 1])
-        full = FULL if k < len(stored) - 1 else FULL_OF_VALUES
+        full = costs.FULL if k < len(stored) - 1 else costs.FULL_OF_VALUES
         found.append(now >= full * before * nest.extents[index])
         before = now
     return found

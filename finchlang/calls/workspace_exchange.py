@@ -11,18 +11,6 @@ import numpy as np
 
 from finchlang.calls.arguments import ARRAYS, SHAPE, Argument
 
-#: a table of one mode may have so many places, or so many for each entry of the arrays of the tensors
-#: that the kernel reads: it is cleared by its list
-PLACES, PER_ENTRY = 1 << 22, 16
-
-#: one that is declared once may have so many, or so many for each update that is expected: to go to
-#: places far apart takes longer than to sort (with 4 for each of 10^6 updates 1.5 times as long)
-WIDE, PER_UPDATE = 1 << 20, 3
-
-#: One of several modes must have so many places, or nothing is gained, and at most so many, and so many
-#: for each update that is expected. (With 5 a transpose takes as long either way.)
-LEAST, MOST, FEW = 1 << 10, 1 << 27, 4
-
 #: A sum of multiples of: the size of a tensor in a mode, counted from 1; a number, of mode 0; and 1,
 #: which has no name.
 Sum = tuple[tuple[int, str, int], ...]
@@ -42,13 +30,17 @@ def sum_text(total: Sum) -> str:
 
 def choice(totals: tuple[Sum, ...], updates: tuple[Any, ...]) -> str:
     """Between what formats their product decides, for people."""
+    from finchlang.algebra import costs
+
     if len(totals) == 1 and updates:
-        other = f"more than {WIDE}, and than {PER_UPDATE} for each update that is expected"
+        other = (
+            f"more than {costs.SHORT}, and than {costs.PER_UPDATE} for each update that is expected"
+        )
         return f"a byte map; if {other}, a list"
     if len(totals) == 1:
-        other = f"more than {PLACES}, and than {PER_ENTRY}"
+        other = f"more than {costs.PLACES}, and than {costs.PER_ENTRY}"
         return f"a byte map; if {other} for each entry of what is read, a list"
-    most = f"{LEAST} to {MOST}, and at most {FEW}"
+    most = f"{costs.LEAST} to {costs.MOST}, and at most {costs.FEW}"
     return f"a list; if {most} for each update that is expected, flags"
 
 
@@ -60,6 +52,7 @@ def to_exchange(
 ) -> frozenset[str]:
     """Which of the workspaces in `spans` had better have their second format, where these tensors are
     given, the numbers have these values, and `stored` are the arrays of what is read."""
+    from finchlang.algebra import costs  # of no use to a call whose kernel has no workspace
 
     def value(factor: int, name: str, mode: int) -> int:
         return factor * (given[name][SHAPE][mode - 1] if mode else numbers[name] if name else 1)
@@ -77,11 +70,15 @@ def to_exchange(
         places = product(totals)
         expected = [product(loops) * prod(map(density, read)) for loops, read in updates]
         if len(totals) == 1 and expected:
-            is_other = places > max(WIDE, PER_UPDATE * sum(expected))
+            is_other = places > max(costs.SHORT, costs.PER_UPDATE * sum(expected))
         elif len(totals) == 1:
-            is_other = places > max(PLACES, PER_ENTRY * entries)
+            is_other = places > max(costs.PLACES, costs.PER_ENTRY * entries)
         else:
-            is_other = LEAST <= places <= min(MOST, FEW * sum(expected or [entries // 2]))
+            is_other = (
+                costs.LEAST
+                <= places
+                <= min(costs.MOST, costs.FEW * sum(expected or [entries // 2]))
+            )
         if is_other:
             found.add(name)
     return frozenset(found)

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 from finchlang import Session, Tensor
-from finchlang.calls import workspace_exchange
+from finchlang.algebra import costs
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.repl.__main__ import main
 
@@ -90,7 +90,7 @@ def test_only_the_kernel_that_is_needed_is_compiled(engine: str) -> None:
 
 
 def test_a_mode_is_large_in_proportion_to_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace_exchange, "PLACES", 100)
+    monkeypatch.setattr(costs, "PLACES", 100)
     told = Told()
     session = Session(observer=told)
 
@@ -113,7 +113,7 @@ def test_a_mode_is_large_in_proportion_to_what_is_stored(monkeypatch: pytest.Mon
 
 def test_a_mode_is_large_for_few_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a workspace that is declared once."""
-    monkeypatch.setattr(workspace_exchange, "WIDE", 100)
+    monkeypatch.setattr(costs, "SHORT", 100)
     told = Told()
     session = Session(observer=told)
     text = "@finch begin\nC .= 0\nfor p = _\nC[x[p]] += 1\nend\nend"

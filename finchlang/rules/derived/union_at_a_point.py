@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial, reduce
 
+from finchlang.algebra.costs import is_much_code
 from finchlang.algebra.simplify import simplify
 from finchlang.host.construct import cast, compare, const, disjunction, op
 from finchlang.host.inspecting import scratch
@@ -16,17 +17,13 @@ from finchlang.rules.base.context import accesses_in, bounded, put
 from finchlang.rules.base.engine import Machine, State, Step
 from finchlang.rules.base.expressions import evaluate
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
-from finchlang.rules.derived.operand_choice import gives_tensors, one_of
+from finchlang.rules.derived.operand_choice import OneOf, gives_tensors, one_of
 from finchlang.rules.derived.pieces import selected
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import children
 
 #: what an operand is where each condition holds (no two do), and what otherwise
 Options = tuple[list[tuple[Expr, ast.Node]], ast.Node]
-
-
-#: so many operands are not told apart where loops are within
-_MANY = 4
 
 
 class Point(Joint):
@@ -68,10 +65,10 @@ class Point(Joint):
         return access.tensor.body(self.host, self.at)
 
     def _as_tensors(self) -> ast.Node | None:
-        """The term with operands that are a fiber or fill as tensors for the loops within; None for
-        few of them, or if without one of them nothing is left to do."""
-        payload: dict[int, ast.Node] = {}
-        rest: dict[int, ast.Node] = {}
+        """The term with operands that are a fiber or fill as tensors for the loops within; None if to tell
+        them apart is not much code, but for those without which nothing is left to do."""
+        payload: dict[int, OneOf] = {}
+        rest: dict[int, OneOf] = {}
         for access in accesses_in(self.term):
             tensor = access.tensor
             if len(access.indices) < 2 - gives_tensors(tensor) or access.captured:
@@ -86,7 +83,7 @@ class Point(Joint):
                 )
                 if found and not ast.is_empty(simplify(without)):
                     (payload if is_payload else rest)[id(tensor)] = found
-        if len(payload) + len(rest) < _MANY:
+        if not is_much_code([len(t.options) for t in (*payload.values(), *rest.values())]):
             return None
         term: ast.Node = put(put(self.term, payload), rest, consume=True)
         return term
