@@ -117,11 +117,8 @@ class Projection:
                     body, epilogue = node.preamble(host)
                     epilogues.extend([epilogue] if epilogue else [])
                     return enter(body)
-                return (
-                    lp.rebuild(node, enter)
-                    if isinstance(node, (lp.Shift, lp.Phase, lp.Sequence))
-                    else node
-                )
+                is_around = isinstance(node, (lp.Shift, lp.Phase, lp.Sequence))
+                return lp.rebuild(node, enter) if is_around else node
 
             def leave(host: Host) -> None:
                 for epilogue in reversed(epilogues):

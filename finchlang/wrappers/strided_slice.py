@@ -87,16 +87,10 @@ class Slice:
         return looplets.Switch(self.holds(spike.end), replace(spike, end=end), run)
 
     def _phase(self, body: Node, start: Expr | None, stop: Expr | None) -> looplets.Phase:
-        body = self.of(looplets.set_end(body, stop))
-        before = None if start is None else sub(start, ONE)
-        if self.is_rising:
-            return looplets.Phase(
-                body, self._after(before), None if stop is None else self.reach(stop)
-            )
-        after = None if stop is None else add(stop, ONE)
-        return looplets.Phase(
-            body, self._after(after), None if start is None else self.reach(start)
-        )
+        body, first, last = self.of(looplets.set_end(body, stop)), start and sub(start, ONE), stop
+        if not self.is_rising:
+            first, last = stop and add(stop, ONE), start
+        return looplets.Phase(body, self._after(first), last and self.reach(last))
 
     def _after(self, coordinate: Expr | None) -> Expr | None:
         return None if coordinate is None else add(self.reach(coordinate), ONE)
@@ -157,7 +151,8 @@ class Slice:
     ) -> looplets.Stepper:
         """A stepper over those positions that hold an element: it passes over the others where it
         moves, and stands behind the last element when there is none left."""
-        assert steps.seek is not None and steps.last is not None
+        assert steps.last is not None
+        seek: Any = steps.seek
         past = add(self.reach(steps.last), ONE)
         element = host.cell(past, "element")
 
@@ -180,10 +175,6 @@ class Slice:
                 return op("and", is_left, compare("eq", host.get(element), past))
 
             host.loop(is_on_its_way, lambda: look(host))
-
-        def seek(host: Host, coordinate: Expr) -> None:
-            assert steps.seek is not None
-            steps.seek(host, coordinate)
 
         def go_to(host: Host, i: Expr) -> None:
             seek(host, self.at(i))

@@ -331,24 +331,15 @@ def _divided(call: Call) -> int:
     return int(mode.value)
 
 
-def _toeplitz(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
-    return Toeplitz(call, resolve(call.args[0]), _divided(call))
+def _at_mode(kind: Any, *more: str) -> WrapperKind:
+    """The kind of those that name a mode; of `resolve` and `evaluate` they take those named."""
 
+    def make(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+        given = {"resolve": resolve, "evaluate": evaluate}
+        found: TensorLike = kind(call, resolve(call.args[0]), _divided(call), *map(given.get, more))
+        return found
 
-def _collapse(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
-    return Collapse(call, resolve(call.args[0]), _divided(call), resolve)
-
-
-def _split(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
-    return Split(call, resolve(call.args[0]), _divided(call), evaluate)
-
-
-def _broadcast(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
-    return AddedMode(call, resolve(call.args[0]), _divided(call), evaluate)
-
-
-def _swizzle(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
-    return Swizzle(call, resolve(call.args[0]), resolve)
+    return WrapperKind(make)
 
 
 WRAPPERS: dict[str, WrapperKind] = {
@@ -356,10 +347,10 @@ WRAPPERS: dict[str, WrapperKind] = {
     "permissive": _of_modes(Permissive, _FALSE, _permission),
     "offset": _of_modes(Offset, Literal(0), lambda setting, evaluate: evaluate(setting)),
     "window": _of_modes(Window, _NEUTRAL, _limits),
-    "toeplitz": WrapperKind(_toeplitz),
-    "collapse": WrapperKind(_collapse),
-    "split": WrapperKind(_split),
-    "broadcast": WrapperKind(_broadcast),
-    "swizzle": WrapperKind(_swizzle),
+    "toeplitz": _at_mode(Toeplitz),
+    "collapse": _at_mode(Collapse, "resolve"),
+    "split": _at_mode(Split, "evaluate"),
+    "broadcast": _at_mode(AddedMode, "evaluate"),
+    "swizzle": WrapperKind(lambda call, resolve, _: Swizzle(call, resolve(call.args[0]), resolve)),
     "nest": WrapperKind(lambda call, resolve, _: nest(call)),
 }
