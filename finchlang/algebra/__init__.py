@@ -1,7 +1,8 @@
 """What is true of an expression: types, laws, simplification, bounds, absence, sparsity, index arithmetic.
 
 An expression comes in; a fact, or a simpler expression, goes out. Passes, rules and the planner stand
-above and ask the same questions here, so that none of them asks another. The one idea: facts follow
+above and ask the same questions here, so that none of them asks another; so they do for what things
+cost (`costs.py`). The one idea: facts follow
 from the rows of the operator table alone, an operator is never known by name.
 
 >>> from finchlang.algebra.simplify import simplify
