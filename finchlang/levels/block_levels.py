@@ -14,7 +14,7 @@ from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, op,
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import READ, Fiber, Level
+from finchlang.levels.level import READ, ByName, Fiber, Found, Level
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.pointer_arrays import ranges
@@ -41,7 +41,6 @@ class OneBlock(Level):
     index: Type = Int64
 
     layout: ClassVar[lay.Layout] = (lay.Offsets("ofs"),)
-    counters: ClassVar = (("stored", Int64),)
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
     stores_fill: ClassVar[bool] = True
@@ -63,8 +62,6 @@ class OneBlock(Level):
         Gives what gives the position of coordinate i, for i after all those stored so far, and what
         is to be done once the block is as long as `stored` says."""
         raise Bug(f"{type(self).__name__} leaves this out")
-
-    # ------------------------------------------------------------------ the life cycle
 
     # ------------------------------------------------------------------ reading
 
@@ -141,9 +138,7 @@ class OneBlock(Level):
         """The first position and the first coordinate of each of `count` fibers."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
         ofs = storage["ofs"].astype(np.int64)
         starts, firsts = self.blocks(storage, len(ofs) - 1)
         which, nth = ranges(ofs[positions + 1] - ofs[positions])

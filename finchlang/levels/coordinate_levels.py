@@ -105,8 +105,6 @@ class Coordinates(Level):
         `write_anywhere`, and what is done when it was written."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
-    # ------------------------------------------------------------------ storage as arrays
-
 
 @dataclass(frozen=True, slots=True)
 class Entries(PartOfFiber):

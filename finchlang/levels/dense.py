@@ -12,7 +12,7 @@ from finchlang.host.construct import add, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import Dims, Fiber, Level, Storage
+from finchlang.levels.level import ByName, Dims, Fiber, Found, Given, Level, Storage
 from finchlang.levels.looplets import Lookup
 from finchlang.levels.pattern import Pattern
 from finchlang.syntax.nodes import Node
@@ -48,14 +48,10 @@ class Dense(Level):
 
         return Lookup(body)
 
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray]:
-        return {}, positions * size + coordinates
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
+        return {}, given.positions * given.size + given.coordinates
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
         which = np.repeat(np.arange(len(positions)), size)
         coordinates = np.tile(np.arange(size), len(positions))
         return which, coordinates, positions[which] * size + coordinates

@@ -14,7 +14,7 @@ from finchlang.host.construct import TRUE, ZERO, add, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import Dims, Fiber, Level, Storage
+from finchlang.levels.level import ByName, Dims, Fiber, Level, Storage
 from finchlang.syntax.nodes import Literal, Node, Value
 from finchlang.syntax.types import (
     TYPES,
@@ -143,5 +143,5 @@ class Element(Valued):
         array[positions] = values
         return {"val": array}
 
-    def unpack_values(self, storage: dict[str, Any], positions: np.ndarray) -> np.ndarray:
+    def unpack_values(self, storage: ByName, positions: np.ndarray) -> np.ndarray:
         return storage["val"][positions]

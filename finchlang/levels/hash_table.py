@@ -21,7 +21,7 @@ import numpy as np
 from finchlang.host.construct import ONE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.level import Storage
+from finchlang.levels.level import ByName, Storage
 
 FIRST_SLOTS = 8
 GROWTH = 4
@@ -168,7 +168,7 @@ def build(keys: np.ndarray) -> dict[str, Any]:
     }
 
 
-def problem(storage: dict[str, Any]) -> str | None:
+def problem(storage: ByName) -> str | None:
     """Why compiled code must not look for keys in this table, or None: every entry is found, and what
     is not there is missed."""
     key, stored = storage["key"], storage["stored"]

@@ -89,10 +89,12 @@ class Aside(LayoutPart):
 class Loose(StoredArray):
     """An array in no chain, of which so many entries are in use once the tensor is frozen."""
 
-    length: Callable[[dict[str, Any]], int] = lambda storage: 0
+    length: Callable[[ByName], int] = lambda storage: 0
 
 
 Layout = tuple[LayoutPart, ...]
+#: arrays and counters by name
+ByName = dict[str, Any]
 #: something of two items of a chain
 OfBoth = Callable[[Expr, Expr], Any]
 
@@ -140,9 +142,7 @@ def _sizes(size: Any) -> tuple[int, ...]:
     return size if isinstance(size, tuple) else (size,)
 
 
-def lengths(
-    layout: Layout, storage: dict[str, Any], count: int, size: Any
-) -> tuple[dict[str, int], int]:
+def lengths(layout: Layout, storage: ByName, count: int, size: Any) -> tuple[dict[str, int], int]:
     """How many entries of each array are in use for `count` fibers, and the items at the end."""
     found: dict[str, int] = {}
     for part in layout:
@@ -156,14 +156,14 @@ def lengths(
     return found, count
 
 
-def _after(part: LayoutPart, storage: dict[str, Any], count: int, size: Any) -> int:
+def _after(part: LayoutPart, storage: ByName, count: int, size: Any) -> int:
     """How many items there are after a part, if there are `count` before."""
     if isinstance(part, Offsets):
         return int(storage[part.name][count])
     return count * part.cells(_sizes(size)) if isinstance(part, Grid) else count
 
 
-def listed(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> int | None:
+def listed(layout: Layout, storage: ByName, count: int, size: Any) -> int | None:
     """How many items are listed, or all that there can be; None if some of the items may be empty."""
     for part in layout:
         if isinstance(part, Aside):
@@ -172,7 +172,7 @@ def listed(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> in
     return lengths(layout, storage, count, size)[1] if is_known else None
 
 
-def counted(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+def counted(layout: Layout, storage: ByName, count: int, size: Any) -> dict[str, int]:
     """What the counters of offsets hold of `count` frozen fibers."""
     found: dict[str, int] = {}
     for part in layout:
@@ -186,11 +186,11 @@ def counted(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> d
 
 def packed(
     layout: Layout, positions: np.ndarray, rows: np.ndarray, count: int
-) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+) -> tuple[ByName, np.ndarray, np.ndarray]:
     """Offsets and coordinates of entries sorted by the fibers at `positions` and by `rows`, a row of
     coordinates for each mode; which listed item each entry belongs to, and the first of each item."""
     new = are_new(positions, *rows)
-    found: dict[str, Any] = {}
+    found: ByName = {}
     for part in arrays(layout):
         if isinstance(part, Offsets):
             found[part.name] = pointers(positions[new], count)
@@ -200,7 +200,7 @@ def packed(
 
 
 def unpacked(
-    layout: Layout, storage: dict[str, Any], positions: np.ndarray
+    layout: Layout, storage: ByName, positions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the fibers at `positions` list: which of them, a row of coordinates for each mode, and
     which item of all it is."""
@@ -211,7 +211,7 @@ def unpacked(
     return which, np.array([row[items] for row in listed], np.int64), items
 
 
-def problem(layout: Layout, storage: dict[str, Any], count: int, size: Any) -> str | None:
+def problem(layout: Layout, storage: ByName, count: int, size: Any) -> str | None:
     """Why compiled code must not be given these arrays for `count` fibers, or None. It loads what is in
     use of each without looking, and takes what it finds in them for positions and coordinates."""
     offsets: np.ndarray | None = None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from finchlang.host.construct import ONE, ZERO, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.levels import layout as lay
+from finchlang.levels.layout import ByName
 from finchlang.levels.looplets import Run
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.types import Int64, Type
@@ -31,6 +32,22 @@ READ, UPDATE = "read", "update"
 #: the sizes of the modes of a level and of those below it, the outermost last
 Dims = tuple[Expr, ...]
 
+#: of each stored coordinate: its fiber, as an index into those asked for; itself; its position in the child
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Given(NamedTuple):
+    """Entries to be packed, sorted by their fibers, at `positions` of `fibers`, and by their coordinates,
+    from 0, in the level's dimension `size`; of a level of several modes a row of coordinates for each,
+    first mode first, and a tuple of sizes. Two have the same number in `contents` if the subfibers
+    they belong to are equal."""
+
+    positions: np.ndarray
+    coordinates: np.ndarray
+    fibers: int
+    size: Any
+    contents: np.ndarray | None = None
+
 
 @dataclass(frozen=True)
 class Level:
@@ -38,8 +55,6 @@ class Level:
 
     #: how its arrays lie; from that follow those of its operations that it has not got itself
     layout: ClassVar[lay.Layout] = ()
-    #: numbers of the storage that change when it is written: (name, type), None as above
-    counters: ClassVar[tuple[tuple[str, Type | None], ...]] = ()
     #: whether fibers must be written in order and coordinates in ascending order (Table 4)
     is_sequential: ClassVar[bool] = False
     #: what is written in any order in place of a level that is not, with its parameters
@@ -82,6 +97,13 @@ class Level:
     def arrays(self) -> tuple[tuple[str, Type | None], ...]:
         """Arrays of the storage: (name, type); a type None is the level's own index or element type."""
         return tuple((part.name, part.type) for part in lay.arrays(self.layout))
+
+    @cached_property
+    def counters(self) -> tuple[tuple[str, Type | None], ...]:
+        """Numbers of the storage that change when it is written: those of offsets."""
+        return tuple(
+            {part.counter: (part.counter, Int64) for part in lay.offsets(self.layout)}.values()
+        )
 
     @property
     def has_all_positions(self) -> bool:
@@ -299,45 +321,30 @@ class Level:
 
     # ----------------------------------------------- storage as NumPy arrays, outside of kernels
 
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
-    ) -> tuple[dict[str, Any], np.ndarray]:
-        """Arrays, of integers of 64 bits, for entries at `coordinates` (0-based, of this level's dimension
-        `size`) in the fibers at `positions` (of `count`), sorted by both, and counters that are not told
-        by the arrays; the position of each entry in the child. A level of several modes takes a row of
-        coordinates for each, first mode first, and its sizes in a tuple; so do the others. This is
-        how a level does it that lists coordinates."""
-        rows = coordinates.reshape(self.modes, -1)
-        arrays, entries, _ = lay.packed(self.layout, positions, rows, count)
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
+        """Arrays, of integers of 64 bits, for entries, and counters that these do not tell; the position
+        of each entry in the child. This is how a level does it that lists coordinates."""
+        rows = given.coordinates.reshape(self.modes, -1)
+        arrays, entries, _ = lay.packed(self.layout, given.positions, rows, given.fibers)
         return arrays, entries
 
-    def pack_merged(
-        self,
-        positions: np.ndarray,
-        coordinates: np.ndarray,
-        contents: np.ndarray,
-        count: int,
-        size: int,
-    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-        """As `pack`, storing equal neighbours as one: two entries have the same number in `contents`
-        if the subfibers they belong to are equal. Gives also which entries are left to be stored in
+    def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
+        """As `pack`, storing equal neighbours as one. Gives also which entries are left to be stored in
         the child (a mask); the positions are theirs."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
         """The stored coordinates in the fibers at `positions`: for each, which of `positions` it
         belongs to (an index into it), its coordinate (0-based; of several modes a row for each) and its
         position in the child. This is how a level does it that lists coordinates."""
         which, rows, entries = lay.unpacked(self.layout, storage, positions)
         return which, rows if self.modes > 1 else rows[0], entries
 
-    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
+    def child_count(self, storage: ByName, count: int, size: Any) -> int:
         """The number of positions in the child, for `count` fibers of `size` stored in `storage`."""
         return lay.lengths(self.layout, storage, count, size)[1]
 
-    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int | None:
+    def count_listed(self, storage: ByName, count: int, size: int) -> int | None:
         """How many coordinates (of a level that merges, runs of them) `count` fibers store, if that
         can be told at once."""
         return lay.listed(self.layout, storage, count, size)
@@ -358,11 +365,11 @@ class Level:
         storage = {n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays}
         return storage | {name: 0 for name, _ in self.counters}
 
-    def used(self, storage: dict[str, Any], count: int, size: Any) -> dict[str, int]:
+    def used(self, storage: ByName, count: int, size: Any) -> dict[str, int]:
         """How many entries of each array are in use."""
         return lay.lengths(self.layout, storage, count, size)[0]
 
-    def problem(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
+    def problem(self, storage: ByName, count: int, size: Any) -> str | None:
         """Why compiled code must not be given these arrays (a linear check), or None."""
         return lay.problem(self.layout, storage, count, size)
 

@@ -11,7 +11,7 @@ from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import Dims, Fiber, Storage
+from finchlang.levels.level import ByName, Dims, Fiber, Found, Given, Storage
 from finchlang.levels.looplets import Lookup, Run, Switch, Thunk
 from finchlang.levels.run_levels import expand, spans
 from finchlang.levels.run_list import RunList
@@ -95,18 +95,9 @@ class PackBits(RunList):
 
     # ---------------------------------------------------------------------- storage as NumPy arrays
 
-    def pack_merged(
-        self,
-        positions: np.ndarray,
-        coordinates: np.ndarray,
-        contents: np.ndarray,
-        count: int,
-        size: int,
-    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-        runs, entries, kept = RunList.pack_merged(
-            self, positions, coordinates, contents, count, size
-        )
-        fiber, _, right, before = spans(runs, np.arange(count))
+    def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
+        runs, entries, kept = super().pack_merged(given)
+        fiber, _, right, before = spans(runs, np.arange(given.fibers))
         total = len(fiber)
         single = right == before + 1
         begins = np.ones(total, bool)
@@ -117,19 +108,17 @@ class PackBits(RunList):
         ofs = np.concatenate((np.flatnonzero(begins), [total]))
         return runs | {"ptr": ptr, "right": runs["right"][ends], "ofs": ofs}, entries, kept
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def unpack(self, storage: ByName, at: np.ndarray, size: Any, kept: Any = None) -> Found:
         ofs = storage["ofs"].astype(np.int64)
         if kept is not None:  # every region of literals, and the runs of these
             kept = (np.diff(ofs) > 1) | kept[ofs[:-1]]
-        which, q, right, before = spans(storage, positions, kept)
+        which, q, right, before = spans(storage, at, kept)
         coordinates, region = expand(before + 1, right)
         first, after = ofs[q][region], ofs[q + 1][region]
         literal = after - 1 - (right[region] - coordinates)
         return which[region], coordinates, np.where(after == first + 1, first, literal)
 
-    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+    def problem(self, storage: ByName, count: int, size: int) -> str | None:
         if found := super().problem(storage, count, size):
             return found
         ofs = storage["ofs"][: int(storage["ptr"][count]) + 1].astype(np.int64)

@@ -15,7 +15,7 @@ from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import PartOfFiber
 from finchlang.levels.element import differs
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Level, Storage
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch
 from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.pointer_arrays import ranges
@@ -112,16 +112,13 @@ class Packed(Level):
             raise FinchError("dimension", message)
         return columns
 
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
-    ) -> tuple[dict[str, Any], np.ndarray]:
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
+        positions, coordinates, count, size, _ = given
         n = self._square(size)
         area, (i, j) = _half(n * (n + 1)), coordinates
         return {}, positions * area + self.column_start(j, n) + i
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
         n = self._square(size)
         cells = np.indices((n, n)).reshape(2, -1)
         i, j = cells[:, self.is_stored(*cells)]
@@ -129,7 +126,7 @@ class Packed(Level):
         children = positions[which] * _half(n * (n + 1)) + (self.column_start(j, n) + i)[nth]
         return which, np.array([i[nth], j[nth]]), children
 
-    def problem(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
+    def problem(self, storage: ByName, count: int, size: Any) -> str | None:
         rows, columns = size
         return None if rows == columns else f"it must be square, not {rows} x {columns}"
 
@@ -235,9 +232,7 @@ class Symmetric(UpperTriangular):
         low, high = minimum(i, column.j), maximum(i, column.j)
         return column.fiber.child(add(column.start(high), low))
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
         which, rows, children = UpperTriangular.unpack(self, storage, positions, size)
         below = np.flatnonzero(rows[0] < rows[1])
         both = np.concatenate((np.arange(len(which)), below))

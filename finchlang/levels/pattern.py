@@ -12,7 +12,7 @@ from finchlang.host.construct import TRUE
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.element import LeafLevel, typed_literal
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Level, Storage
 from finchlang.syntax.nodes import Literal, Node, Value
 from finchlang.syntax.types import Bool, Type
 
@@ -53,7 +53,7 @@ class Pattern(LeafLevel):
     def pack_values(self, values: np.ndarray, positions: np.ndarray, count: int) -> dict[str, Any]:
         return {}
 
-    def unpack_values(self, storage: dict[str, Any], positions: np.ndarray) -> np.ndarray:
+    def unpack_values(self, storage: ByName, positions: np.ndarray) -> np.ndarray:
         return np.ones(len(positions), bool)
 
 

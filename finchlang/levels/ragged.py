@@ -12,7 +12,7 @@ from finchlang.host.construct import ZERO, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.block_levels import Entry, OneBlock
-from finchlang.levels.level import Fiber
+from finchlang.levels.level import ByName, Fiber, Given
 from finchlang.syntax.types import Int64
 
 
@@ -34,15 +34,14 @@ class Ragged(OneBlock):
     def blocks(self, storage: dict[str, Any], count: int) -> tuple[np.ndarray, np.ndarray]:
         return storage["ofs"][:count].astype(np.int64), np.zeros(count, np.int64)
 
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray]:
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
+        positions, coordinates, count, *_ = given
         lengths = np.zeros(count, np.int64)
         np.maximum.at(lengths, positions, coordinates + 1)
         ofs = np.concatenate(([0], np.cumsum(lengths)))
         return {"ofs": ofs}, ofs[positions] + coordinates
 
-    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+    def problem(self, storage: ByName, count: int, size: int) -> str | None:
         problem = super().problem(storage, count, size)
         if problem is None and np.any(np.diff(storage["ofs"][: count + 1].astype(np.int64)) > size):
             return f"a fiber is longer than the dimension, {size}"

@@ -18,7 +18,7 @@ from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, op, s
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import Dims, Fiber, Level, Storage
+from finchlang.levels.level import Dims, Fiber, Given, Level, Storage
 from finchlang.levels.looplets import AcceptRun, Thunk
 from finchlang.levels.pointer_arrays import (
     are_new,
@@ -225,14 +225,15 @@ def _restore(host: Host, contents: Contents) -> None:
 
 
 def find_runs(
-    positions: np.ndarray, coordinates: np.ndarray, contents: np.ndarray
+    given: Given,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The runs of equal neighbours among entries sorted by position and coordinate: the fiber, first
+    """The runs of equal neighbours among entries: the fiber, first
     and last coordinate of each; which entries its first coordinate has (a mask over all entries);
     and the run of each of those."""
-    new = are_new(positions, coordinates)
+    assert given.contents is not None
+    new = are_new(given.positions, given.coordinates)
     entry = np.cumsum(new) - 1
-    fiber, at, content = positions[new], coordinates[new], contents[new]
+    fiber, at, content = given.positions[new], given.coordinates[new], given.contents[new]
     begins = are_new(fiber, at - np.arange(len(at)), content)
     ends = np.ones(len(fiber), bool)
     ends[:-1] = begins[1:]

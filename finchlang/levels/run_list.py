@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.dense import Dense
-from finchlang.levels.level import READ, Dims, Fiber, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Storage
 from finchlang.levels.looplets import Lookup, Run, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.pointer_arrays import pointers
@@ -92,15 +92,9 @@ class RunList(Runs):
         """The subfiber at coordinate i."""
         return fiber.child(host.search(fiber.store.right, start, end, sub(i, 1)))
 
-    def pack_merged(
-        self,
-        positions: np.ndarray,
-        coordinates: np.ndarray,
-        contents: np.ndarray,
-        count: int,
-        size: int,
-    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-        fiber, left, right, kept, run = find_runs(positions, coordinates, contents)
+    def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
+        count, size = given.fibers, given.size
+        fiber, left, right, kept, run = find_runs(given)
         before = np.full(len(fiber), -1)
         before[1:] = np.where(fiber[1:] == fiber[:-1], right[:-1], -1)
         gap = left > before + 1
@@ -115,14 +109,12 @@ class RunList(Runs):
         storage = {"ptr": pointers(fibers, count), "right": ends[order], "fibers": count}
         return storage, rank[run], kept
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, q, right, before = spans(storage, positions, kept)
+    def unpack(self, storage: ByName, at: np.ndarray, size: Any, kept: Any = None) -> Found:
+        which, q, right, before = spans(storage, at, kept)
         coordinates, run = expand(before + 1, right)
         return which[run], coordinates, q[run]
 
-    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+    def problem(self, storage: ByName, count: int, size: int) -> str | None:
         if found := super().problem(storage, count, size):
             return found
         ptr = storage["ptr"][: count + 1]

@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.block_levels import Entry, OneBlock
-from finchlang.levels.level import Fiber
+from finchlang.levels.level import ByName, Fiber, Given
 from finchlang.syntax.types import Int64
 
 
@@ -58,9 +58,8 @@ class SparseBand(OneBlock):
         ofs = storage["ofs"][: count + 1].astype(np.int64)
         return ofs[:-1], storage["idx"][:count] + 1 - np.diff(ofs)
 
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray]:
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
+        positions, coordinates, count, size, _ = given
         first = np.full(count, size, np.int64)
         np.minimum.at(first, positions, coordinates)
         last = np.full(count, -1, np.int64)
@@ -70,7 +69,7 @@ class SparseBand(OneBlock):
         entries = ofs[positions] + coordinates - first[positions]
         return {"idx": last, "ofs": ofs}, entries
 
-    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+    def problem(self, storage: ByName, count: int, size: int) -> str | None:
         problem = super().problem(storage, count, size)
         if problem is None and np.any(self.blocks(storage, count)[1] < 0):
             return "a block begins before the first coordinate"

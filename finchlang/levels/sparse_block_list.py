@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.block_levels import NONE
-from finchlang.levels.level import READ, Fiber, Level
+from finchlang.levels.level import READ, ByName, Fiber, Found, Given, Level
 from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.levels.pointer_arrays import are_new, listed_at, pointers, ranges
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
@@ -40,7 +40,6 @@ class SparseBlockList(Level):
         lay.Coordinate("idx"),
         lay.Offsets("ofs", while_written=lay.POSITIONS),
     )
-    counters: ClassVar = (("blocks", Int64), ("stored", Int64))
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
     is_comparable: ClassVar[bool] = True
@@ -155,9 +154,8 @@ class SparseBlockList(Level):
 
     # ------------------------------------------------------------------ storage as arrays
 
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray]:
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
+        positions, coordinates, count, *_ = given
         new = are_new(positions, coordinates)
         fibers, stored = positions[new], coordinates[new]
         begins = are_new(fibers, stored - np.arange(len(stored)))
@@ -166,9 +164,7 @@ class SparseBlockList(Level):
         ofs = np.concatenate(([0], np.flatnonzero(ends) + 1))
         return {"ptr": ptr, "idx": stored[ends], "ofs": ofs}, np.cumsum(new) - 1
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
         ofs = storage["ofs"].astype(np.int64)
         which, blocks = listed_at(storage["ptr"], positions)
         lengths = ofs[blocks + 1] - ofs[blocks]
@@ -176,7 +172,7 @@ class SparseBlockList(Level):
         firsts = storage["idx"][blocks].astype(np.int64) - lengths + 1
         return which[of_block], firsts[of_block] + nth, ofs[blocks][of_block] + nth
 
-    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+    def problem(self, storage: ByName, count: int, size: int) -> str | None:
         if found := super().problem(storage, count, size):
             return found
         ptr = storage["ptr"][: count + 1].astype(np.int64)

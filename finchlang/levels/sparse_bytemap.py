@@ -14,7 +14,7 @@ from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Level, Storage
 from finchlang.levels.looplets import Lookup, Switch, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import unfurl_sorted
@@ -334,23 +334,20 @@ class SparseByteMap(Level):
 
         return Thunk(preamble)
 
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: int
-    ) -> tuple[dict[str, Any], np.ndarray]:
-        storage, _ = super().pack(positions, coordinates, count, size)
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
+        positions, coordinates, count, size, _ = given
+        storage, _ = super().pack(given)
         entries = positions * size + coordinates
         tbl = full_aligned(count * size, False, bool)
         tbl[entries] = True
         counters = {"cleared": len(tbl), "fibers": count, "width": size}
         return storage | {"tbl": tbl} | counters, entries
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
         which, coordinates, _ = super().unpack(storage, positions, size)
         return which, coordinates, positions[which] * size + coordinates
 
-    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+    def problem(self, storage: ByName, count: int, size: int) -> str | None:
         if found := super().problem(storage, count, size):
             return found
         ptr, idx = storage["ptr"], storage["idx"]

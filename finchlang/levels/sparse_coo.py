@@ -29,7 +29,6 @@ class SparseCOO(Coordinates):
     `stored` is the number of entries of all fibers so far; freezing adds the counts up.
     """
 
-    counters: ClassVar = (("stored", Int64),)
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
     lists_entries: ClassVar[bool] = True

@@ -16,7 +16,7 @@ from finchlang.host.ir import Expr
 from finchlang.levels import hash_table
 from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import Coordinates, Entries, PartOfFiber
-from finchlang.levels.level import READ, Dims, Fiber, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Storage
 from finchlang.levels.looplets import Lookup, Switch, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import load_range
@@ -251,9 +251,8 @@ class SparseHash(Coordinates):
             keys = keys * size + row
         return keys
 
-    def pack(
-        self, positions: np.ndarray, coordinates: np.ndarray, count: int, size: Any
-    ) -> tuple[dict[str, Any], np.ndarray]:
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
+        positions, coordinates, count, size, _ = given
         sizes = size if isinstance(size, tuple) else (size,)
         keys = count
         for one in sizes:
@@ -265,16 +264,14 @@ class SparseHash(Coordinates):
         arrays |= hash_table.build(self._keys(positions[firsts], rows[:, firsts], sizes))
         return arrays | {"pos": np.arange(len(firsts))}, entries
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: Any
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
         which, coordinates, entries = super().unpack(storage, positions, size)
         return which, coordinates, storage["pos"][entries]
 
-    def child_count(self, storage: dict[str, Any], count: int, size: Any) -> int:
+    def child_count(self, storage: ByName, count: int, size: Any) -> int:
         return storage["stored"]
 
-    def problem(self, storage: dict[str, Any], count: int, size: Any) -> str | None:
+    def problem(self, storage: ByName, count: int, size: Any) -> str | None:
         found = super().problem(storage, count, size) or hash_table.problem(storage)
         if found is not None:
             return found

@@ -12,7 +12,7 @@ from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import READ, Fiber, Level
+from finchlang.levels.level import READ, ByName, Fiber, Found, Given, Level
 from finchlang.levels.looplets import AcceptRun, Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.levels.run_levels import expand, find_runs
 from finchlang.levels.sparse_hash import SparseHash
@@ -136,38 +136,29 @@ class SparseInterval(Level):
 
     # --------------------------------------------------------------------- storage as NumPy arrays
 
-    def pack_merged(
-        self,
-        positions: np.ndarray,
-        coordinates: np.ndarray,
-        contents: np.ndarray,
-        count: int,
-        size: int,
-    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
         """Raises FinchError "access order" if a fiber has two runs."""
-        fiber, first, last, kept, run = find_runs(positions, coordinates, contents)
+        fiber, first, last, kept, run = find_runs(given)
         second = np.flatnonzero(fiber[1:] == fiber[:-1])
         if len(second):
             k = second[0]
             ends = (first[k + 1], last[k + 1], first[k], last[k])
             raise FinchError("access order", _SECOND.format(*(int(e) + 1 for e in ends)))
-        left, right = np.ones(count, np.int64), np.zeros(count, np.int64)
+        left, right = (np.full(given.fibers, empty) for empty in (1, 0))
         left[fiber], right[fiber] = first, last
         return {"left": left, "right": right}, fiber[run], kept
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        left, right = (storage[n].astype(np.int64)[positions] for n in ("left", "right"))
+    def unpack(self, storage: ByName, at: np.ndarray, size: Any, kept: Any = None) -> Found:
+        left, right = (storage[n].astype(np.int64)[at] for n in ("left", "right"))
         if kept is not None:
-            right = np.where(kept[positions], right, left - 1)
+            right = np.where(kept[at], right, left - 1)
         coordinates, which = expand(left, right)
-        return which, coordinates, positions[which]
+        return which, coordinates, at[which]
 
-    def count_listed(self, storage: dict[str, Any], count: int, size: int) -> int:
+    def count_listed(self, storage: ByName, count: int, size: int) -> int:
         return int(np.count_nonzero(storage["left"][:count] <= storage["right"][:count]))
 
-    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+    def problem(self, storage: ByName, count: int, size: int) -> str | None:
         if found := super().problem(storage, count, size):
             return found
         left, right = (storage[name][:count].astype(np.int64) for name in ("left", "right"))

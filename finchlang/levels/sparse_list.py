@@ -29,7 +29,6 @@ class SparseList(Level):
     index: Type = Int64
 
     layout: ClassVar = (lay.Offsets("ptr"), lay.Coordinate("idx"))
-    counters: ClassVar = (("stored", Int64),)
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
     is_comparable: ClassVar[bool] = True

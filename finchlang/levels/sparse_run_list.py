@@ -12,7 +12,7 @@ from finchlang.host.construct import ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import READ, Fiber, Storage
+from finchlang.levels.level import READ, ByName, Fiber, Found, Given, Storage
 from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence, Thunk
 from finchlang.levels.pointer_arrays import pointers
 from finchlang.levels.run_levels import Runs, expand, find_runs, spans
@@ -91,26 +91,17 @@ class SparseRunList(Runs):
 
         return listed.find(host, i, holds, fiber.child)
 
-    def pack_merged(
-        self,
-        positions: np.ndarray,
-        coordinates: np.ndarray,
-        contents: np.ndarray,
-        count: int,
-        size: int,
-    ) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-        fiber, left, right, kept, run = find_runs(positions, coordinates, contents)
-        ptr = pointers(fiber, count)
-        return {"ptr": ptr, "left": left, "right": right, "fibers": count}, run, kept
+    def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
+        fiber, left, right, kept, run = find_runs(given)
+        ptr = pointers(fiber, given.fibers)
+        return {"ptr": ptr, "left": left, "right": right, "fibers": given.fibers}, run, kept
 
-    def unpack(
-        self, storage: dict[str, Any], positions: np.ndarray, size: int, kept: Any = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        which, q, right, _ = spans(storage, positions, kept)
+    def unpack(self, storage: ByName, at: np.ndarray, size: Any, kept: Any = None) -> Found:
+        which, q, right, _ = spans(storage, at, kept)
         coordinates, run = expand(storage["left"].astype(np.int64)[q], right)
         return which[run], coordinates, q[run]
 
-    def problem(self, storage: dict[str, Any], count: int, size: int) -> str | None:
+    def problem(self, storage: ByName, count: int, size: int) -> str | None:
         if found := super().problem(storage, count, size):
             return found
         _, q, right, before = spans(storage, np.arange(count))

@@ -12,7 +12,7 @@ from finchlang.base.aligned_memory import aligned
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import differs
 from finchlang.levels.layout import counted
-from finchlang.levels.level import Level
+from finchlang.levels.level import Found, Given, Level
 from finchlang.tensors.entries import content_numbers
 
 
@@ -30,12 +30,13 @@ def pack(
             end -= level.modes
             given = own[0] if level.modes == 1 else own
             _check_sizes(level, size)
+            entries = Given(positions, given, count, size)
             if level.merges:
-                contents = content_numbers(coordinates, values, end)
-                arrays, positions, kept = level.pack_merged(positions, given, contents, count, size)
+                entries = entries._replace(contents=content_numbers(coordinates, values, end))
+                arrays, positions, kept = level.pack_merged(entries)
                 coordinates, values = coordinates[:, kept], values[kept]
             else:
-                arrays, positions = level.pack(positions, given, count, size)
+                arrays, positions = level.pack(entries)
             counters = counted(level.layout, arrays, count, size)
             storage.append(level.empty() | _narrowed(level, arrays) | counters)
             count = level.child_count(storage[-1], count, size)
@@ -109,6 +110,6 @@ def differing(parts: Parts) -> list[np.ndarray] | None:
 
 def _unpacked(
     level: Any, storage: dict[str, Any], positions: np.ndarray, size: Any, kept: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> Found:
     """As `Level.unpack`; levels that merge take also which positions of the child are `kept`."""
     return level.unpack(storage, positions, size, *((kept,) if level.merges else ()))
