@@ -44,7 +44,6 @@ class OneBlock(Level):
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
     stores_fill: ClassVar[bool] = True
-    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def __post_init__(self) -> None:

@@ -45,7 +45,6 @@ class Coordinates(Level):
     index: Type = Int64
     number: int = 1
 
-    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def __post_init__(self) -> None:

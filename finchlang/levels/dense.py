@@ -28,7 +28,6 @@ class Dense(Level):
     is_dense: ClassVar[bool] = True
     has_gaps: ClassVar[bool] = False
     stores_fill: ClassVar[bool] = True
-    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("follow",)
 
     def __post_init__(self) -> None:

@@ -115,7 +115,6 @@ class Element(Valued):
     """`Element(fill)`: values of the fill's type, all equal to it at first."""
 
     layout: ClassVar = (lay.Each("val"),)
-    is_comparable: ClassVar[bool] = True
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.val, add(stop, 1))

@@ -86,8 +86,6 @@ class Level:
     #: whether reading a leaf gives structure, and reducing into it may end the loops around
     is_structured: ClassVar[bool] = False
     is_short_circuit: ClassVar[bool] = False
-    #: whether frozen fibers of this level can be compared and moved: `equal`, `move`, `truncate`
-    is_comparable: ClassVar[bool] = False
     #: whether equal neighbours are stored as one: then `pack_merged` takes the place of `pack`
     merges: ClassVar[bool] = False
     #: whether a program says by which operator what is written to one place is combined: `combining`

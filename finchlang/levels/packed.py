@@ -47,7 +47,6 @@ class Packed(Level):
     is_square: ClassVar[bool] = True
     stores_fill: ClassVar[bool] = True
     holds_any: ClassVar[bool] = False
-    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from finchlang.syntax.types import Bool, Type
 class Pattern(LeafLevel):
     """`Pattern()`: Bool values without any storage. While it is written, the dirty bit of the
     sparse level above is the value itself, so that a written `false` leaves nothing stored."""
-
-    is_comparable: ClassVar[bool] = True
 
     def __str__(self) -> str:
         return "Pattern()"

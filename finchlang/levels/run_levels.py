@@ -40,7 +40,6 @@ class Runs(Level):
     index: Type = Int64
 
     is_sequential: ClassVar[bool] = True
-    is_comparable: ClassVar[bool] = True
     merges: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
@@ -59,7 +58,7 @@ class Runs(Level):
         self._finish(host, store, dims, count)
         self.check_positions(host, store.counters["stored"])
         self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
-        if not self.lvl.is_leaf and all(level.is_comparable for level in self.lvl.levels()):
+        if not self.lvl.is_leaf:
             self._merge(host, store, dims, count)
 
     def _finish(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
@@ -95,7 +94,7 @@ class Runs(Level):
             host.store(store.right, sub(q, 1), sub(stop, 1))
             host.set(store.stored, q)
 
-        if self.lvl.is_leaf and self.lvl.is_comparable:
+        if self.lvl.is_leaf:
             host.branch(self._continues(host, store, q, start), lengthen, append)
         else:
             append()

@@ -42,7 +42,6 @@ class SparseBlockList(Level):
     )
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
-    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     # ------------------------------------------------------------------ reading

@@ -51,7 +51,6 @@ class SparseByteMap(Level):
         ("fibers", Int64),
         ("width", Int64),
     )
-    is_comparable: ClassVar[bool] = True
     clears_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 

@@ -39,7 +39,6 @@ class SparseInterval(Level):
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
     holds_any: ClassVar[bool] = False
-    is_comparable: ClassVar[bool] = True
     merges: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
 

@@ -31,7 +31,6 @@ class SparseList(Level):
     layout: ClassVar = (lay.Offsets("ptr"), lay.Coordinate("idx"))
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
-    is_comparable: ClassVar[bool] = True
     lists_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 

@@ -34,7 +34,6 @@ class SparsePinpoint(Level):
 
     layout: ClassVar = (lay.Coordinate("idx", empty=-1),)
     holds_any: ClassVar[bool] = False
-    is_comparable: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def __post_init__(self) -> None:
