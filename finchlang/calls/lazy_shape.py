@@ -1,5 +1,10 @@
 """Tensors in another shape as values of scripts: nothing is computed before one is needed as a tensor of
-its own, and kernels have the shape operators in its name's place."""
+its own, and kernels have the shape operators in its name's place.
+
+A view is the call of a kernel that it stands for, and no expression of arrays: kernels index it in all ways
+that the language has (a window, a shift, an index that may be out of range), where array expressions are
+lowered for the loops of their own programs; and sizes and numbers are those of the call.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ APART = (  # the first never imports the second
 )
 #: class names in two files
 TWICE = {"Scalar": "a tensor, and its format; both are called so in programs"}
-#: who may import the oracle, besides those that compare engines; the list only gets shorter
+#: who may import the oracle, besides those that compare engines: what runs it alone as `--engine denote`
 ORACLE = ("finchlang.python.session",)
 LONGEST = 600
 TESTS = Path(__file__).parents[1]
