@@ -257,13 +257,15 @@ def statements(
 ) -> Iterator[tuple[Node, tuple[Header, ...]]]:
     """The statements in `node` in their order, outer ones first and blocks left away, each with those it
     stands in: what these bind can be seen there."""
-    if isinstance(node, Block):
-        for part in node.statements:
-            yield from statements(part, around)
-        return
-    yield node, around
-    if isinstance(node, (Loop, Define, Sieve)):
-        yield from statements(node.body, (*around, node))
+    left = [(node, around)]
+    while left:  # no recursion: each would pass on what all within it yield
+        node, around = left.pop()
+        if isinstance(node, Block):
+            left += [(part, around) for part in reversed(node.statements)]
+            continue
+        yield node, around
+        if isinstance(node, (Loop, Define, Sieve)):
+            left.append((node.body, (*around, node)))
 
 
 def head(header: Any) -> Any:

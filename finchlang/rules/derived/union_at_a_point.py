@@ -11,7 +11,7 @@ from finchlang.host.construct import cast, compare, const, disjunction, op
 from finchlang.host.inspecting import scratch
 from finchlang.host.ir import Expr
 from finchlang.levels.level import READ, Fiber, TensorLike
-from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
+from finchlang.levels.looplets import AcceptRun, Choice, Looplet, Lookup, Run, Spike, Thunk
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base.context import accesses_in, bounded, put
 from finchlang.rules.base.engine import Machine, State, Step
@@ -83,7 +83,15 @@ class Point(Joint):
                 )
                 if found and not ast.is_empty(simplify(without)):
                     (payload if is_payload else rest)[id(tensor)] = found
-        if not is_much_code([len(t.options) for t in (*payload.values(), *rest.values())]):
+        found_here = payload | rest
+        counts = {key: len(found.options) for key, found in found_here.items()}
+        for access in accesses_in(self.term):  # those that came before, and those still to come
+            tensor = access.tensor
+            if isinstance(tensor, OneOf):
+                counts[id(tensor)] = len(tensor.options)
+            elif isinstance(tensor, Looplet) and not isinstance(tensor, (AcceptRun, Lookup, Run)):
+                counts.setdefault(id(tensor), 1)
+        if not found_here or not is_much_code([*counts.values()]):
             return None
         term: ast.Node = put(put(self.term, payload), rest, consume=True)
         return term
