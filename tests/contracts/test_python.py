@@ -12,9 +12,9 @@ import pytest
 import scipy.sparse as sp
 
 from finchlang import FinchError, Scalar, Session, SwizzledTensor, Tensor, kernel
-from finchlang.levels.pointer_arrays import validate_sorted
 from finchlang.native import copy_coordinates
 from finchlang.native.copy_coordinates import ordered_copies
+from finchlang.tensors.formats import parse_format
 
 CSC = "Dense(SparseList(Element(0.0)))"
 VALUES = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
@@ -111,6 +111,7 @@ def test_lists_of_others_are_taken_if_they_are_in_order(dtype: type, monkeypatch
     """NumPy finds the same of lists in which up to two numbers were changed."""
     monkeypatch.setattr(copy_coordinates, "SMALL", 0)  # copies lie in memory that may be guarded
     rng, found = np.random.default_rng(7), {True: 0, False: 0}
+    level = parse_format("SparseList(Element(0.0))")
     least, most = -(2**31), 2**31 - 1
     for _ in range(2000):
         ptr, idx, size = lists(rng, dtype)
@@ -123,7 +124,7 @@ def test_lists_of_others_are_taken_if_they_are_in_order(dtype: type, monkeypatch
             changed = rng.choice([near, least, most], p=[0.9, 0.05, 0.05])
             part[rng.integers(0, len(part))] = min(max(changed, least), most)
         given = ptr.copy(), idx.copy()
-        good = validate_sorted({"ptr": ptr, "idx": idx}, fibers, size) is None
+        good = level.problem({"ptr": ptr, "idx": idx}, fibers, size) is None
         copies = ordered_copies(ptr, idx, fibers, size, room)
         assert (copies is not None) == good, (ptr, idx, size)
         assert copies is None or all(map(np.array_equal, copies, given))
