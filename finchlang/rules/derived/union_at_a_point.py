@@ -11,7 +11,7 @@ from finchlang.host.construct import cast, compare, const, disjunction, op
 from finchlang.host.inspecting import scratch
 from finchlang.host.ir import Expr
 from finchlang.levels.level import READ, Fiber, TensorLike
-from finchlang.levels.looplets import AcceptRun, Choice, Looplet, Lookup, Run, Spike, Thunk
+from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Looplet, Run, Spike, Thunk
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base.context import accesses_in, bounded, put
 from finchlang.rules.base.engine import Machine, State, Step
