@@ -1,5 +1,5 @@
-"""Memory for arrays that we own, which begins at a multiple of ALIGNMENT: a vector instruction that
-crosses from one line of the cache to the next takes twice as long."""
+"""Memory for arrays that we own, aligned to ALIGNMENT bytes: a vector load that crosses a cache line
+takes twice as long."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ ALIGNMENT = 64
 
 
 def empty_aligned(shape: int | tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-    """As numpy.empty in Fortran order, aligned. Raises MemoryError for any size there is no room for."""
+    """As numpy.empty in Fortran order, aligned. Raises MemoryError, also for sizes beyond the address
+    space."""
     kind = np.dtype(dtype)
     size = kind.itemsize * (math.prod(shape) if isinstance(shape, tuple) else shape)
     try:
         memory = np.empty(size + ALIGNMENT - 1, np.uint8)
-    except ValueError:  # more than an address can tell
+    except ValueError:  # beyond the address space, which NumPy does not report as a MemoryError
         raise MemoryError(f"no memory for an array of {shape}") from None
     first = -memory.__array_interface__["data"][0] % ALIGNMENT
     return memory[first : first + size].view(kind).reshape(shape, order="F")
@@ -31,14 +32,14 @@ def full_aligned(shape: int | tuple[int, ...], value: object, dtype: np.dtype | 
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """`array`, which has one dimension, or a copy of it if it is not aligned."""
+    """`array`, of one dimension, or an aligned copy if it is not aligned."""
     if array.__array_interface__["data"][0] % ALIGNMENT == 0 or not len(array):
         return array
     return aligned_copy(array)
 
 
 def aligned_copy(array: np.ndarray) -> np.ndarray:
-    """A copy of `array`, which has one dimension."""
+    """An aligned copy of `array`, of one dimension."""
     copy = empty_aligned(len(array), array.dtype)
     copy[...] = array
     return copy

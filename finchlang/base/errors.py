@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from unicodedata import east_asian_width
 
-#: Every kind a `FinchError` may have (DESIGN section 6).
+#: every kind that a `FinchError` may have
 ERROR_KINDS = (
     "syntax",
     "unknown name",
@@ -22,13 +22,13 @@ ERROR_KINDS = (
 )
 
 
-#: the kind of what a program fails with where that is no FinchError but a Bug
+#: the kind of a failure that is a Bug and not a FinchError
 BUG = "bug"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text with the name a message calls it by (a file name or `<input>`)."""
+    """A text and its name in messages (a file name or `<input>`)."""
 
     text: str
     name: str = "<input>"
@@ -40,13 +40,13 @@ class Source:
 
 
 def source_of(text: str, name: str) -> Source:
-    """A text as lines are counted in it: without a byte order mark, and with line feeds alone."""
+    """The source of a text without byte order mark, its line ends made line feeds."""
     return Source(text.removeprefix("\ufeff").replace("\r\n", "\n"), name)
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a source: 1-based line and column of its start, and of the place just after its end."""
+    """A part of a source: 1-based line and column of its start, and of the position just after its end."""
 
     source: Source = field(repr=False)
     line: int
@@ -60,20 +60,19 @@ class Span:
 
     @property
     def text(self) -> str:
-        """What stands there in the source, on one line."""
+        """The text of the span, on one line."""
         lines = [self.source.line(k) for k in range(self.line, self.end_line + 1)]
         lines[-1] = lines[-1][: self.end_column - 1]
         lines[0] = lines[0][self.column - 1 :]
         return " ".join(line.strip() for line in lines)
 
     def to(self, other: Span) -> Span:
-        """The span from the start of this one to the end of `other`."""
         return Span(self.source, self.line, self.column, other.end_line, other.end_column)
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the user should know of a program that is in order, and its place."""
+    """A remark about a valid program, and its place."""
 
     message: str
     span: Span | None = None
@@ -89,17 +88,16 @@ def located(span: Span | None) -> str:
 
 
 class FinchError(Exception):
-    """The user's fault: a kind, a message in the user's terms, the place, and how to go on.
+    """The user's fault: a kind, a message in the user's terms, the place, and a hint.
 
-    `kind` is one of ERROR_KINDS; `span` may be None where no text is at fault (a file that is
-    not there); `hint` is a suggestion or None. `calls` are those of the script's functions that led
-    there, the innermost first: the name, and where it was called. `others` are the errors that were
-    found beside it.
+    `kind` is one of ERROR_KINDS; `span` is None where no text is at fault (a missing file); `hint` is a
+    suggestion or None. `calls` are the calls of the script's functions that led there, innermost first:
+    name and place of the call. `others` are further errors found at the same time.
     """
 
     def __init__(self, kind: str, message: str, span: Span | None = None, hint: str | None = None):
         assert kind in ERROR_KINDS, kind
-        super().__init__(kind, message, span, hint)  # by which it is copied and pickled
+        super().__init__(kind, message, span, hint)  # Exception copies and pickles by its arguments
         self.kind = kind
         self.message = message
         self.span = span
@@ -111,13 +109,13 @@ class FinchError(Exception):
         return "\n".join(error.render() for error in (self, *self.others))
 
     def at(self, span: Span | None) -> FinchError:
-        """This error, placed at `span` unless it has a place already."""
+        """This error, with the place `span` if it had none."""
         if self.span is None:
             self.span = span
         return self
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython and notebooks show in place of a traceback."""
+        """Called by IPython and notebooks in place of printing a traceback."""
         return str(self).split("\n")
 
     def render(self) -> str:
@@ -140,7 +138,7 @@ class FinchError(Exception):
         return "\n".join(lines)
 
     def _trail(self) -> str:
-        """The calls, each with its place; of many the first three and the last."""
+        """The calls, each with its place; of six or more the first three and the last."""
         shown = []
         for name, span in self.calls if len(self.calls) < 6 else [*self.calls[:3], self.calls[-1]]:
             if span is None:  # from Python
@@ -148,7 +146,7 @@ class FinchError(Exception):
                 continue
             own = self.span.source if self.span is not None else span.source
             place = f"at {span.line}:{span.column}"
-            if own != span.source:  # of another file, or typed before
+            if own != span.source:  # in another file, or in an earlier input of the prompt
                 is_other = own.name != span.source.name
                 place = f"at {located(span)[:-2]}" if is_other else f"as `{span.text}`"
             shown.append(f"in `{name}` called {place}")
@@ -158,12 +156,12 @@ class FinchError(Exception):
 
 
 def _shown(text: str) -> str:
-    """A line as it is shown: a tab is as many blanks wherever a terminal would have it stop."""
+    """A line with its tabs expanded, so that carets stand below the same columns in any terminal."""
     return text.expandtabs(4)
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal a text takes: wide characters two, combining ones none."""
+    """The width of a text in a terminal: wide characters take two columns, combining ones none."""
     return sum(
         0 if unicodedata.category(c) in ("Mn", "Me", "Cf") else 1 + (east_asian_width(c) in "WF")
         for c in text
@@ -171,7 +169,7 @@ def _width(text: str) -> int:
 
 
 def together(errors: Iterable[FinchError]) -> FinchError:
-    """The first of some errors by their places, which has the others; one for each place."""
+    """The first of `errors` by place, with the rest as its `others`; one error for each place."""
     found = {(e.span.line, e.span.column) if e.span else (0, 0): e for e in reversed([*errors])}
     first, *others = [found[place] for place in sorted(found)]
     first.others = tuple(others)
@@ -183,5 +181,5 @@ class Bug(Exception):
 
 
 def failure(kind: str, message: str, span: Span | None) -> FinchError | Bug:
-    """What a program fails with."""
+    """A failure of a program: a Bug if `kind` is BUG, else a FinchError."""
     return Bug(message) if kind == BUG else FinchError(kind, message, span)

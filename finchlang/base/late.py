@@ -1,5 +1,5 @@
-"""What stands in rooms above and is found by its name when it is first called: the face, the only module
-that imports by name, says where."""
+"""Functions of rooms above, imported by name when first called, by a loader that `finchlang/__init__.py`
+puts here: no other module imports by name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 
 
 def load(name: str) -> Callable[..., Any]:
-    """The function of a name; the face, which imports this, puts its own here."""
+    """The function of this name; `finchlang/__init__.py`, which imports this, puts its own loader here."""
     raise ImportError(name)
 
 
 @cache
 def late(name: str) -> Callable[..., Any]:
-    """A function of a room above."""
     return load(name)

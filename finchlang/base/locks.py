@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-#: what is taken before a process is forked, the last first, and what was
+#: the locks to take before a fork, in reverse order, and those that were taken
 _locks: list[RLock] = []
 _taken: list[RLock] = []
 
@@ -30,22 +30,22 @@ if hasattr(os, "register_at_fork"):
 
 
 def reentrant_lock() -> RLock:
-    """A lock that the thread which has it may take again, as a signal's handler does that runs in
-    between; a process is forked only when no other thread has it, so that its child is free to."""
+    """A lock that its owner may take again, as a signal handler does. It is held while a process forks,
+    so no child finds it held by a thread that the child does not have."""
     lock = RLock()
     _locks.append(lock)
     return lock
 
 
 def free_at_fork(lock: RLock) -> None:
-    """Have a process forked only when no other thread has this reentrant lock of a library, which a thread
-    may take that has any of ours, wherever the garbage collector frees something."""
+    """Hold this reentrant lock of a library, too, while a process forks. It is taken last: a thread with
+    a lock of ours may take it wherever the garbage collector frees an object of the library."""
     _locks.insert(0, lock)
 
 
-class cached_property(Generic[T]):  # named as what it stands for
-    """functools' without the lock that this has before Python 3.12, one for all objects: a child
-    forked while another thread has that never gets it."""
+class cached_property(Generic[T]):  # named as what it replaces
+    """functools.cached_property without the lock that it has before Python 3.12, one for all instances: a
+    child forked while another thread held that would wait for ever."""
 
     def __init__(self, function: Callable[[Any], T]):
         self.function = function

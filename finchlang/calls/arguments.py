@@ -1,4 +1,4 @@
-"""What a script's values are to a kernel: described afresh at each call, as they are now."""
+"""Values of scripts as arguments of kernels, described afresh at each call as they are then."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 from finchlang.wrappers.masks import MaskValue
 
-#: A value as a kernel is called with it, made at every call and so a mere tuple: what the script's name
-#: is bound to; what normalisation asks for (the type of a number, the mask itself); of a tensor its
-#: shape, arrays and counters, as in a Memory, which a kernel is given; what has these: two with the
-#: same owner are the same tensor; the bytes, from the first to the one behind the last, among which
-#: are all that somebody else may have, too; and how results are taken over.
+#: A value as a kernel is called with it: a plain tuple, as one is made at every call. VALUE is what the
+#: script's name is bound to; FORMAT what a kernel is compiled for (a Level or Swizzled, the type of a
+#: number, the mask itself, the template of a view); SHAPE, ARRAYS and COUNTERS of a tensor are as in
+#: its Memory; OWNER is the object that has them: two arguments with the same owner are the same
+#: tensor; START and STOP are the addresses of the first byte and of the one after the last of memory
+#: that others may have too (0 and 0 if there is none); KIND says how results are taken over.
 Argument = tuple[
     Any, Any, tuple[int, ...], Sequence[np.ndarray], tuple[Any, ...], Any, int, int, "Kind"
 ]
@@ -40,38 +41,37 @@ KIND: Final = 8
 
 
 class Kind:
-    """How values of one kind take over what a kernel made of them; numbers and masks do not."""
+    """How values of one kind take over the results of a kernel. Numbers and masks take none."""
 
-    #: whether a result may be in other memory than the value was
+    #: whether the value can take new arrays, so that a result need not be in the old ones
     takes_memory = False
-    #: whether the arrays are those before anything was declared, without entries
+    #: whether the arrays are empty, as of a tensor that was never declared
     is_undeclared = False
 
     def seen(self, argument: Argument) -> Sequence[np.ndarray]:
-        """The arrays the value is kept in, as their owner sees them."""
+        """The value's arrays as its owner has them (ARRAYS may be copies)."""
         return argument[ARRAYS]
 
     def is_writable(self, argument: Argument) -> bool:
-        """Whether the owner lets the arrays be written."""
         return all([array.flags.writeable for array in self.seen(argument)])
 
     def is_handed_out(self, argument: Argument) -> bool:
-        """Whether somebody else has arrays of the tensor, which keep what they show when it is made
-        anew."""
+        """Whether arrays of the tensor were given away: these keep their content when the tensor is
+        declared anew."""
         return False
 
     def back_buffer(self, argument: Argument) -> Memory | None:
-        """Memory that a result may be put into."""
+        """Memory for a tensor that is declared anew; None if new memory must be taken."""
         return None
 
     def commit(self, argument: Argument, made: Memory | None) -> Any:
-        """Take over what a kernel made of the value, None if only the content of its arrays is new; gives
-        what the script's name is bound to then: the same object, changed, unless it cannot be."""
+        """Take over the result `made`; None if only the content of the value's own arrays changed. Gives
+        what the script's name is bound to next: the same object, unless it cannot be changed."""
         raise Bug("a number or a mask is not written")
 
 
 class _OfTensor(Kind):
-    """A tensor, whose memory, the owner, nobody else may move, unless it is borrowed."""
+    """A tensor. Its owner is its Memory, whose arrays nobody else may resize unless they are borrowed."""
 
     takes_memory = True
 
@@ -103,6 +103,7 @@ def tensor_argument(value: Tensor | SwizzledTensor) -> Argument:
     arrays, rooms = memory.arrays, memory.rooms
     if rooms and any([a.size < n for a, n in zip(arrays, rooms, strict=True)]):
         raise FinchError("bounds", "an array that a tensor stands for was cut short in place")
+    # Arrays that were never given away cannot overlap another argument's.
     start, stop = _reach(arrays) if memory.is_shared else (0, 0)
     counters = memory.counters
     return value, value.format, memory.shape, arrays, counters, memory, start, stop, TENSOR
@@ -123,8 +124,6 @@ def _scalar(value: Scalar) -> Argument:
 
 
 class _OfArray(Kind):
-    """A NumPy array that is used in place."""
-
     def seen(self, argument: Argument) -> Sequence[np.ndarray]:
         return (argument[VALUE],)
 
@@ -145,8 +144,6 @@ class _OfArray(Kind):
 
 
 class _OfCopiedArray(_OfArray):
-    """A NumPy array that is copied, and copied back."""
-
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         if made is None:
             made = Memory(argument[SHAPE], argument[ARRAYS], ())
@@ -154,7 +151,8 @@ class _OfCopiedArray(_OfArray):
 
 
 def _array(value: np.ndarray) -> Argument:
-    """It is used in place if it is contiguous in some order of its axes."""
+    """A NumPy array, used in place if it is contiguous in some order of its axes and aligned, else
+    copied."""
     format, axes, shape, alignment = layout_of_array(value.dtype, value.shape, value.strides)
     if axes is not None:
         start = address_finder()(value)
@@ -165,15 +163,15 @@ def _array(value: np.ndarray) -> Argument:
 
 
 def _of_copy(value: Any, copy: Any, start: int, stop: int, kind: Kind) -> Argument:
-    """A value of which kernels are given a copy."""
+    """The argument for a value of which kernels are given a copy."""
     memory = body_of(copy).memory
     shape, arrays, counters = memory.shape, memory.arrays, memory.counters
     return value, copy.format, shape, arrays, counters, value, start, stop, kind
 
 
 class _OfMatrix(Kind):
-    """A CSC or CSR matrix of SciPy: its values are used in place, what kernels index by is a copy. What
-    a kernel makes of it is put into arrays of its own, which become the matrix's."""
+    """A CSC or CSR matrix of SciPy. Its values are used in place; its index arrays are copied, as anybody
+    may change them and kernels do not check them. Results are new arrays, which become the matrix's."""
 
     takes_memory = True
 
@@ -186,7 +184,7 @@ class _OfMatrix(Kind):
 
 
 def _with_parts(matrix: Any, format: Any, memory: Memory) -> Any:
-    """A CSC or CSR matrix with the arrays of `memory`; another one if it takes another size."""
+    """`matrix` with the arrays of `memory`; another matrix if the size changed."""
     is_by_rows = isinstance(format, Swizzled)
     _, lists, leaf = memory.storage(format.level if is_by_rows else format)
     made = {"indptr": lists["ptr"], "indices": lists["idx"], "data": leaf["val"]}
@@ -201,8 +199,8 @@ def _with_parts(matrix: Any, format: Any, memory: Memory) -> Any:
 
 
 class _OfConverted(Kind):
-    """A sparse array of SciPy of which a kernel has a copy: in another format than CSC and CSR, or of
-    arrays that cannot be used in place."""
+    """A sparse array of SciPy that is copied: neither CSC nor CSR, or with arrays that cannot be used in
+    place."""
 
     takes_memory = True
 
@@ -226,32 +224,33 @@ VIEW = Kind()
 ARRAY, COPIED_ARRAY, MATRIX = _OfArray(), _OfCopiedArray(), _OfMatrix()
 
 
-#: So many of a matrix's indices are compared with their copy at a call, the next ones at the next, and
-#: so many of the last at each.
+#: Of a large matrix, COMPARED indices are compared with their copy at a call and the next ones at the next
+#: call, which takes 1 to 4 us; the last LAST indices are compared at every call.
 COMPARED, LAST = 8192, 64
 
 
 class _Copies:
-    """What kernels index by in place of the index arrays of a CSC or CSR matrix, which its user may
-    change: copies that were found in order, and facts of the matrix as they were then."""
+    """Checked copies of the index arrays of a CSC or CSR matrix, by which kernels index: the user may
+    change the arrays themselves at any time. `facts` are those of the matrix when the copies were made."""
 
     def __init__(
         self, matrix: Any, facts: tuple[Any, ...], format: Any, ptr: np.ndarray, idx: np.ndarray
     ):
         key = id(matrix)
+        # another object may get the identity of a matrix that is freed
         self.matrix: Any = ref(matrix, lambda _: _known.pop(key, None))
         rows, columns = facts[2]
         self.shape = (columns, rows) if isinstance(format, Swizzled) else (rows, columns)
         self.format, self._facts, self.ptr, self.idx = format, facts, ptr, idx
         self.counters = (ptr.item(self.shape[1]),)
         is_large = ptr.size > COMPARED or idx.size > COMPARED
-        #: the first of those that are compared at the next call, None if all are at each
+        #: the first index to be compared at the next call; None if all are compared at each
         self._first = 0 if is_large else None
         self._bytes, self._marks = _bytes(ptr, idx, self._first), _marks(matrix) if is_large else ()
 
     def are_current(self, matrix: Any, facts: tuple[Any, ...]) -> bool:
-        """Whether the matrix is in the memory that it was, with the same indices: small ones are
-        compared whole, of large ones some at a call."""
+        """Whether the matrix is still in the same memory with the same indices: all are compared of a
+        small matrix, COMPARED of them at each call of a large one."""
         if self.matrix() is not matrix or facts != self._facts:
             return False
         is_same = _bytes(matrix.indptr, matrix.indices, self._first) == self._bytes
@@ -266,8 +265,8 @@ class _Copies:
 
 
 def _facts(matrix: Any) -> tuple[Any, ...]:
-    """What must be as it was for a matrix to be in the memory that it was, first the address of its
-    values, and their size in bytes. () if its parts are no arrays."""
+    """What must not change while copies are used: first the address of the values and their size in
+    bytes, then shape, types and strides. () if the parts of the matrix are not arrays."""
     try:
         shape, ptr, idx, val = matrix._shape, matrix.indptr, matrix.indices, matrix.data
     except AttributeError:
@@ -279,7 +278,8 @@ def _facts(matrix: Any) -> tuple[Any, ...]:
 
 
 def _marks(matrix: Any) -> list[int]:
-    """By what it shows that a matrix has other index arrays, or that SciPy has put them in order."""
+    """Marks that change if a large matrix gets other index arrays, or if SciPy has sorted them in place
+    (it then sets attributes)."""
     find = address_finder()
     attributes = matrix.__dict__.values()
     sizes = matrix.indptr.size, matrix.indices.size
@@ -287,14 +287,15 @@ def _marks(matrix: Any) -> list[int]:
 
 
 def _bytes(ptr: np.ndarray, idx: np.ndarray, first: int | None) -> tuple[bytes, ...]:
-    """So many indices as are compared at a call, from the first on; None for all."""
+    """The indices that are compared at a call: COMPARED from `first` on, and the last; all if it is
+    None."""
     if first is None:
         return ptr.tobytes(), idx.tobytes()
     stop = first + COMPARED
     return ptr[first:stop].tobytes(), idx[first:stop].tobytes(), idx[-LAST:].tobytes()
 
 
-#: by the identity of the matrices; each is looked at again at each call
+#: copies by the identity of their matrix; each is compared with that again at each call
 _known: dict[int, _Copies] = {}
 
 
@@ -302,7 +303,7 @@ def _matrix(value: Any) -> Argument:
     facts, known = _facts(value), _known.get(id(value))
     if known is None or not known.are_current(value, facts):
         known = _copied(value, facts)
-    if known is None:  # SciPy puts it in order, if it may
+    if known is None:  # as_tensor has SciPy sort it in place, if it is writable
         tensor = as_tensor(value)
         facts = _facts(value)
         known = _copied(value, facts)
@@ -314,7 +315,8 @@ def _matrix(value: Any) -> Argument:
 
 
 def _copied(matrix: Any, facts: tuple[Any, ...]) -> _Copies | None:
-    """The copies of a matrix that can be used as it is; this is seen in less time than SciPy takes."""
+    """The copies of a matrix whose indices are in order already, else None. It is checked while copying,
+    in less time than SciPy's own check takes."""
     kind = matrix.format
     if not facts or kind not in ("csc", "csr") or len(facts[2]) != 2:
         return None
@@ -345,15 +347,15 @@ def _is_same_memory(array: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _reach(arrays: Sequence[np.ndarray]) -> tuple[int, int]:
-    """The first byte of some arrays, and the one behind their last."""
+    """The addresses of the first byte of some arrays and of the one after their last."""
     starts = [(address_finder()(array), array.nbytes) for array in arrays]
     return min(starts)[0], max([start + size for start, size in starts])
 
 
 def describe(value: Any) -> Argument | None:
-    """What a value is to a kernel, as it is now; None if it is nothing that kernels take.
+    """A value as an argument, as it is now; None for a value that kernels do not take.
 
-    Raises FinchError for a value that would be a tensor if it were in order.
+    Raises FinchError for a value that would be a tensor if it were valid.
     """
     return MAKERS[type(value)](value)
 
@@ -363,9 +365,7 @@ def _other(value: Any) -> Argument | None:
     if isinstance(type_of_number, PairType):
         raise FinchError("type", "a kernel takes a pair from a Scalar or a tensor, not from a name")
     if type_of_number is not None:
-        value = (
-            bool(value) if type_of_number is Bool else value
-        )  # NumPy's is no integer to native code
+        value = bool(value) if type_of_number is Bool else value  # native code takes no np.bool_
         return value, type_of_number, (), (), (), value, 0, 0, NUMBER
     if is_scipy(value):
         MAKERS[type(value)] = _matrix
@@ -376,13 +376,13 @@ def _other(value: Any) -> Argument | None:
 
 
 class _Makers(dict[type, Callable[[Any], Argument | None]]):
-    """By the class of a value what describes it; `get` with a default takes longer."""
+    """The function that describes a value, by its class. (`get` with a default would take longer.)"""
 
     def __missing__(self, _: type) -> Callable[[Any], Argument | None]:
         return _other
 
 
-#: the classes of values that are met most, with SciPy's as they are met: not everybody has imported it
+#: the most common classes; SciPy's are added when first met, so that it need not be imported
 MAKERS = _Makers(
     {
         np.ndarray: _array,
@@ -396,7 +396,7 @@ MAKERS = _Makers(
 
 
 def in_use(argument: Argument, level: Level, is_renewed: bool = False) -> list[np.ndarray]:
-    """The arrays of a value of this format, as far as they are in use: not at all if it is renewed."""
+    """The arrays of a value of this format, cut to what is in use; nothing of them if it is renewed."""
     if argument[KIND].is_undeclared:
         return [*argument[ARRAYS]]
     memory = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
@@ -406,7 +406,7 @@ def in_use(argument: Argument, level: Level, is_renewed: bool = False) -> list[n
 
 
 def memory_of(dense: Any, argument: Argument) -> Memory:
-    """A dense result as the memory of what it is a result for, in the format of that."""
+    """A dense result as memory in the format of the argument that takes it."""
     level = argument[FORMAT]
     if argument[KIND] is SCALAR:
         return Memory((), (), tuple(level.held(level.element_type.wrap(dense))))

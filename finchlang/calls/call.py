@@ -1,5 +1,5 @@
-"""A call: check that what it writes may be written, fill in what the kernel is given, run it, and take
-what it made or undo it."""
+"""A call: check that its outputs may be written, give the kernel its inputs, run it, and take over the
+results or undo them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ from finchlang.tensors.memory import Memory
 def check_outputs(
     names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]
 ) -> None:
-    """Check that what a kernel writes, the tensors at `written`, may be written, and is nothing that it
-    has by another name, too. Raises FinchError of kind "type" for a read-only array, "life cycle" for
-    shared memory."""
+    """Check that the tensors at `written` may be written and share no memory with another argument.
+    Raises FinchError of kind "type" for a read-only array, "life cycle" for shared memory."""
     for at in written:
         tensor = tensors[at]
         if not tensor[KIND].is_writable(tensor):
@@ -50,7 +49,6 @@ def check_outputs(
 def _check_apart(
     names: Sequence[str], tensors: Sequence[Argument], written: Argument, other: Argument
 ) -> None:
-    """Check that these two of the tensors have no entries in common."""
     is_same = written[OWNER] is other[OWNER]
     seen, others = written[KIND].seen(written), other[KIND].seen(other)
     if is_same or any(np.shares_memory(a, b) for a in seen for b in others):
@@ -60,9 +58,9 @@ def _check_apart(
         raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
 
 
-#: What every call of a kernel is made within, in any session: what a call has found of memory stays as
-#: it is until the call has ended. Others wait; a signal's handler, for which the call waits, must not
-#: make one (`is_calling`).
+#: Every call of a kernel holds this lock, in any session, so that the memory it was given does not change
+#: before it ends. Other threads wait. A signal handler runs in the thread of the interrupted call and
+#: would be let in: it must not call a kernel (`is_calling`).
 one_call_at_a_time = reentrant_lock()
 
 #: whether this thread is making a call already
@@ -75,12 +73,12 @@ def call_within_call() -> FinchError:
     return FinchError("life cycle", what, None, hint)
 
 
-#: the tensors and workspaces that are written, each with what was made of it
+#: the tensors and workspaces that are written, each with its new memory (None: only contents changed)
 Made = list[tuple[Argument, Memory | None]]
 
 
 class NativeCall:
-    """Calls of one compiled kernel, on tensors as `bounds` has them, with memory checks if it is
+    """Calls of one compiled kernel on tensors bound as in `bounds`; with memory checks if it is
     `checked`."""
 
     def __init__(
@@ -93,7 +91,7 @@ class NativeCall:
         undoing = Undoing(native.layout.undo_log)
         self._native, self._undoing = native, undoing
         self._bounds, self._checked = bounds, checked
-        #: of each tensor how many of the last counters are inputs
+        #: for each tensor: its number, and how many of its last counters are inputs
         self._counters = [*enumerate([bound.given_counters for bound in bounds])]
         self._outputs = [
             (at, Output(bound, span, native, undoing, signature, checked))
@@ -102,17 +100,17 @@ class NativeCall:
         ]
 
     def run(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Made:
-        """Run on the arguments; gives those that are written, each with what was made of it (None if only
-        the content of its arrays is new).
+        """Run on the arguments. Gives those that are written, each with its new memory (None if only the
+        content of its arrays changed).
 
-        Raises as `NativeKernel.call`; all arrays are then as they were.
+        Raises as `NativeKernel.call`; all arrays are then as before.
         """
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
         undoing = self._undoing
         for at, count in self._counters:
             argument = arguments[at]
-            if self._checked:  # what is not in use cannot be read either
+            if self._checked:  # cut to what is in use, so that a read beyond that is caught
                 arrays += in_use(argument, self._bounds[at].level)
             else:
                 arrays += argument[ARRAYS]
@@ -125,7 +123,7 @@ class NativeCall:
                 output.begin(arguments[at], arrays)
             if undoing.has_logs:
                 undoing.add(arrays, inputs)
-            if self._checked:  # its shadows are the kernel's own
+            if self._checked:  # the kernel makes its shadow buffers itself
                 missing = len(self._native.layout.buffers) - len(arrays)
                 arrays += [np.empty(0, np.uint8) for _ in range(missing)]
             outputs = self._native.call(arrays, inputs)
@@ -134,10 +132,10 @@ class NativeCall:
                 argument = arguments[at]
                 made.append((argument, output.finish(argument, arrays, inputs, outputs)))
             return made
-        except BaseException:
+        except BaseException:  # KeyboardInterrupt, too
             undoing.undo()
             raise
         finally:
             if self._checked:
                 self._native.release()
-            undoing.kept.clear()  # it refers to nobody's arrays any more
+            undoing.kept.clear()  # or it would keep the arguments' arrays alive

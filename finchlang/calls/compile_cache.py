@@ -1,10 +1,9 @@
-"""What is kept of a compiled kernel between runs, so that it is ready without being normalised and
-staged again: found by all that determines its residual program.
+"""Compiled kernels on disk, found by all that determines their residual program, and then used without
+normalising and staging them again.
 
-The key is the program as it was parsed, with the span of each node, the formats, the choices, and (by
-`key_of`) this package's sources. The entry says how to call the kernel and where its object code
-is. That is kept by the residual program: a kernel that has only moved within its file is staged
-again, but not compiled.
+The key is the program as parsed, with the span of each node, the formats, the choices, and (by `key_of`)
+this package's sources. The entry says how to call the kernel and names its object code. That is stored
+under its residual program: a kernel that only moved within its file is staged again, but not compiled.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from finchlang.tensors.formats import parse_format
 
 @dataclass(frozen=True)
 class Signature:
-    """`tensors` and `workspaces` as in `Normalized`, in the order the kernel takes them; `yields`
-    the script names that it hands back, `numbers` those of the numbers it takes; `changed` the
-    tensors and workspaces that it writes, `declared` those of them that it makes anew, and `renewed`
-    those whose arrays may hold anything when it begins; `notes` as in `Normalized`, `spans` of the
-    workspaces between two formats of which sizes decide."""
+    """How a kernel is called. `tensors` and `workspaces` are as in `Normalized`, in the order the kernel
+    takes them; `yields` are the script names it hands back, `numbers` those of the numbers it takes;
+    `changed` are the tensors and workspaces it writes, `declared` those of them it declares, `renewed`
+    those whose arrays may hold anything when it begins; `notes` as in `Normalized`; `spans` of the
+    workspaces whose format is chosen by size at a call."""
 
     tensors: dict[str, str]
     workspaces: dict[str, Level]
@@ -49,11 +48,11 @@ class Signature:
     spans: dict[str, Choice]
 
     def levels(self, formats: Mapping[str, Format]) -> dict[str, Level]:
-        """The tensors' and the workspaces' formats, given those of the script's names."""
+        """The levels of tensors and workspaces, given the formats of the script's names."""
         return {n: level_of(formats[own]) for n, own in self.tensors.items()} | self.workspaces
 
     def bounds(self, formats: Mapping[str, Format]) -> list[Bound]:
-        """What stands for the memory of each of them, given the formats of the script's names."""
+        """Tensors and workspaces as bound to the kernel, given the formats of the script's names."""
         levels = self.levels(formats).items()
         return [bind(name, level, name in self.changed) for name, level in levels]
 
@@ -68,14 +67,14 @@ class CacheEntry:
 
 
 class CacheKey:
-    """Under what `name` the entry of a kernel is in `cache`. `sources` are the texts that the program's
-    nodes are in; entries number them, so that their spans are in the texts of today."""
+    """The `name` of a kernel's entry in `cache`. `sources` are the texts that the program's nodes are in.
+    Entries refer to them by number, so that a span read from disk is in the text of this run."""
 
     def __init__(self, cache: DiskCache, name: str, sources: list[Source]):
         self.cache, self.name, self.sources = cache, name, sources
 
     def recall(self) -> CacheEntry | None:
-        """The entry, if there is one and it is in order."""
+        """The entry; None if there is none or it cannot be decoded."""
         content = self.cache.get(self.name)
         try:
             return None if content is None else _decoded(json.loads(content), self.sources)
@@ -83,7 +82,7 @@ class CacheKey:
             return None
 
     def keep(self, entry: CacheEntry) -> None:
-        """Keep `entry`, if it is read again as what it is."""
+        """Store `entry`, unless it would not be decoded to an equal one."""
         try:
             content = json.dumps(_encoded(entry, self.sources))
             is_kept = _decoded(json.loads(content), self.sources) == entry
@@ -96,8 +95,8 @@ class CacheKey:
 def cache_key(
     program: Node, formats: dict[str, Format], choices: tuple[Any, ...], cache: DiskCache | None
 ) -> CacheKey | None:
-    """The key of a kernel, compiled as `choices` say; None if it has something in it that no key
-    tells."""
+    """The key of a kernel, compiled as `choices` say; None without a cache, or if a part of it is of a
+    class outside this package, whose source is not in the key."""
     if cache is None or not all(map(_is_ours, map(type, POLICIES.values()))):
         return None
     sources: list[Source] = []
@@ -114,8 +113,8 @@ _ATOMS = frozenset((int, float, bool, str, type(None), Missing, Nothing))
 
 
 def _plain(thing: Any, sources: list[Source]) -> Any:
-    """`thing` as tuples of names and numbers, others for all that is another program or format.
-    Raises TypeError for what is no part of one."""
+    """`thing` as nested tuples of names and numbers, different for different programs and formats. Raises
+    TypeError for a part of a class that is not ours."""
     kind: Any = type(thing)
     if kind in _ATOMS:
         return thing
@@ -187,7 +186,7 @@ def _encoded(entry: CacheEntry, sources: list[Source]) -> dict[str, Any]:
 
 
 def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
-    """Raises one of the errors that `recall` expects for what `_encoded` does not give."""
+    """The inverse of `_encoded`. Raises one of the errors that `recall` catches for other input."""
 
     def types(names: list[str]) -> tuple[Type, ...]:
         return tuple([TYPES[name] for name in names])

@@ -1,4 +1,4 @@
-"""Scopes: which names a script has bound, and where an assignment goes."""
+"""Scopes and environments: the names a script binds, and which scope an assignment goes to."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from finchlang.syntax.traversal import children
 
 
 class Scope:
-    """What is known of a scope before anything runs: the names it owns, and the scope it is in.
+    """A scope as known before anything runs: the names it owns, and its parent.
 
-    An inner scope owns the names it was made with: a function its parameters and what it assigns
-    to, a `for` its variable. An assignment goes to the nearest scope that owns the name, and
-    otherwise to the outermost one, so that a loop at top level changes global variables.
+    A function owns its parameters and the names it assigns to, a `for` its variable. An assignment goes
+    to the nearest scope that owns the name, else to the outermost one, so that a loop at top level
+    changes global variables.
     """
 
     def __init__(self, parent: Scope | None = None, owned: Iterable[str] = ()):
         self.parent, self.owned = parent, frozenset(owned)
 
     def owner(self, name: str) -> Scope:
-        """The scope that `name` belongs to."""
         scope = self
         while scope.parent is not None and name not in scope.owned:
             scope = scope.parent
@@ -33,7 +32,7 @@ class Scope:
         return self.owner(name).parent is not None
 
     def values_with(self, name: str) -> Callable[[Environment], dict[str, Any]]:
-        """Where the value of `name` is kept, as a function of this scope's environment."""
+        """A function from this scope's environment to the dict that holds the value of `name`."""
         owner, scope, path = self.owner(name), self, "values"
         if owner.parent is None:
             return attrgetter("outermost")
@@ -48,9 +47,10 @@ OUTERMOST = Scope()
 
 
 class Environment:
-    """What the names of a scope are bound to while it runs, in the environment of the scope it is
-    in; the outermost one is that of a file or the prompt. (`outermost` are its values: what refers to
-    itself would be kept, with its values, until Python looks for such cycles.)"""
+    """The values of a scope's names while it runs, with the environment of the scope around it as
+    `parent`. The outermost environment is that of a file or the prompt; `outermost` is its dict of values
+    and not the environment itself: that would be a reference cycle, which is freed only by the garbage
+    collector."""
 
     __slots__ = ("outermost", "parent", "scope", "values")
 
@@ -65,7 +65,6 @@ class Environment:
         self.outermost: dict[str, Any] = self.values if parent is None else parent.outermost
 
     def owner(self, name: str) -> Environment:
-        """The environment that `name` belongs to."""
         found = self
         while found.parent is not None and name not in found.scope.owned:
             found = found.parent
@@ -75,14 +74,13 @@ class Environment:
         return name in self.owner(name).values
 
     def get(self, name: str) -> Any:
-        """What `name` is bound to; KeyError if it is not."""
+        """The value of `name`. Raises KeyError if it has none."""
         return self.owner(name).values[name]
 
     def set(self, name: str, value: Any) -> None:
         self.owner(name).values[name] = value
 
     def names(self) -> Iterator[str]:
-        """Every name visible here."""
         found: Environment | None = self
         while found is not None:
             yield from found.values
@@ -90,8 +88,8 @@ class Environment:
 
 
 def assigned_names(node: ast.Node) -> set[str]:
-    """The names a function's body assigns to, which are therefore local to it; those a nested
-    function assigns to or a `for` runs over are their own."""
+    """The names a function's body assigns to, which are local to it. Those of a nested function or the
+    variables of a `for` are not among them."""
     match node:
         case ast.Function(name):
             return {name}

@@ -1,4 +1,4 @@
-"""The fills that `A .= _` leaves to be found, by what is assigned."""
+"""The fills of declarations `A .= _`, inferred from what is assigned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from finchlang.syntax.nodes import Literal, Node, Variable
 
 
 def inferred_fills(program: Node, formats: dict[str, Format]) -> dict[Variable, Literal]:
-    """The fills of the tensors that `program` declares by `_`. Raises FinchError "type"."""
+    """The fill of each tensor that `program` declares by `_`. Raises FinchError "type" if there is none."""
     declared = {n.tensor: n for n in inferring(program)}
     levels = {n: level_of(f) for n, f in formats.items()}
     known = {n: levels.get(n.name) for n in declared}

@@ -1,4 +1,4 @@
-"""A kernel for tensors of given formats, found on disk or made, and run by any engine."""
+"""A kernel for tensors of given formats, found on disk or compiled, and run by any engine."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from finchlang.host.ir import Residual
     from finchlang.rules.base.engine import Tracer
 
-#: what was made of what is written, and the host steps taken
+#: the outputs with their new memory, and the host steps taken
 Outcome = tuple[Made, Counter[str]]
 
-#: for each name of a kernel the format of what it is bound to, None if that is nothing for a kernel
+#: for each name of a kernel the format of its value; None for a value that kernels do not take
 Formats = list[Any]
 Values = Sequence[Any]
 _NO_STEPS: Counter[str] = Counter()
@@ -63,12 +63,13 @@ KERNELS = 8
 
 
 class SpecializedKernel:
-    """A program compiled for formats. `tensors` are the script's names of the tensors it takes, in
-    order, `numbers` those of the script numbers; `written` says which of the tensors it changes;
-    `yields` are the script names that it hands back, `notes` what the user should know of it.
+    """A program compiled for formats. `tensors` are the script's names of the tensors it takes, in order,
+    `numbers` those of its numbers; `written` says which of the tensors it changes; `yields` are the
+    script names it hands back, `notes` remarks for the user.
 
-    One that was compiled before is found on disk, and is normalised and staged only if somebody
-    wants to see that. Native code is `checked`, too, where FINCH_CHECKED is 1 in the environment.
+    A kernel that was compiled before is found on disk, and is normalised and staged only if these stages
+    are asked for. Native code checks its memory accesses if `checked`, or if FINCH_CHECKED is 1.
+
     Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
     """
 
@@ -95,24 +96,25 @@ class SpecializedKernel:
         self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
         self.numbers, self.yields = signature.numbers, signature.yields
         self.notes = signature.notes
+        # tensors of the kernel's own, which keep their memory from call to call
         self._workspaces = [Tensor(bound.level) for bound in self.bounds[len(self.tensors) :]]
 
     @cached_property
     def staged(self) -> Staged:
-        """The program made ready, from which all is made that is not on disk."""
+        """The program staged; made only if something is needed that is not on disk."""
         from finchlang.calls.staging import Staged
 
         known = self._entry.signature if self._entry else None
         return Staged(self.source, self.formats, self._choices, known)
 
     def _all_of(self, arguments: Values) -> Values:
-        """The arguments, and behind them those for workspaces."""
         return [*arguments, *map(tensor_argument, self._workspaces)]
 
     def run_on(
         self, host: ExecutingHost, residual: Residual, arguments: Values, numbers: Values
     ) -> None:
-        """Run a residual of this kernel on a host, on copies of what it writes, for the host to tell of."""
+        """Run a residual of this kernel on a host that reports what it does, on copies of what it
+        writes."""
         self.staged.run_on(host, residual, self._all_of(arguments), numbers)
 
     def run(
@@ -123,18 +125,18 @@ class SpecializedKernel:
         tracer: Tracer | None = None,
         host: ExecutingHost | None = None,
     ) -> Outcome:
-        """Run by the engine of this name, on `host` if given; gives what was made of what is written,
-        for it to take, and the host steps. Raises FinchError; everything is then as it was."""
+        """Run by the engine of this name, on `host` if given. Gives the outputs with their new memory,
+        and the host steps. Raises FinchError; all arrays are then as before."""
         if self._workspaces:
             arguments = self._all_of(arguments)
-        if engine == "native":  # on the arguments' own memory, which is as it was if it fails
+        if engine == "native":  # on the arguments' own memory, restored if it fails
             return self._native_call.run(arguments, numbers), _NO_STEPS
         if engine == "interpret":
             return self.staged.interpret(arguments, numbers, tracer, host)
         return self.staged.evaluate(arguments, numbers, host)
 
     def prepare(self) -> None:
-        """Have the program compiled."""
+        """Compile the program now."""
         assert self._native_call
 
     @cached_property
@@ -143,7 +145,6 @@ class SpecializedKernel:
 
     @cached_property
     def native(self) -> NativeKernel:
-        """The compiled kernel."""
         key, entry, cache = self._key, self._entry, self._cache
         if entry is not None and cache is not None:
             found = load_kernel(entry.layout, entry.object_name, cache)
@@ -156,8 +157,8 @@ class SpecializedKernel:
 
 
 class CallSite:
-    """A kernel where it stands in a script, and what it was compiled to there, with these choices;
-    `operation` gives what a value is in the place of an operator."""
+    """A kernel at its place in a script, and the kernels compiled for it there, with these choices.
+    `operation` gives the function that a value is where it is called, or None."""
 
     def __init__(
         self,
@@ -170,6 +171,8 @@ class CallSite:
         self.node, self.choices = node, (which_rules, workspaces, checked)
         self._operation = operation
         nodes = list(walk(node.program))
+        # by identity, as nodes compare by structure and a name may be both called and used as a
+        # value
         called = {id(n.op): n.op for n in nodes if isinstance(n, (Call, Assign))}
         self.variables = {
             n.name: n for n in nodes if isinstance(n, Variable) and id(n) not in called
@@ -178,12 +181,12 @@ class CallSite:
         self.called = functions_called(nodes)
         self._names = tuple(self.variables)
         self._infers = bool(inferring(node.program))
-        self._known: list[KernelAtSite] = []  # the last used first
+        self._known: list[KernelAtSite] = []  # most recently used first
 
     def describe(self, environment: Environment) -> tuple[list[Argument | None], Formats]:
-        """What the names of the kernel are bound to now, None for what is no value of kernels, and the
-        formats, with those functions that it calls behind them. Raises FinchError, at the name, for
-        what would be a tensor if it were in order, and for what no operator can be."""
+        """The arguments that the names of the kernel are bound to now (None for a value that kernels do
+        not take), and their formats, followed by the functions that it calls. Raises FinchError, at the
+        name, for an invalid tensor and for a value that cannot be called."""
         found: list[Argument | None] = []
         formats: Formats = []
         values, is_outermost = environment.values, environment.parent is None
@@ -213,23 +216,22 @@ class CallSite:
         return found, formats
 
     def named(self, formats: Formats) -> dict[str, Any]:
-        """The formats by the names that have any."""
+        """The formats by name, without those that are None."""
         found = zip(self._names, formats, strict=False)
         return {name: format for name, format in found if format is not None}
 
     def operations(self, formats: Formats) -> dict[str, Node]:
-        """The functions among the formats, by the names that the kernel calls them by."""
         found = zip(self.called, formats[len(self.variables) :], strict=True)
         return {name: function for name, function in found if function is not None}
 
     def fills(self, formats: Formats) -> dict[Variable, Literal]:
-        """The fills of the tensors that are declared by `_`."""
+        """The inferred fill of each tensor that is declared by `_`."""
         if not self._infers:
             return {}
         named = self.named(formats)
         if Template in map(
             type, named.values()
-        ):  # of a view the kernel is made one of what it is of
+        ):  # with views the kernel is first rewritten for their tensors (Runner._through_views)
             return {}
         from finchlang.calls.inferred_fills import inferred_fills
 
@@ -237,10 +239,10 @@ class CallSite:
         return inferred_fills(node.program, stored_formats(named))
 
     def find(self, formats: Formats) -> KernelAtSite | None:
-        """The kernel for arguments of these formats, if it is known."""
+        """The kernel compiled for these formats; None if there is none."""
         for kernel in self._known:
             if kernel.formats == formats:
-                kernel.formats = formats  # the very same ones are compared in no time
+                kernel.formats = formats  # identical objects compare fastest at the next call
                 if kernel is not self._known[0]:
                     self._known.remove(kernel)
                     self._known.insert(0, kernel)
@@ -248,22 +250,22 @@ class CallSite:
         return None
 
     def add(self, kernel: KernelAtSite) -> None:
-        """Know a kernel that was compiled for this site."""
         self._known.insert(0, kernel)
         del self._known[KERNELS:]
 
 
 def _chooser(positions: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """The function from a sequence to its items at these positions."""
+    """A function from a sequence to its items at these positions. (itemgetter with one position gives no
+    sequence.)"""
     if len(positions) > 1:
         return itemgetter(*positions)
     return lambda items: [items[at] for at in positions]
 
 
 class KernelAtSite:
-    """A kernel compiled for the `formats` of the names of its site, and which of these it takes.
-    `is_ready` once it was told of, and compiled to what runs it. Those for other sizes are made when
-    they are needed; where there is no memory for them the `usual` one runs."""
+    """A kernel compiled for the formats of its site's names, and which of these it takes. `is_ready` once
+    it was reported to the observer and, for the native engine, compiled. Variants with other workspaces
+    are made when sizes ask for them; if one of those has no memory, the `usual` one runs."""
 
     def __init__(
         self,
@@ -287,7 +289,7 @@ class KernelAtSite:
         self.is_choice = bool(kernel.signature.spans)
 
     def fitting(self, arguments: list[Argument | None]) -> KernelAtSite:
-        """This kernel, or the one whose workspaces suit the sizes of these arguments."""
+        """This kernel, or the variant whose workspace formats suit the sizes of these arguments."""
         kernel = self.kernel
         tensors, values = self._tensors(arguments), self._values(arguments)
         numbers = dict(zip(kernel.numbers, values, strict=True))
@@ -315,8 +317,8 @@ class KernelAtSite:
         engine: str,
         tracer: Tracer | None = None,
     ) -> Counter[str]:
-        """Run by the engine of this name on the arguments of the site; gives the host steps. Raises
-        FinchError."""
+        """Run by the engine of this name on the arguments of the site, and bind the results. Gives the
+        host steps. Raises FinchError."""
         kernel = self.kernel
         tensors, numbers = self.given(arguments)
         check_outputs(kernel.tensors, tensors, self._written)

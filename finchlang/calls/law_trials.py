@@ -1,8 +1,8 @@
-"""Declared laws of functions, tried: a kernel compares the two sides of a law for many operands, and a
-wrong law is told with a counterexample.
+"""Trials of declared laws: a kernel compares the two sides of a law for many operands, and a wrong law is
+reported with a counterexample.
 
-Of Bool and integers of 8 bits these are all values there are; else some small numbers, so that no sum
-or product of them overflows.
+Operands of type Bool and 8-bit integers take all values; those of other types some small numbers, so that
+no sum or product overflows.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ from finchlang.syntax.user_function import Laws, Operation, Ranged
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 
-#: how many steps of a loop a function takes in a trial, and how many apparent counterexamples that
-#: came of this are passed over
+#: how many steps a loop of a function takes in a trial before it is cut off, and how many counterexamples
+#: found in the kernel are passed over because they came from that
 STEPS, PASSED_OVER = 1000, 8
-#: how many values are tried where the kernel fails
+#: how many values of each operand are tried one by one if the kernel fails
 FEW = 6
-#: how many combinations of values are tried
+#: how many combinations of values are tried; one more than 2^24, whose cube root in floats is below 256
 MOST = 2**24 + 1
 _NAMES = ("x", "y", "z")
 _NONE = 1 << 60
 _TRUE, _FALSE = ast.Literal(True), ast.Literal(False)
-#: how much the results of floats may differ, of the greater one
+#: by how much results of floats may differ, relative to the greater one, taken as from 1 to LARGEST
 TOLERANCE, LARGEST = 1e-4, 1e300
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A law as it is written: two sides that are equal for all values of `names`, which have these
-    types, for which `where` holds, and that lie in a range. `what` the function is said to be; `near` are
-    values about which it may not be so."""
+    """A law: two `sides` that are equal for all values of `names`, of these types, for which `where`
+    holds and that lie in `range`. `what` names the law in messages; `near` are values around which it is
+    likely to fail."""
 
     what: str
     names: Mapping[str, Type]
@@ -69,8 +69,8 @@ class Trial:
 
 
 def check_laws(program: ast.Node, formats: Formats) -> None:
-    """Raise FinchError "type", with a counterexample, for a function in a program of known types whose
-    laws are wrong for the types that it is called with, or whose region is for the fills."""
+    """Raise FinchError "type", with a counterexample, for a function in a typed program whose laws are
+    wrong for the types, or whose region is wrong for the fills, that it is called with."""
     spaces = Spaces(formats)
     for node in walk(program):
         match node:
@@ -83,7 +83,7 @@ def check_laws(program: ast.Node, formats: Formats) -> None:
         types = tuple(t for t in map(type_of, operands) if t is not None)
         if function.laws == Laws() or len(types) < len(operands):
             continue
-        # in a kernel it may have another name, which nobody wrote
+        # in a kernel it may have been renamed
         name = function.span.text if function.span is not None else function.name
         states = function.laws.region is not None and isinstance(node, ast.Call)
         fill = spaces.at_fills(node) if states else None
@@ -101,8 +101,8 @@ def _fault(
     operands: tuple[SpaceOperand, ...],
     fill: ast.Node | None,
 ) -> str | None:
-    """What is wrong with the laws of a function for operands of such types, and such fills, at which it
-    is `fill`, if that is a literal."""
+    """The message for the first wrong law of a function for operands of these types and fills, or None.
+    `fill` is its value at the fills, if that is a literal."""
     if any(isinstance(type, PairType) for type in types):
         return None
     trials = [*_trials(function, types)]
@@ -141,8 +141,8 @@ def _untyped(node: ast.Node) -> ast.Node:
 
 
 def _trials(function: Operation, types: tuple[Type, ...]) -> Iterator[Trial]:
-    """What is declared of a function, but for its region. What exchanges arguments is tried for the type
-    that they promote to, the rest for the types that they have."""
+    """The trials of a function's laws, except its region. A law that exchanges arguments is tried for
+    their promoted type, the others for the types they have."""
     laws, x, y, z = function.laws, *map(ast.Variable, _NAMES)
     plain, type = replace(function, laws=Laws()), reduce(promote, types)
 
@@ -205,7 +205,8 @@ def _outside(
     operands: tuple[SpaceOperand, ...],
     fill: ast.Literal,
 ) -> Trial:
-    """That outside of its region a function gives the result's fill (SparseArray'21 section 5.1)."""
+    """The trial that a function gives the result's fill outside of its region (SparseArray'21 section
+    5.1)."""
     assert function.laws.region is not None
     parameters, region = function.laws.region
     plain, args = replace(function, laws=Laws()), [*map(ast.Variable, _many(len(types)))]
@@ -239,7 +240,7 @@ def _name(function: ast.Node) -> str:
 
 
 def _in(type: Type, literal: ast.Literal) -> ast.Literal | None:
-    """A literal as one of a type; None if it is no value of that."""
+    """The literal converted to a type; None if it is not a value of it."""
     value = value_in(literal.value, type)
     return None if value is None else ast.Literal(value, type.name)
 
@@ -248,7 +249,7 @@ def _in(type: Type, literal: ast.Literal) -> ast.Literal | None:
 
 
 def samples(type: Type, near: tuple[Any, ...] = ()) -> np.ndarray:
-    """The values that each variable is given, the simplest first; some are `near` these numbers."""
+    """The values tried for a variable of this type, simplest first; some are close to `near`."""
     if type == Bool:
         return np.array([False, True])
     if type.bits == 8:
@@ -265,7 +266,7 @@ def samples(type: Type, near: tuple[Any, ...] = ()) -> np.ndarray:
     return found[np.lexsort((found < 0, np.abs(found)))].astype(type.dtype)
 
 
-#: operands for which the sides of a law differ, and what they are
+#: operands for which the sides of a law differ, and the values of the two sides
 Found = tuple[list[Any], Any, Any]
 
 
@@ -295,7 +296,7 @@ def _counterexample(trial: Trial) -> Found | None:
     except FinchError as error:
         if error.kind in ("interrupted", "resource"):
             raise
-    # for some operands it has no result: those that are left, one by one
+    # the kernel failed, as for some operands there is no result: try a few operands one by one
     few = [[value.item() for value in each[:FEW]] for each in values]
     found_each = (_differing(trial, list(found)) for found in product(*few))
     return next((found for found in found_each if found is not None), None)
@@ -336,7 +337,7 @@ def _is_equal(one: Const, other: Const) -> bool:
 
 
 class _Search:
-    """The kernel that looks for operands for which the sides of a law differ."""
+    """A kernel that searches for operands for which the two sides of a law differ."""
 
     def __init__(self, trial: Trial, values: list[np.ndarray]):
         self.functions: dict[ast.Node, str] = {}
@@ -345,7 +346,7 @@ class _Search:
         names = [f"{n} = values{k}[{indices[k]}]" for k, n in enumerate(trial.names)]
         steps = accumulate(map(len, values), mul, initial=1)
         code = " + ".join(f"({i} - 1) * {s}" for i, s in zip(indices, steps, strict=False))
-        # infinities are equal to themselves alone, as is NaN
+        # an infinity or NaN equals only itself, and no tolerance applies
         about = f"abs(one - other) <= {TOLERANCE} * min(max(abs(one), abs(other), 1), {LARGEST})"
         differ = f"one != other && (one == one || other == other) && !({about})"
         names = [*names, f"one = {one}", f"other = {other}", f"code = {code or 0}"]
@@ -375,7 +376,8 @@ class _Search:
         return node
 
     def first(self, start: int) -> int:
-        """The first operands from `start` on for which they differ, as a number; _NONE if none."""
+        """The number of the first operands from `start` on for which the sides differ; _NONE if there are
+        none."""
         self.first_found[0] = _NONE
         self.environment.set("start", start)
         with one_call_at_a_time:
@@ -390,7 +392,7 @@ class _Search:
 
 
 def _limited(function: ast.Node) -> ast.Node:
-    """A function that gives any value after many steps of its loops."""
+    """The function with its loops cut off after STEPS steps, when its value is arbitrary."""
     if not isinstance(function, Operation):
         return function
     taken = ast.Variable("steps taken")

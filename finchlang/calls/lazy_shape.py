@@ -1,9 +1,9 @@
-"""Tensors in another shape as values of scripts: nothing is computed before one is needed as a tensor of
-its own, and kernels have the shape operators in its name's place.
+"""Views of tensors in another shape, as values of scripts: they are computed only where a tensor of its
+own is needed, and a kernel that uses one has the shape operators in place of its name.
 
-A view is the call of a kernel that it stands for, and no expression of arrays: kernels index it in all ways
-that the language has (a window, a shift, an index that may be out of range), where array expressions are
-lowered for the loops of their own programs; and sizes and numbers are those of the call.
+A view holds the call that a kernel would write for it, and is no array expression: a kernel may index it
+in all ways of the language (a window, a shift, an index that may be out of range), where array
+expressions are lowered for the loops of their own programs; and sizes and numbers are those at the call.
 """
 
 from __future__ import annotations
@@ -38,35 +38,36 @@ from finchlang.tensors.tensor import Tensor
 
 
 def run_kernel(kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
-    """Run a kernel on the values of its names; `calls.runner`, which imports this, puts its own here."""
+    """Run a kernel on the values of its names; `calls.runner`, which imports this module, puts its
+    function here."""
     raise Bug("there is no runner of kernels")
 
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """What a kernel depends on of a view: the call that it stands for, of tensors and numbers by names
-    that only it has."""
+    """The part of a view that a kernel is compiled for: a call of shape operators on `names`, which stand
+    for its tensors and numbers and occur nowhere else."""
 
     call: ast.Node
     names: tuple[str, ...]
 
 
-#: equal ones are the same
+#: equal templates are one object, as call sites compare them by identity
 _template = lru_cache(1024)(Template)
 
 
 class TensorView(LazyTensor):
-    """A tensor made of others by shape operators. `values` are those that the names of its template
-    stand for, which it has no copies of."""
+    """A tensor made from others by shape operators. `values` are the tensors and numbers by the names of
+    its template; they are not copied."""
 
     def __init__(self, call: ast.Node, values: Mapping[str, Any]):
         self.values = dict(values)
         self.template = _template(call, tuple(self.values))
-        self.order = len(self.shape)  # and the sizes are right
+        self.order = len(self.shape)  # this also checks the sizes
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The sizes as they are now. Raises FinchError "dimension", "bounds" for a slice, "type"."""
+        """The sizes as they are now. Raises FinchError "dimension", "type", or "bounds" for a slice."""
         orders = tuple([len(getattr(v, "shape", ())) for v in self.values.values()])
         return _sizes(self.template, orders).of(self.values)
 
@@ -76,8 +77,8 @@ class TensorView(LazyTensor):
 
     @property
     def format(self) -> Level:
-        """What it is materialised in: dense as its tensors are, else lists, of the fill of the first that
-        is sparse."""
+        """The format it is materialised in: dense if all its tensors are, else lists with the fill of the
+        first tensor that is not dense."""
         found = [level_of(tensor.format) for tensor in self.tensors]
         sparse = [level for level in found if not level.is_all_dense]
         element = reduce(promote, [level.element_type for level in found])
@@ -94,7 +95,7 @@ class TensorView(LazyTensor):
     dtype = property(lambda self: self.format.element_type.dtype)
 
     def materialized(self, format: Level | None = None) -> Tensor:
-        """A tensor of the same elements, by a kernel that stores what is not the format's fill."""
+        """A tensor of the same elements, copied by a kernel that stores what is not the format's fill."""
         format = self.format if format is None else format
         result = Tensor(format, *self.shape)
         run_kernel(_copying(self.order, format.fill), {"T": result, "V": self})
@@ -104,18 +105,18 @@ class TensorView(LazyTensor):
         return f"{'x'.join(map(str, self.shape))} view of {self.format}"
 
     def call_of(self, names: Mapping[str, ast.Node]) -> ast.Node:
-        """The call with others in the places of its own names."""
+        """The call with its names replaced."""
         return substitute(self.template.call, {ast.Variable(k): v for k, v in names.items()})
 
 
 _AGREE = "there are sizes of {} that must be equal"
-#: of which each is a function of what is given
+#: each a compiled function of the sizes and numbers of a view's values
 Sizes = tuple[Callable[..., int], ...]
 
 
 class _Sizes:
-    """The sizes of shape operators as kernels have them, of tensors of these orders; and what kernels
-    check of them when they are run."""
+    """The sizes of a template on tensors of these orders, and the conditions that kernels check for them,
+    compiled to functions."""
 
     def __init__(self, template: Template, orders: tuple[int, ...]):
         self.orders = dict(zip(template.names, orders, strict=True))
@@ -124,7 +125,7 @@ class _Sizes:
             for name, order in self.orders.items()
             for mode in (range(1, order + 1) or (0,))
         }
-        self.equal: list[tuple[str, Sizes]] = []  # with what is said if they are not
+        self.equal: list[tuple[str, Sizes]] = []  # with the message if they differ
         self.products: list[Sizes] = []
         self.slices: list[Sizes] = []
         reader = Reader(
@@ -172,7 +173,7 @@ class _Sizes:
         return self.order(node.args[node.op.name == "concat"]) + more
 
     def functions(self, *nodes: ast.Node) -> Sizes:
-        """Sizes as functions of the numbers, and of the sizes of the tensors."""
+        """Sizes as functions of the numbers and of the tensors' sizes."""
         variables = list(self.inputs.values())
         return tuple([as_function(self.expression(node), variables) for node in nodes])
 
@@ -223,7 +224,8 @@ def _range(node: ast.Node) -> ast.Node:
 
 @lru_cache(256)
 def _copying(order: int, fill: ast.Literal) -> ast.KernelNode:
-    """`T[...] = V[...]` where that is not the fill."""
+    """The kernel `T[...] = V[...]` where V is not the fill. (A NaN fill equals nothing, so all is
+    assigned.)"""
     indices = tuple([ast.Index(f"i{k + 1}") for k in range(order)])
     element, target = ast.Access(ast.Variable("V"), indices), ast.Access(ast.Variable("T"), indices)
     body: ast.Node = ast.Assign(target, ast.Variable("initwrite"), element)
@@ -235,7 +237,8 @@ def _copying(order: int, fill: ast.Literal) -> ast.KernelNode:
 
 
 def numpy_view(name: str, value: Any, modes: list[int], shape: tuple[int, ...]) -> Any:
-    """An array over the memory of another, column-major, if its strides allow it; else None."""
+    """A NumPy array over the memory of `value` in another shape, column-major; None if its strides do not
+    allow it."""
     if not isinstance(value, np.ndarray):
         return None
     if name in ("permute_dims", "permutedims"):

@@ -1,4 +1,4 @@
-"""Runs kernels, each compiled once for the formats it is called with, and tells of them."""
+"""Runs kernels, each compiled once for the formats it is called with, and reports them to an observer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from finchlang.optimize.pipeline import Pass
     from finchlang.rules.base.engine import Applied, Rule, Tracer
 
-#: how many kernels are known, those that were used last
+#: how many call sites are kept, the last used
 SITES = 256
 
 #: how many notes are kept, the last ones
@@ -50,7 +50,7 @@ Meaning = tuple[KernelNode, dict[str, Any], dict[Any, Any]]
 
 
 class Observer:
-    """Is told what is done with kernels; every method may be overridden."""
+    """Receives events about kernels; every method may be overridden."""
 
     #: whether `rule` wants to be called (it makes the interpreter slower), and loops step one by one
     traces = one_by_one = False
@@ -59,7 +59,7 @@ class Observer:
         """A kernel was compiled, or found on disk, for formats it had not been run on before."""
 
     def note(self, note: Note) -> None:
-        """A kernel that was compiled is noteworthy, and this has not been told before."""
+        """A compiled kernel has a note that was not reported before."""
 
     def started(self, event: KernelEvent) -> None:
         """A kernel is run by the interpreter or the evaluator of residuals."""
@@ -72,7 +72,7 @@ class Observer:
 
 
 class KernelEvent:
-    """A compiled kernel, for those who want to look at it."""
+    """A compiled kernel, for inspection."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class KernelEvent:
         meaning: Callable[[], Meaning] | None = None,
     ):
         self.source, self.compiled, self._given = source, kernel, given
-        #: gives what the denotation takes
+        #: gives the kernel, values and functions for the denotation
         self.meaning = meaning
 
     @property
@@ -97,55 +97,51 @@ class KernelEvent:
 
     @property
     def decisions(self) -> tuple[tuple[str, str], ...]:
-        """What the planner and each pass of normalisation decided and why, with the pass's name."""
+        """The decisions of the planner and of each pass of normalisation with their reasons; first the
+        pass's name."""
         return self.source.decisions + self.compiled.staged.normalized.decisions
 
     @property
     def residual(self) -> Any:
-        """The residual program."""
         return self.compiled.staged.residual
 
     def stage(
         self, host: Host, tracer: Tracer, noted: Callable[[Rule], Rule] = lambda rule: rule
     ) -> None:
-        """Run the rules, each as `noted` has it, on a recording host, telling of each step."""
+        """Run the rules, each wrapped by `noted`, on a recording host, reporting each step to the
+        tracer."""
         self.compiled.staged.run_rules(host, tracer, noted)
 
     def run_on(self, host: ExecutingHost, recorded: ResidualHost) -> None:
-        """Run what was recorded on a host and on copies of what the kernel was compiled for the first run
-        on, for the host to tell of."""
+        """Run what was recorded on a host that reports what it does, on copies of the first arguments."""
         self.compiled.run_on(host, self.compiled.staged.recorded(recorded), *self._given)
 
     def run(
         self, engine: str, tracer: Tracer | None = None, host: ExecutingHost | None = None
     ) -> list[tuple[Any, Argument, Any]]:
-        """What an engine makes, on a host if given, of what the kernel was compiled for the first run on:
-        each thing that is written, with its buffers, and its memory; nothing of it is kept."""
+        """Run by an engine, on a host if given, on the arguments of the first run. Gives each output as
+        bound to the kernel, its argument and its new memory; nothing is committed."""
         tensors, numbers = self._given
-        if engine == "native":  # which changes them in place
+        if engine == "native":  # which would change them in place
             tensors = [describe(deepcopy(argument[VALUE])) for argument in tensors]
         made, _ = self.compiled.run(engine, tensors, numbers, tracer, host)
         written = (bound for bound in self.compiled.bounds if bound.written)
         return [(bound, *both) for bound, both in zip(written, made, strict=True)]
 
     def run_changed(self, host: ExecutingHost, change: Pass) -> None:
-        """Run on a host what a pass makes of the residual, on copies of the same."""
+        """Run the residual after a pass on a host, on copies of the first arguments."""
         self.compiled.run_on(host, self.compiled.staged.changed(change), *self._given)
 
     def llvm(self) -> str:
-        """The optimised LLVM IR."""
         return self.compiled.staged.llvm()
 
     def asm(self) -> str:
-        """The machine's assembly."""
         return self.compiled.staged.assembly()
 
 
 class Runner:
-    """Runs kernels; the arguments are those of a Session, which is a runner that has names and scripts.
-
-    What only values of scripts need is there for a session to say.
-    """
+    """Runs kernels. The arguments are those of Session, a subclass that adds names and scripts, and
+    overrides what only values of scripts need."""
 
     def __init__(
         self,
@@ -161,18 +157,19 @@ class Runner:
         self.checked = checked
         self.observer = observer or Observer()
         self.notes: list[Note] = []
-        self._sites: dict[int, CallSite] = {}  # by the identity of their nodes
+        #: by the identity of their nodes, which sites keep alive, so that no other node gets it
+        self._sites: dict[int, CallSite] = {}
         self._seen_through: WeakKeyDictionary[CallSite, dict[Any, Any]] = WeakKeyDictionary()
 
-    #: what a value is in the place of an operator, now; None if it is none
+    #: the function or operator that a value is now; None if it cannot be called
     operation: Callable[[Any], Node | None] = staticmethod(node_of)
 
     def denoted(self, values: Iterable[Any]) -> dict[Any, Any]:
-        """The functions among the values, for the denotation."""
+        """The functions among the values as the denotation takes them."""
         return {}
 
     def check_values(self, program: Node, bound: dict[str, Any]) -> None:
-        """Check that names are bound to values of kernels. Raises FinchError "type"."""
+        """Check that kernels take the values in `bound`. Raises FinchError "type"."""
 
     def denote(self, *args: Any, **named: Any) -> dict[str, Any]:
         """Run a program by the denotation."""
@@ -185,12 +182,12 @@ class Runner:
             site = CallSite(node, *choices, operation=self.operation)
             if len(self._sites) >= SITES:
                 del self._sites[next(iter(self._sites))]
-        self._sites[id(node)] = site  # the last used is the last
+        self._sites[id(node)] = site  # a dict keeps its order: the first is the least recently used
         return site
 
     def run_kernel(self, kernel: KernelNode, values: dict[str, Any]) -> Any:
-        """Run a kernel on what its names stand for in `values`, where other objects take the place of
-        results that cannot be changed in place. Raises FinchError."""
+        """Run a kernel on the values of its names. A result that cannot be changed in place replaces its
+        entry in `values`. Raises FinchError."""
         if not isinstance(kernel, KernelNode):
             message = f"a kernel is the node of a script's `@finch`, not a {type(kernel).__name__}"
             raise FinchError("type", message)
@@ -201,6 +198,8 @@ class Runner:
 
     def _call(self, site: CallSite, environment: Environment) -> Any:
         try:
+            # Each round finds the arguments anew under the lock. Compiling happens outside of it,
+            # and after it the values may have changed.
             while True:
                 if is_calling():
                     raise call_within_call()
@@ -223,7 +222,7 @@ class Runner:
                         return yielded(names, environment) if names else None
                     if found is None:
                         self._check_values(site, arguments, environment)
-                # others may call kernels meanwhile, and so change what was found
+                # compiled without the lock, so that other threads can call kernels
                 if found is None:
                     site.add(_with_right_laws(KernelAtSite(site, formats)))
                 else:
@@ -236,7 +235,7 @@ class Runner:
     def _through_views(
         self, site: CallSite, formats: Formats, environment: Environment
     ) -> tuple[CallSite, Environment]:
-        """The site of the kernel on what views are made of, and the environment for it."""
+        """The call site of the kernel rewritten for the tensors of its views, and its environment."""
         named = site.named(formats).items()
         views = {name: found for name, found in named if type(found) is Template}
         key, known = tuple(views.items()), self._seen_through.setdefault(site, {})
@@ -248,8 +247,8 @@ class Runner:
     def _check_values(
         self, site: CallSite, arguments: list[Argument | None], environment: Environment
     ) -> None:
-        """Check that what the kernel's names are bound to are values of kernels, as far as it needs
-        them. Raises FinchError "type", at the name."""
+        """Check that kernels take the values of its names, as far as they are used. Raises FinchError
+        "type", at the name."""
         others = [n for n, a in zip(site.variables, arguments, strict=True) if a is None]
         bound = {name: environment.get(name) for name in others if environment.has(name)}
         self.check_values(site.node.program, bound)
@@ -267,7 +266,7 @@ class Runner:
         given = made.given(arguments)
         self.observer.kernel(KernelEvent(made.node, made.kernel, given, meaning))
         for note in made.kernel.notes:
-            if note not in self.notes:  # another one of the same text, for other formats
+            if note not in self.notes:  # it may repeat for other formats
                 self.notes = [*self.notes[1 - NOTES :], note]
                 self.observer.note(note)
         if self.engine == "native":
@@ -292,10 +291,11 @@ class Runner:
         formats: Formats,
         environment: Environment,
     ) -> Meaning:
-        """What the denotation takes of a kernel."""
+        """The kernel, values and functions for the denotation."""
         named = zip(site.variables, arguments, strict=True)
         bound = {name: a[VALUE] for name, a in named if a is not None}
-        named_so = site.operations(formats)  # here nothing is known of what they are called with
+        # without what was found of the values, which the denotation does not use
+        named_so = site.operations(formats)
         operations = {
             n: self.operation(environment.get(n)) or found for n, found in named_so.items()
         }
@@ -310,12 +310,11 @@ class Runner:
         formats: Formats,
         environment: Environment,
     ) -> Any:
-        """Run a kernel by its denotation, on dense arrays."""
         self._check_values(site, arguments, environment)
         node, bound, functions = self._meaning(site, arguments, formats, environment)
         named = dict(zip(site.variables, arguments, strict=True))
         tensors = {n: a for n, a in named.items() if a is not None and a[KIND] is not NUMBER}
-        is_annotated = isinstance(node.program, Annotated)  # which a kernel may be refused for
+        is_annotated = isinstance(node.program, Annotated)  # compiling may refuse an annotation
         if is_annotated or any(function.laws != Laws() for function in functions):
             _with_right_laws(KernelAtSite(site, formats))
         yields = [n for n in walk(node.program) if isinstance(n, Yield)]
@@ -338,7 +337,7 @@ class Runner:
 
 
 def yielded(names: tuple[str, ...], environment: Environment) -> Any:
-    """What a kernel that returns `names` hands back."""
+    """The value that a kernel returns for `names`: one value, or a tuple."""
     if not names:
         return None
     values = tuple([environment.get(name) for name in names])
@@ -346,8 +345,8 @@ def yielded(names: tuple[str, ...], environment: Environment) -> Any:
 
 
 def _with_right_laws(made: KernelAtSite) -> KernelAtSite:
-    """A new kernel. Raises FinchError "type" if what is declared of a function it calls is wrong."""
-    if not made.kernel.was_found:  # or its laws were tried when it was compiled
+    """A new kernel, after its functions' laws were tried. Raises FinchError "type" for a wrong law."""
+    if not made.kernel.was_found:  # a kernel from disk was tried when it was compiled
         from finchlang.calls.law_trials import check_laws
 
         normalized = made.kernel.staged.normalized
@@ -356,7 +355,7 @@ def _with_right_laws(made: KernelAtSite) -> KernelAtSite:
 
 
 def _without_size(program: ast.Node, environment: Environment) -> str | None:
-    """A hint for the first tensor that a kernel writes, does not declare, and that has no size."""
+    """A hint for the first tensor of size 0 that a kernel writes and does not declare."""
     nodes = [*walk(program)]
     declared = {node.tensor.name for node in nodes if isinstance(node, ast.Declare)}
     targets = [n.target.tensor for n in nodes if isinstance(n, ast.Assign)]
@@ -366,6 +365,6 @@ def _without_size(program: ast.Node, environment: Environment) -> str | None:
     return None
 
 
-#: runs the kernels of arrays and views
+#: the runner of kernels of arrays and views
 OWN = Runner()
 lazy_shape.run_kernel = OWN.run_kernel

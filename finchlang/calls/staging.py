@@ -1,5 +1,5 @@
-"""A program made ready for formats: normalised, bound, staged once, and run by the rules or by the
-evaluator of residuals. A kernel that is found on disk does without."""
+"""A program normalised, bound and staged for formats, and run by the rules or by the evaluator of
+residuals. Kernels found on disk are not staged."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from finchlang.syntax.types import Type
 from finchlang.tensors import bind
 from finchlang.tensors.memory import Memory
 
-#: what was made of what is written, and the host steps taken
+#: the outputs with their new memory, and the host steps taken
 Outcome = tuple[Made, Counter[str]]
 Values = Sequence[Any]
 
 
 class Staged:
-    """A program for formats, as `choices` say: the rules, whether workspaces are inserted, and which of
-    them are exchanged. Its `signature` may be known.
+    """A program for formats. `choices` are the rules, whether workspaces are inserted, and which of them
+    have their second format. `signature` may be given if it is known.
 
     Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
     """
@@ -69,14 +69,14 @@ class Staged:
 
     @cached_property
     def normalized(self) -> Normalized:
-        """The program in normal form."""
         found = normalize(self.source, self.formats, self.insert_workspaces, self.exchanged)
         notes = wrong_fills(found.program, found.formats, found.tensors)
         return replace(found, notes=(*found.notes, *notes))
 
     @cached_property
     def program(self) -> Node:
-        """The normal form, with fills, spaces and copies of whole tensors: what the rules run."""
+        """The program that the rules run: the normal form with fills, spaces and copies of whole
+        tensors."""
         program, formats = self.normalized.program, self.normalized.formats
         return with_copies(
             with_spaces(with_fills(with_presence(program), formats), formats), formats
@@ -90,7 +90,7 @@ class Staged:
     def run_rules(
         self, host: Host, tracer: Tracer | None, noted: Callable[[Rule], Rule] = lambda rule: rule
     ) -> None:
-        """Run the rules on the program, over the memory of its tensors, each as `noted` has it."""
+        """Run the rules on the program, each wrapped by `noted`, over the memory of its tensors."""
         host = host if tracer is None else shielded(host)
         for bound in self.bounds:
             bound.enter(host)
@@ -106,14 +106,14 @@ class Staged:
 
     @cached_property
     def residual(self) -> Residual:
-        """The residual program: what the rules leave to do once the formats are known."""
+        """The residual program: what is left to do once formats are known."""
         host = ResidualHost()
         with no_collection():
             self.run_rules(host, None)
         return verified(self.recorded(host))
 
     def recorded(self, host: ResidualHost) -> Residual:
-        """The residual program of what the rules did on a host."""
+        """The residual program recorded by a host."""
         return Residual(
             "kernel",
             tuple(buffer for bound in self.bounds for buffer in bound.buffers),
@@ -124,19 +124,15 @@ class Staged:
         )
 
     def changed(self, change: Pass) -> Residual:
-        """The residual program after a pass."""
         return transform(self.residual, [change])
 
     def llvm(self) -> str:
-        """The optimised LLVM IR."""
         return llvm_text(self.residual)
 
     def assembly(self) -> str:
-        """The machine's assembly."""
         return assembly_text(self.residual)
 
     def compile(self, cache: DiskCache | None, checked: bool) -> NativeKernel:
-        """The program as machine code."""
         return compile_residual(self.residual, cache, checked)
 
     def interpret(
@@ -146,8 +142,7 @@ class Staged:
         tracer: Tracer | None = None,
         host: ExecutingHost | None = None,
     ) -> Outcome:
-        """Run the rules on the executing host."""
-        # rules that tell of each step are applied anew in each
+        # a tracer is told of every step, so nothing may be repeated from notes
         own = host or (RememberingHost() if tracer is None else ExecutingHost())
         arrays, inputs = self._copied(arguments)
         buffers = [buffer for bound in self.bounds for buffer in bound.buffers]
@@ -160,13 +155,12 @@ class Staged:
         return self._made(arguments, [own.arrays[b] for b in buffers], outputs), own.steps
 
     def one_by_one(self, tracer: Tracer) -> Tracer:
-        """A tracer for which loops step one by one."""
+        """The tracer, with loops that step one by one for it."""
         return OneByOne(tracer, ExecutingHost().evaluate)
 
     def evaluate(
         self, arguments: Values, numbers: Values, host: ExecutingHost | None = None
     ) -> Outcome:
-        """Run the residual program by the plain evaluator."""
         arrays, inputs = self._copied(arguments)
         given = self.residual, arrays, [*inputs, *numbers], host or ExecutingHost()
         host, *made = interrupts.interruptible(lambda: run_residual(*given))
@@ -175,12 +169,13 @@ class Staged:
     def run_on(
         self, host: ExecutingHost, residual: Residual, arguments: Values, numbers: Values
     ) -> None:
-        """Run a residual of this program on a host, on copies of what it writes, for it to tell of."""
+        """Run a residual of this program on a host that reports what it does, on copies of what it
+        writes."""
         arrays, inputs = self._copied(arguments)
         run_residual(residual, arrays, [*inputs, *numbers], host)
 
     def _copied(self, arguments: Sequence[Argument]) -> tuple[list[np.ndarray], list[Any]]:
-        """The arrays, as far as they are in use, and inputs, of what is written copies."""
+        """The arrays in use and the inputs; the arrays of tensors that are written are copies."""
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
         for bound, argument in zip(self.bounds, arguments, strict=True):
@@ -192,14 +187,15 @@ class Staged:
     def _made(
         self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
     ) -> Made:
-        """The arguments that are written, each with what was made of it."""
+        """The arguments that are written, each with its new memory."""
         made: Made = []
         places = zip(self.bounds, bind.spans(self.bounds), arguments, strict=True)
         for bound, (buffers, _, outs), argument in places:
             if bound.written:
                 values, order = outputs[outs], bound.level.order
                 both = zip(arrays[buffers], argument[ARRAYS], strict=True)
-                own = [new if new.size else old for new, old in both]  # a dead workspace has none
+                # a dead workspace got no arrays
+                own = [new if new.size else old for new, old in both]
                 made.append((argument, Memory(tuple(values[:order]), own, tuple(values[order:]))))
         return made
 
@@ -208,7 +204,7 @@ class Staged:
 
 
 def signature_of(normalized: Normalized, program: Node, formats: dict[str, Format]) -> Signature:
-    """The signature of `program`, which is `normalized` with its types noted."""
+    """The signature of `program`, the program of `normalized` with its types noted."""
     used = {n.name for n in walk(program) if isinstance(n, Variable)}
     known = normalized.formats
     signature = Signature(
@@ -227,8 +223,8 @@ def signature_of(normalized: Normalized, program: Node, formats: dict[str, Forma
 
 
 def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
-    """Which tensors `program`, in normal form, always declares before it does anything else with
-    them; then what their arrays hold when it begins does not matter."""
+    """The tensors that `program`, in normal form, always declares before it does anything else with them:
+    their arrays may hold anything when it begins."""
     mentioned: set[str] = set()
     found: set[str] = set()
     for step in _steps(program):
@@ -241,11 +237,12 @@ def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
 
 
 def _looks_back(format: Level) -> bool:
+    """Whether declaring such a tensor reads its arrays, to clear only the entries that were set."""
     return any(level.clears_entries for level in format.levels())
 
 
 def _steps(program: Node) -> Iterator[Node]:
-    """What `program` does in any case, in order."""
+    """The statements that `program` always runs, in order."""
     if isinstance(program, Block):
         for statement in program.statements:
             yield from _steps(statement)

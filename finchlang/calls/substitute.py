@@ -1,5 +1,4 @@
-"""What stands in a kernel in the place of what its names are bound to: masks, functions, and the
-fills that `A .= _` leaves to be found."""
+"""Masks, views, functions and inferred fills put into a kernel in place of the names bound to them."""
 
 from __future__ import annotations
 
@@ -35,12 +34,12 @@ from finchlang.wrappers.masks import MaskValue
 
 
 def stored_formats(formats: dict[str, Any]) -> dict[str, Format]:
-    """The formats of the names that stand for no masks."""
+    """The formats without those of masks."""
     return {n: f for n, f in formats.items() if not isinstance(f, MaskValue)}
 
 
 def masked(node: ast.KernelNode, values: dict[str, Any]) -> ast.KernelNode:
-    """The kernel with masks in the places of the names that are bound to them."""
+    """The kernel with masks in place of the names bound to them."""
     masks = {name: mask for name, mask in values.items() if isinstance(mask, MaskValue)}
     if not masks:
         return node
@@ -50,15 +49,15 @@ def masked(node: ast.KernelNode, values: dict[str, Any]) -> ast.KernelNode:
     return replace(node, program=substitute(node.program, calls))
 
 
-#: what stands for a tensor or a number of a view: the name of the view, and its own there
+#: for each new name in a kernel: the name of the view, and the name in that view's template
 Places = dict[str, tuple[str, str]]
 
 
 def with_views(
     node: ast.KernelNode, templates: Mapping[str, Template]
 ) -> tuple[ast.KernelNode, Places]:
-    """The kernel with shape operators in the places of the names that are bound to views, and the new
-    names that their tensors and numbers have there. Raises FinchError "type" where a view is made anew."""
+    """The kernel with shape operators in place of the names bound to views, and the new names of their
+    tensors and numbers. Raises FinchError "type" where a view is declared or returned."""
     calls: dict[ast.Node, ast.Node] = {}
     places: Places = {}
     taken = {n.name for n in walk(node.program) if isinstance(n, (ast.Index, ast.Variable))}
@@ -84,13 +83,14 @@ def with_views(
 
 
 def through_views(places: Places, environment: Environment) -> Environment:
-    """An environment for such a kernel, in which what is written takes its place in the view."""
+    """The environment for the kernel of `with_views`: an output that is rebound is rebound in its view."""
     found = {new: (environment.get(view), own) for new, (view, own) in places.items()}
     return Environment(Scope(environment.scope, found), environment, _Places(found))
 
 
 class _Places(dict[str, Any]):
-    """The values of names that stand for tensors and numbers of views."""
+    """The values of the tensors and numbers of views, by their new names; a new value goes to the view,
+    too."""
 
     def __init__(self, places: dict[str, tuple[TensorView, str]]):
         super().__init__({name: view.values[own] for name, (view, own) in places.items()})
@@ -103,7 +103,7 @@ class _Places(dict[str, Any]):
 
 
 def with_operations(node: ast.KernelNode, operations: Mapping[str, ast.Node]) -> ast.KernelNode:
-    """The kernel with functions in the places of the names that it calls them by."""
+    """The kernel with functions in place of the names it calls them by."""
     if not operations:
         return node
 
@@ -120,8 +120,9 @@ def with_operations(node: ast.KernelNode, operations: Mapping[str, ast.Node]) ->
 
 
 def _of_call(ranged: Ranged, node: ast.Call | ast.Assign) -> Ranged:
-    """Laws over a range as those of one call: known to hold if all its operands lie there."""
-    are_known = isinstance(node, ast.Call) and all(  # what is reduced may be anything
+    """The laws over a range for one call: known to hold if all its operands lie in it."""
+    # an Assign is a reduction, whose running value may be anything
+    are_known = isinstance(node, ast.Call) and all(
         ranged.holds(arg.value) if isinstance(arg, ast.Literal) else _name(arg) in ranged.known
         for arg in node.args
     )
@@ -129,7 +130,7 @@ def _of_call(ranged: Ranged, node: ast.Call | ast.Assign) -> Ranged:
 
 
 def _name(operand: ast.Node) -> str:
-    """The name of an operand that is a number, or an entry of a tensor; none of others."""
+    """The name of an operand that is a number or an entry of a tensor; "" for others."""
     of = operand.tensor if isinstance(operand, ast.Access) else operand
     return of.name if isinstance(of, ast.Variable) else ""
 
@@ -140,8 +141,8 @@ def in_ranges(
     names: Sequence[str],
     arguments: Sequence[Argument | None],
 ) -> ast.Node | None:
-    """A function with the names of those operands in a program whose values, as they are now, lie in
-    the ranges of its laws."""
+    """The function with `known` of each range set: the names of operands whose present values lie in it.
+    Names that the program itself assigns, declares or defines are left out."""
     if not isinstance(function, Operation) or not function.laws.ranged:
         return function
     nodes = list(walk(program))
@@ -157,8 +158,8 @@ def in_ranges(
 
 
 def _lies(ranged: Ranged, argument: Argument) -> bool:
-    """Whether all values of an argument lie in a range, those that are not stored, too. It is convex, so
-    that the least and the greatest tell."""
+    """Whether all values of an argument, and its fill, lie in a range. Ranges are convex, so the least
+    and the greatest value are enough."""
     format = argument[FORMAT]
     level = level_of(format)
     if not isinstance(level, Level) or level.order == 0:
@@ -173,8 +174,8 @@ def _lies(ranged: Ranged, argument: Argument) -> bool:
 
 
 def functions_called(nodes: Collection[ast.Node]) -> dict[str, ast.Variable]:
-    """The names among a kernel's nodes that may be functions of the script: those that are called and
-    have no meaning of their own there."""
+    """The names called in a kernel that may be functions of the script: those without another meaning
+    there."""
     around = {id(op) for node in nodes for op in operators_in(node)}
     own = {n.index.name for n in nodes if isinstance(n, ast.Loop)} | WORDS
     own |= {n.variable.name for n in nodes if isinstance(n, ast.Define)}
@@ -186,7 +187,7 @@ def functions_called(nodes: Collection[ast.Node]) -> dict[str, ast.Variable]:
 
 
 def apart(operations: Mapping[str, ast.Node], node: ast.KernelNode) -> Mapping[str, ast.Node]:
-    """Functions that a kernel calls, under names that mean nothing else there."""
+    """The functions that a kernel calls, renamed where a name means something else there."""
     if not operations:
         return operations
     nodes = walk(node.program)
@@ -195,7 +196,7 @@ def apart(operations: Mapping[str, ast.Node], node: ast.KernelNode) -> Mapping[s
 
 
 def _named_apart(operations: Mapping[str, ast.Node], taken: Collection[str]) -> dict[str, ast.Node]:
-    """Operations, and those that they call, under names of their own that are not `taken`."""
+    """The operations, and those that they call, renamed apart from each other and from `taken`."""
     chosen: dict[str, Operation] = {}
 
     def rename(node: ast.Node) -> ast.Node:
@@ -216,18 +217,18 @@ def _named_apart(operations: Mapping[str, ast.Node], taken: Collection[str]) -> 
 
 
 def inferring(program: ast.Node) -> list[ast.Declare]:
-    """The declarations in a program that leave the fill to be found."""
+    """The declarations `A .= _` in a program."""
     found = [n for n in walk(program) if isinstance(n, ast.Declare)]
     return [n for n in found if isinstance(n.init, ast.Dimensionless)]
 
 
 def with_inferred(node: ast.KernelNode, fills: dict[ast.Variable, ast.Literal]) -> ast.KernelNode:
-    """A kernel with these fills in the places of `_`."""
+    """The kernel with these fills in place of `_`."""
     return replace(node, program=with_fills(node.program, fills)) if fills else node
 
 
 def with_fills(program: ast.Node, fills: dict[ast.Variable, ast.Literal]) -> ast.Node:
-    """A program with these fills in the places of `_`."""
+    """The program with these fills in place of `_`."""
 
     def change(node: ast.Node) -> ast.Node:
         if isinstance(node, ast.Declare) and isinstance(node.init, ast.Dimensionless):
@@ -238,9 +239,9 @@ def with_fills(program: ast.Node, fills: dict[ast.Variable, ast.Literal]) -> ast
 
 
 def refilled(argument: Argument, fill: ast.Literal, name: ast.Variable) -> Argument:
-    """A tensor with another fill, as a kernel is called with it that may make it anew: of memory before
-    anything was declared. Where every level is Dense it keeps its own. Raises FinchError "type" for what
-    cannot have it."""
+    """The argument for a tensor that a kernel may declare with another fill: its arrays are empty, as
+    before any declaration. A tensor that is Dense in every mode keeps its own. Raises FinchError "type"
+    for a value that cannot take the fill."""
     format = argument[FORMAT]
     level = level_of(format)
     if level.is_all_dense or level.order == 0 or level.fill == fill:
@@ -259,8 +260,8 @@ def refilled(argument: Argument, fill: ast.Literal, name: ast.Variable) -> Argum
 
 
 class _OfRefilled(Kind):
-    """A tensor that takes another format than it had, once it is declared: then some array has entries,
-    or the tensor has none."""
+    """A tensor that takes the new format and memory if the kernel declared it: then some array has
+    entries, unless the tensor has no elements."""
 
     takes_memory = True
     is_undeclared = True
@@ -268,7 +269,7 @@ class _OfRefilled(Kind):
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         value, format = argument[VALUE], argument[FORMAT]
         if made is None or made.shape == argument[SHAPE] and not any(a.size for a in made.arrays):
-            return value  # the kernel did not come to the declaration
+            return value  # the declaration was not reached
         tensor = body_of(value)
         tensor.format = level_of(format)
         tensor.memory = made

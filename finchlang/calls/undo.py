@@ -1,8 +1,8 @@
-"""What a call of a native kernel may change, and how it is as before if the call fails.
+"""Undoing a call of a native kernel: the arrays it writes are as before if it fails.
 
 A tensor that is written is of one of three classes. *Declared anew*: the kernel writes into a back
-buffer, which is swapped in on success. *Stored to at scattered positions*: the kernel keeps a log of
-what it overwrites (`optimize/undo_log.py`). *Else* the arrays are saved before the call.
+buffer, which is swapped in on success. *Stored to at scattered positions*: the kernel keeps a log of what
+it overwrites (`optimize/undo_log.py`). *Else* the arrays are saved before the call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from finchlang.tensors.memory import Memory
 
 
 class Output:
-    """A tensor that a kernel writes: where its buffers, inputs and outputs are among those of the
+    """A tensor that a kernel writes: where its buffers, inputs and outputs stand among those of the
     kernel."""
 
     def __init__(
@@ -43,28 +43,29 @@ class Output:
         dtypes = [buffer.type.dtype for buffer in bound.buffers]
         layout, numbered = native.layout, list(zip(numbers, dtypes, strict=True))
         self.grown = [(number, dtype) for number, dtype in numbered if number in layout.grown]
-        #: the numbers of the buffers, and empty memory for each
+        #: the written buffers by number, with an empty array of the type of each
         self.written = [(n, np.empty(0, dtype)) for n, dtype in numbered if n in layout.written]
         self.unwritten = [n for n in numbers if n not in layout.written]
         self.is_declared = bound.name in signature.declared
-        #: whether the kernel asks for all the room it needs, whatever memory it is given
+        #: whether the kernel declares the tensor before all else and grows every array it writes, so that
+        #: it may be given any memory
         is_renewed = bound.name in signature.renewed
         self.is_renewed = is_renewed and {n for n, _ in self.written} <= {*layout.grown}
-        #: whether the arrays of this call are none of the argument's
+        #: whether this call was given other arrays than the argument's
         self.is_apart = False
-        #: whether a back buffer's entries must not be taken for what was written
+        #: checked kernels get no back buffer: its old entries would pass for written ones
         self.checked = checked
-        #: whether all that a call makes anew but what is in the arrays is seen in sizes and counters
+        #: whether equal sizes and counters mean that only the contents of arrays changed
         counts = [level.counts_lengths for level in bound.level.levels()]
         self.is_counted = bool(bound.buffers) and all(counts)
 
     def begin(self, argument: Argument, arrays: list[np.ndarray]) -> None:
-        """Get ready for a call, with these arrays for the kernel's buffers."""
+        """Prepare a call: exchange or save those of the kernel's `arrays` that belong to this tensor."""
         undoing, kind = self.undoing, argument[KIND]
         is_renewed = self.is_renewed and kind.takes_memory
         is_handed_out = self.is_declared and kind.is_handed_out(argument)
         self.is_apart = is_renewed or is_handed_out
-        if is_handed_out:  # what others have stays as it was
+        if is_handed_out:  # arrays that were given away keep their content
             for number in self.unwritten if is_renewed else self.numbers:
                 arrays[number] = aligned_copy(arrays[number])
         if not is_renewed:
@@ -75,13 +76,14 @@ class Output:
         first = self.buffers.start
         for number, empty in self.written:
             spare = empty if back_buffer is None else back_buffer.arrays[number - first]
-            # a kernel that writes some arrays only leaves others to both memories
+            # a kernel that writes only some arrays leaves the others shared by both memories, so
+            # the spare array may be the one that is read
             arrays[number] = empty if spare is arrays[number] else spare
 
     def finish(
         self, argument: Argument, arrays: list[np.ndarray], inputs: list[Any], outputs: list[Any]
     ) -> Memory | None:
-        """What a call made of the argument; None if nothing but the content of its arrays is new."""
+        """The new memory of the argument; None if only the content of its arrays changed."""
         takes_memory = argument[KIND].takes_memory
         is_in_place, native = not self.is_apart, self.native
         for number, dtype in self.grown:
@@ -93,7 +95,7 @@ class Output:
         own: Sequence[np.ndarray] = argument[ARRAYS] if is_in_place else arrays[self.buffers]
         shape, counters = tuple(outputs[self.shape]), tuple(outputs[self.counters])
         if not takes_memory and shape != argument[SHAPE]:
-            # the value keeps what it was, and the name gets another
+            # the value cannot take another size: it is restored, and the name gets a copy
             own = [array.copy() for array in own]
             for number, _ in self.written:
                 self.undoing.undo_one(number)
@@ -101,8 +103,8 @@ class Output:
 
 
 class Undoing:
-    """What is kept of the arrays that a kernel writes in place, for one call after another; its own
-    memory stays for the next call."""
+    """The logs and saved copies of arrays that a kernel writes in place. Their memory is reused by the
+    next call."""
 
     def __init__(self, undo_log: UndoLog):
         self._logs = {log.array: _LogMemory(log) for log in undo_log.logs}
@@ -113,7 +115,7 @@ class Undoing:
         self.kept: list[tuple[int, np.ndarray]] = []
 
     def keep(self, number: int, array: np.ndarray) -> None:
-        """Have buffer `number`, which is `array`, restored if the call fails."""
+        """Log or save `array`, buffer `number`, to be restored if the call fails."""
         log = self._logs.get(number)
         if log is not None:
             log.take(array)
@@ -126,9 +128,10 @@ class Undoing:
         self.kept.append((number, array))
 
     def add(self, arrays: list[np.ndarray], inputs: list[Any]) -> None:
-        """Tell the kernel of the logs: their arrays, the epoch, and the sizes that they ask for."""
+        """Append the kernel's inputs for the logs: their arrays, the epoch, and the sizes it asks for."""
         self._epoch += 1
         if self._epoch > LAST_EPOCH:
+            # entries marked in an earlier round of epochs would count as logged
             self._epoch = 1
             for log in self._logs.values():
                 log.touched[:] = 0
@@ -140,12 +143,11 @@ class Undoing:
             log.given = 0
 
     def undo(self) -> None:
-        """Have all arrays as they were."""
         for number, array in self.kept:
             self._restore(number, array)
 
     def undo_one(self, number: int) -> None:
-        """Have the array of this buffer alone as it was."""
+        """Restore the array of this buffer alone."""
         for kept, array in self.kept:
             if kept == number:
                 self._restore(number, array)
@@ -164,10 +166,9 @@ class _LogMemory:
     def __init__(self, log: Log):
         self.touched, self.at, self.was = _log_arrays(0, np.dtype(np.int8))
         self.tells_size = log.size is not None
-        self.given = 0  # how many entries the array has of which something is noted
+        self.given = 0  # the number of entries of the logged array
 
     def take(self, array: np.ndarray) -> None:
-        """Make room for a log of `array`."""
         self.given = array.size
         if self.was.size < array.size or self.was.dtype != array.dtype:
             self.touched, self.at, self.was = _log_arrays(array.size, array.dtype)

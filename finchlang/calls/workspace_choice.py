@@ -1,4 +1,4 @@
-"""How many places workspaces span, as far as it is known before a call."""
+"""How many places workspaces span, as far as that is known before a call."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from finchlang.syntax import nodes as ast
 
 
 def spans(program: ast.Node, normalized: Normalized) -> dict[str, Choice]:
-    """How many places the workspaces of `program`, in normal form, that have two formats to choose from
-    have in each mode, if that is known before it begins. Those of several modes that are declared
-    again and again have no flags, which are read in proportion to their places."""
+    """For the workspaces of `program`, in normal form, with two formats to choose from: how many places
+    they have in each mode, if that is known before it begins. A workspace of several modes that is
+    declared in a loop is left out: its second format, flags, takes time in proportion to its places at
+    each declaration."""
     sizes, found, unknown = _KnownSizes(), dict[str, Choice](), set[str]()
-    copied: dict[str, str] = {}  # of transposed copies what they are of
+    copied: dict[str, str] = {}  # the tensor that each transposed copy is of
 
     def visit(node: ast.Node, loops: tuple[Sum | None, ...]) -> None:
         match node:
@@ -57,15 +58,15 @@ def spans(program: ast.Node, normalized: Normalized) -> dict[str, Choice]:
 
 
 class _KnownSizes:
-    """What is known of a program up to some place: the values of `let`, and the dimensions of what is
-    declared."""
+    """What is known at some place of a program: the values of `let`, and the dimensions of declared
+    tensors."""
 
     def __init__(self) -> None:
         self.known: dict[str, ast.Node] = {}
         self.declared: dict[str, tuple[Sum | None, ...]] = {}
 
     def extent(self, node: Any) -> Sum | None:
-        """How many coordinates an extent has."""
+        """The number of coordinates of an extent; None if it is not known."""
         if isinstance(node, ast.Variable) and node.name in self.known:
             return self.extent(self.known[node.name])
         if is_call(node, "meet"):  # all that meet agree

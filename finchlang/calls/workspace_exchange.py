@@ -1,5 +1,6 @@
-"""Which of their two formats workspaces have in a call, by how many places they span (Workspaces'24
-section 7 compares them): a table of all places, or what takes memory for what is written."""
+"""The choice between the two formats of a workspace at a call, by the places it spans (compared in
+Workspaces'24 section 7): a table of all places, or a format whose memory is in proportion to what is
+written."""
 
 from __future__ import annotations
 
@@ -11,16 +12,16 @@ import numpy as np
 
 from finchlang.calls.arguments import ARRAYS, SHAPE, Argument
 
-#: A sum of multiples of: the size of a tensor in a mode, counted from 1; a number, of mode 0; and 1,
-#: which has no name.
+#: A sum of terms (factor, name, mode): a multiple of a tensor's size in a mode (from 1), of a number (mode
+#: 0), or of 1 (no name, mode 0).
 Sum = tuple[tuple[int, str, int], ...]
-#: the places in each mode of a workspace; and of its updates the sizes of the loops around, and what is
-#: read there; none where that is not known
+#: the places of a workspace in each mode; and for each of its updates the sizes of the loops around it and
+#: the tensors read there (no updates if that is not known)
 Choice = tuple[tuple[Sum, ...], tuple[tuple[tuple[Sum, ...], tuple[str, ...]], ...]]
 
 
 def sum_text(total: Sum) -> str:
-    """`total` for people: `size(A, 1) + n - 1`."""
+    """`total` as text: `size(A, 1) + n - 1`."""
     text = ""
     for factor, name, mode in total:
         part = f"size({name}, {mode})" if mode else name or str(abs(factor))
@@ -29,7 +30,7 @@ def sum_text(total: Sum) -> str:
 
 
 def choice(totals: tuple[Sum, ...], updates: tuple[Any, ...]) -> str:
-    """Between what formats their product decides, for people."""
+    """The two formats and the limit between them, as text."""
     from finchlang.algebra import costs
 
     if len(totals) == 1 and updates:
@@ -50,9 +51,9 @@ def to_exchange(
     numbers: Mapping[str, int],
     stored: Iterable[np.ndarray],
 ) -> frozenset[str]:
-    """Which of the workspaces in `spans` had better have their second format, where these tensors are
-    given, the numbers have these values, and `stored` are the arrays of what is read."""
-    from finchlang.algebra import costs  # of no use to a call whose kernel has no workspace
+    """The workspaces in `spans` that are better in their second format, for these arguments and numbers;
+    `stored` are the arrays of the tensors that are read."""
+    from finchlang.algebra import costs  # imported late: calls without workspaces do not need it
 
     def value(factor: int, name: str, mode: int) -> int:
         return factor * (given[name][SHAPE][mode - 1] if mode else numbers[name] if name else 1)
@@ -61,7 +62,7 @@ def to_exchange(
         return prod([sum([value(*part) for part in total]) for total in totals])
 
     def density(name: str) -> float:
-        """The part of its places that a tensor stores; values are its last array."""
+        """The fraction of its places that a tensor stores, by the size of its last array, the values."""
         arrays, places = given[name][ARRAYS], prod(given[name][SHAPE])
         return min(1.0, arrays[-1].size / places) if arrays and places else 1.0
 

@@ -1,5 +1,5 @@
-"""Levels whose fibers are one block of neighbouring coordinates each, with neighbouring positions in
-the child: shared by SparseBand and Ragged."""
+"""Levels whose fibers store one block of neighbouring coordinates each, at neighbouring positions of the
+child: the base of SparseBand and Ragged."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64, Type
 
+# the position of a coordinate that is written next, and what is done when the fiber is left
 Entry = tuple[Callable[[Host, Expr], Expr], Callable[[], None]]
-#: the last coordinate of a fiber in which nothing is stored
+#: the last coordinate of an empty fiber
 NONE = const(-1)
 
 
 @dataclass(frozen=True)
 class OneBlock(Level):
-    """ofs[p] up to, not including, ofs[p + 1] are the positions in the child of the block of the
-    fiber at position p. Subclasses say where the block is.
+    """The block of the fiber at position p has the positions ofs[p] up to, not including, ofs[p + 1] of
+    the child. Subclasses say which coordinates it has.
 
-    Written in order only; coordinates that are passed over between two that are written are stored
-    as fill. While it is written, ofs[p + 1] counts the positions of fiber p, and `stored` those of
-    all fibers so far; freezing adds the counts up.
+    Written in order only; coordinates between two written ones are stored as fill. While it is written,
+    ofs[p + 1] counts the positions of fiber p, and `stored` those of all fibers so far; freezing adds the
+    counts up.
     """
 
     lvl: Level
@@ -57,15 +58,15 @@ class OneBlock(Level):
         raise Bug(f"{type(self).__name__} leaves this out")
 
     def enter(self, host: Host, fiber: Fiber, before: Expr, first: Expr) -> Entry:
-        """Go on writing a fiber that has `before` positions; `first` is the next one to be used.
-        Gives what gives the position of coordinate i, for i after all those stored so far, and what
-        is to be done once the block is as long as `stored` says."""
+        """Continue writing a fiber that has `before` positions; the next position is `first`. Gives a
+        function for the position of coordinate i, for i after all that are stored, and one to be called
+        when the block is complete."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
     # ------------------------------------------------------------------ reading
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        """A run of fill, the block, a run of fill; with `follow` a comparison for each coordinate."""
+        """A run of fill, the block, a run of fill; with `follow` a comparison at each coordinate."""
         if mode != READ:
             return Thunk(lambda host: self._append(host, fiber))
 
@@ -92,10 +93,11 @@ class OneBlock(Level):
     def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, after = fiber.store, add(fiber.position, 1)
         first = host.get(store.stored)
-        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+        # there may be some: a fiber is left and entered again where its index is bound in the
+        # loop, as in A[i + 1]
         before = host.load(store.ofs, after, "before", Int64)
         position, leave = self.enter(host, fiber, before, first)
-        made = host.cell(first, "made")  # positions up to here are fill, if nothing else
+        made = host.cell(first, "made")  # positions below this are assembled
 
         def at(host: Host, i: Expr) -> Node:
             return Thunk(lambda host: self._write(host, fiber, position(host, i), made))
@@ -114,7 +116,7 @@ class OneBlock(Level):
         return Lookup(at), epilogue
 
     def _write(self, host: Host, fiber: Fiber, where: Expr, made: Cell) -> tuple[Node, Any]:
-        """Write at the position `where`, with fill in the gap before it."""
+        """Write at the position `where`; the positions skipped before it become fill."""
         store = fiber.store
         q = host.let(where, "q")
 

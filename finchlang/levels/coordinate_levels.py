@@ -1,5 +1,5 @@
-"""Levels of one or several modes whose fibers list the coordinates of what is stored, in order: shared
-by SparseCOO and SparseHash."""
+"""Levels of one or several modes whose fibers list the coordinates of their entries in order: shared by
+SparseCOO and SparseHash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from finchlang.syntax.types import Int64, Type
 
 @dataclass(frozen=True, slots=True)
 class PartOfFiber(TensorLike):
-    """What is left of a fiber of several modes where some of them are known."""
+    """A fiber of a level of several modes at known coordinates in some of them."""
 
     fiber: Fiber
 
@@ -34,11 +34,11 @@ class PartOfFiber(TensorLike):
 
 @dataclass(frozen=True)
 class Coordinates(Level):
-    """Fiber p has the entries ptr[p] up to, not including, ptr[p + 1]; entry q has the coordinate
-    idx[q] or, of several modes, idx1[q], idx2[q] and so on. Entries are sorted by their last
-    coordinate, then by the one before, and so on.
+    """Fiber p has the entries ptr[p] up to, not including, ptr[p + 1]; entry q has the coordinate idx[q]
+    or, of several modes, idx1[q], idx2[q] and so on. Entries are sorted by their last coordinate, then by
+    the one before, and so on.
 
-    Raises FinchError "type" for less than one mode.
+    Raises FinchError "type" for fewer than 1 or more than 64 modes.
     """
 
     lvl: Level
@@ -57,7 +57,7 @@ class Coordinates(Level):
         return self.number
 
     def names(self) -> tuple[str, ...]:
-        """The arrays of coordinates, that of the first mode first."""
+        """The names of the arrays of coordinates, first mode first."""
         if self.number == 1:
             return ("idx",)
         return tuple(f"idx{k + 1}" for k in range(self.number))
@@ -67,20 +67,17 @@ class Coordinates(Level):
         return tuple(lay.Coordinate(name, mode=k) for k, name in enumerate(self.names()))
 
     def buffers(self, store: Storage) -> tuple[Buffer, ...]:
-        """The arrays of coordinates."""
         return tuple(store.buffers[name] for name in self.names())
 
     def own(self, dims: Dims) -> tuple[Expr, ...]:
-        """The sizes of this level's modes, of those of a tensor or fiber."""
+        """The part of `dims` that belongs to this level's modes."""
         return dims[len(dims) - self.number :]
 
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
-        """The position in the child of entry q: q, if the level does not say otherwise."""
+        """The position of entry q in the child; by default q."""
         return q
 
     def read_entries(self, host: Host, fiber: Fiber, protocol: str | None) -> Node:
-        """The looplets over the last mode of `fiber`."""
-
         def preamble(host: Host) -> tuple[Node, None]:
             start, stop = load_range(host, fiber)
             return Entries(fiber, self.number, start, stop).looplets(host, protocol), None
@@ -88,8 +85,8 @@ class Coordinates(Level):
         return Thunk(preamble)
 
     def write_anywhere(self, fiber: Fiber, known: tuple[Expr, ...] = ()) -> Lookup:
-        """What is written at any coordinate of the mode before those whose coordinates are `known`
-        (from 1, the last mode first)."""
+        """A lookup that writes at any coordinate of the next mode, given the `known` coordinates (from 1,
+        last mode first) of the modes after it."""
 
         def at(host: Host, i: Expr) -> Node:
             coordinates = *known, i
@@ -100,15 +97,15 @@ class Coordinates(Level):
         return Lookup(at)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
-        """The entry at `coordinates` (from 1, the last mode first) of a level that is written by
-        `write_anywhere`, and what is done when it was written."""
+        """The entry at `coordinates` (from 1, last mode first) of a level that is written by
+        `write_anywhere`, and the epilogue that finishes it."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
 
 @dataclass(frozen=True, slots=True)
 class Entries(PartOfFiber):
-    """The entries start up to, not including, stop of a fiber, which have the same coordinates in all
-    modes of the level but the first `left`."""
+    """The entries start up to, not including, stop of a fiber: those with given coordinates in all modes
+    of the level but the first `left`."""
 
     left: int
     start: Expr
@@ -135,7 +132,7 @@ class Entries(PartOfFiber):
         with `follow` a binary search for each coordinate."""
         idx = self.level.buffers(self.fiber.store)[self.left - 1]
         listed = Listed(idx, self.start, self.stop, self.level.fill)
-        is_last = self.left == 1  # else the entries of one coordinate are several
+        is_last = self.left == 1  # else one coordinate may have several entries
 
         def payload(host: Host, q: Expr, i: Expr) -> Node:
             if is_last:
@@ -143,7 +140,7 @@ class Entries(PartOfFiber):
             return Entries(self.fiber, self.left - 1, q, after(host, q, i))
 
         def after(host: Host, q: Expr, i: Expr) -> Expr:
-            """The first position after q of another coordinate than that of q, which is i."""
+            """The first position after q whose coordinate is not i, that of q."""
             return add(q, 1) if is_last else host.search(idx, add(q, 1), self.stop, i, "end")
 
         def there(q: Expr, i: Expr) -> Node:
@@ -174,7 +171,7 @@ class Entries(PartOfFiber):
 
 @dataclass(frozen=True, slots=True)
 class Written(PartOfFiber):
-    """A fiber being written, at `coordinates` (from 1, the last mode first) of its last modes."""
+    """A fiber that is written, at `coordinates` (from 1, last mode first) of its last modes."""
 
     coordinates: tuple[Expr, ...]
 

@@ -20,7 +20,7 @@ from finchlang.syntax.nodes import Node
 
 @dataclass(frozen=True)
 class Dense(Level):
-    """`Dense(lvl)`: every coordinate is stored. Freezing and thawing do nothing of their own."""
+    """`Dense(lvl)`: every coordinate is stored. Freezing and thawing do nothing."""
 
     lvl: Level
 

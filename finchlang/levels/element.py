@@ -31,9 +31,9 @@ from finchlang.syntax.types import (
 
 
 def typed_literal(value: Any, type: Type | None = None) -> Literal:
-    """The literal of a number, always with its type named; `type` converts it.
+    """A literal with its type, converted to `type` if that is given.
 
-    Raises FinchError "type" for what is no number, or none that `type` can keep.
+    Raises FinchError "type" for a value that is no number, or that `type` cannot hold.
     """
     if isinstance(value, Literal):
         type, value = type or (TYPES[value.type] if value.type else None), value.value
@@ -63,8 +63,8 @@ def literal_text(literal: Literal) -> str:
 
 
 def differs(a: np.ndarray, b: Any) -> np.ndarray:
-    """Which values are not those of `b`, a value or an array; NaN is NaN. Raises FinchError "type" for
-    pairs and numbers."""
+    """A mask of the values that differ from `b`, a value or an array; NaN equals NaN. Raises FinchError
+    "type" if one is of pairs and the other of numbers."""
     other = np.array(b, pair.dtype) if isinstance(pair := type_of_value(b), PairType) else b
     if bool(a.dtype.names) != bool(np.asarray(other).dtype.names):
         raise FinchError("type", "a pair is no number")
@@ -72,8 +72,8 @@ def differs(a: np.ndarray, b: Any) -> np.ndarray:
 
 
 def same_value(a: Expr, b: Expr) -> Expr:
-    """Whether two values are the same to a level that merges them: NaN is NaN, and zeros are the
-    same, as arithmetic does not keep their sign (`nsz`)."""
+    """Whether a level that merges takes two values for equal: NaN equals NaN, and both zeros are equal,
+    as arithmetic does not keep their sign (`nsz`)."""
     if isinstance(a.type, PairType):
         return op("and", *(same_value(op(part, a), op(part, b)) for part in Pair._fields))
     equal = compare("eq", a, b)
@@ -81,7 +81,7 @@ def same_value(a: Expr, b: Expr) -> Expr:
 
 
 class LeafLevel(Level):
-    """A leaf, of which nothing is left to do when its tensor is frozen or thawed."""
+    """The base of leaves; freezing and thawing do nothing."""
 
     is_leaf: ClassVar[bool] = True
 
@@ -118,6 +118,7 @@ class Element(Valued):
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.val, add(stop, 1))
+        # an append makes one entry: a store, and no loop
         if start is stop:
             host.store(store.val, start, const(self.value.value, self.element_type))
         else:

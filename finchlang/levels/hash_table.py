@@ -1,15 +1,15 @@
 """A hash table in host operations: open addressing with linear probing over Int64 keys.
 
-The arrays of a level that has one are
+A level that has one has these arrays:
 
-- `key`: the key of each entry, in the order of insertion; `-1 - key` of an entry that is not set,
-  because nothing was written there (yet), and UNUSED of one that is not in the table at all;
-- `tbl`: two numbers for each slot, a key and its entry e, or `-1 - e` of one that is not set; both
-  are -1 in an empty slot;
-- `slots`: one number, how many slots are in use, a power of two at least twice the entries'.
+- `key`: the key of each entry, in the order of insertion; `-1 - key` if the entry is not set, because
+  nothing was written there (yet); UNUSED if it is not in the table;
+- `tbl`: two numbers for each slot, a key and the number e of its entry, or `-1 - e` if that is not set;
+  both are -1 in an empty slot;
+- `slots`: one number, the slots in use: a power of two, at least twice the number of entries.
 
-Keys are at least 0. The counter `stored` is the number of entries. The table begins small and grows
-with what is in it, so that emptying it takes no time to speak of.
+Keys are at least 0. The counter `stored` is the number of entries. The table begins small and grows with
+its entries, so that clearing it is cheap.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _HALF = 32
 
 
 def hashed(key: Expr) -> Expr:
-    """A number whose low bits depend on all bits of `key`."""
+    """A hash of `key` whose low bits depend on all bits of it."""
     mixed = mul(op("xor", key, op("shr", key, const(_HALF))), const(_MULTIPLIER))
+    # a product's low bits depend on low bits alone, so the table is indexed by its high half
     return op("shr", mixed, const(_HALF))
 
 
 def clear(host: Host, store: Storage) -> None:
-    """Take everything out."""
     host.set(store.stored, ZERO)
     resize(host, store, const(FIRST_SLOTS))
 
@@ -53,7 +53,7 @@ def resize(host: Host, store: Storage, slots: Expr) -> None:
 
 
 def find(host: Host, store: Storage, key: Expr) -> Expr:
-    """Where `key` is in `tbl`, or the empty slot where it belongs."""
+    """The index in `tbl` of `key`, or of the empty slot where it belongs."""
     mask = host.let(sub(host.load(store.slots, ZERO, "slots"), 1), "mask")
     start = op("and", hashed(key), mask)
     cell = host.cell(mul(start, 2), "at")
@@ -63,7 +63,7 @@ def find(host: Host, store: Storage, key: Expr) -> Expr:
         return op("and", compare("ne", held, key), compare("ne", held, EMPTY))
 
     def advance() -> None:
-        around = add(mul(mask, 2), 1)  # all words of the table
+        around = add(mul(mask, 2), 1)  # wraps an index into the table
         host.set(cell, op("and", add(host.get(cell), 2), around))
 
     host.loop(misses, advance)
@@ -71,14 +71,15 @@ def find(host: Host, store: Storage, key: Expr) -> Expr:
 
 
 def make_room(host: Host, store: Storage) -> None:
-    """Room for one entry more."""
+    """Make room for one more entry. At most half of the slots are used, so that probes are short and
+    end."""
     slots = host.load(store.slots, ZERO, "slots")
     crowded = compare("ge", mul(host.get(store.stored), 2), slots)
     host.branch(crowded, lambda: rebuild(host, store, host.let(mul(slots, GROWTH), "slots")))
 
 
 def rebuild(host: Host, store: Storage, slots: Expr) -> None:
-    """Make the table anew, of `slots` slots, from the keys."""
+    """Rebuild the table with `slots` slots from the keys."""
     resize(host, store, slots)
 
     def entry(e: Expr) -> None:
@@ -97,8 +98,8 @@ def rebuild(host: Host, store: Storage, slots: Expr) -> None:
 
 
 def enter(host: Host, store: Storage, key: Expr) -> tuple[Expr, Expr, Expr]:
-    """The entry of `key`, which is made if there is none: its number, whether it is set, and whether
-    it is new."""
+    """The entry of `key`, made (not set) if there is none: its number, whether it is set, and whether it
+    is new."""
     make_room(host, store)
     at = find(host, store, key)
     is_new = host.let(compare("ne", host.load(store.tbl, at, "held"), key), "new")
@@ -118,14 +119,14 @@ def enter(host: Host, store: Storage, key: Expr) -> tuple[Expr, Expr, Expr]:
 
 
 def mark(host: Host, store: Storage, at: Expr, key: Expr, e: Expr, is_set: bool) -> None:
-    """Say whether the entry `e` of `key`, which is at `at`, is set."""
+    """Mark the entry `e` of `key`, at `at` in the table, as set or not set."""
     host.store(store.tbl, add(at, 1), e if is_set else op("not", e))
     host.store(store.key, e, key if is_set else op("not", key))
 
 
 def forget(host: Host, store: Storage, at: Expr, e: Expr) -> None:
-    """Take the entry `e`, which is at `at`, out if it is the last and not set. Nothing that is still
-    in the table was put there after it, so no other key is sought past its slot."""
+    """Remove the entry `e`, at `at` in the table, if it is the last and not set. Every other key was put
+    there before it, so no probe for one passes over its slot."""
     unset = compare("lt", host.load(store.tbl, add(at, 1), "found"), 0)
     is_last = compare("eq", add(e, 1), host.get(store.stored))
 
@@ -146,7 +147,7 @@ def _hashed(keys: np.ndarray) -> np.ndarray:
 
 
 def build(keys: np.ndarray) -> dict[str, Any]:
-    """The storage of a table with these keys, all set."""
+    """The storage of a table with these keys, all entries set."""
     slots = FIRST_SLOTS
     while slots < 2 * len(keys):
         slots *= GROWTH
@@ -155,7 +156,7 @@ def build(keys: np.ndarray) -> dict[str, Any]:
     at = _hashed(keys) & (slots - 1)
     while len(left):
         free = table[at, 0] < 0
-        table[at[free], 1] = left[free]  # of several, the last is there to stay
+        table[at[free], 1] = left[free]  # of several keys for a slot NumPy keeps the last: it won
         won = table[at, 1] == left
         won &= free
         table[at[won], 0] = keys[left[won]]
@@ -169,8 +170,8 @@ def build(keys: np.ndarray) -> dict[str, Any]:
 
 
 def problem(storage: ByName) -> str | None:
-    """Why compiled code must not look for keys in this table, or None: every entry is found, and what
-    is not there is missed."""
+    """Why compiled code must not use this table, or None. Checks that every entry is found, and that a
+    search for a missing key ends."""
     key, stored = storage["key"], storage["stored"]
     if not 0 <= stored <= len(key):
         return f"key has {len(key)} entries, {stored} are stored"

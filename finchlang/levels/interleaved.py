@@ -1,5 +1,5 @@
-"""The Interleaved level: fibers that are written in turn, each of them in order, and stored one after
-the other by counting (Gustavson's transpose)."""
+"""The Interleaved level: fibers may be written alternately, each in order; freezing stores them one after
+the other by a counting sort (Gustavson's transpose)."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int32, Int64
 
-#: There are 2^8 buckets at most, so that what is written to at a time is in the processor's caches; each
-#: has room for so many entries more at a time. That is no power of 2, so that the lines of caches that
-#: buckets, all about as full, are written to are not the same.
+#: At most 2^_BITS buckets, so that the ends being written stay in the processor's caches; each grows by
+#: _CHUNK entries at a time. That is no power of two, or the ends of buckets that are about equally full
+#: would fall into the same cache sets.
 _BITS, _CHUNK = 8, 1032
 
 
 @dataclass(frozen=True)
 class Interleaved(SparseCOO):
-    """`Interleaved{N}(lvl)`, over an Element: what SparseCOO stores, but its fibers may be written in
-    any order, each of them in order.
+    """`Interleaved{N}(lvl)`, over an Element: stored as SparseCOO, but its fibers may be written in any
+    order, each of them in order.
 
-    While it is written, fiber p's entries are in the bucket p >> shift with those of its neighbours,
-    as they come, in chunks: the first begins at first[b], that after chunk c at next[c]; the last is
-    written up to, not including, at[b] and ends at end[b]. Entry e has the coordinates new1[e] and so
-    on, new_fiber[e], counted within the bucket, and new_val[e]. Freezing counts the entries
-    of each fiber and puts them in their places, bucket by bucket.
+    While it is written, the entries of fiber p are in the bucket p >> shift, with those of its
+    neighbours, in the order of writing. A bucket b is a list of chunks: the first begins at first[b], the
+    one after chunk c at next[c]; the last is filled up to, not including, at[b], and ends at end[b].
+    Entry e has the coordinates new1[e] and so on, the fiber new_fiber[e] (counted within the bucket) and
+    the value new_val[e]. Freezing counts the entries of each fiber and moves them to their places, bucket
+    by bucket, through the stage arrays.
     """
 
     counters: ClassVar[Any] = tuple(
@@ -61,7 +62,7 @@ class Interleaved(SparseCOO):
 
     @cached_property
     def layout(self) -> lay.Layout:  # type: ignore[override]
-        """Nothing of the buckets is in use once it is frozen."""
+        """The layout of SparseCOO. The arrays of buckets are unused once it is frozen."""
         modes, value = range(1, self.number + 1), self.element_type
         buckets = [
             *((f"new{k}", None) for k in modes),
@@ -79,7 +80,6 @@ class Interleaved(SparseCOO):
         return False
 
     def _arrays(self, store: Storage, name: str) -> tuple[Buffer, ...]:
-        """The arrays of a name, one for each mode."""
         return tuple(store.buffers[f"{name}{k + 1}"] for k in range(self.number))
 
     # ------------------------------------------------------------------ the life cycle
@@ -97,6 +97,7 @@ class Interleaved(SparseCOO):
             bits = bit_length(host, maximum(stop, 0))
             host.set(store.shift, maximum(sub(bits, _BITS), 0))
 
+        # only the first time: entries that are in buckets were put there by this shift
         host.branch(compare("eq", buckets, 0), first)
         count = host.let(add(op("shr", stop, below_64(host.get(store.shift))), 1), "buckets")
 
@@ -158,7 +159,7 @@ class Interleaved(SparseCOO):
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
     def _each(self, host: Host, store: Storage, b: Expr, body: Callable[[Expr], None]) -> None:
-        """For each entry of bucket b, in the order in which they were written."""
+        """Run `body` for each entry of bucket b, in the order of writing."""
         at, end = (host.load(array, b, "end", lower=ZERO) for array in (store.at, store.end))
 
         def chunks() -> None:
@@ -195,11 +196,12 @@ class Interleaved(SparseCOO):
 
         host.branch(is_full, room)
         e = host.get(new, lower=ZERO)
+        # an update reads it first
         host.store(store.new_val, e, const(self.fill.value, self.element_type))
         dirty = host.cell(FALSE, "dirty")
 
         def begin() -> None:
-            """The room is the next chunk."""
+            """The new room becomes the bucket's next chunk."""
             chunk = host.let(op("idiv", end, const(_CHUNK)), "chunk", lower=ZERO)
 
             def link() -> None:

@@ -1,9 +1,9 @@
-"""How the arrays of a level lie, said once: from its layout follows what is done with all of them, in
-kernels and in NumPy.
+"""The layout of a level's arrays, from which the operations on all of them follow, in kernels and in
+NumPy.
 
-A layout is a chain of parts, from the fibers of a level to the positions of its child. On the way
-there are so many *items*, at first the fibers; a part has a number for each of them, or says which
-items come of each:
+A layout is a chain of parts that leads from the fibers of a level to the positions of its child. Each
+step has a number of *items*, at first the fibers. A part either stores a number for each item, or maps
+each item to a range of new items:
 
     SparseList         Offsets("ptr"), Coordinate("idx")                   entries
     SparseBlockList    Offsets("ptr"), Coordinate("idx"), Offsets("ofs")   blocks, then positions
@@ -28,13 +28,13 @@ from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.levels.pointer_arrays import are_new, listed_at, pointers
 from finchlang.syntax.types import Int64, Type
 
-#: what an array of offsets holds while its level is written: how many items come of each, to be added up
-#: by freezing; what it holds then; or nothing, since freezing makes it
+#: what an array of offsets holds while its level is written: how many items each item becomes, to be added
+#: up by freezing; the offsets already; or nothing, as freezing makes it
 COUNTS, POSITIONS, NOTHING = "counts", "positions", "nothing"
 
 
 class LayoutPart:
-    """A part of a layout."""
+    """The base of the parts of a layout."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +47,23 @@ class StoredArray(LayoutPart):
 
 @dataclass(frozen=True)
 class Each(StoredArray):
-    """A number for each item. Of an item without content it is `empty`, if that can be told by it."""
+    """A number for each item. `empty` is that of an item without content, if such items are marked."""
 
     empty: int | None = None
 
 
 @dataclass(frozen=True)
 class Coordinate(Each):
-    """A coordinate for each item, from 0, of mode `mode` of the level (from 0): of what is there, or
-    the last of it. Those of one fiber ascend, the last mode's first."""
+    """A coordinate for each item, from 0, in mode `mode` of the level (from 0): that of the item, or the
+    last one it covers. Items of one fiber are sorted by coordinates, the last mode being the first key."""
 
     mode: int = 0
 
 
 @dataclass(frozen=True)
 class Offsets(StoredArray):
-    """Of item k come the items from name[k] up to, not including, name[k + 1]; `counter` counts them
-    all while they are written."""
+    """Item k becomes the items from name[k] up to, not including, name[k + 1]; `counter` counts them all
+    while they are written."""
 
     counter: str = "stored"
     while_written: str = COUNTS
@@ -71,23 +71,24 @@ class Offsets(StoredArray):
 
 @dataclass(frozen=True)
 class Grid(LayoutPart):
-    """Of each item come as many as there are coordinates."""
+    """Each item becomes one item for each coordinate."""
 
     def cells(self, sizes: Any) -> Any:
-        """How many, by the sizes of the level's modes: of Exprs or of integers."""
+        """The number of items for each, from the sizes of the level's modes: of Exprs or of integers."""
         return sizes[-1]
 
 
 @dataclass(frozen=True)
 class Aside(LayoutPart):
-    """A chain of its own, beside that to the child."""
+    """A separate chain from the fibers, beside the one to the child."""
 
     parts: tuple[LayoutPart, ...]
 
 
 @dataclass(frozen=True)
 class Loose(StoredArray):
-    """An array in no chain, of which so many entries are in use once the tensor is frozen."""
+    """An array outside of the chain; `length` gives how many entries are in use once the tensor is
+    frozen."""
 
     length: Callable[[ByName], int] = lambda storage: 0
 
@@ -95,13 +96,11 @@ class Loose(StoredArray):
 Layout = tuple[LayoutPart, ...]
 #: arrays and counters by name
 ByName = dict[str, Any]
-#: something of two items of a chain
+#: a function of two items of a chain
 OfBoth = Callable[[Expr, Expr], Any]
 
 
 class Arrays(Protocol):
-    """The memory of a level in a kernel."""
-
     @property
     def buffers(self) -> dict[str, Buffer]: ...
 
@@ -110,7 +109,7 @@ class Arrays(Protocol):
 
 
 def arrays(layout: Layout) -> Iterator[StoredArray]:
-    """The arrays, those of chains aside too."""
+    """All arrays, including those of separate chains."""
     for part in layout:
         if isinstance(part, Aside):
             yield from arrays(part.parts)
@@ -119,19 +118,19 @@ def arrays(layout: Layout) -> Iterator[StoredArray]:
 
 
 def _leading(layout: Layout) -> list[Each]:
-    """What there is for each item before other items come of them."""
+    """The parts that store a number for each fiber."""
     return [
         part for part in takewhile(lambda p: isinstance(p, Each), layout) if isinstance(part, Each)
     ]
 
 
 def offsets(layout: Layout) -> list[Offsets]:
-    """Those of the chain to the child."""
+    """The offsets in the chain to the child."""
     return [part for part in layout if isinstance(part, Offsets)]
 
 
 def coordinates(store: Arrays, layout: Layout) -> list[Buffer]:
-    """The arrays of coordinates, the first mode's first."""
+    """The buffers of coordinates, first mode first."""
     return [store.buffers[part.name] for part in arrays(layout) if isinstance(part, Coordinate)]
 
 
@@ -143,7 +142,8 @@ def _sizes(size: Any) -> tuple[int, ...]:
 
 
 def lengths(layout: Layout, storage: ByName, count: int, size: Any) -> tuple[dict[str, int], int]:
-    """How many entries of each array are in use for `count` fibers, and the items at the end."""
+    """How many entries of each array are in use for `count` fibers, and the number of items at the end of
+    the chain."""
     found: dict[str, int] = {}
     for part in layout:
         if isinstance(part, Each | Offsets):
@@ -157,14 +157,15 @@ def lengths(layout: Layout, storage: ByName, count: int, size: Any) -> tuple[dic
 
 
 def _after(part: LayoutPart, storage: ByName, count: int, size: Any) -> int:
-    """How many items there are after a part, if there are `count` before."""
+    """The number of items after a part, given `count` items before it."""
     if isinstance(part, Offsets):
         return int(storage[part.name][count])
     return count * part.cells(_sizes(size)) if isinstance(part, Grid) else count
 
 
 def listed(layout: Layout, storage: ByName, count: int, size: Any) -> int | None:
-    """How many items are listed, or all that there can be; None if some of the items may be empty."""
+    """The number of listed items, or of all if every coordinate has one; None if some items may be
+    empty."""
     for part in layout:
         if isinstance(part, Aside):
             return lengths(part.parts, storage, count, size)[1]
@@ -173,7 +174,7 @@ def listed(layout: Layout, storage: ByName, count: int, size: Any) -> int | None
 
 
 def counted(layout: Layout, storage: ByName, count: int, size: Any) -> dict[str, int]:
-    """What the counters of offsets hold of `count` frozen fibers."""
+    """The counters of offsets for `count` frozen fibers."""
     found: dict[str, int] = {}
     for part in layout:
         if isinstance(part, Offsets):
@@ -187,8 +188,9 @@ def counted(layout: Layout, storage: ByName, count: int, size: Any) -> dict[str,
 def packed(
     layout: Layout, positions: np.ndarray, rows: np.ndarray, count: int
 ) -> tuple[ByName, np.ndarray, np.ndarray]:
-    """Offsets and coordinates of entries sorted by the fibers at `positions` and by `rows`, a row of
-    coordinates for each mode; which listed item each entry belongs to, and the first of each item."""
+    """Offsets and coordinates for entries sorted by the fibers at `positions` and by `rows`, a row of
+    coordinates for each mode; also the item that each entry belongs to, and the first entry of each
+    item."""
     new = are_new(positions, *rows)
     found: ByName = {}
     for part in arrays(layout):
@@ -202,8 +204,8 @@ def packed(
 def unpacked(
     layout: Layout, storage: ByName, positions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What the fibers at `positions` list: which of them, a row of coordinates for each mode, and
-    which item of all it is."""
+    """The items listed by the fibers at `positions`: the index of each one's fiber in `positions`, a row
+    of coordinates for each mode, and the number of the item."""
     offsets, *listed = (
         storage[part.name] for part in arrays(layout) if isinstance(part, Offsets | Coordinate)
     )
@@ -212,8 +214,8 @@ def unpacked(
 
 
 def problem(layout: Layout, storage: ByName, count: int, size: Any) -> str | None:
-    """Why compiled code must not be given these arrays for `count` fibers, or None. It loads what is in
-    use of each without looking, and takes what it finds in them for positions and coordinates."""
+    """Why compiled code must not use these arrays for `count` fibers, or None. Compiled code reads what
+    is in use of each without a check, and uses the contents as positions and coordinates."""
     offsets: np.ndarray | None = None
     ascends: Any = None
     for part in layout:
@@ -245,7 +247,8 @@ def problem(layout: Layout, storage: ByName, count: int, size: Any) -> str | Non
 
 
 def _in_each(offsets: Any, ascends: np.ndarray) -> bool:
-    """Whether each item ascends from the one before it in its fiber; `ascends` leaves out the first."""
+    """Whether each item ascends from the one before it in its fiber; `ascends` has no entry for the very
+    first item."""
     inner, ascends = offsets[1:-1], ascends.copy()
     ascends[inner[(inner > 0) & (inner <= len(ascends))] - 1] = True
     return bool(ascends.all())
@@ -257,8 +260,8 @@ def _in_each(offsets: Any, ascends: np.ndarray) -> bool:
 def assembled(
     host: Host, store: Arrays, layout: Layout, dims: Any, start: Expr, stop: Expr
 ) -> tuple[Expr, Expr] | None:
-    """Make the fibers at start..stop (both included), empty. Gives the positions that they have in the
-    child, if they have them from the beginning."""
+    """Make the fibers at start..stop (both included), empty. Gives their first and last position in the
+    child, or None if positions are made only when entries are written."""
     first: tuple[Expr, Expr] | None = start, stop
     for part in layout:
         if isinstance(part, Offsets):
@@ -266,7 +269,7 @@ def assembled(
             host.grow(array, add(stop, 2))
             if part.while_written == COUNTS:
                 host.fill(array, add(start, 1), add(stop, 2), ZERO)
-            first = None  # from here on there are no items yet
+            first = None  # an empty fiber has no items after offsets
             break
         if isinstance(part, Grid):
             cells = part.cells(dims)
@@ -282,7 +285,7 @@ def assembled(
 
 
 def frozen(host: Host, store: Arrays, layout: Layout, dims: Any, count: Expr) -> Expr:
-    """Turn counts of `count` fibers into offsets. Gives the number of positions in the child."""
+    """Turn the counts of `count` fibers into offsets. Gives the number of positions in the child."""
     for part in layout:
         if isinstance(part, Offsets):
             if part.while_written == COUNTS:
@@ -294,7 +297,7 @@ def frozen(host: Host, store: Arrays, layout: Layout, dims: Any, count: Expr) ->
 
 
 def accumulate(host: Host, counts: Buffer, count: Expr) -> None:
-    """Turn the counts in counts[1..count] into positions: each the sum of those up to it."""
+    """Replace counts[1..count] by their prefix sums."""
     total = host.cell(ZERO, "total")
 
     def step(p: Expr) -> None:
@@ -316,8 +319,8 @@ def positions(
     count: Expr,
     tell: Callable[[str, Expr], None] = lambda counter, number: None,
 ) -> Expr:
-    """How many positions in the child the first `count` frozen fibers have; counters and what they
-    are of these fibers are told."""
+    """The number of positions in the child of the first `count` frozen fibers; `tell` is called with each
+    counter and its value for these fibers."""
     for part in layout:
         if isinstance(part, Aside):
             positions(host, store, part.parts, dims, count, tell)
@@ -332,8 +335,8 @@ def positions(
 def equal(
     host: Host, store: Arrays, layout: Layout, dims: Any, p: Expr, q: Expr, child: OfBoth
 ) -> Expr:
-    """Whether the frozen items p and q hold the same, `child` saying so of positions in the child.
-    Of items that are empty that is not asked, as there may be anything."""
+    """Whether the frozen items p and q are equal; `child` compares two positions of the child. It is not
+    called for empty items, whose positions there may hold anything."""
     if not layout:
         return child(p, q)
     part, *rest = layout
@@ -376,7 +379,7 @@ def equal(
 
 
 def _range(host: Host, store: Arrays, part: Offsets, k: Expr) -> tuple[Expr, Expr]:
-    """The items that come of item k, from the first up to, not including, the second."""
+    """The range of items that item k becomes; the second is not included."""
     array = store.buffers[part.name]
     return host.load(array, k, "start", Int64), host.load(array, add(k, 1), "stop", Int64)
 
@@ -397,8 +400,8 @@ def _each_equal(host: Host, count: Expr, test: Callable[[Expr], Expr]) -> Expr:
 def move(
     host: Host, store: Arrays, layout: Layout, dims: Any, source: Expr, target: Expr, child: OfBoth
 ) -> None:
-    """Make the item `target` the frozen item `source`, which lies above it or is it. Items before
-    `target` are where they are to stay, so that its own begin where theirs end."""
+    """Move the frozen item `source` down to `target` <= `source`. The items before `target` are in their
+    final place, so its range begins where theirs ends."""
     if not layout:
         child(source, target)
         return
@@ -438,7 +441,7 @@ def move(
 
 
 def alike(layout: Layout, other: Layout) -> bool:
-    """Whether `copied` can go from the second to the first."""
+    """Whether `copied` can copy from the layout `other`."""
     chain = [part for part in other if not isinstance(part, Loose)]
     return [*map(type, layout)] == [*map(type, chain)] and Aside not in map(type, layout)
 
@@ -446,8 +449,8 @@ def alike(layout: Layout, other: Layout) -> bool:
 def copied(
     host: Host, store: Arrays, layout: Layout, source: Arrays, other: Layout, dims: Any, count: Expr
 ) -> Expr:
-    """Make the `count` fibers, which are empty and written next, those of the frozen `source`. Gives
-    the number of positions in the child."""
+    """Copy the frozen fibers of `source` to the `count` fibers of `store`, which are empty and will be
+    written next. Gives the number of positions in the child."""
     numbers: list[tuple[Cell, Expr]] = []
     for part, like in zip(layout, other, strict=False):
         if isinstance(part, Grid):

@@ -1,10 +1,10 @@
-"""The level interface (Finch'25 section 3, Table 3): what a format is, how it is stored, and the
-functions declare, assemble, freeze, thaw, unfurl, read and write every level has.
+"""The level interface (Finch'25 section 3, Table 3): formats, their storage, and the functions that every
+level has: declare, assemble, freeze, thaw, unfurl, read and write.
 
 A `Level` is a format: immutable, compared by structure, printed as it is written
-(`Dense(SparseList(Element(0.0)))`, outermost first; the outermost level is the last mode). A
-`Storage` is a level bound to the memory of one tensor in one kernel. A `Fiber` is a subtensor at one
-position of a store, and is what accesses refer to.
+(`Dense(SparseList(Element(0.0)))`, outermost first; the outermost level is the last mode). A `Storage` is
+a level bound to the memory of one tensor in one kernel. A `Fiber` is a subtensor at one position of a
+store; accesses refer to fibers.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ READ, UPDATE = "read", "update"
 #: the sizes of the modes of a level and of those below it, the outermost last
 Dims = tuple[Expr, ...]
 
-#: of each stored coordinate: its fiber, as an index into those asked for; itself; its position in the child
+#: for each stored coordinate: its fiber, as an index into the positions asked for; the coordinate; its
+#: position in the child
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Given(NamedTuple):
-    """Entries to be packed, sorted by their fibers, at `positions` of `fibers`, and by their coordinates,
-    from 0, in the level's dimension `size`; of a level of several modes a row of coordinates for each,
-    first mode first, and a tuple of sizes. Two have the same number in `contents` if the subfibers
-    they belong to are equal."""
+    """Entries to be packed into a level, sorted by fiber and coordinate: the position of each one's
+    fiber, below `fibers`, and its coordinate, from 0, in the dimension `size`. For a level of several
+    modes, `coordinates` has a row for each mode, first mode first, and `size` is a tuple. Two entries
+    have the same number in `contents` if the subfibers they belong to are equal."""
 
     positions: np.ndarray
     coordinates: np.ndarray
@@ -53,59 +54,61 @@ class Given(NamedTuple):
 class Level:
     """A format. Subclasses are dataclasses whose fields are the child and static parameters."""
 
-    #: how its arrays lie; from that follow those of its operations that it has not got itself
+    #: how its arrays lie; operations that the level does not define itself follow from this
     layout: ClassVar[lay.Layout] = ()
     #: whether fibers must be written in order and coordinates in ascending order (Table 4)
     is_sequential: ClassVar[bool] = False
-    #: what is written in any order in place of a level that is not, with its parameters
+    #: of a sequential level: the level that takes its place, with the same parameters, if it has to be
+    #: written in any order
     out_of_order: ClassVar[Any] = None
-    #: whether a sequential level's fibers may be written in turn, as long as each is in order
+    #: of a sequential level: whether its fibers may be written alternately, each in order
     takes_any_fiber: ClassVar[bool] = False
     #: whether every coordinate has a position of its own, stored or not
     is_dense: ClassVar[bool] = False
-    #: whether there may be coordinates without an entry, which are fill
+    #: whether coordinates may be without an entry and so have the fill
     has_gaps: ClassVar[bool] = True
-    #: whether modes have one size, and whether coordinates of its first and last mean the same exchanged
+    #: whether its modes have the same size; whether its first and last coordinate may be exchanged
     is_square: ClassVar[bool] = False
     is_symmetric: ClassVar[bool] = False
     #: whether a fiber can hold entries at any coordinates
     holds_any: ClassVar[bool] = True
-    #: whether it stores those coordinates of a fiber that have an entry, in order, and no others
+    #: whether it stores exactly the coordinates that have an entry, in order
     lists_entries: ClassVar[bool] = False
-    #: whether coordinates nobody wrote may be stored too (then there can be no Pattern below)
+    #: whether coordinates that were not written may be stored too (then no Pattern may be below)
     stores_fill: ClassVar[bool] = False
     #: protocols a read may ask for, the default first
     protocols: ClassVar[tuple[str, ...]] = ("walk",)
-    #: whether `declare` looks at what the arrays hold, so as to clear no more than that
+    #: whether `declare` reads the arrays, to clear only what was set
     clears_entries: ClassVar[bool] = False
-    #: whether sizes and counters tell how much of each array of a frozen tensor is in use
+    #: whether the lengths in use of a frozen tensor's arrays follow from sizes and counters
     counts_lengths: ClassVar[bool] = True
-    #: arrays of which entries are read that were never written, whatever they hold
+    #: arrays of which unwritten entries are read (the result does not depend on what they hold)
     anything: ClassVar[frozenset[str]] = frozenset()
     is_leaf: ClassVar[bool] = False
-    #: whether reading a leaf gives structure, and reducing into it may end the loops around
+    #: of a leaf: whether reading it gives a looplet; whether reducing into it may end the loops around
     is_structured: ClassVar[bool] = False
     is_short_circuit: ClassVar[bool] = False
-    #: whether equal neighbours are stored as one: then `pack_merged` takes the place of `pack`
+    #: whether equal neighbours are stored as one; then it has `pack_merged` and no `pack`
     merges: ClassVar[bool] = False
-    #: whether a program says by which operator what is written to one place is combined: `combining`
+    #: whether a program's reduction operator is part of the level (see `combining`)
     combines: ClassVar[bool] = False
 
     @cached_property
     def arrays(self) -> tuple[tuple[str, Type | None], ...]:
-        """Arrays of the storage: (name, type); a type None is the level's own index or element type."""
+        """The arrays of the storage as (name, type); a type None is the level's own index or element
+        type."""
         return tuple((part.name, part.type) for part in lay.arrays(self.layout))
 
     @cached_property
     def counters(self) -> tuple[tuple[str, Type | None], ...]:
-        """Numbers of the storage that change when it is written: those of offsets."""
+        """The counters of the storage, numbers that change when it is written: those of the offsets."""
         return tuple(
             {part.counter: (part.counter, Int64) for part in lay.offsets(self.layout)}.values()
         )
 
     @property
     def has_all_positions(self) -> bool:
-        """Whether the child has a position for every coordinate, so that sizes multiply."""
+        """Whether the child has a position for every coordinate, so that position counts multiply."""
         return any(isinstance(part, lay.Grid) for part in self.layout)
 
     @property
@@ -123,16 +126,16 @@ class Level:
 
     @property
     def order(self) -> int:
-        """The number of dimensions."""
         return sum(level.modes for level in self.levels())
 
     @property
     def modes(self) -> int:
-        """The number of dimensions this level itself has: one, but for coordinate and packed levels."""
+        """The number of dimensions of this level alone: one, except for leaves and for coordinate and
+        packed levels."""
         return 0 if self.is_leaf else 1
 
     def below(self, dims: Dims) -> Dims:
-        """The sizes of the child's modes, of those of this level."""
+        """The part of `dims` that belongs to the child."""
         return dims[: len(dims) - self.modes]
 
     def sizes(self, shape: tuple[int, ...]) -> list[Any]:
@@ -160,7 +163,7 @@ class Level:
 
     @property
     def own_type(self) -> Type:
-        """What None stands for in `arrays` and `counters`."""
+        """The type that None stands for in `arrays` and `counters`."""
         return self.element_type if self.is_leaf else self.index_type
 
     @property
@@ -173,16 +176,14 @@ class Level:
         return f"{type(self).__name__}{parameters}({self.child})"
 
     def with_child(self, child: Level) -> Level:
-        """This format over another child."""
         return replace(self, lvl=child)  # type: ignore[call-arg]
 
     def with_leaf(self, leaf: Level) -> Level:
-        """The levels of this format over another leaf."""
         return leaf if self.is_leaf else self.with_child(self.child.with_leaf(leaf))
 
     @property
     def is_all_dense(self) -> bool:
-        """Whether tensors of this format have a place for each element."""
+        """Whether every level above the leaf is dense."""
         return all([level.is_dense or level.is_leaf for level in self.levels()])
 
     def random_access(self) -> Level:
@@ -206,8 +207,8 @@ class Level:
             self._check_fits(host, size, "dimension", message, span)
 
     def check_positions(self, host: Host, count: Expr | Cell) -> None:
-        """Fail (kind resource) where the index type cannot hold `count` positions. Levels ask once
-        they know how many there are, before they read what they stored of them."""
+        """Fail (kind resource) if the index type cannot hold `count` positions. Levels call this when
+        they know the number, before they read positions they stored."""
         name = type(self).__name__
         message = f"{self.index_type} has no room for the {{}} positions of a {name}"
         self._check_fits(host, count, "resource", message, None)
@@ -216,7 +217,7 @@ class Level:
         self, host: Host, number: Expr | Cell, kind: str, message: str, span: Span | None
     ) -> None:
         index = self.index_type
-        if index.bits < 64:
+        if index.bits < 64:  # any size or position fits into 64 bits
             found = host.get(number) if isinstance(number, Cell) else number
             too_many = compare("gt", found, const(index.highest))
             host.branch(too_many, lambda: host.fail(kind, message, (found,), span))
@@ -224,7 +225,7 @@ class Level:
     # ------------------------------------------------- Table 3: programs over host operations
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        """Empty the storage for a tensor of size `dims` (this level's own is the last)."""
+        """Empty the storage for a tensor of the sizes `dims` (this level's own are the last)."""
         offsets = [part for part in lay.offsets(self.layout) if part.while_written != lay.NOTHING]
         for part in offsets:
             host.set(store.counters[part.counter], ZERO)
@@ -235,7 +236,7 @@ class Level:
             self.child.declare(host, store.child, self.below(dims))
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        """Make the fibers at positions start..stop (both included), all fill."""
+        """Make the fibers at positions start..stop (both included), with all values at the fill."""
         below = lay.assembled(host, store, self.layout, dims, start, stop)
         if below is not None and not self.is_leaf:
             self.child.assemble(host, store.child, self.below(dims), *below)
@@ -243,6 +244,7 @@ class Level:
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Finish `count` fibers for reading."""
         offsets = lay.offsets(self.layout)
+        # a type None is the level's index type, which may be too narrow
         if offsets and offsets[-1].type is None:
             self.check_positions(host, store.counters[offsets[-1].counter])
         count = lay.frozen(host, store, self.layout, dims, count)
@@ -266,7 +268,7 @@ class Level:
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     def read(self, host: Host, fiber: Fiber) -> Node:
-        """The value of a leaf, in read mode or (for `old op= new`) in update mode."""
+        """The value of a leaf, in read mode, or in update mode for `old op= new`."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
@@ -276,12 +278,12 @@ class Level:
     # -------------------------------------- copies of whole tensors (whole_copies.py)
 
     def takes(self, other: Level) -> bool:
-        """Whether `take` can be given the storage of a tensor of the format `other`."""
+        """Whether `take` accepts the storage of a tensor of the format `other`."""
         is_list = self.lists_entries and other.lists_entries or self.is_dense and other.is_dense
         return is_list and lay.alike(self.layout, other.layout) and self.child.takes(other.child)
 
     def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
-        """Make all `count` fibers, which are empty, those of `source`, which are frozen."""
+        """Copy the frozen fibers of `source` to all `count` fibers, which are empty."""
         other = source.level.layout
         count = lay.copied(host, store, self.layout, source, other, dims, count)
         if not self.is_leaf:
@@ -298,8 +300,8 @@ class Level:
         return lay.equal(host, store, self.layout, dims, p, q, child)
 
     def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        """Make the fiber at `target` the frozen fiber at `source`, which lies above. All that are
-        kept are moved in turn, each to the position after the one before."""
+        """Move the frozen fiber at `source` down to `target` <= `source`. A caller moves the fibers it
+        keeps in turn, each to the position after the one before."""
 
         def child(a: Expr, b: Expr) -> None:
             if not self.is_leaf:
@@ -308,7 +310,7 @@ class Level:
         lay.move(host, store, self.layout, dims, source, target, child)
 
     def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        """Forget the frozen fibers from position `count` on."""
+        """Drop the frozen fibers from position `count` on."""
 
         def tell(counter: str, number: Expr) -> None:
             host.set(store.counters[counter], number)
@@ -320,21 +322,20 @@ class Level:
     # ----------------------------------------------- storage as NumPy arrays, outside of kernels
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
-        """Arrays, of integers of 64 bits, for entries, and counters that these do not tell; the position
-        of each entry in the child. This is how a level does it that lists coordinates."""
+        """The arrays (of Int64) for entries, with the counters that do not follow from them; and the
+        position of each entry in the child. By default as for a level that lists coordinates."""
         rows = given.coordinates.reshape(self.modes, -1)
         arrays, entries, _ = lay.packed(self.layout, given.positions, rows, given.fibers)
         return arrays, entries
 
     def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
-        """As `pack`, storing equal neighbours as one. Gives also which entries are left to be stored in
-        the child (a mask); the positions are theirs."""
+        """As `pack`, with equal neighbours stored as one. Gives also a mask of the entries that are left
+        to be stored in the child; the positions are of these."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
-        """The stored coordinates in the fibers at `positions`: for each, which of `positions` it
-        belongs to (an index into it), its coordinate (0-based; of several modes a row for each) and its
-        position in the child. This is how a level does it that lists coordinates."""
+        """The stored coordinates in the fibers at `positions`, as in `Found`: coordinates are 0-based, of
+        several modes a row for each. By default as for a level that lists coordinates."""
         which, rows, entries = lay.unpacked(self.layout, storage, positions)
         return which, rows if self.modes > 1 else rows[0], entries
 
@@ -343,23 +344,23 @@ class Level:
         return lay.lengths(self.layout, storage, count, size)[1]
 
     def count_listed(self, storage: ByName, count: int, size: int) -> int | None:
-        """How many coordinates (of a level that merges, runs of them) `count` fibers store, if that
-        can be told at once."""
+        """How many coordinates (of a level that merges, runs) `count` fibers store; None if that is not
+        known without unpacking."""
         return lay.listed(self.layout, storage, count, size)
 
     def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray | None:
-        """Which of the entries of a tensor have a position of their own (None: all). `coordinates`
-        has a row for each mode of the tensor; this level's last is mode `mode`, from 1. Raises
-        FinchError "access order" for entries that no tensor of this format can hold."""
+        """A mask of the entries of a tensor that have a position of their own (None: all). `coordinates`
+        has a row for each mode of the tensor; this level's last mode is `mode`, from 1. Raises FinchError
+        "access order" for entries that this level cannot hold."""
         return None
 
     def where_written(self, indices: tuple[Node, ...]) -> Node | None:
-        """What must hold of the indices of this level's modes to copy another tensor into it: None
-        if it takes what it reads back anywhere."""
+        """The condition on the indices of this level's modes under which it may be written when another
+        tensor is copied into it; None if it may be written everywhere."""
         return None
 
     def empty(self) -> dict[str, Any]:
-        """Storage before anything was declared: arrays without entries, counters at 0."""
+        """The storage before any declaration: empty arrays, counters at 0."""
         storage = {n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays}
         return storage | {name: 0 for name, _ in self.counters}
 
@@ -368,21 +369,21 @@ class Level:
         return lay.lengths(self.layout, storage, count, size)[0]
 
     def problem(self, storage: ByName, count: int, size: Any) -> str | None:
-        """Why compiled code must not be given these arrays (a linear check), or None."""
+        """Why compiled code must not use these arrays, or None. Takes linear time."""
         return lay.problem(self.layout, storage, count, size)
 
 
 @dataclass(frozen=True, eq=False)
 class Storage:
-    """A level bound to the memory of one tensor in one kernel: a Buffer for each of its arrays, a
-    Cell for each of its counters, and the store of its child."""
+    """A level bound to the memory of one tensor in one kernel: a Buffer for each array, a Cell for each
+    counter, and the store of its child. All can be accessed as attributes by name."""
 
     level: Level
     buffers: dict[str, Buffer]
     counters: dict[str, Cell]
     child_store: Storage | None = None
-    size_cells: tuple[Cell, ...] = ()  # of the outermost level: the tensor's sizes, if written
-    #: whether the tensor is written, and all fibers are there from its declaration on
+    size_cells: tuple[Cell, ...] = ()  # of the outermost level of a written tensor: its sizes
+    #: whether the tensor is written and all fibers of this level exist from its declaration on
     is_whole: bool = False
 
     def __getattr__(self, name: str) -> Any:
@@ -413,13 +414,13 @@ class Storage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorLike(Node):
-    """What may stand in an access: fibers, masks, wrapped tensors."""
+    """A tensor in an access: a fiber, mask or wrapper."""
 
     is_leaf: ClassVar[bool] = True  # generic walks do not look inside
 
     @property
     def mode(self) -> str:
-        """READ or UPDATE: what an access of it may do (Finch'25 Fig 14, e(mode(tns)))."""
+        """READ or UPDATE, the mode of accesses (Finch'25 Fig 14, e(mode(tns)))."""
         return READ
 
     def sizes(self) -> tuple[Expr | None, ...]:
@@ -428,36 +429,35 @@ class TensorLike(Node):
 
     @property
     def order(self) -> int:
-        """The number of dimensions."""
         return len(self.sizes())
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
-        """First and last coordinate of the last dimension, or of the one so many before; None if it is
-        without bounds."""
+        """The first and last coordinate of the dimension `back` before the last; None if it is without
+        bounds."""
         size = self.sizes()[-1 - back]
         return None if size is None else (ONE, size)
 
     def located(self, in_a_row: bool) -> int:
-        """How many of the last dimensions are looked up, by default; or `in_a_row`, with their places at
-        one position after the other."""
+        """How many of the last dimensions are read by lookups without a protocol. With `in_a_row` only
+        dimensions whose coordinates have consecutive positions are counted."""
         return 0
 
     def uniform(self, value: Node) -> Node:
-        """The tensor of this one's dimensions but the last that has `value` everywhere."""
+        """A tensor of this one's dimensions except the last, with `value` everywhere."""
         return Uniform(value, self.sizes()[:-1], self.mode)
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        """The looplet nest over the last dimension, 1..stop (everything if None)."""
+        """The looplet nest over the last dimension, 1..stop (all of it if None)."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
     def fill_value(self) -> Literal | None:
-        """The value where nothing is stored; None where that has no meaning."""
+        """The value of what is not stored; None if there is no such value."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform(TensorLike):
-    """The same `value` in every place of a tensor of these sizes."""
+    """A tensor of these sizes that has `value` everywhere."""
 
     value: Node
     dims: tuple[Expr | None, ...]
@@ -475,8 +475,8 @@ class Uniform(TensorLike):
 
 @dataclass(frozen=True, slots=True)
 class Fiber(TensorLike):
-    """The subtensor at `position` of `store`, with the sizes `dims` of its dimensions. In update
-    mode `dirty` is the cell to set once something has been written, if a parent wants to know."""
+    """The subtensor at `position` of `store`, with the sizes `dims`. In update mode, `dirty` is a cell to
+    set once something was written, if a parent asks for that."""
 
     store: Storage
     dims: Dims
@@ -501,7 +501,6 @@ class Fiber(TensorLike):
         return len(list(takewhile(lambda level: level.is_dense, self.level.levels())))
 
     def child(self, position: Expr, dirty: Cell | None = None) -> Fiber:
-        """The subfiber at `position` of the child level."""
         dims = self.dims[: len(self.dims) - self.level.modes]
         return Fiber(self.store.child, dims, position, dirty, self.mode)
 
@@ -528,5 +527,5 @@ class Swizzled:
 
 
 def level_of(format: Any) -> Level:
-    """The format of what is stored: itself, or that which a swizzled one is of."""
+    """The stored format: itself, or the level of a swizzled one."""
     return format.level if isinstance(format, Swizzled) else format

@@ -1,11 +1,11 @@
-"""The looplets (Finch'25 Table 2, Looplets'23 section 4): data that describes how to iterate over
-one dimension of a tensor, and `rebuild`, the fold over them. What they mean is written in the rules
+"""The looplets (Finch'25 Table 2, Looplets'23 section 4): data that describes how to iterate over one
+dimension of a tensor, and `rebuild`, the fold over them. Their meaning is given by the rules
 (`rules/base/loops.py`, `rules/base/regions.py`, `rules/base/steppers.py`).
 
-Where a looplet needs code, it holds a Python function over host operations. A *payload* is what a
-leaf looplet gives for one coordinate: a Literal, a Value, a fiber of the dimensions that are left,
-or a looplet again. Looplets are nodes so that they can stand where a tensor stands in an access;
-each is its own (compared by identity), because each carries state of its own.
+Where a looplet needs code, it holds a Python function over host operations. A *payload* is what a leaf
+looplet gives for one coordinate: a Literal, a Value, a fiber of the remaining dimensions, or another
+looplet. Looplets are nodes so that they can take the place of a tensor in an access. They are compared by
+identity, as each may hold state of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from finchlang.text.print_expressions import listed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Looplet(Node):
-    """What every looplet is."""
+    """The base of looplets."""
 
     is_leaf: ClassVar[bool] = True  # generic walks do not look inside
 
@@ -41,8 +41,8 @@ class Looplet(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lookup(Looplet):
-    """A randomly accessible region: `body(host, i)` is the payload at coordinate i, which may be
-    `missing` if so is said."""
+    """A randomly accessible region: `body(host, i)` is the payload at coordinate i. `may_miss` if that
+    may be `missing`."""
 
     body: Callable[[Host, Expr], Node]
     may_miss: bool = False
@@ -59,9 +59,9 @@ class Run(Looplet):
 class Spike(Looplet):
     """A run of payload `body`, then the single payload `tail` at the last coordinate.
 
-    `end` is that coordinate. A level may leave it out: then it is the end of the phase, stepper or
-    jumper the spike stands in, which sets it. A region cut off before `end` sees the run only.
-    `is_stored` says that the tail is there to be read even if the region does not reach `end`.
+    `end` is that coordinate. A level may leave it out: the phase, stepper or jumper around the spike then
+    sets it to its own end. A region that stops before `end` sees the run only. `is_stored`: the tail may
+    be read even if the region does not reach `end`.
     """
 
     body: Node
@@ -72,7 +72,7 @@ class Spike(Looplet):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Phase(Looplet):
-    """`body` on the coordinates start..stop; an end left out is the region's own."""
+    """`body` on the coordinates start..stop; a None is the region's own start or end."""
 
     body: Node
     start: Expr | None = None
@@ -81,8 +81,8 @@ class Phase(Looplet):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sequence(Looplet):
-    """Phases one after the other; together they cover the region. A phase's start may be left out:
-    it begins where the one before ends."""
+    """Phases one after the other, which together cover the region. A phase without a start begins where
+    the one before ends."""
 
     phases: tuple[Phase, ...]
 
@@ -98,31 +98,30 @@ class Switch(Looplet):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice(Looplet):
-    """`options[k][1]` where the k-th condition holds (no two do), else `otherwise`: a switch that waits
-    until nothing else is to be done. The derived rule Union takes several together, where the rule
-    Choice tells all combinations apart."""
+    """`options[k][1]` where the k-th condition holds (at most one does), else `otherwise`: a switch that
+    is decided last. The derived rule Union treats several choices together, where the rule Choice would
+    branch over all combinations."""
 
     options: tuple[tuple[Expr, Node], ...]
     otherwise: Node
-    is_stored: bool = False  # all options are there to be read, whichever holds
+    is_stored: bool = False  # all options may be read, whichever condition holds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Thunk(Looplet):
-    """Work to be done before and after. `preamble(host)` does the first part and gives the body;
-    `epilogue(host)` does the last. Both run once for all accesses the looplet stands in."""
+    """Work before and after a body: `preamble(host)` does the first part and gives the body and, if there
+    is one, the epilogue, which does the last. Both run once, for all accesses with this looplet."""
 
     preamble: Callable[[Host], tuple[Node, Callable[[Host], None] | None]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps(Looplet):
-    """What steppers and jumpers have in common: any number of looplets, one after the other.
+    """The base of steppers and jumpers: any number of looplets, one after the other.
 
-    `seek(host, i)` moves to the one that holds coordinate i, `stride(host)` is the last coordinate
-    of the current one, `body(host)` the current one, `next(host)` moves on by one. `last` is the
-    last coordinate of all, `first` the first: there it stands without a seek. `seek` is None once
-    it has been done (StepperSeek).
+    `body(host)` is the current looplet and `stride(host)` its last coordinate; `next(host)` moves on by
+    one, and `seek(host, i)` to the looplet that holds coordinate i. `last` is the last coordinate of all;
+    at `first` it stands without a seek. `seek` is None once it was done (rule StepperSeek).
     """
 
     seek: Callable[[Host, Expr], None] | None
@@ -146,9 +145,9 @@ class Jumper(Steps):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks(Jumper):
-    """A jumper over blocks, each with a looplet nest of its own, which is entered once: no other
-    stride cuts a block, since where another jumper leads this one stays a jumper. `lookup` has what is
-    at each coordinate, if that can be looked up."""
+    """A jumper over blocks, each a looplet nest that is entered once: no other stride cuts a block, since
+    this one stays a jumper where another jumper leads. `lookup` gives the payload at any coordinate, if
+    it can be looked up."""
 
     lookup: Node | None = None
 
@@ -164,27 +163,27 @@ class Shift(Looplet):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcceptRun(Looplet):
-    """On the left of an assignment: a writer that takes one value for a whole region.
-    `body(host, start, stop)` is the payload that writes coordinates start..stop."""
+    """On the left of an assignment: a writer of one value to a whole region. `body(host, start, stop)` is
+    the payload that writes coordinates start..stop."""
 
     body: Callable[[Host, Expr, Expr], Node]
 
 
-#: the first and the last coordinate of an entry, and what makes its payload (of one that is a point) or
-#: its looplet
+#: the first and last coordinate of an entry, and a function that makes its payload (of a point) or looplet
 Entry = tuple[Expr, Expr, Callable[[Host], Node]]
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A stepper as a cursor over sorted storage, for the rule Meet: at its positions start..stop - 1 is
-    an entry each, in order, and `fill` is the payload between (None if there is nothing between).
+    """A stepper as a cursor over sorted storage, for the rule Meet: positions start..stop - 1 have an
+    entry each, in order, and `fill` is the payload between them (None if there is no gap).
 
-    `here(host)` is the position the stepper is at, `go(host, q)` moves it to another, and
-    `locate(host, q, i)` is the first position from q on that ends at or after coordinate i.
-    `entry(host, q)` is what stands there: a point each, if `are_points`, and then no two have the same
-    coordinate, if `are_distinct`. `listed` is a buffer and what is added to its entries for the
-    coordinates of points, if that is how they are stored."""
+    `here(host)` is the stepper's position, `go(host, q)` moves it to another, and `locate(host, q, i)` is
+    the first position from q on whose entry ends at or after coordinate i. `entry(host, q)` is the entry
+    at q. If `are_points` all entries are points, with different coordinates if `are_distinct`. `listed`
+    is a buffer with the coordinates of points and the number to be added to them, if they are stored like
+    that.
+    """
 
     start: Expr
     stop: Expr
@@ -198,12 +197,10 @@ class Stored:
     listed: tuple[Buffer, Expr] | None = None
 
     def coordinate(self, host: Host, q: Expr) -> Expr:
-        """The coordinate of the point at position q."""
         return self.entry(host, q)[1]
 
 
 def _parts(looplet: Looplet) -> tuple[Node, ...]:
-    """What is printed of a looplet; the start or stop of a phase may be left out."""
     match looplet:
         case Run(body):
             return (body,)
@@ -226,7 +223,8 @@ def _same(part: Any) -> Any:
 
 
 def apart(steps: Steps) -> Steps:
-    """Steps whose functions take notes for each other, with notes of their own."""
+    """A copy of steps whose functions are methods of one object and share its notes: the copy has an
+    object of its own."""
     owner = getattr(steps.stride, "__self__", None)
     if owner is None:
         return steps
@@ -246,8 +244,8 @@ def rebuild(
     up: Callable[[Expr], Expr] = _same,
     down: Callable[[Expr], Expr] = _same,
 ) -> Any:
-    """`looplet` with `inside` applied to the looplets that stand directly in it, and `payload` to what
-    it gives for a coordinate; `up` takes coordinates inside to those of the result, `down` back."""
+    """`looplet` with `inside` applied to the looplets directly in it, and `payload` to its payloads. `up`
+    maps coordinates of the parts to those of the result, `down` the other way."""
 
     def end(coordinate: Expr | None) -> Expr | None:
         return None if coordinate is None else up(coordinate)
@@ -313,7 +311,7 @@ def _stored(known: Stored, inside: Any, payload: Any, up: Any, down: Any) -> Sto
 
 
 def _moved(idx: Buffer, delta: Expr, up: Callable[[Expr], Expr]) -> tuple[Buffer, Expr] | None:
-    """Coordinates that are stored after `up`, if that only adds a number to each."""
+    """Stored coordinates after `up`, if that only adds a number to each; else None."""
     i = Var("i", Int64)
     return (idx, up(delta)) if up is _same or up(i) is add(i, up(ZERO)) else None
 
@@ -328,7 +326,7 @@ def map_payloads(function: Callable[[Node], Node], node: Node) -> Node:
 
 
 def shifted(node: Node, delta: Expr) -> Node:
-    """A looplet with all its coordinates moved by `delta`."""
+    """A looplet with all its coordinates moved by `delta`; the looplets in it are put in Shifts."""
     if isinstance(node, Shift):
         return Shift(node.body, add(delta, node.delta))
     return rebuild(
@@ -340,7 +338,7 @@ def shifted(node: Node, delta: Expr) -> Node:
 
 
 def set_end(looplet: Any, end: Expr | None) -> Any:
-    """`looplet` with the end of the spikes in it set, where they leave it to their surroundings."""
+    """`looplet` with the end set for those spikes in it that leave it to their surroundings."""
     match looplet:
         case Spike(end=None) if end is not None:
             return replace(looplet, end=end)
@@ -358,13 +356,14 @@ def set_end(looplet: Any, end: Expr | None) -> Any:
 
 
 def at_point(host: Host, node: Any, i: Expr) -> Node:
-    """What a looplet nest has at coordinate i: payload, with what is to be done or asked for it."""
+    """The payload of a looplet nest at coordinate i, inside the switches and thunks that are needed to
+    find it."""
 
     def inside(body: Node) -> Node:
         return at_point(host, body, i)
 
     match node:
-        case Lookup(at):  # which may read what is not there in other phases
+        case Lookup(at):  # in a thunk: it may only be read if the phase holds i
             return Thunk(lambda host: (at(host, i), None))
         case AcceptRun(accept):
             return accept(host, i, i)
@@ -406,9 +405,9 @@ def at_point(host: Host, node: Any, i: Expr) -> Node:
 
 
 def may_be_missing(looplet: Node) -> bool:
-    """Whether a payload in `looplet`, a looplet nest over the last dimension that is left, may be
-    `missing`. Wrappers put runs of it before and after a tensor, never between its entries; but a
-    product has them in each block."""
+    """Whether a payload in `looplet`, a nest over the last remaining dimension, may be `missing`.
+    Wrappers put runs of it before and after a tensor, never between its entries; only a product (Blocks)
+    has them in each block."""
     match looplet:
         case Run(body) | Phase(body) | Shift(body):
             return may_be_missing(body)
@@ -422,6 +421,6 @@ def may_be_missing(looplet: Node) -> bool:
             return looplet.may_miss
         case Steps():
             return isinstance(looplet, Blocks)
-        case Looplet():  # what a thunk or a tensor gives is not known yet
+        case Looplet():  # the body of a thunk or the payload of a writer is not known yet
             return True
     return is_missing(looplet)

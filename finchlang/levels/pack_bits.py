@@ -21,25 +21,25 @@ from finchlang.syntax.types import Int64
 
 @dataclass(frozen=True)
 class PackBits(RunList):
-    """`PackBits(lvl)`: the q-th region of the fiber at position p ends at right[ptr[p] + q], and
-    begins after the region before it, the first at 0. Its subfibers are at positions ofs[ptr[p] + q]
-    to ofs[ptr[p] + q + 1] - 1 of the child: a single one is repeated over all of the region (a run),
-    else there is one for each coordinate (a literal region).
+    """`PackBits(lvl)`: the q-th region of the fiber at position p ends at right[ptr[p] + q] and begins
+    after the region before it (the first at 0). Its subfibers are at positions ofs[ptr[p] + q] to
+    ofs[ptr[p] + q + 1] - 1 of the child: a single one for all coordinates of the region (a run), or one
+    for each coordinate (a literal region).
 
-    Written as a RunList; once equal neighbours are merged, freezing joins the runs of one coordinate
-    that are next to each other into literal regions.
+    Written as a RunList. After merging equal neighbours, freezing joins adjacent runs of one coordinate
+    into literal regions.
     """
 
     has_gaps: ClassVar[bool] = False
     layout: ClassVar = (*RunList.layout, lay.Offsets("ofs", while_written=lay.NOTHING))
-    counts_lengths: ClassVar[bool] = False  # of the literals between runs
+    counts_lengths: ClassVar[bool] = False  # no counter has the number of regions
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         RunList.freeze(self, host, store, dims, count)
         self._join(host, store, count)
 
     def _join(self, host: Host, store: Storage, count: Expr) -> None:
-        """From the runs of a RunList to regions."""
+        """Join the runs of a RunList into regions."""
         host.grow(store.ofs, add(host.get(store.stored), 1))
         host.store(store.ofs, ZERO, ZERO)
         regions, first = host.cell(ZERO, "regions"), host.cell(ZERO, "first")
@@ -74,7 +74,8 @@ class PackBits(RunList):
             first = host.load(ofs, q, "first", Int64, lower=ZERO)
             after = host.load(ofs, add(q, 1), "after", Int64)
             end = host.load(right, q, "right", Int64)
-            base = host.let(sub(sub(after, end), 2), "base")  # literals are counted from their last
+            # literals are counted back from the last, which is at coordinate `end` (from 0)
+            base = host.let(sub(sub(after, end), 2), "base")
             literal = Lookup(lambda host, i: fiber.child(host.let(add(base, i), "position")))
             is_run = compare("eq", after, add(first, 1))
             return Switch(is_run, Run(fiber.child(first)), literal), None
@@ -110,7 +111,7 @@ class PackBits(RunList):
 
     def unpack(self, storage: ByName, at: np.ndarray, size: Any, kept: Any = None) -> Found:
         ofs = storage["ofs"].astype(np.int64)
-        if kept is not None:  # every region of literals, and the runs of these
+        if kept is not None:  # all literal regions, and the runs whose child is kept
             kept = (np.diff(ofs) > 1) | kept[ofs[:-1]]
         which, q, right, before = spans(storage, at, kept)
         coordinates, region = expand(before + 1, right)

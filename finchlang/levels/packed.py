@@ -24,7 +24,7 @@ from finchlang.syntax.nodes import Access, Call, Node, Variable
 
 
 class HalfSquare(lay.Grid):
-    """Of each item come as many as a half of a square has, with its diagonal."""
+    """Each item becomes the items of one half of a square, with its diagonal."""
 
     def cells(self, sizes: Any) -> Any:
         n = sizes[-1]
@@ -33,12 +33,12 @@ class HalfSquare(lay.Grid):
 
 @dataclass(frozen=True)
 class Packed(Level):
-    """The stored half of an n x n matrix, column after column: n (n + 1) / 2 positions in the child
-    for each fiber. Freezing and thawing do nothing of their own.
+    """One half of an n x n matrix, column after column: n (n + 1) / 2 positions in the child for each
+    fiber. Freezing and thawing do nothing.
 
     Written in any order, in the stored half: an assignment elsewhere is an access-order error at run
-    time, unless it is known beforehand not to happen (`if i <= j`). Raises FinchError "dimension"
-    for a matrix that is not square.
+    time, unless a condition excludes it beforehand (`if i <= j`). Raises FinchError "dimension" for a
+    matrix that is not square.
     """
 
     lvl: Level
@@ -59,7 +59,7 @@ class Packed(Level):
     # ------------------------------------------------------------------ what subclasses say
 
     def column_start(self, j: Any, n: Any) -> Any:
-        """What is added to i for the position of (i, j), both from 0; of Exprs or of arrays."""
+        """The position of (i, j) is i plus this, all from 0; of Exprs or of arrays."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
     def is_stored(self, i: Any, j: Any) -> Any:
@@ -67,11 +67,10 @@ class Packed(Level):
         raise Bug(f"{type(self).__name__} leaves this out")
 
     def column(self, host: Host, column: Column) -> Node:
-        """The looplets of a column."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
     def follow(self, column: Column, i: Expr) -> Node:
-        """What is read at coordinate i of a column."""
+        """The payload at coordinate i of a column."""
         child = column.fiber.child(add(column.start(column.j), i))
         return Switch(self.is_stored(i, column.j), child, self.fill)
 
@@ -97,8 +96,8 @@ class Packed(Level):
     def check_rest(
         self, coordinates: np.ndarray, values: np.ndarray, mode: int, rest: np.ndarray
     ) -> None:
-        """Raises FinchError "access order" if the entries `rest`, which are neither in the stored
-        half nor fill, are not what is read there."""
+        """Raises FinchError "access order" for the entries `rest`, which are outside of the stored half
+        and not fill, if the level cannot represent them."""
         if rest.any():
             i, j = coordinates[mode - 2 : mode, rest][:, 0] + 1
             message = f"{type(self).__name__} has no place for an entry at ({i}, {j})"
@@ -159,18 +158,17 @@ class Column(PartOfFiber):
         return level
 
     def start(self, j: Expr) -> Expr:
-        """What is added to i (from 1) for the position of (i, j)."""
+        """The position of (i, j) is i (from 1) plus this."""
         n = self.fiber.dims[-1]
         first = mul(self.fiber.position, HalfSquare().cells((n,)))
         return sub(add(first, self.level.column_start(sub(j, 1), n)), 1)
 
     def stored(self, host: Host) -> Lookup:
-        """The part of the column that is stored."""
         start = host.let(self.start(self.j), "start")
         return Lookup(lambda host, i: self.fiber.child(add(start, i), self.fiber.dirty))
 
     def outside(self) -> Node:
-        """The part that is not: fill to read, and nothing may be written."""
+        """The part of the column that is not stored: it reads as fill and cannot be written."""
         if self.fiber.mode == READ:
             return Run(self.fiber.level.fill)
         message = f"{type(self.level).__name__} has no place to write ({{}}, {{}})"
@@ -212,8 +210,8 @@ class LowerTriangular(Packed):
 
 @dataclass(frozen=True)
 class Symmetric(UpperTriangular):
-    """`Symmetric(lvl)`: as UpperTriangular; what is read at (i, j) with i > j is what is stored at
-    (j, i). Only (i, j) with i <= j may be written."""
+    """`Symmetric(lvl)`: as UpperTriangular, but (i, j) with i > j reads the entry stored at (j, i). Only
+    (i, j) with i <= j may be written."""
 
     is_symmetric: ClassVar[bool] = True
     has_gaps: ClassVar[bool] = False
@@ -243,7 +241,7 @@ class Symmetric(UpperTriangular):
     def check_rest(
         self, coordinates: np.ndarray, values: np.ndarray, mode: int, rest: np.ndarray
     ) -> None:
-        """What is below the diagonal must be above it too, and the other way round."""
+        """The entries below the diagonal must mirror those above it."""
         i, j = coordinates[mode - 2], coordinates[mode - 1]
         above = (i < j) & differs(values, self.fill.value)
         mirrored = coordinates.copy()

@@ -56,7 +56,7 @@ class Pattern(LeafLevel):
 
 
 def reject_pattern(level: Level) -> None:
-    """Raises FinchError "type" for a level over a Pattern that stores coordinates nobody wrote."""
+    """Raises FinchError "type" if a level that stores unwritten coordinates is over a Pattern."""
     if isinstance(level.child, Pattern):
         name = type(level).__name__
         raise FinchError(

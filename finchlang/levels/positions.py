@@ -1,5 +1,5 @@
-"""Frozen tensors by the positions of their storage: how many there are, and which coordinates each
-has (Workspaces'24 section 6.2, `pos`)."""
+"""Iteration over frozen tensors by the positions of their storage: how many there are, and the
+coordinates of each (Workspaces'24 section 6.2, `pos`)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from finchlang.syntax.types import Int64
 
 @dataclass(frozen=True)
 class _At:
-    """All fibers of one level of a tensor: `count` of them, with the sizes `dims`. The level has every
-    coordinate, as Dense does, or lists those that have an entry."""
+    """All `count` fibers of one level of a tensor, with the sizes `dims`. The level is dense, or lists
+    the coordinates that have an entry."""
 
     store: Storage
     dims: Dims
@@ -29,7 +29,7 @@ class _At:
         return self.store.level
 
     def below(self, host: Host) -> Expr:
-        """How many positions the child has."""
+        """The number of positions of the child."""
         return lay.positions(host, self.store, self.level.layout, self.dims, self.count)
 
     def coordinate(self, host: Host, mode: int, q: Expr) -> Expr:
@@ -49,7 +49,7 @@ class _At:
 
 
 def is_positioned(level: Level) -> bool:
-    """Whether tensors of a format can be gone through by their positions."""
+    """Whether tensors of a format can be iterated by position."""
     return all(part.is_leaf or part.is_dense or part.lists_entries for part in level.levels())
 
 
@@ -66,7 +66,7 @@ def _levels(host: Host, fiber: Fiber) -> Iterator[_At]:
 
 
 def positions(host: Host, fiber: Fiber) -> Expr:
-    """How many positions a tensor has, counting those of its leaf."""
+    """The number of positions of a tensor's leaf."""
     at = list(_levels(host, fiber))[-1]
     return at.below(host)
 

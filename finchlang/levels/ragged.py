@@ -1,4 +1,4 @@
-"""The Ragged level: in each fiber the coordinates from the first up to a length of its own
+"""The Ragged level: each fiber stores its coordinates from the first up to a length of its own
 (Looplets'23 Fig 3e)."""
 
 from __future__ import annotations

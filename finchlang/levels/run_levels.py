@@ -1,9 +1,9 @@
 """Levels that list runs of equal subfibers, from ptr[p] to ptr[p + 1] - 1, by their last coordinates in
-`right`: what RunList, SparseRunList and PackBits share (Finch'25 Table 4).
+`right`: the base of RunList, SparseRunList and PackBits (Finch'25 Table 4).
 
-They are written in order, run by run. While they are, ptr holds the positions of the fibers that are
-finished: `fibers` of them, with `stored` runs so far. Equal neighbours are merged: at once where their
-children are leaves, whose values are there by then, else when they are frozen.
+They are written in order, run by run. Meanwhile ptr has the offsets of the finished fibers; `fibers` is
+their number, `stored` the number of runs so far. Equal neighbours are merged: at once if their children
+are leaves, whose values can be compared, else by freezing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from finchlang.levels.pointer_arrays import (
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64, Type
 
-#: cells and what they held
+#: cells, and the values to restore
 Contents = list[tuple[Cell, Expr]]
 
 
 @dataclass(frozen=True)
 class Runs(Level):
-    """What levels of runs have in common: how they are written, merged, compared and packed."""
+    """The base of levels of runs: they are written, merged and compared alike."""
 
     lvl: Level
     index: Type = Int64
@@ -53,8 +53,8 @@ class Runs(Level):
         self.lvl.declare(host, store.child, dims[:-1])
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        """Finish all fibers, then merge equal neighbours that are not merged yet (Table 4 copies them
-        into a buffer; here those that stay move down in place)."""
+        """Finish all fibers, then merge equal neighbours that are not merged yet. (Table 4 copies them
+        into a buffer; here the runs that stay move down in place.)"""
         self._finish(host, store, dims, count)
         self.check_positions(host, store.counters["stored"])
         self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
@@ -62,7 +62,7 @@ class Runs(Level):
             self._merge(host, store, dims, count)
 
     def _finish(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        """End the fibers below `count` that have not been ended yet."""
+        """End those fibers below `count` that are not ended yet."""
 
         def end_fiber() -> None:
             self._fill_up(host, store, dims, dims[-1])
@@ -74,16 +74,16 @@ class Runs(Level):
         host.loop(lambda: compare("lt", host.get(store.fibers), count), end_fiber)
 
     def _begin(self, host: Host, store: Storage) -> None:
-        """Nothing is in the fiber yet that is written now."""
+        """A new fiber is begun."""
 
     def _fill_up(self, host: Host, store: Storage, dims: Dims, end: Expr) -> Contents:
-        """Store a run of fill up to coordinate `end` (from 1), if gaps are stored at all; gives what
-        undoes it."""
+        """Store a run of fill up to coordinate `end` (from 1), if the level stores gaps. Gives what
+        restores the state before."""
         return []
 
     def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
-        """Store that the next run q is over coordinates start..stop (from 1), or make the run before
-        it longer, if they touch and are equal; what is at q is then beyond what is stored."""
+        """Store the next run, q, over coordinates start..stop (from 1); or lengthen the run before it if
+        they touch and are equal, which leaves position q unused."""
         host.grow(store.right, add(q, 1))
 
         def append() -> None:
@@ -100,13 +100,14 @@ class Runs(Level):
             append()
 
     def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
-        """Whether run q, of which the children are leaves, goes on with the run before it."""
+        """Whether run q, whose child is a leaf, continues the run before it."""
         raise AssertionError("each level of runs says what comes before a run")
 
     def _same(
         self, host: Host, store: Storage, condition: Expr, q: Expr, touches: Any = None
     ) -> Expr:
-        """Whether `condition` holds, and then the runs q - 1 and q touch and are equal."""
+        """Whether `condition` holds, and the runs q - 1 and q touch and are equal; these are read only if
+        it holds."""
         same = host.cell(FALSE, "same")
 
         def look() -> None:
@@ -119,18 +120,17 @@ class Runs(Level):
     # ----------------------------------------------------------------------------------- writing
 
     def update(self, host: Host, fiber: Fiber) -> Node:
-        """The looplet of a fiber that is written."""
-
         def preamble(host: Host) -> tuple[Node, Any]:
             store = fiber.store
             before = [(cell, host.get(cell)) for cell in store.counters.values()]
-            if fiber.position is not ZERO:
+            if fiber.position is not ZERO:  # else there are no fibers before it to be ended
                 self._finish(host, store, fiber.dims, fiber.position)
             parent = fiber.dirty
             written = None if parent is None else host.cell(FALSE, "written")
 
             def epilogue(host: Host) -> None:
-                """A parent that finds nothing written uses the position again."""
+                """If nothing was written, the parent will use this position again, so the state is
+                restored."""
                 if parent is not None and written is not None:
                     host.branch(
                         host.get(written),
@@ -211,14 +211,16 @@ class Runs(Level):
     def _if_touching(
         self, host: Host, store: Storage, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
     ) -> None:
-        """`then` if run q begins where the run before it, now k - 1 of its fiber's from `base`, ends."""
+        """Run `then` if run q touches the run before it, now at k - 1, in a fiber whose runs begin at
+        `base`."""
         host.branch(compare("gt", k, base), then)
 
     # --------------------------------------------------------------------- storage as NumPy arrays
 
 
 def _restore(host: Host, contents: Contents) -> None:
-    """(A run that was made longer to fill a gap will be made so again, since the gap remains.)"""
+    """Restore cells. A run that was lengthened to fill a gap is not restored: the gap remains, so the
+    next write lengthens it again."""
     for cell, value in contents:
         host.set(cell, value)
 
@@ -226,9 +228,8 @@ def _restore(host: Host, contents: Contents) -> None:
 def find_runs(
     given: Given,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The runs of equal neighbours among entries: the fiber, first
-    and last coordinate of each; which entries its first coordinate has (a mask over all entries);
-    and the run of each of those."""
+    """The runs of equal neighbours among entries: the fiber, first and last coordinate of each run; a
+    mask of the entries at its first coordinate; and the run of each of those."""
     assert given.contents is not None
     new = are_new(given.positions, given.coordinates)
     entry = np.cumsum(new) - 1
@@ -243,9 +244,9 @@ def find_runs(
 def spans(
     storage: dict[str, Any], positions: np.ndarray, kept: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The runs of the fibers at `positions`: for each, which of the positions, its position in `right`,
-    its last coordinate and that of the run before it in the same fiber (or -1); of `kept` positions in
-    `right` alone, if given."""
+    """The runs of the fibers at `positions`: for each the index of its fiber in `positions`, its position
+    in `right`, its last coordinate and that of the run before it in the fiber (or -1). Only runs at
+    positions in `kept` are listed, if that mask is given."""
     which, q = listed_at(storage["ptr"], positions)
     right = storage["right"].astype(np.int64)
     is_first = q == storage["ptr"][positions][which]
@@ -255,6 +256,6 @@ def spans(
 
 
 def expand(starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All integers of the ranges starts..stops (both included), and which range each is of."""
+    """The integers of all ranges starts..stops (both included), and the index of the range of each."""
     which, nth = ranges(stops - starts + 1)
     return starts[which] + nth, which

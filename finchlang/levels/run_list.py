@@ -25,12 +25,12 @@ from finchlang.syntax.types import Int64
 
 @dataclass(frozen=True)
 class RunList(Runs):
-    """`RunList(lvl)`: the q-th run of the fiber at position p ends at right[ptr[p] + q], and begins
-    after the run before it, the first at 0; its subfiber is at position ptr[p] + q of the child.
+    """`RunList(lvl)`: the q-th run of the fiber at position p ends at right[ptr[p] + q] and begins after
+    the run before it (the first at 0); its subfiber is at position ptr[p] + q of the child.
 
-    (Table 4 counts from where runs begin, which takes one more entry for each fiber.) Every
-    coordinate is in a run; where nothing is written that is a run of fill. While it is written,
-    `covered` coordinates of the unfinished fiber are in runs.
+    (Table 4 stores where runs begin, which takes one more entry for each fiber.) Every coordinate is in a
+    run; coordinates that are not written are in runs of fill. While it is written, `covered` coordinates
+    of the unfinished fiber are in runs.
     """
 
     has_gaps: ClassVar[bool] = False
@@ -85,11 +85,9 @@ class RunList(Runs):
         return Thunk(preamble)
 
     def region(self, fiber: Fiber, q: Expr) -> Node:
-        """The looplet of region q."""
         return Run(fiber.child(q))
 
     def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> Node:
-        """The subfiber at coordinate i."""
         return fiber.child(host.search(fiber.store.right, start, end, sub(i, 1)))
 
     def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:

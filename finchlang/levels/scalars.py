@@ -1,7 +1,7 @@
 """Scalars: tensors without dimensions, kept in a cell rather than in an array (Finch'25 3.3.3, Table 4).
 
-What a scalar's name says of its structure is for the rules to use: a sparse one may be equal to its
-fill, a short-circuit one ends reductions early (`rules/base/early_exit.py`).
+The kind of a scalar tells the rules its structure: a sparse one may be equal to its fill, a short-circuit
+one ends reductions early (`rules/base/early_exit.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Scalar(Valued):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.element_type, PairType):  # a counter is a number
+        if isinstance(self.element_type, PairType):  # a counter is one number, a pair takes two
             parts = tuple((n, getattr(self.element_type, n)) for n in Pair._fields)
             object.__setattr__(self, "counters", (*parts, *self.counters[1:]))
 
@@ -60,7 +60,7 @@ class Scalar(Valued):
             host.set(store.counters[part], op(part, value))
 
     def held(self, value: Any) -> list[Any]:
-        """The counters of a scalar that holds `value`."""
+        """The counters for the value `value`."""
         return [*value] if isinstance(value, Pair) else [value]
 
     def value_of(self, counters: Sequence[Any]) -> Any:
@@ -75,8 +75,8 @@ class Scalar(Valued):
 
 @dataclass(frozen=True)
 class SparseScalar(Scalar):
-    """`SparseScalar(fill)`: a scalar with a dirty bit. Where it is clean, what reads it is run with
-    the fill as a literal, and so simplified."""
+    """`SparseScalar(fill)`: a scalar with a dirty bit. Expressions that read it are specialised for its
+    fill where the bit is not set."""
 
     counters: ClassVar[tuple[tuple[str, Type | None], ...]] = (("value", None), ("dirty", Bool))
     is_structured: ClassVar[bool] = True
@@ -107,15 +107,15 @@ class SparseScalar(Scalar):
 
 @dataclass(frozen=True)
 class ShortCircuitScalar(Scalar):
-    """`ShortCircuitScalar(fill)`: a loop that reduces into it ends once it holds a value that nothing
-    changes any more (an annihilator of the operator)."""
+    """`ShortCircuitScalar(fill)`: a loop that reduces into it ends once its value cannot change any more
+    (it is an annihilator of the operator)."""
 
     is_short_circuit: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class SparseShortCircuitScalar(SparseScalar):
-    """`SparseShortCircuitScalar(fill)`: both."""
+    """`SparseShortCircuitScalar(fill)`: a SparseScalar and a ShortCircuitScalar in one."""
 
     is_short_circuit: ClassVar[bool] = True
 

@@ -1,5 +1,5 @@
-"""Levels whose fibers list their coordinates in ascending order in `idx`, from ptr[p] to
-ptr[p + 1] - 1: how they are read, in parts that other levels use, too."""
+"""Reading levels whose fibers list their coordinates in ascending order in `idx`, delimited by `ptr`, in
+parts that other levels use too."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from finchlang.levels.level import Fiber
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
 
-#: gives where a stepper is now
+#: the present position of a stepper
 Here = Callable[[Host], Expr]
 #: the position in the child of coordinate i (from 1) listed at position q of `idx`
 ChildPosition = Callable[[Expr, Expr], Expr]
 
 
 def load_range(host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
-    """The positions in `idx` that belong to `fiber`: from the first up to, not including, the second."""
+    """The range of positions in `idx` that belong to `fiber`; the second is not included."""
     ptr = fiber.store.ptr
     start = host.load(ptr, fiber.position, "start", Int64, lower=ZERO)
     return start, host.load(ptr, add(fiber.position, 1), "stop", Int64, lower=start)
@@ -29,8 +29,8 @@ def load_range(host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Positions start..stop - 1 of `idx`, which has the coordinate (from 0) of each, or the last one of
-    a region, in ascending order; between them is `fill`, and behind coordinate `last` (from 1)."""
+    """The positions start..stop - 1 of `idx`, with the coordinate (from 0) of each, or the last one of
+    its region, in ascending order. Between them, and after the coordinate `last` (from 1), is `fill`."""
 
     idx: Buffer
     start: Expr
@@ -40,7 +40,7 @@ class Listed:
     name: str = "i"
 
     def until_last(self, host: Host, size: Expr) -> Listed:
-        """With the last coordinate read; 0 if there is none."""
+        """This with `last` read from `idx`; 0 if nothing is listed."""
         last = host.cell(ZERO, "last")
         host.branch(
             compare("lt", self.start, self.stop),
@@ -85,9 +85,10 @@ class Listed:
         region: Callable[[Host, Expr], looplets.Entry] | None = None,
         following: Callable[[Host, Expr], Expr] = lambda host, q: add(q, 1),
     ) -> looplets.Steps:
-        """A stepper (or jumper) over the positions, `body` being what is up to the coordinate `here`,
-        and `following` what comes after a position. If that is a run of fill and then a payload,
-        `tail` gives it; if it is a run of fill and then a region, `region` does."""
+        """A stepper (or jumper) over the positions. `body(host, here)` is the looplet up to the
+        coordinate of `here`, and `following` gives the position after another. `tail` is given if each
+        looplet is a run of fill and then a payload, `region` if it is a run of fill and then a region:
+        then the rule Meet can use the positions."""
         cell = host.cell(self.start, "q")
         kind = looplets.Jumper if protocol == "gallop" else looplets.Stepper
 
@@ -125,7 +126,7 @@ class Listed:
 
 def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition) -> Node:
     """The looplets over coordinates 1..size: a stepper (or jumper) over spikes up to the last stored
-    coordinate, then a run of fill; with `follow` a binary search for each coordinate."""
+    coordinate, then a run of fill; with `follow` a binary search at each coordinate."""
 
     def tail(host: Host, q: Expr, i: Expr) -> Node:
         return fiber.child(child(q, i))
@@ -153,10 +154,12 @@ def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPo
 
 
 def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
-    """Count the entries written to `fiber` since `stored` was `first`, and tell its parent."""
+    """Add the entries written to `fiber` since `stored` was `first` to its count, and set the parent's
+    dirty bit."""
     store, after = fiber.store, add(fiber.position, 1)
     written = host.let(sub(host.get(store.stored), first), "written")
-    # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+    # counts add up: a fiber is left and entered again where its index is bound in the loop,
+    # as in A[i + 1]
     count = add(host.load(store.ptr, after, "count", Int64), written)
     host.store(store.ptr, after, host.let(count, "count"))
     if fiber.dirty is not None:

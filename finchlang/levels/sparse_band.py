@@ -35,7 +35,7 @@ class SparseBand(OneBlock):
 
     def enter(self, host: Host, fiber: Fiber, before: Expr, first: Expr) -> Entry:
         store = fiber.store
-        shift = host.cell(ZERO, "shift")  # coordinate i is at position shift + i
+        shift = host.cell(ZERO, "shift")  # coordinate i (from 1) is at position shift + i
 
         def go_on() -> None:
             last = host.load(store.idx, fiber.position, "last", Int64)
@@ -45,6 +45,7 @@ class SparseBand(OneBlock):
 
         def position(host: Host, i: Expr) -> Expr:
             is_begun = compare("gt", add(before, host.get(store.stored)), first)
+            # The first coordinate that is written decides where the block begins.
             host.branch(op("not", is_begun), lambda: host.set(shift, sub(first, i)))
             return add(host.get(shift), i)
 

@@ -68,7 +68,7 @@ class SparseBlockList(Level):
                 return add(before, 1), end, lambda host: Lookup(at)
 
             def body(host: Host, here: Here) -> Node:
-                """A run of fill and then the block itself."""
+                """A run of fill and then the block."""
 
                 def step(host: Host) -> tuple[Node, None]:
                     begin, _, lookup = block(host, here(host))
@@ -82,13 +82,14 @@ class SparseBlockList(Level):
         return Thunk(preamble)
 
     def _positions(self, host: Host, fiber: Fiber, b: Expr) -> tuple[Expr, Expr]:
-        """The positions of block b in the child: from the first up to, not including, the second."""
+        """The range of positions of block b in the child; the second is not included."""
         ofs = fiber.store.ofs
         first = host.load(ofs, b, "first", Int64, lower=ZERO)
         return first, host.load(ofs, add(b, 1), "after", Int64, lower=add(first, 1))
 
     def _find(self, host: Host, fiber: Fiber, listed: Listed, i: Expr) -> Node:
-        """The first block that ends at coordinate i or later, if it has begun by then."""
+        """The payload at coordinate i: of the first block that ends at i or later, if that begins at i or
+        before."""
         found = host.cell(NONE, "found")
         b = listed.locate(host, listed.start, i)
 
@@ -107,9 +108,10 @@ class SparseBlockList(Level):
     def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, after = fiber.store, add(fiber.position, 1)
         first = host.get(store.blocks)
-        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+        # there may be some: a fiber is left and entered again where its index is bound in the
+        # loop, as in A[i + 1]
         before = host.load(store.ptr, after, "before", Int64)
-        following = host.cell(NONE, "following")  # the stored coordinate after the last block
+        following = host.cell(NONE, "following")  # the coordinate that continues the block
 
         def go_on() -> None:
             last = host.load(store.idx, sub(first, 1), "last", Int64)
@@ -129,7 +131,7 @@ class SparseBlockList(Level):
         ), epilogue
 
     def _write(self, host: Host, fiber: Fiber, i: Expr, following: Any) -> tuple[Node, Any]:
-        """Write at coordinate i: it makes the last block longer, or begins a new one."""
+        """Write at coordinate i, which lengthens the last block or begins a new one."""
         store = fiber.store
         q = host.get(store.stored)
         self.lvl.assemble(host, store.child, fiber.dims[:-1], q, q)

@@ -1,6 +1,6 @@
 """The SparseByteMap level: a Bool for every possible coordinate, and a list of those that are set
-(Finch'25 Table 4). The usual workspace: written in any order, cleared in time proportional to what
-was written."""
+(Finch'25 Table 4). It is the usual workspace: written in any order, and cleared in time proportional to
+what was written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from finchlang.syntax.types import Bool, Int64, Type
 
 
 def _many(size: Expr) -> Expr:
-    """From so many of a fiber's positions on, looking at all is as quick as sorting them."""
+    """The number of set positions in `size` from which scanning all flags is as quick as sorting the set
+    ones."""
     return op("shr", size, 5)
 
 
@@ -32,9 +33,10 @@ class SparseByteMap(Level):
     """`SparseByteMap(lvl)`: coordinate i of the fiber at p is at position p * size + i of `tbl` and of
     the child.
 
-    In read mode `idx` and `ptr` list the set coordinates of each fiber in order. In update mode
-    `idx` lists the set positions of all fibers, in no order; `stored` is their number. `cleared` positions
-    of `tbl` are in use, all false but for the listed; `fibers` fibers of `width` were frozen last.
+    In read mode `idx` and `ptr` list the set coordinates of each fiber in order. In update mode `idx`
+    lists the set positions of all fibers in any order, and `stored` is their number. `cleared` positions
+    of `tbl` are in use, false except for those listed; at the last freeze there were `fibers` fibers of
+    size `width`.
     """
 
     lvl: Level
@@ -55,14 +57,14 @@ class SparseByteMap(Level):
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        """Clear the listed positions only, if the fibers keep their size; else start anew."""
+        """Clear only the listed positions if the size is as before; else start anew."""
         size = dims[-1]
         same = host.let(compare("eq", host.get(store.width), size), "same")
         self.lvl.declare(host, store.child, dims[:-1])
 
         def clear() -> None:
             if not self.lvl.is_leaf:
-                # a child with storage of its own is made anew in full
+                # a child that is no leaf is assembled again in full
                 host.set(store.cleared, ZERO)
                 return
 
@@ -81,14 +83,13 @@ class SparseByteMap(Level):
         self._make_room(host, store, size)
 
     def _make_room(self, host: Host, store: Storage, size: Expr) -> None:
-        """Room in the list for as many positions as are written there."""
+        """Make room in the list once for all positions that an outermost level lists: from `_many` on it
+        counts as dense."""
         if store.is_outermost:
             host.grow(store.idx, _many(size))
 
     def _each_listed(self, host: Host, store: Storage, fibers: Expr, size: Expr, body: Any) -> None:
-        """`body(q, position)` for each coordinate listed in read mode, with its position in `tbl`."""
-
-        if store.is_outermost:  # and there is one fiber
+        if store.is_outermost:  # one fiber, whose coordinates are positions
 
             def one(q: Expr) -> None:
                 body(q, host.load(store.idx, q, "i", Int64))
@@ -123,7 +124,7 @@ class SparseByteMap(Level):
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         size = dims[-1]
-        is_one = count is ONE  # fiber: then positions are coordinates already
+        is_one = count is ONE  # of a single fiber, positions are coordinates
 
         def sort() -> None:
             host.sort(store.idx, ZERO, host.get(store.stored))
@@ -151,19 +152,19 @@ class SparseByteMap(Level):
             host.store(store.ptr, ONE, host.get(store.stored))
         host.set(store.fibers, count)
         positions = host.let(mul(count, size), "count")
-        if not store.is_whole:  # a copy has no room for fibers that were dropped again
+        if not store.is_whole:  # a copy of the tensor has no room for fibers that were dropped
             host.set(store.cleared, positions)
         self.lvl.freeze(host, store.child, dims[:-1], positions)
 
     def _is_dense(self, host: Host, store: Storage, size: Expr) -> Expr:
-        """Whether so many positions are listed, of fibers that are all there, that to look at all of them
-        is quicker than to sort those, and to foresee whether one more is new is hard: then no more of
-        them are listed before they are frozen."""
+        """Whether so many positions are listed that scanning all flags is quicker than sorting the list,
+        and that testing whether a position is new mispredicts often. Then no more are listed until
+        freezing scans the flags (only where all fibers exist)."""
         positions = size if store.is_outermost else host.get(store.cleared)
         return compare("ge", host.get(store.stored), _many(positions))
 
     def _scan(self, host: Host, store: Storage, size: Expr, count: Expr) -> None:
-        """List what is set, in order."""
+        """List the set coordinates in order by scanning all flags."""
         kept = host.cell(ZERO, "kept")
 
         def fiber(p: Expr) -> None:
@@ -190,8 +191,8 @@ class SparseByteMap(Level):
         host.set(store.stored, host.get(kept))
 
     def _is_in_order(self, host: Host, store: Storage) -> Expr:
-        """Whether the listed positions ascend, and all are set: as they are if they were written in
-        order, which is then as quickly told as done."""
+        """Whether the listed positions ascend and all are set, as they are if they were written in order:
+        then they are neither sorted nor split."""
         is_so, previous = host.cell(TRUE, "in_order"), host.cell(const(-1), "previous")
 
         def look(q: Expr) -> None:
@@ -205,8 +206,8 @@ class SparseByteMap(Level):
         return host.get(is_so)
 
     def _split_by_fiber(self, host: Host, store: Storage, size: Expr, count: Expr) -> None:
-        """From the sorted positions of all fibers to the coordinates of each, leaving out those that
-        were unset again (a Pattern overwritten with false) or, after that, listed twice."""
+        """Turn the sorted positions of all fibers into the coordinates of each. Positions that were unset
+        again (a Pattern overwritten with false), or listed twice because of that, are left out."""
         kept, next_cell = host.cell(ZERO, "kept"), host.cell(ZERO, "q")
         previous = host.cell(const(-1), "previous")
         stored = host.get(store.stored)
@@ -254,7 +255,7 @@ class SparseByteMap(Level):
             )
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        """Of what is listed alone: the rest is fill in both."""
+        """Compares only what is listed: the rest is fill in both."""
         size, idx = dims[-1], store.idx
 
         def children(a: Expr, b: Expr) -> Expr:
@@ -287,7 +288,7 @@ class SparseByteMap(Level):
         return unfurl_sorted(fiber, stop, protocol, lambda q, i: add(base, sub(i, 1)))
 
     def _mark(self, host: Host, fiber: Fiber, where: Expr) -> Node:
-        """Write at a position: list it if it becomes set."""
+        """Write at a position, and list it if it becomes set."""
         store = fiber.store
 
         def preamble(host: Host) -> tuple[Node, Any]:
@@ -306,7 +307,7 @@ class SparseByteMap(Level):
                     host.set(fiber.dirty, TRUE)
 
             def unless_listed() -> None:
-                # another access of the same statement may have listed the position in the meantime
+                # another access of the same statement may have listed it meanwhile
                 host.branch(op("not", host.load(store.tbl, position, "set")), enlist)
 
             def epilogue(host: Host) -> None:

@@ -1,4 +1,4 @@
-"""The SparseCOO level: the coordinates of one or several modes, entry by entry."""
+"""The SparseCOO level: entries listed with their coordinates in one or several modes."""
 
 from __future__ import annotations
 
@@ -50,6 +50,8 @@ class SparseCOO(Coordinates):
         )
 
     def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
+        """Also copies a Dense level over a list of the other modes (a CSC matrix): its pointers become
+        coordinates."""
         if not isinstance(source.level, Dense):
             super().take(host, store, dims, source, count)
             return

@@ -29,17 +29,17 @@ _MOST_KEYS = 2**62
 
 @dataclass(frozen=True)
 class SparseHash(Coordinates):
-    """`SparseHash(lvl)`, `SparseHash{N}(lvl)`: a coordinate of fiber p has the *key*
-    p * size + i; coordinates of N modes count as one, the last mode's counting most.
+    """`SparseHash(lvl)`, `SparseHash{N}(lvl)`: coordinate i of fiber p has the *key* p * size + i; of N
+    modes the coordinates are combined to one number in the same way, the last mode most significant.
 
-    The table (`hash_table.py`) has the entries by their keys; the entry number, in the order of
-    insertion, is the position in the child. Freezing lists the entries that are set in order:
-    `pos[q]` is the position of the q-th, the coordinates are as Coordinates says.
+    The table (`hash_table.py`) maps keys to entries; the number of an entry, in the order of insertion,
+    is its position in the child. Freezing lists the set entries in order: `pos[q]` is the position of the
+    q-th, and the coordinates are as in Coordinates.
     """
 
     counters: ClassVar = (("stored", Int64),)
     clears_entries: ClassVar[bool] = True
-    counts_lengths: ClassVar[bool] = False  # of the table
+    counts_lengths: ClassVar[bool] = False  # the table's length is in the array `slots`
 
     @cached_property
     def layout(self) -> lay.Layout:  # type: ignore[override]
@@ -67,7 +67,8 @@ class SparseHash(Coordinates):
         self.lvl.declare(host, store.child, self.below(dims))
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        """There is nothing to make; but keys must be numbers (with much room for rounding)."""
+        """Nothing is made. Checks that keys fit, in floats, as products of sizes may overflow; the limit
+        leaves much room for rounding."""
         sizes = self.own(dims)
         keys = cast(add(stop, 1), Float64)
         for size in sizes:
@@ -78,6 +79,7 @@ class SparseHash(Coordinates):
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         host.grow(store.pos, host.get(store.stored))
         if count is ONE:
+            # without the divisions and passes of the counting sort
             self._list_one_fiber(host, store)
         else:
             self._list_by_fiber(host, store, self._span(dims), count)
@@ -99,12 +101,9 @@ class SparseHash(Coordinates):
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
     def _span(self, dims: Dims) -> Expr:
-        """The number of keys of a fiber."""
         return _product(self.own(dims))
 
     def _each_set(self, host: Host, store: Storage, body: Any) -> None:
-        """`body(key)` for each entry that is set."""
-
         def entry(e: Expr) -> None:
             key = host.load(store.key, e, "key")
             host.branch(compare("ge", key, 0), lambda: body(key))
@@ -125,8 +124,8 @@ class SparseHash(Coordinates):
         host.store(store.ptr, ONE, host.get(listed))
 
     def _list_by_fiber(self, host: Host, store: Storage, span: Expr, count: Expr) -> None:
-        """Sort the keys by their fibers, counting: first ptr[p + 2] is the number of keys of
-        fiber p, then ptr[p + 1] where the next of them goes."""
+        """Sort the keys by fiber with a counting sort: first ptr[p + 2] is the number of keys of fiber p,
+        then ptr[p + 1] is the position of its next key."""
         host.grow(store.ptr, add(count, 2))
         host.fill(store.ptr, ZERO, add(count, 2), ZERO)
 
@@ -145,7 +144,7 @@ class SparseHash(Coordinates):
         self._each_set(host, store, enlist)
 
     def _split(self, host: Host, store: Storage, dims: Dims, base: Expr, q: Expr) -> None:
-        """From the key at `pos[q]` to its coordinates and its position."""
+        """Replace the key at `pos[q]` by its position, and store its coordinates."""
         key = host.load(store.pos, q, "key")
         rest: Expr = host.let(sub(key, base), "rest")
         sizes, arrays = self.own(dims), self.buffers(store)
@@ -159,11 +158,12 @@ class SparseHash(Coordinates):
         host.store(store.pos, q, host.load(store.tbl, add(at, 1), "e"))
 
     def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        """The table is what it was."""
+        """Only the child is thawed: the table is unchanged by freezing."""
         self.lvl.thaw(host, store.child, self.below(dims), host.get(store.stored))
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        """Of what is listed alone: a child is where it came to be when it was inserted."""
+        """Compares only the lists and the children they refer to, as children are in the order of
+        insertion."""
 
         def children(a: Expr, b: Expr) -> Expr:
             one, other = (self.child_position(host, store, k) for k in (a, b))
@@ -173,11 +173,11 @@ class SparseHash(Coordinates):
         return lay.equal(host, store, listing, dims, p, q, children)
 
     def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        """The list only; children stay where they are."""
+        """Moves only the list; children keep their positions."""
         lay.move(host, store, self.layout[:1], dims, source, target, lambda a, b: None)
 
     def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        """Make the table anew from the list of what was kept."""
+        """Rebuild the table from the list of the entries that are kept."""
         host.fill(store.key, ZERO, host.get(store.stored), const(hash_table.UNUSED))
         sizes, arrays = self.own(dims), self.buffers(store)
 
@@ -202,7 +202,6 @@ class SparseHash(Coordinates):
         return PartialKey(fiber, self.number, fiber.position).lookup(mode)
 
     def at_key(self, host: Host, fiber: Fiber, key: Expr, mode: str) -> Node:
-        """What is read or written at a key."""
         if mode != READ:
             return Thunk(lambda host: self._enter(host, fiber, key))
         at = hash_table.find(host, fiber.store, key)
@@ -210,8 +209,8 @@ class SparseHash(Coordinates):
         return Switch(compare("ge", e, 0), fiber.child(e), self.fill)
 
     def _enter(self, host: Host, fiber: Fiber, key: Expr) -> tuple[Node, Any]:
-        """The entry at `key` is made before anything is written to it, since another access may
-        come to the same key, or to another that needs an entry, before this one is left."""
+        """The entry at `key` is made before anything is written to it, since before it is left, another
+        access may use the same key, or insert another one."""
         store = fiber.store
         e, before, is_new = hash_table.enter(host, store, key)
 
@@ -291,8 +290,8 @@ class SparseHash(Coordinates):
 
 @dataclass(frozen=True, slots=True)
 class PartialKey(PartOfFiber):
-    """A fiber of a SparseHash at the coordinates `known` (from 1, the last mode first) of its last
-    modes; `left` of the level's own are left. `key` is the key of what is known."""
+    """A fiber of a SparseHash with the coordinates `known` (from 1, last mode first) of its last modes;
+    `left` modes of the level are not known yet. `key` is the key of what is known."""
 
     left: int
     key: Expr
@@ -316,7 +315,7 @@ class PartialKey(PartOfFiber):
         return self.lookup(mode)
 
     def lookup(self, mode: str) -> Lookup:
-        """Any coordinate of the last mode that is left."""
+        """A lookup over the last mode that is not known."""
         size = self.sizes()[-1]
         assert size is not None
 
@@ -329,7 +328,6 @@ class PartialKey(PartOfFiber):
         return Lookup(at)
 
     def _entries(self, host: Host) -> Entries:
-        """The entries that have the known coordinates."""
         start, stop = load_range(host, self.fiber)
         for k, i in enumerate(self.known):
             idx = self.level.buffers(self.fiber.store)[self.level.number - 1 - k]

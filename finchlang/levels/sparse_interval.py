@@ -24,12 +24,12 @@ _SECOND = "a second run, {}:{}, in a fiber of a SparseInterval, which has one al
 
 @dataclass(frozen=True)
 class SparseInterval(Level):
-    """`SparseInterval(lvl)`: the run of the fiber at position p begins at left[p] and ends at
-    right[p]; its subfiber is at position p of the child. Without a run that is 1 and 0.
+    """`SparseInterval(lvl)`: the run of the fiber at position p is from left[p] to right[p]; its subfiber
+    is at position p of the child. An empty fiber has left 1 and right 0.
 
-    Written in order. A second run is an access-order error when the kernel runs, unless it continues
-    the first with an equal subfiber, or is fill; that is looked at if the levels below are Dense or
-    leaves (others cannot be read while they are written).
+    Written in order. A second run is an access-order error at run time, unless it is fill, or continues
+    the first with an equal subfiber. Subfibers are compared only if the levels below are Dense or leaves;
+    others cannot be read while they are written.
     """
 
     lvl: Level
@@ -72,8 +72,8 @@ class SparseInterval(Level):
     # -------------------------------------------------------------------------------------- writing
 
     def _write_run(self, host: Host, fiber: Fiber, start: Expr, stop: Expr) -> tuple[Node, Any]:
-        """Write a run where the fiber's subfiber is; if that is taken, where the next fiber's will
-        be, to be compared."""
+        """Write a run to the fiber's subfiber; if there is a run already, to the next fiber's subfiber,
+        which is not written yet, to be compared with the first."""
         first, last = self._load(host, fiber)
         taken = host.let(compare("le", first, last), "taken")
         p = fiber.position
@@ -108,11 +108,12 @@ class SparseInterval(Level):
             def written() -> None:
                 host.branch(taken, extend, keep)
 
+            # a subfiber that cannot be compared may be all fill; a Pattern that is dirty is true
             if not self._compares_at_once or not self.lvl.leaf.arrays:
                 host.branch(host.get(dirty), written)
                 return
             stays = host.cell(host.get(dirty), "stays")
-            blank = host.let(add(p, 2), "blank")  # no fiber has been written so far ahead
+            blank = host.let(add(p, 2), "blank")  # not written yet, so that it can be made all fill
 
             def look() -> None:
                 self.lvl.assemble(host, store.child, rest, blank, blank)
@@ -125,7 +126,6 @@ class SparseInterval(Level):
 
     @property
     def _compares_at_once(self) -> bool:
-        """Whether subfibers can be compared before they are frozen."""
         return self.lvl.is_all_dense
 
     def _equal(self, host: Host, fiber: Fiber, p: Expr, q: Expr) -> Expr:
@@ -136,7 +136,7 @@ class SparseInterval(Level):
     # --------------------------------------------------------------------- storage as NumPy arrays
 
     def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
-        """Raises FinchError "access order" if a fiber has two runs."""
+        """As Level.pack_merged. Raises FinchError "access order" if a fiber has two runs."""
         fiber, first, last, kept, run = find_runs(given)
         second = np.flatnonzero(fiber[1:] == fiber[:-1])
         if len(second):

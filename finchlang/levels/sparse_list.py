@@ -46,6 +46,7 @@ class SparseList(Level):
         def at(host: Host, i: Expr) -> Node:
             def preamble(host: Host) -> tuple[Node, Any]:
                 q = host.get(store.stored)
+                # the next write uses the same position again if nothing is written to this one
                 self.lvl.assemble(host, child, fiber.dims[:-1], q, q)
                 dirty = host.cell(FALSE, "dirty")
 

@@ -53,9 +53,9 @@ class SparsePinpoint(Level):
         return Sequence((Phase(Spike(self.fill, child), stop=at), Phase(Run(self.fill))))
 
     def _mark(self, fiber: Fiber, i: Expr) -> Node:
-        """Write at coordinate i: it becomes the fiber's one if something is written, which is an
-        error if there is another. The child need not know: it may see no more than entries of its
-        own that are written once more."""
+        """Write at coordinate i, which becomes the fiber's only one if something is written; that is an
+        error if there is another. The child need not be told: at worst, entries of its own are written
+        again."""
         store = fiber.store
         message = "coordinate {} is the second in a fiber of SparsePinpoint, after {}"
 

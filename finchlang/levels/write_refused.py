@@ -1,4 +1,5 @@
-"""What stands in a written tensor where nothing may be written: reading is fill, writing an error."""
+"""Parts of a written tensor that may not be written: they read as fill, and writing is an error at run
+time."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from finchlang.syntax.types import Type
 
 
 def refused(fiber: Fiber, message: str, values: tuple[Expr, ...]) -> Fiber:
-    """The subfibers of `fiber` as one where a write ends in the access-order error `message`, in
-    which `values` are put: at the time an assignment is left to be done, not before."""
+    """A subfiber of `fiber` where a write fails with the access-order error `message`, filled in with
+    `values`. It fails when the assignment is run and not when the access is made, as the assignment may
+    turn out to do nothing."""
     level = fiber.level
     dims = fiber.dims[: len(fiber.dims) - level.modes]
     return Refused(Storage(Refusal(level.leaf, message), {}, {}), dims, mode=UPDATE, values=values)
@@ -24,15 +26,15 @@ def refused(fiber: Fiber, message: str, values: tuple[Expr, ...]) -> Fiber:
 
 @dataclass(frozen=True, slots=True)
 class Refused(Fiber):
-    """A subtensor nothing may be written to."""
+    """A subtensor that may not be written."""
 
     values: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)
 class Refusal(Level):
-    """The level of a Refused fiber of any order. What a false written to a Pattern would do is
-    nothing at all, so that is no error."""
+    """The level of a Refused fiber, of any order. Writing false to a Pattern is no error, since it would
+    store nothing."""
 
     leaf_level: Level
     message: str

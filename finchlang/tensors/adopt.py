@@ -19,19 +19,18 @@ from finchlang.tensors.array_base import LazyTensor, dense_format
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
-#: of a tensor as its modes are named
+#: the format of a tensor, with the order of its modes if that is not the stored one
 Format = Level | Swizzled
 
 
 def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
-    """The tensor a script value stands for, over the same memory: NumPy arrays (contiguous in any
-    order of their axes) and SciPy matrices (CSC and CSR in place), or a copy of a sparse array of PyData;
-    None if it stands for none.
+    """The value as a tensor, over the same memory: a NumPy array (contiguous in any order of its axes) or
+    a SciPy matrix (CSC and CSR in place); a sparse array of PyData is copied. None for other values.
 
     A SciPy matrix with unsorted or repeated coordinates is put in order first (in place, unless it is
     read-only); parts that are not contiguous or not in the machine's byte order are copied. Raises
-    FinchError "type" for entries or parts that are not of a kind tensors have, "bounds" for indices
-    that are out of range.
+    FinchError "type" for entries or parts of a type that tensors do not have, "bounds" for indices that
+    are out of range.
     """
     if isinstance(value, (Tensor, SwizzledTensor, Scalar)):
         return value
@@ -47,7 +46,7 @@ def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
 
 
 def masked_entries(name: str) -> FinchError:
-    """The error for one of NumPy's masked arrays, of this name."""
+    """The error for a masked array of NumPy; `name` is what its hint calls it."""
     message = "a masked array is no tensor: what is masked has no value"
     return FinchError(
         "type", message, None, f"`{name}.filled(0.0)` gives the masked entries a value"
@@ -55,12 +54,10 @@ def masked_entries(name: str) -> FinchError:
 
 
 def is_pydata(value: Any) -> bool:
-    """Whether a value is a sparse array of PyData (COO, GCXS, DOK)."""
     return type(value).__module__.startswith("sparse.") and hasattr(value, "asformat")
 
 
 def is_scipy(value: Any) -> bool:
-    """Whether a value is a sparse array or matrix of SciPy."""
     return type(value).__module__.startswith("scipy.sparse")
 
 
@@ -68,11 +65,13 @@ def is_scipy(value: Any) -> bool:
 def layout_of_array(
     dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[Format, tuple[int, ...] | None, tuple[int, ...], int]:
-    """What arrays of a type, shape and strides have in common: their format, and their axes in the order
-    of memory, the slowest first, with the sizes of these, the fastest first; of what the address of
-    their entries must be a multiple. There are no axes if entries are not next to each other, or not as
-    the processor has them. Raises FinchError "type" for what no tensor holds."""
+    """For arrays of this type, shape and strides: their format; their axes in the order of memory,
+    slowest first (None if the entries are not next to each other, or not in the machine's byte order);
+    the sizes of these, fastest first; and the alignment that the address must have. Raises FinchError
+    "type" for entries that no tensor holds."""
     level = dense_format(dtype.newbyteorder("="), len(shape))
+    # An axis of size 1 may have any stride. Of two axes of equal stride it is taken as the faster
+    # one.
     axes = tuple(sorted(range(len(shape)), key=lambda k: (strides[k], shape[k] != 1)))
     step, has_entries = dtype.itemsize, 0 not in shape
     for k in axes:
@@ -111,11 +110,11 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
         raise FinchError("type", f"matrices of {matrix.dtype} have no element type here")
     if not _is_sound(data, idx, ptr, rows, fibers):
         raise FinchError("bounds", "corrupt SciPy matrix: indptr or indices are out of range")
-    if ptr.dtype != idx.dtype:  # SciPy itself does not sort such a matrix
+    if ptr.dtype != idx.dtype:  # SciPy fails to sort such a matrix
         ptr, idx = ptr.astype(np.int64), idx.astype(np.int64)
         matrix.indptr, matrix.indices = ptr, idx
     matrix = _in_order(matrix, (data, idx, ptr))
-    # what kernels index by is a copy, which nobody else can change
+    # kernels index by copies, which nobody else can change after the check
     ptr, idx = aligned_copy(matrix.indptr), aligned_copy(matrix.indices)
     memory = Memory.borrowed((rows, fibers), (ptr, idx, matrix.data), (int(ptr[-1]),))
     format = matrix_format(matrix.data.dtype, idx.dtype, matrix.format == "csr")
@@ -126,8 +125,9 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
 
 
 def _listed_in_order(matrix: Any) -> Tensor | None:
-    """A matrix of coordinates that are sorted by columns as they stand, without sorting them once more;
-    None for another, one with fewer entries than columns, and one that something is wrong with."""
+    """A tensor over a COO matrix whose coordinates are already sorted by columns and distinct, which
+    saves sorting them again; else None. Also None for fewer entries than columns, and for an invalid
+    matrix."""
     if matrix.format != "coo" or matrix.nnz < max(matrix.shape[1], 1):
         return None
     data, coordinates = _part(matrix, "data"), matrix.coords
@@ -136,7 +136,7 @@ def _listed_in_order(matrix: Any) -> Tensor | None:
     is_native = data.flags.c_contiguous and data.flags.aligned and data.dtype.isnative
     if not is_native or any(part.dtype not in (np.int32, np.int64) for part in coordinates):
         return None
-    # what is looked at, and what kernels index by, is a copy, which nobody else can change
+    # checked as copies, since kernels index by these and nobody else can change them
     rows, columns = map(aligned_copy, coordinates)
     (height, width), is_next = matrix.shape, columns[1:] > columns[:-1]
     is_inside = rows.min() >= 0 and rows.max() < height and columns[0] >= 0 and columns[-1] < width
@@ -152,8 +152,8 @@ def _listed_in_order(matrix: Any) -> Tensor | None:
 
 @cache
 def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
-    """The format of a CSC matrix, or one by rows (CSR), of these types of values and indices. Raises
-    FinchError "type" for values that no tensor holds."""
+    """The format of a CSC matrix, or of a CSR matrix (`is_by_rows`), with values and indices of these
+    types. Raises FinchError "type" for values that no tensor holds."""
     element = type_of_dtype(dtype)
     if element is None:
         raise FinchError("type", f"matrices of {dtype} have no element type here")
@@ -163,7 +163,6 @@ def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
 
 
 def _from_pydata(array: Any) -> Tensor:
-    """A sparse array of PyData, copied, with its fill."""
     found = array.asformat("coo")
     element = type_of_dtype(found.dtype)
     if element is None:
@@ -173,7 +172,7 @@ def _from_pydata(array: Any) -> Tensor:
 
 
 def list_format(element: Type, order: int, fill: Any = 0) -> Level:
-    """The format of a sparse tensor that nobody named one for."""
+    """The default format of a sparse tensor."""
     leaf = Element(typed_literal(fill, element))
     if order > 2:
         return SparseCOO(leaf, Int64, order)
@@ -183,7 +182,7 @@ def list_format(element: Type, order: int, fill: Any = 0) -> Level:
 
 
 def _from_coordinates(array: Any) -> Tensor:
-    """A sparse array of another order than 2."""
+    """A tensor from a SciPy sparse array that has not two modes."""
     element = type_of_dtype(array.dtype)
     if element is None:
         raise FinchError("type", f"arrays of {array.dtype} have no element type here")
@@ -193,7 +192,8 @@ def _from_coordinates(array: Any) -> Tensor:
 
 
 def _part(matrix: Any, name: str) -> np.ndarray:
-    """One of the arrays a SciPy matrix is made of, which its user may have replaced by anything."""
+    """One of the arrays of a SciPy matrix, checked: a user may have replaced it by anything. Raises
+    FinchError "type"."""
     part: Any = getattr(matrix, name, None)
     is_array = isinstance(part, np.ndarray) and not isinstance(part, np.ma.MaskedArray)
     if not is_array or part.ndim != 1:
@@ -205,19 +205,19 @@ def _part(matrix: Any, name: str) -> np.ndarray:
 
 
 def _in_order(matrix: Any, parts: tuple[np.ndarray, ...]) -> Any:
-    """The matrix in canonical form, with parts that native code can use: itself where that can be."""
+    """The matrix in canonical form, with contiguous, aligned parts in native byte order: `matrix` itself,
+    put in order in place, if that is possible."""
     fits = [p.flags.c_contiguous and p.flags.aligned and p.dtype.isnative for p in parts]
     is_fixed = not all(p.flags.writeable for p in parts) and not matrix.has_canonical_format
     if is_fixed or not all(fits):
         copies = [np.array(p, p.dtype.newbyteorder("="), order="C") for p in parts]
         matrix = type(matrix)(tuple(copies), shape=matrix.shape)
-    matrix.sum_duplicates()
+    matrix.sum_duplicates()  # this sorts, too
     return matrix
 
 
 def _checked_coordinates(array: Any) -> Any:
-    """A sparse array of any format as a list of coordinates, which SciPy does not check before it
-    sorts by them."""
+    """The array as COO, its coordinates checked: SciPy does not check them before it sorts by them."""
     found = array.tocoo()
     for mode, (coordinates, size) in enumerate(zip(found.coords, found.shape, strict=True)):
         if len(coordinates) != len(found.data):
@@ -232,7 +232,8 @@ def _checked_coordinates(array: Any) -> Any:
 
 
 def _is_sound(data: np.ndarray, idx: np.ndarray, ptr: np.ndarray, rows: int, fibers: int) -> bool:
-    """Whether SciPy itself may walk this matrix (it does not check before it sorts)."""
+    """Whether indices and pointers are within range, so that SciPy may sort the matrix (it does not
+    check)."""
     if len(ptr) != fibers + 1 or ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
         return False
     if ptr[-1] > min(len(idx), len(data)):

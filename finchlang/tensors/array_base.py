@@ -1,4 +1,4 @@
-"""What all tensors have whatever they are stored in, and what is asked of a format and a shape."""
+"""Base classes of tensors, with their operators and methods, and checks of formats and shapes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from finchlang.levels.level import Level
 from finchlang.syntax.types import foreign, type_of_dtype
 from finchlang.tensors.formats import parse_format
 
-#: what has the array, `self`, as its first argument
+#: a method of arrays
 Method = Callable[..., Any]
 
-#: what other libraries call what arrays have here by another name
+#: names that other libraries use, with ours in their place
 ELSEWHERE = {
     **dict.fromkeys(
         ("toarray", "numpy", "values", "A"), "`todense()`, or `to_numpy()` of a tensor"
@@ -38,7 +38,7 @@ class NotAnArray(TypeError):
 
 
 def _binary(name: str) -> tuple[Method, Method]:
-    """An operator, and the same with its operands exchanged."""
+    """The method of a binary operator, and its reflected one."""
     function: Any = None
 
     def method(self: Any, other: Any) -> Any:
@@ -70,8 +70,9 @@ def _method(name: str) -> Method:
 
 
 class ArrayMethods:
-    """A class of arrays: its operators and methods, as far as it does not define them itself, are the
-    functions of `finchlang.array`, and so lazy. Raises AttributeError for other names, with ours."""
+    """The operators and methods of arrays. As far as a class does not define them itself, they are the
+    functions of `finchlang.array`, and so lazy. Raises AttributeError for other names, with ours if there
+    is one."""
 
     __slots__ = ()
 
@@ -126,7 +127,7 @@ class ArrayMethods:
     __dlpack__, __dlpack_device__ = _method("dlpack"), _method("dlpack_device")
     _repr_html_ = _method("html")
 
-    if not TYPE_CHECKING:  # or any name would be one
+    if not TYPE_CHECKING:  # or the type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
             kind, known = type(self).__name__, ELSEWHERE.get(name)
@@ -140,8 +141,8 @@ EXAMPLE = 'Tensor("Dense(SparseList(Element(0.0)))", 3, 4)'
 
 
 class TensorBase(ArrayMethods):
-    """What all tensors have, whatever they are stored in. Operators and methods that NumPy's arrays have
-    too are those of `finchlang.array`."""
+    """The base of all tensors. Operators and methods that NumPy's arrays have too are those of
+    `finchlang.array`."""
 
     __slots__ = ()
 
@@ -179,10 +180,10 @@ class TensorBase(ArrayMethods):
 
 
 class LazyTensor(ArrayMethods):
-    """What stands for a tensor that it has not made yet."""
+    """A tensor that is not computed yet; other attributes are those of the computed tensor."""
 
     def materialized(self, format: Level | None = None) -> Any:
-        """The tensor, in a format if one is given."""
+        """The computed tensor, in `format` if that is given."""
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> Any:
@@ -192,7 +193,8 @@ class LazyTensor(ArrayMethods):
 
 
 def format_of(format: Any) -> Level:
-    """A format, which may be given as text. Raises FinchError."""
+    """A format, given as a Level or as text. Raises FinchError as `parse_format`, "type" for another
+    value."""
     if isinstance(format, str):
         return parse_format(format)
     if isinstance(format, Level):
@@ -215,12 +217,11 @@ def checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def size_text(shape: tuple[int, ...]) -> str:
-    """The sizes as messages give them."""
     return " x ".join(map(str, shape)) or "0"
 
 
 def is_whole(format: Level) -> bool:
-    """Whether tensors of a format are arrays of all their elements."""
+    """Whether a format is Dense in every mode over an Element."""
     *levels, leaf = format.levels()
     return isinstance(leaf, Element) and all(isinstance(level, Dense) for level in levels)
 

@@ -1,4 +1,4 @@
-"""Binding tensors to a kernel: the buffers, variables and cells that stand for one tensor's memory."""
+"""Tensors bound to a kernel: buffers, variables and cells for the memory of each."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from finchlang.syntax.types import Int64
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """One tensor of a kernel. `buffers` are in the order of a memory's arrays; `inputs` are the sizes,
-    then counters. A tensor that is written also has `outputs`, one for each input, in this order."""
+    """A tensor of a kernel. `buffers` are in the order of a Memory's arrays; `inputs` are its sizes, then
+    its counters. A tensor that is written also has `outputs`, one for each input, in the same order."""
 
     name: str
     level: Level
@@ -30,19 +30,19 @@ class Bound:
 
     @property
     def given_counters(self) -> int:
-        """How many of a memory's counters are inputs: all, or so many of the last."""
+        """How many of a Memory's counters, from the last on, are inputs."""
         return len(self.inputs) - self.level.order
 
     def given(self, shape: tuple[int, ...], counters: tuple[Any, ...]) -> list[Any]:
-        """The inputs of a tensor of this shape and with these counters."""
         return [*shape, *counters[len(counters) - self.given_counters :]]
 
     def fiber_of(self, level: Any) -> Fiber:
-        """The fiber, of `level`, which says more of what the program does with it than the format."""
+        """The fiber with `level` in place of its own: a level may depend on the program as well as on the
+        format."""
         return replace(self.fiber, store=replace(self.fiber.store, level=level))
 
     def enter(self, host: Host) -> None:
-        """Put what is given from outside into the cells."""
+        """Set the cells to the inputs."""
         if self.written:
             for cell, variable in zip(self.outputs[: self.level.order], self.inputs, strict=False):
                 host.set(cell, variable)
@@ -51,7 +51,7 @@ class Bound:
 
 
 def spans(bounds: Sequence[Bound]) -> list[tuple[slice, slice, slice]]:
-    """Where among the buffers, inputs and outputs of a kernel those of each tensor are."""
+    """The slices of each tensor in the buffers, inputs and outputs of a kernel."""
     found, ends = [], (0, 0, 0)
     for bound in bounds:
         counts = len(bound.buffers), len(bound.inputs), len(bound.outputs)
@@ -62,7 +62,6 @@ def spans(bounds: Sequence[Bound]) -> list[tuple[slice, slice, slice]]:
 
 
 def bind(name: str, level: Level, written: bool) -> Bound:
-    """Make buffers, variables and cells for a tensor of format `level` called `name`."""
     order = level.order
     inputs = [Var(f"{name}_size{k + 1}", Int64, lower=ZERO) for k in range(order)]
     outputs = [Cell(f"{name}_size{k + 1}", Int64) for k in range(order)]
@@ -79,7 +78,8 @@ def bind(name: str, level: Level, written: bool) -> Bound:
         }
         cells: dict[str, Cell] = {}
         for counter, type in part.counters:
-            # what a tensor that is only read has counted is seen in its arrays
+            # of a tensor that is only read, the counters follow from its arrays; those of leaves are
+            # the values of scalars
             if written or part.is_leaf:
                 label = f"{name}_{counter}{suffix}"
                 cells[counter] = Cell(label, type or part.own_type)

@@ -1,4 +1,4 @@
-"""Tensors in other formats, and copies that share no memory."""
+"""Conversion of tensors between formats, and copies that share no memory."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 
 def convert(target: Any, source: Any) -> Any:
-    """A copy of the tensor `source` in a format (or in that of the tensor `target`), which stores
-    what differs from the format's fill. Raises FinchError "dimension", "type"."""
+    """A copy of the tensor `source` in a format, or in that of the tensor `target`; it stores the values
+    that differ from the format's fill. Raises FinchError "dimension" for another order, "type" for
+    elements that the format cannot store."""
     if isinstance(target, SwizzledTensor):
         return SwizzledTensor(convert(target.body, source.body), target.permutation)
     if isinstance(target, Scalar):
@@ -46,7 +47,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def copy_of(value: Any) -> Any:
-    """A copy of an array, tensor, Scalar or vector; other values are themselves."""
+    """A copy of an array, tensor, Scalar or list; other values are returned as they are."""
     if isinstance(value, LazyTensor):
         return value.materialized()
     if isinstance(value, TensorBase):

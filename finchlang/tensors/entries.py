@@ -1,5 +1,5 @@
-"""Entries as arrays: their order, equal subtensors told from different ones, those of the same coordinates
-summed."""
+"""Entries as arrays of coordinates and values: sorted, summed where coordinates repeat, and numbered by
+the subtensors they belong to."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from finchlang.base.errors import FinchError
 
 
 def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> np.ndarray:
-    """For entries sorted by `coordinates` (a row for each mode, the last mode first in the order): a
-    number for each, equal for two entries if and only if the subtensors of the first `modes` modes
+    """For entries sorted by `coordinates` (a row for each mode; the last mode is the first sort key): a
+    number for each, equal for two entries if and only if the subtensors of the first `modes` modes that
     they belong to have the same values (`element.same_value`) at the same coordinates."""
     if not len(values):
         return np.zeros(0, np.int64)
@@ -37,7 +37,7 @@ def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> 
 
 
 def is_sorted(coordinates: np.ndarray) -> bool:
-    """Whether entries are in the order of their coordinates, the last mode's first."""
+    """Whether entries are sorted by their coordinates, the last mode being the first key."""
     equal: np.ndarray | bool = True
     for row in coordinates[::-1]:
         if np.any(equal & (row[1:] < row[:-1])):
@@ -49,8 +49,9 @@ def is_sorted(coordinates: np.ndarray) -> bool:
 def summed(
     coordinates: np.ndarray, values: np.ndarray, dtype: np.dtype, duplicates: str = "sum"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Entries in the order of their coordinates (a row for each mode), which are distinct: those of equal
-    ones summed as `dtype`, of Bool values whether one is true; refused where `duplicates` is "error"."""
+    """The entries sorted by their coordinates (a row for each mode), each coordinate once. Values at the
+    same coordinates are summed as `dtype`; of Bool the result is whether one is true. Raises FinchError
+    "type" for repeated coordinates if `duplicates` is "error", or if the values are pairs."""
     if not is_sorted(coordinates):
         order = _order(coordinates)
         coordinates, values = coordinates[:, order], values[order]
@@ -66,8 +67,8 @@ def summed(
 
 
 def _order(coordinates: np.ndarray) -> np.ndarray:
-    """What puts entries at coordinates from 0 on in order, those of equal ones as they are: by one number
-    for each, if there is room for it, which takes a tenth of the time where they are distinct."""
+    """The permutation that sorts entries by their coordinates, and is stable. They are sorted as one
+    number each if that fits in 64 bits, which takes a tenth of the time if they are distinct."""
     sizes = [int(row.max()) + 1 for row in coordinates]
     if prod(sizes) >= 2**63:
         return np.lexsort(coordinates)
@@ -76,13 +77,15 @@ def _order(coordinates: np.ndarray) -> np.ndarray:
         number = number * size + row
     order = np.argsort(number)
     at = number[order]
+    # the faster sort is not stable, which matters only if numbers repeat
     return order if np.all(at[1:] > at[:-1]) else np.argsort(number, kind="stable")
 
 
 def mirrored(
     coordinates: np.ndarray, values: np.ndarray, is_skew: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of a square matrix, and those across its diagonal: the same, or negated."""
+    """The entries of a square matrix together with those mirrored at its diagonal, negated if it
+    `is_skew`."""
     off = coordinates[0] != coordinates[1]
     others = -values[off] if is_skew else values[off]
     both = np.hstack((coordinates, coordinates[::-1][:, off]))

@@ -1,4 +1,4 @@
-"""Formats by name: the levels a program may construct, and the reading of a format's text."""
+"""The levels by name, and formats read from text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _KINDS: tuple[type[Level], ...] = (
     *(Ragged, LowerTriangular, UpperTriangular, Symmetric),
     *(Element, Pattern, *SCALARS.values()),
 )
-#: constructors by the name a format is written with: the papers' names, and the Julia system's
+#: levels by the names used in formats: those of the papers, and of Finch.jl
 LEVELS: dict[str, type[Level]] = {
     **{level.__name__: level for level in _KINDS},
     "SparsePoint": SparsePinpoint,
@@ -52,7 +52,7 @@ LEVELS: dict[str, type[Level]] = {
 }
 
 
-#: how many modes a tensor may have, as NumPy's arrays
+#: the largest number of modes of a tensor, as of NumPy's arrays
 MODES = 64
 
 
@@ -96,8 +96,8 @@ def _construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) ->
 
 
 def _coordinates(kind: type[Coordinates], parameters: tuple[Any, ...], lvl: Level) -> Level:
-    """`SparseHash(lvl)`, `SparseHash{Int32}(lvl)`, `SparseHash{2}(lvl)`, `SparseHash{2, Int32}(lvl)`;
-    SparseCOO always says how many modes it has, Workspace may also have a policy and a capacity."""
+    """`SparseHash(lvl)`, `SparseHash{Int32}(lvl)`, `SparseHash{2}(lvl)`, `SparseHash{2, Int32}(lvl)`.
+    SparseCOO needs its number of modes; Workspace may also have a policy and a capacity."""
     name, wrong = kind.__name__, "its number of modes and an integer type for its indices"
     given = [p.value if isinstance(p, Literal) else p for p in parameters]
     numbers = [p for p in given if type(p) is int]
@@ -132,7 +132,7 @@ def _leaf(kind: type[Level], parameters: tuple[Any, ...], args: tuple[Any, ...])
 
 @lru_cache(maxsize=256)
 def parse_format(text: str) -> Level:
-    """The format a text like `Dense(SparseList(Element(0.0)))` describes.
+    """The format that a text like `Dense(SparseList(Element(0.0)))` describes.
 
     Raises FinchError of kind syntax, unknown name or type, with its place in the text.
     """
@@ -141,7 +141,7 @@ def parse_format(text: str) -> Level:
         raise FinchError("syntax", "a format is one expression like Dense(Element(0.0))")
     try:
         found = _evaluate(statements[0])
-    except RecursionError:
+    except RecursionError:  # a text nested too deeply
         raise FinchError("resource", f"a tensor has at most {MODES} modes") from None
     if not isinstance(found, Level):
         raise FinchError("type", f"{text} is not a format", statements[0].span)
@@ -149,7 +149,7 @@ def parse_format(text: str) -> Level:
 
 
 def _parameter(node: Node) -> Any:
-    """A literal, a type, or the name of a policy."""
+    """The value of a parameter: a literal, a type, or the name of a policy."""
     is_name = isinstance(node, Variable) and named_type(node.name) is None
     return node.name if is_name else _evaluate(node)  # type: ignore[attr-defined]
 

@@ -1,5 +1,4 @@
-"""The memory of a tensor: its sizes, its arrays with all their room, and its counters, never changed
-once made."""
+"""The memory of a tensor: sizes, arrays with all their room, and counters; never changed once made."""
 
 from __future__ import annotations
 
@@ -16,18 +15,17 @@ if TYPE_CHECKING:
 
 
 def address_of(array: np.ndarray) -> int:
-    """Where an array is in memory."""
     return array.__array_interface__["data"][0]
 
 
 class Memory:
-    """What a tensor of some format is kept in: `shape`, a size for each mode; `arrays`, those of each
-    level in turn, outermost first, one-dimensional, with room behind what is in use; `counters`,
-    likewise. A tensor that is written gets another Memory, perhaps over the same arrays.
+    """The memory of a tensor. `shape` has a size for each mode; `arrays` are the one-dimensional arrays
+    of each level, outermost first, and may be longer than what is in use; `counters` are those of each
+    level in the same order. A tensor that is written gets another Memory, perhaps over the same arrays.
 
-    `is_shared` says that arrays were handed out, so that nothing may be written into them unless
-    it is the tensor's own new content. Those that are somebody else's, who may have them cut short,
-    had `rooms` for so many entries when they were borrowed.
+    `is_shared`: arrays were given away, so that nothing may be written into them except the tensor's own
+    new content. `rooms`, of arrays borrowed from others, are their lengths at that time: the owner may
+    have shortened them since.
     """
 
     __slots__ = ("_storage", "arrays", "counters", "is_shared", "rooms", "shape")
@@ -44,7 +42,7 @@ class Memory:
     def borrowed(
         cls, shape: tuple[int, ...], arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
     ) -> Memory:
-        """Memory that is somebody else's."""
+        """Memory over arrays that belong to others."""
         memory = cls(shape, arrays, counters)
         memory.is_shared, memory.rooms = True, [array.size for array in arrays]
         return memory
@@ -53,8 +51,8 @@ class Memory:
     def of(
         cls, format: Level, shape: tuple[int, ...], storage: Sequence[dict[str, Any]], copied: bool
     ) -> Memory:
-        """The memory for arrays and counters given by level; `copied` if the arrays may be somebody
-        else's. Such as are no NumPy arrays of the level's types are converted."""
+        """The memory for arrays and counters given level by level. `copied` says to copy all arrays,
+        which may belong to others; without it only those of another type, layout or alignment are."""
         arrays: list[np.ndarray] = []
         counters: list[Any] = []
         views: list[dict[str, Any]] = []
@@ -70,12 +68,12 @@ class Memory:
         return memory
 
     def __reduce__(self) -> Any:
-        """A copy, by `copy.deepcopy` or out of a pickle, has arrays of its own, which are elsewhere."""
+        """A deep or unpickled copy has its own arrays, and is neither shared nor borrowed."""
         return Memory, (self.shape, [array.copy() for array in self.arrays], self.counters)
 
     def storage(self, format: Level) -> list[dict[str, Any]]:
-        """The arrays as far as they are in use, and the counters, in a dict for each level. They are
-        views, so that nobody else can have the memory resized."""
+        """A dict for each level, with its arrays cut to what is in use, and its counters. The arrays are
+        views, which cannot be resized in place."""
         if self._storage is None:
             self._storage = self._by_level(format)
         return self._storage
@@ -97,8 +95,8 @@ class Memory:
 def in_use(
     parts: Iterable[tuple[Level, dict[str, Any], int]],
 ) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
-    """Of levels with their storage and sizes: how many fibers each has (of a leaf: values), how many
-    positions of the level below these have, and the part of its arrays that is in use."""
+    """For each level, given its storage and size: how many fibers it has (of a leaf: values), how many
+    positions they have in the level below, and its arrays cut to what is in use."""
     count = 1
     for level, storage, size in parts:
         used = level.used(storage, count, size)
@@ -108,7 +106,8 @@ def in_use(
 
 
 def _owned(array: Any, dtype: np.dtype, copied: bool) -> np.ndarray:
-    """`array` itself if it is one that a tensor may keep, else a copy."""
+    """`array` itself if a tensor may keep it, else a copy. Raises FinchError "type" for entries that
+    cannot be converted."""
     array = np.asarray(array)
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise FinchError("type", f"an array of {array.dtype} stands where one of {dtype} is kept")

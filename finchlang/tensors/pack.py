@@ -1,4 +1,4 @@
-"""The storage of a format, level by level, for entries given by their coordinates."""
+"""Packing entries into the storage of a format, level by level, and unpacking them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from finchlang.tensors.entries import content_numbers
 def pack(
     format: Level, shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Storage for entries sorted by their coordinates, the last mode first; its arrays are aligned."""
+    """The storage for entries sorted by their coordinates (last mode first), with aligned arrays. Raises
+    FinchError "dimension" or "resource" if an index type or the memory is too small, "access order" for
+    entries that a level cannot hold."""
     storage: list[dict[str, Any]] = []
     positions, count = np.zeros(len(values), np.int64), 1
     levels = list(format.levels())
@@ -41,6 +43,7 @@ def pack(
             storage.append(level.empty() | _narrowed(level, arrays) | counters)
             count = level.child_count(storage[-1], count, size)
         storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
+    # NumPy reports sizes beyond the address space by ValueError
     except (MemoryError, OverflowError, ValueError):
         size = " x ".join(map(str, shape))
         raise FinchError("resource", f"no memory for a {size} tensor {format}") from None
@@ -48,7 +51,6 @@ def pack(
 
 
 def aligned_storage(storage: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`storage` with its arrays aligned, copied where they are not."""
     return [
         {n: aligned(x) if isinstance(x, np.ndarray) else x for n, x in level.items()}
         for level in storage
@@ -65,7 +67,8 @@ def _check_sizes(level: Level, size: Any) -> None:
 
 
 def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Arrays with the types that `level` has them in."""
+    """The arrays converted to the types of `level`. Raises FinchError "resource" if its index type is too
+    small."""
     narrow = dict(arrays)
     for name, element in level.arrays:
         type = element or level.index_type
@@ -83,8 +86,8 @@ Parts = Sequence[tuple[Any, dict[str, Any], Any]]
 
 
 def unpack(parts: Parts, kept: list[np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
-    """The coordinates of what is stored, and its positions in the leaf; of runs those alone whose
-    children are `kept` (a mask for each level), if that is given."""
+    """The stored coordinates (order x entries) and their positions in the leaf. Of runs only those are
+    listed whose child is in `kept` (a mask for each level), if that is given."""
     positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
     for (level, storage, size), mask in zip(parts[:-1], kept or repeat(None), strict=False):
         which, here, positions = _unpacked(level, storage, positions, size, mask)
@@ -93,8 +96,8 @@ def unpack(parts: Parts, kept: list[np.ndarray] | None) -> tuple[np.ndarray, np.
 
 
 def differing(parts: Parts) -> list[np.ndarray] | None:
-    """Of each level, below which of its children is a value other than the fill; None where no level has
-    runs, which could be long."""
+    """For each level, a mask of the children that hold a value other than the fill; None if no level has
+    runs (only these can cover many coordinates with fill)."""
     *parts, (leaf, values, _) = parts
     if not any(level.merges for level, *_ in parts):
         return None
@@ -111,5 +114,5 @@ def differing(parts: Parts) -> list[np.ndarray] | None:
 def _unpacked(
     level: Any, storage: dict[str, Any], positions: np.ndarray, size: Any, kept: np.ndarray | None
 ) -> Found:
-    """As `Level.unpack`; levels that merge take also which positions of the child are `kept`."""
+    """`Level.unpack`; levels that merge also take the mask `kept` over positions of the child."""
     return level.unpack(storage, positions, size, *((kept,) if level.merges else ()))

@@ -1,4 +1,4 @@
-"""What a tensor's storage takes, level by level: positions, entries, arrays and bytes."""
+"""The storage of a tensor, level by level: positions, entries, arrays and bytes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 @dataclass(frozen=True)
 class LevelUse:
-    """A level of one tensor: the `sizes` of its modes, which are the `modes` of the tensor (from 1;
-    of a swizzled one, by the names it has outside); how many `fibers` it has (of a leaf: values),
-    how many positions of the level below they have (`stored`); the part of its arrays in use."""
+    """The storage of one level: the `sizes` of its modes, which are the `modes` of the tensor (from 1; of
+    a swizzled tensor by their outer names); `fibers`, how many it has (of a leaf: values); `stored`, how
+    many positions they have in the level below; `arrays`, cut to what is in use."""
 
     level: Level
     modes: tuple[int, ...]

@@ -43,9 +43,9 @@ class Tensor(TensorBase):
     """
 
     format: Level
-    #: what it is kept in
+    #: the arrays and counters it is stored in
     memory: Memory
-    #: memory that it had before, for a kernel that makes it anew
+    #: its memory before the last declaration, reused by the next kernel that declares it
     back_buffer: Memory | None = None
 
     @overload
@@ -70,11 +70,11 @@ class Tensor(TensorBase):
             raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
         none = np.empty((self.format.order, 0), np.int64)
         self._pack(sizes, none, np.empty(0, self.format.element_type.dtype))
-        self.checked = True  # whether the arrays are known to be sound
+        self.checked = True  # whether the arrays are known to be valid
 
     @classmethod
     def over(cls, format: Level, memory: Memory, checked: bool) -> Tensor:
-        """A tensor that is kept in `memory`."""
+        """A tensor over `memory`; `checked` if its arrays are known to be valid."""
         tensor = cls.__new__(cls)
         tensor.format, tensor.memory, tensor.checked = format, memory, checked
         return tensor
@@ -83,8 +83,8 @@ class Tensor(TensorBase):
     def from_storage(
         cls, format: Level, shape: Sequence[int], storage: Sequence[dict[str, Any]], checked: bool
     ) -> Tensor:
-        """A tensor with copies of these arrays, by level as in `storage`; `checked` if they are known
-        to be sound."""
+        """A tensor with copies of these arrays, by level as in `storage`; `checked` if they are known to
+        be valid."""
         sizes = checked_shape(format, tuple(shape))
         return cls.over(format, Memory.of(format, sizes, storage, True), checked)
 
@@ -100,7 +100,7 @@ class Tensor(TensorBase):
     @property
     def storage(self) -> list[dict[str, Any]]:
         """The arrays and counters of each level, as far as they are in use. Values can be changed in
-        place; what kernels index by is read-only, as nobody checks it again."""
+        place; the other arrays are read-only, as kernels index by them without another check."""
         self.memory.is_shared = True
         return [*map(_read_only, self._storage[:-1]), dict(self._storage[-1])]
 
@@ -122,12 +122,13 @@ class Tensor(TensorBase):
         values: np.ndarray,
         duplicates: str = "sum",
     ) -> Tensor:
-        """A tensor with `values` at 0-based `coordinates` (an array for each mode); everything given is
-        stored, even if it equals the fill. Values at the same coordinates are added up in the type of
+        """A tensor with `values` at 0-based `coordinates` (an array for each mode). All given values are
+        stored, even those that equal the fill. Values at the same coordinates are added up in the type of
         the format (of Bool: whether one is true), or refused where `duplicates` is "error".
 
-        Raises FinchError "bounds" for coordinates outside of `shape`, "dimension" for another number of
-        coordinates than values, "type" for repeated ones that are refused or are pairs.
+        Raises FinchError "bounds" for coordinates outside of `shape`, "dimension" if there are not as
+        many coordinates as values, "type" for repeated coordinates that are refused or have pairs as
+        values.
         """
         if duplicates not in ("sum", "error"):
             raise FinchError("type", f'`duplicates` is "sum" or "error", not {duplicates!r}')
@@ -148,8 +149,9 @@ class Tensor(TensorBase):
 
     @classmethod
     def from_numpy(cls, array: Any, format: Level | str | None = None) -> Tensor:
-        """A copy of an array in `format` (Dense in every mode if None); stores what differs from
-        the format's fill."""
+        """A copy of an array in `format` (Dense in every mode if None); values that differ from the
+        format's fill are stored. They are converted to the element type as NumPy's `astype` does. Raises
+        FinchError "dimension" for another number of modes."""
         array = np.asarray(array)
         if format is None:
             return cls.from_numpy(array, dense_format(array.dtype, array.ndim))
@@ -162,7 +164,7 @@ class Tensor(TensorBase):
             tensor = cls(level, *array.shape)
             tensor._dense_view()[...] = array  # type: ignore[index]
             return tensor
-        if level.is_leaf:  # it is always stored
+        if level.is_leaf:  # only a Pattern, which is always stored: an Element is whole
             if not array:
                 raise FinchError("type", f"{level} is true wherever it is stored, not {array}")
             return cls(level)
@@ -184,22 +186,21 @@ class Tensor(TensorBase):
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of the elements, of NumPy."""
+        """The NumPy type of the elements."""
         return self.format.element_type.dtype
 
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
-        """What is stored: 0-based coordinates (order x number of entries) and values. A run has an
+        """The stored entries: 0-based coordinates (order x number of entries) and values. A run has an
         entry for each of its coordinates, but none if it is fill."""
         coordinates, positions = unpack(self._parts(), differing(self._parts()))
         return coordinates, self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
 
     @property
     def _storage(self) -> list[dict[str, Any]]:
-        """As `storage`, for what hands none of it out."""
+        """As `storage`, for internal use: nothing of it may be given away."""
         return self.memory.storage(self.format)
 
     def _parts(self) -> list[tuple[Any, dict[str, Any], Any]]:
-        """The levels, each with its storage and size."""
         sizes = self.format.sizes(self.shape)
         return list(zip(self.format.levels(), self._storage, sizes, strict=True))
 
@@ -246,7 +247,7 @@ class Tensor(TensorBase):
             raise FinchError("type", "SciPy holds sparse arrays of fill 0 only")
         kinds = Dense, SparseList, Element
         if self.order == 2 and all(map(isinstance, self.format.levels(), kinds)):
-            # what kernels index by stays the tensor's alone
+            # the values are given away, which `storage` notes; the index arrays are copied
             parts = self.storage[2]["val"], self._storage[1]["idx"], self._storage[1]["ptr"]
             parts = parts[0], parts[1].copy(), parts[2].copy()
             return scipy.sparse.csc_array(parts, self.shape)
@@ -256,6 +257,7 @@ class Tensor(TensorBase):
         """The number of stored leaves: of a run, one."""
         *levels, _ = self.format.levels()
         merges = any([level.merges for level in levels])
+        # a level that selects entries lists some that have no position of their own
         if all([type(level).select is Level.select for level in levels]):
             count = self._count_listed()
             if count is not None:
@@ -270,13 +272,14 @@ class Tensor(TensorBase):
         count = positions = 1
         for level, storage, size in self._parts()[:-1]:
             stored = level.count_listed(storage, positions, size) if count == positions else None
-            if stored is None:  # or only some fibers are in use
+            if stored is None:  # cannot be counted, or not every position above is in use
                 return None
             count, positions = stored, level.child_count(storage, positions, size)
         return count
 
     def _own(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Which of the entries have a position of their own in the storage."""
+        """A mask of the entries that have a position of their own (those mirrored by a Symmetric level
+        have not)."""
         own, mode = np.ones(len(values), bool), self.order
         for level in self.format.levels():
             chosen = level.select(coordinates, values, mode)
@@ -286,9 +289,9 @@ class Tensor(TensorBase):
         return own
 
     def validate(self) -> None:
-        """Check once that the arrays are sound, so that compiled code may trust them.
+        """Check the arrays, unless that was done before, so that compiled code may rely on them.
 
-        Raises FinchError "bounds" that names the level and says what is wrong with it.
+        Raises FinchError "bounds" that names the level and its fault.
         """
         if self.checked:
             return
@@ -308,7 +311,6 @@ class Tensor(TensorBase):
 
 
 def _read_only(storage: dict[str, Any]) -> dict[str, Any]:
-    """The same with views of its arrays that cannot be written."""
     views = {k: v[:] for k, v in storage.items() if isinstance(v, np.ndarray)}
     for view in views.values():
         view.flags.writeable = False
@@ -318,8 +320,8 @@ def _read_only(storage: dict[str, Any]) -> dict[str, Any]:
 class Scalar(TensorBase):
     """A tensor without dimensions: `value`, and the `fill` (and type) it was made with.
 
-    `Scalar(0.0)`, `Scalar(0.0, 1.5)`: kernels reduce into it by `s[] += ...`. Raises FinchError "type" for
-    what is no number, or of another type than the fill.
+    `Scalar(0.0)`, `Scalar(0.0, 1.5)`: kernels reduce into it by `s[] += ...`. Raises FinchError "type"
+    for a value that is no number, or cannot be kept in the type of the fill.
     """
 
     __slots__ = ("format", "value")
@@ -351,10 +353,9 @@ class Scalar(TensorBase):
 
 
 class SwizzledTensor(TensorBase):
-    """A tensor with its modes in another order: mode k of this is where `permutation` has k
-    (`permutation[p]` names the mode of this that is mode p + 1 of `body`), both counted from 1.
-    `SwizzledTensor(body, (2, 1))` is a matrix stored by rows. Raises FinchError "dimension" for what is no
-    permutation, "type" for another body than a Tensor."""
+    """A tensor with its modes in another order: `permutation[p]` names the mode of this tensor that is
+    mode p + 1 of `body`, counted from 1. `SwizzledTensor(body, (2, 1))` is a matrix stored by rows.
+    Raises FinchError "dimension" if it is no permutation, "type" if `body` is not a Tensor."""
 
     def __init__(self, body: Tensor, permutation: tuple[int, ...]):
         if not isinstance(body, Tensor):
@@ -368,14 +369,14 @@ class SwizzledTensor(TensorBase):
 
     @classmethod
     def over(cls, body: Tensor, format: Swizzled) -> SwizzledTensor:
-        """A tensor of this format, which is known to be sound."""
+        """A tensor over `body` in this format, without checks."""
         made = cls.__new__(cls)
         made.body, made.permutation, made._format = body, format.permutation, format
         return made
 
     @property
     def format(self) -> Swizzled:
-        if self._format.level is not self.body.format:  # which got another fill
+        if self._format.level is not self.body.format:  # a kernel gave `body` another fill
             self._format = Swizzled(self.body.format, self.permutation)
         return self._format
 
@@ -414,7 +415,7 @@ class SwizzledTensor(TensorBase):
         )
 
     def to_scipy(self) -> Any:
-        """As Tensor.to_scipy; a transposed CSC matrix comes as CSR."""
+        """As Tensor.to_scipy; a matrix stored by rows becomes CSR."""
         array = self.body.to_scipy()
         if self.permutation == tuple(range(1, self.order + 1)):
             return array
@@ -432,7 +433,7 @@ class SwizzledTensor(TensorBase):
 
 
 def body_of(tensor: Any) -> Tensor:
-    """What is stored of a tensor: itself, or that which a swizzled one is of."""
+    """The stored tensor: itself, or the body of a swizzled one."""
     return tensor.body if isinstance(tensor, SwizzledTensor) else tensor
 
 
@@ -444,7 +445,7 @@ def _coo_array(tensor: Tensor | SwizzledTensor) -> Any:
 
 
 def mirrored_modes(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[tuple[int, int], ...]:
-    """The pairs of modes (from 0) whose coordinates may be exchanged: of symmetric levels."""
+    """The pairs of modes (from 0) whose coordinates may be exchanged, of symmetric levels."""
     level = level_of(tensor.format)
     names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, tensor.order + 1)
     pairs: list[tuple[int, int]] = []

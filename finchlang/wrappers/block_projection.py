@@ -1,8 +1,8 @@
-"""Projections: a looplet nest over a mode made one over blocks of it, all of one size, in whose places are
-nests over a block.
+"""Projections: a looplet nest over a mode made a nest over blocks of it, all of one size; the payload at
+a block is a tensor with a nest over that block.
 
-Coordinate i of block j is coordinate (j - 1) * size + i of the mode. Of what is stored at positions
-only the blocks are visited in which there is something, each of which is between two positions.
+Coordinate i of block j is coordinate (j - 1) * size + i of the mode. Of sorted storage only the blocks
+that have an entry are visited, each between two of its positions.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.syntax.nodes import Literal, Node
 
-#: what makes looplets that are read by a protocol
+#: makes a looplet nest that is read by a protocol
 Looplets = Callable[[Host, str | None], Node]
 
 
 @dataclass(frozen=True)
 class Projection:
-    """What makes nests over a mode ones over its blocks, of `size`. `looplets(host, protocol)` is the
-    nest over all of the mode, anew, and `block(looplets)` a tensor with looplets in its last mode."""
+    """Makes nests over a mode nests over its blocks of `size`. `looplets(host, protocol)` makes the nest
+    over the whole mode again, and `block(looplets)` a tensor with looplets in its last mode."""
 
     size: Expr
     looplets: Looplets
@@ -36,15 +36,15 @@ class Projection:
         return mul(self.size, sub(j, ONE))
 
     def whole(self, i: Expr) -> Expr:
-        """The last block that ends up to coordinate i."""
+        """The last block that ends at coordinate i or before."""
         return op("idiv", i, self.size)
 
     def reach(self, i: Expr) -> Expr:
-        """The last block that begins up to coordinate i."""
+        """The last block that begins at coordinate i or before."""
         return op("idiv", add(i, sub(self.size, ONE)), self.size)
 
     def blocks(self, make: Looplets) -> lp.Lookup:
-        """Each block of a nest."""
+        """A lookup over blocks; in each is the nest that `make` gives, shifted."""
 
         def at(host: Host, j: Expr) -> Node:
             delta = sub(ZERO, host.let(self.before(j), "before"))
@@ -55,7 +55,7 @@ class Projection:
     # ---------------------------------------------------------------------------------- reading
 
     def of(self, node: Any) -> Any:
-        """The nest over blocks, of one over the mode whose spikes know their ends."""
+        """The nest over blocks for a nest over the mode; ends of spikes must be set."""
         match node:
             case lp.Run(Literal()):
                 return node
@@ -76,7 +76,7 @@ class Projection:
         return self.blocks(self.looplets)
 
     def _sequence(self, phases: tuple[lp.Phase, ...]) -> lp.Sequence:
-        """Of each phase the blocks that are within it, then the one that is in another, too."""
+        """For each phase, the blocks within it, then the block that it shares with the next."""
         bodies = [phase.body for phase in phases]
         steps = next((b for b in bodies if isinstance(b, lp.Steps)), None)
         known = steps and steps.stored
@@ -92,9 +92,9 @@ class Projection:
 
         for phase in phases:
             body, stop = self.of(lp.set_end(phase.body, phase.stop)), phase.stop
-            if stop is None or phase is phases[-1]:  # where blocks are of size 0, it has them all
+            if stop is None or phase is phases[-1]:  # it has all blocks if these are of size 0
                 add_part(body, None)
-            elif is_filled:  # the entries say all of a block
+            elif is_filled:  # entries describe a block that two phases share, too
                 add_part(body, self.reach(stop) if phase.body is steps else self.whole(stop))
             else:
                 add_part(body, self.whole(stop))
@@ -104,8 +104,8 @@ class Projection:
     # ---------------------------------------------------------------------------------- writing
 
     def written(self, node: Any) -> Any:
-        """The nest over blocks of a nest that is written: what it does before and after is done once
-        for all blocks."""
+        """The nest over blocks for a nest that is written; what it does before and after is done once for
+        all blocks."""
         if isinstance(node, lp.Switch):
             return lp.rebuild(node, self.written)
 
@@ -132,8 +132,8 @@ class Projection:
 
 
 class FilledBlocks:
-    """A stepper over the blocks in which a stepper over stored positions has something: it stands at
-    the one that begins `at`, up to, not including, position `end`."""
+    """A stepper over the blocks in which a stepper over stored positions has an entry. The current
+    block's entries begin at position `at` and end before position `end`."""
 
     def __init__(self, projection: Projection, host: Host, steps: lp.Steps, known: Any):
         self.projection, self.steps, self.known = projection, steps, known
@@ -143,12 +143,11 @@ class FilledBlocks:
         self.settle(host)
 
     def limits(self, host: Host, q: Expr) -> tuple[Expr, Expr]:
-        """The first and the last coordinate of what is at position q."""
         first, last, _ = self.known.entry(host, q)
         return first, last
 
     def settle(self, host: Host) -> None:
-        """Find the block that the next position is in, after the one before."""
+        """Find the block of the position `at`, which is after the previous block."""
         at = host.get(self.at)
 
         def find() -> None:
@@ -162,7 +161,7 @@ class FilledBlocks:
         host.branch(compare("lt", at, self.known.stop), find)
 
     def after(self, host: Host, q: Expr, block: Expr) -> Expr:
-        """The first position from q on with something after a block."""
+        """The first position from q on whose entry reaches beyond a block."""
         return self.known.locate(host, q, add(self.projection.before(add(block, 1)), 1))
 
     def seek(self, host: Host, j: Expr) -> None:
@@ -189,7 +188,7 @@ class FilledBlocks:
         return lp.Thunk(spike)
 
     def looplets(self, host: Host) -> Node:
-        """The stepper up to the last block with something, then fill."""
+        """The stepper up to the last block with an entry, then fill."""
         reach, last = self.projection.reach, self.steps.last
         kind = lp.Jumper if isinstance(self.steps, lp.Jumper) else lp.Stepper
         steps: Any = kind(self.seek, lambda host: host.get(self.block), self.body, self.next)
@@ -203,7 +202,7 @@ class FilledBlocks:
         def find() -> None:
             i = self.limits(host, final)[1]
             found = partial(host.set, cell, reach(i))
-            # in a slice what is stored before the first element is at coordinate 0
+            # in a slice, positions before its first element have the coordinate 0, and no block
             found() if self.is_listed else host.branch(compare("lt", ZERO, i), found)
 
         host.branch(is_any, find)
@@ -212,7 +211,7 @@ class FilledBlocks:
         return lp.Sequence((lp.Phase(steps, stop=last), lp.Phase(lp.Run(known.fill))))
 
     def entries(self, host: Host) -> Looplets:
-        """The positions of the block where the stepper stands now, with fill between them."""
+        """The looplets of the current block: its positions with fill between them."""
         known, start, stop = self.known, host.get(self.at), host.get(self.end)
         size, is_led = self.projection.size, isinstance(self.steps, lp.Jumper)
         before = host.let(self.projection.before(host.get(self.block)), "before")

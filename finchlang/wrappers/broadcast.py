@@ -1,5 +1,5 @@
-"""What wrappers have in common, and those that have a mode more than the tensor within: toeplitz, of whose
-modes two are summed, and broadcast."""
+"""The base of wrappers, and those that have one mode more than the tensor within: toeplitz and
+broadcast."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PERMISSIVE, _OFFSET = Variable("permissive"), Variable("offset")
 
 @dataclass(frozen=True, slots=True)
 class Around(TensorLike):
-    """What wrappers have in common: the `call` that makes one, and the tensor `body` within, than which
-    it has `more` modes."""
+    """The base of wrappers: the `call` that makes one, and the tensor `body` within; it has `more` modes
+    than that."""
 
     call: Call
     body: TensorLike
@@ -41,7 +41,7 @@ class Around(TensorLike):
         return self.body.fill_value()
 
     def rest(self, payload: Node) -> Node:
-        """The wrapper around what is left of the tensor once its last mode has been looked up."""
+        """The wrapper around a payload: the rest of the tensor at a coordinate of its last mode."""
         if isinstance(payload, (Literal, Value)):
             return payload
         return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
@@ -78,7 +78,7 @@ class Toeplitz(Around):
 
 @dataclass(frozen=True, slots=True)
 class AddedMode(Around):
-    """`broadcast(A, k, n)`: a mode k of size n more than A has, which A does not depend on."""
+    """`broadcast(A, k, n)`: A with a mode k of size n more, on which it does not depend."""
 
     added: int
     evaluate: Callable[[Node], Expr]

@@ -1,9 +1,9 @@
 """Products: `collapse(A, k, k + 1)`, two modes of a tensor as one, in which mode k runs fastest: a
-looplet nest over the outer mode made one over both.
+looplet nest over the outer mode made a nest over both.
 
-Coordinate i of the inner mode at j of the outer one is coordinate (j - 1) * m + i, where m is the
-size of the inner mode. A run of fill stays one run, and what is stored at j becomes a block, in which
-is the inner nest, shifted: empty blocks are passed over.
+Coordinate i of the inner mode at j of the outer one is coordinate (j - 1) * m + i, where m is the size of
+the inner mode. A run of fill stays one run, and an entry at j becomes a block with the inner nest,
+shifted: blocks without an entry are passed over.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from finchlang.operators.build import PLACES
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.wrappers.broadcast import Around
 
-#: what an argument of a wrapper stands for, as a tensor
+#: gives the tensor that an argument of a wrapper stands for
 Resolve = Callable[[Node], TensorLike]
 
 
 @dataclass(frozen=True, slots=True)
 class Collapse(Around):
-    """`collapse(A, k, k + 1)`: mode k is what modes k and k + 1 of A are together, k fastest."""
+    """`collapse(A, k, k + 1)`: mode k stands for modes k and k + 1 of A, k running fastest."""
 
     collapsed: int
     resolve: Resolve
@@ -79,14 +79,15 @@ class Collapse(Around):
 
 
 def check_product(host: Host, inner: Expr, outer: Expr, span: Span | None) -> None:
-    """Fail if there are too many places to number them."""
+    """Fail (kind dimension) if the product of the sizes is too large for a coordinate."""
     fail_unless(host, PLACES.fits(inner, outer), "dimension", PLACES.message, (inner, outer), span)
 
 
 @dataclass(frozen=True)
 class Product:
-    """What makes nests over an outer mode, of size `count`, ones over both: `within(host, payload)` is
-    the nest over the inner mode, of `size`, of a payload. `is_located` if all are lookups."""
+    """Makes nests over an outer mode, of size `count`, nests over both modes. `within(host, payload)`
+    is the nest over the inner mode, of `size`, of a payload. `is_located` if both modes are read by
+    lookups."""
 
     size: Expr
     count: Expr
@@ -94,21 +95,21 @@ class Product:
     is_located: bool
 
     def above(self, k: Expr) -> Expr:
-        """The outer coordinate of coordinate k."""
+        """The outer coordinate that coordinate k belongs to."""
         return ONE if k is ONE else add(op("idiv", sub(k, ONE), self.size), 1)
 
     def up_to(self, j: Expr) -> Expr:
-        """The last coordinate at j."""
+        """The last coordinate of block j."""
         return mul(self.size, j)
 
     def before(self, j: Expr) -> Expr:
-        """The last coordinate before those at j."""
+        """The last coordinate before block j."""
         return self.up_to(sub(j, ONE))
 
     # ------------------------------------------------------------------------- by structure
 
     def of(self, node: Any) -> Any:
-        """The nest over both modes, of one over the outer whose spikes know their ends."""
+        """The nest over both modes for a nest over the outer mode; ends of spikes must be set."""
         match node:
             case looplets.Run(Literal()):
                 return node
@@ -138,7 +139,7 @@ class Product:
         raise Bug(f"a product of {node}")
 
     def block(self, payload: Node, before: Expr) -> Node:
-        """The looplets of a payload, in the block after coordinate `before`."""
+        """The looplets for a payload, in the block after coordinate `before`."""
         if isinstance(payload, Literal):
             return looplets.Run(payload)
         if isinstance(payload, looplets.Looplet):
@@ -147,7 +148,7 @@ class Product:
         return looplets.Shift(nest, before)
 
     def at(self, host: Host, j: Expr, payload: Callable[[Host], Node]) -> looplets.Entry:
-        """The first and the last coordinate of the block at j, and its looplets."""
+        """The block at j as an entry."""
         before = host.let(self.before(j), "before")
         block = looplets.Thunk(lambda host: (self.block(payload(host), before), None))
         return add(before, 1), add(before, self.size), lambda host: block
@@ -178,7 +179,8 @@ class Product:
         )
 
     def _stored(self, known: looplets.Stored, region: Any) -> looplets.Stored | None:
-        """What is known of a stepper, of its blocks; None where between them is more than a value."""
+        """The cursor of a stepper, with blocks as its entries; None if between them is a payload that is
+        no literal."""
         if known.fill is not None and not isinstance(known.fill, Literal):
             return None
 
@@ -190,7 +192,7 @@ class Product:
         )
 
     def _row(self, at: Callable[[Host, Expr], Node]) -> looplets.Thunk:
-        """A block for each outer coordinate."""
+        """A stepper with a block for each outer coordinate."""
 
         def preamble(host: Host) -> tuple[Node, None]:
             cell = host.cell(ONE, "j")
@@ -223,7 +225,7 @@ class Product:
     # ------------------------------------------------------------------------ one at a time
 
     def follow(self, node: Any) -> Node:
-        """The nest over both modes, each coordinate of which is looked up."""
+        """A nest over both modes that is looked up at each coordinate."""
         if isinstance(node, (looplets.Thunk, looplets.Switch)):
             return looplets.rebuild(node, self.follow)
 

@@ -1,7 +1,7 @@
-"""Masks: Boolean tensors that are structure and nothing else, given as looplets (Finch'25 Table 5).
+"""Masks: Boolean tensors without storage, given as looplets (Finch'25 Table 5).
 
-In its first index each is true on one interval, whose limits the other indices and the mask's
-arguments give.
+In its first index a mask is true on one interval, whose limits follow from the other indices and the
+mask's arguments.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Limits = tuple[Expr | None, Expr | None]
 
 @dataclass(frozen=True, eq=False)
 class MaskKind:
-    """A row of the table of masks: `name(parameters...)[i, ...]` is true for the i from the first to
-    the last of `limits(arguments, other indices)` (None: no limit). `shape(arguments)` are the sizes
-    of its modes as expressions of a program (None: a mode without bounds)."""
+    """A row of the table of masks: `name(parameters...)[i, ...]` is true for i from the first to the last
+    of `limits(arguments, other indices)` (None: no limit). `shape(arguments)` gives the sizes of its
+    modes as expressions of a program (None: a mode without bounds)."""
 
     name: str
     order: int
@@ -40,8 +40,8 @@ class MaskKind:
 
 @dataclass(frozen=True)
 class MaskValue:
-    """What `UpTriMask()` or `splitmask(n, p)` is to a script: kernels have the mask in its name's
-    place."""
+    """The value of `UpTriMask()` or `splitmask(n, p)` in a script; in a kernel the mask takes the place
+    of its name. Raises FinchError "type" for other arguments than integers."""
 
     name: str
     args: tuple[int, ...] = ()
@@ -56,14 +56,13 @@ class MaskValue:
 
     @property
     def call(self) -> Call:
-        """The mask as a program writes it."""
         return Call(Variable(self.name), tuple(Literal(a) for a in self.args))
 
 
 @dataclass(frozen=True, slots=True)
 class Mask(TensorLike):
-    """A mask, or what is left of it at the `outer` indices: `args` are the mask's arguments, `dims`
-    the sizes of the modes that are left."""
+    """A mask, or the rest of one at the indices `outer`. `args` are the mask's arguments, `dims` the
+    sizes of the remaining modes."""
 
     kind: MaskKind
     args: tuple[Expr, ...]
@@ -111,9 +110,7 @@ def _chunks(args: tuple[Node, ...]) -> tuple[Node | None, ...]:
     n, length = args
     rounded = Call(Variable("-"), (Call(Variable("+"), args), Literal(1)))
     count = Call(Variable("div"), (rounded, length))
-    is_none = Call(
-        Variable("=="), (length, Literal(0))
-    )  # chunks of no length, of which there is none
+    is_none = Call(Variable("=="), (length, Literal(0)))  # there are no chunks of length 0
     return n, Call(Variable("ifelse"), (is_none, Literal(0), count))
 
 

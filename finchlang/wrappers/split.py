@@ -1,5 +1,5 @@
-"""`split(A, k, m)`, a mode of a tensor as two, of which the first, of size m, runs fastest; and what it has
-in the place of each block."""
+"""`split(A, k, m)`, a mode of a tensor as two, the first of which, of size m, runs fastest; and the
+tensor it gives for each block."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from finchlang.syntax.traversal import substitute, walk
 from finchlang.wrappers.block_projection import Looplets, Projection
 from finchlang.wrappers.broadcast import Around
 
-#: the settings that a call has placeholders for
+#: the names of placeholders for settings begin with this
 PLACEHOLDER = "setting "
 
 
 @dataclass(frozen=True, slots=True)
 class LoopletNest(TensorLike):
-    """What is left of a tensor, in whose last mode, of `size`, are the looplets that `make` gives. In
-    their payloads `names` are placeholders, for what stands beside this in `nest(this, setting...)`."""
+    """The rest of a tensor, with the looplets that `make` gives in its last mode, of `size`. Their
+    payloads may contain the placeholders `names`, which stand for the settings beside this in `nest(this,
+    setting...)`."""
 
     body: TensorLike
     modes: int
@@ -59,12 +60,12 @@ class LoopletNest(TensorLike):
         return self.make(host, protocol)
 
     def call(self) -> Node:
-        """This with its placeholders beside it."""
+        """This as a call that has its placeholders as arguments."""
         return Call(Variable("nest"), (self, *self.names)) if self.names else self
 
 
 def nest(call: Call) -> LoopletNest:
-    """The nest of a call, with the settings in the places of their placeholders."""
+    """The nest of a call, with its settings put in place of the placeholders."""
     found, *settings = call.args
     assert isinstance(found, LoopletNest)
     bindings = dict(zip(found.names, settings, strict=True))
@@ -77,15 +78,14 @@ def nest(call: Call) -> LoopletNest:
 
 
 def placeholders(node: Node) -> list[Node]:
-    """The placeholders for settings in a node, each once."""
     found = (n for n in walk(node) if isinstance(n, Variable) and n.name.startswith(PLACEHOLDER))
     return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, slots=True)
 class Split(Around):
-    """`split(A, k, m)`: modes k and k + 1 are what mode k of A is, k the fast one, of size m. With both
-    sizes, `split(A, k, m, n)`, either may be 0."""
+    """`split(A, k, m)`: modes k and k + 1 stand for mode k of A, k running fastest, with the size m. With
+    both sizes, `split(A, k, m, n)`, either may be 0."""
 
     divided: int
     evaluate: Callable[[Node], Expr]
@@ -108,7 +108,6 @@ class Split(Around):
         return self.evaluate(self.call.args[2])
 
     def _whole(self) -> Expr:
-        """The size of the mode that is divided."""
         found = self.body.extent(self.body.order - self.divided)
         if found is None or found[0] is not ONE:
             message = "a mode that is split begins at 1 and has an end"
@@ -128,9 +127,9 @@ class Split(Around):
             return map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
         own, whole = self._size(), self._whole()
         size = own
-        if len(self.call.args) > 3:  # their product has been compared with the size
+        if len(self.call.args) > 3:  # the program has checked the product of the sizes
             size = op("max", own, ONE)
-            if mode != UPDATE and size is not own:  # blocks of size 0 are as many
+            if mode != UPDATE and size is not own:  # of size 0, taken as 1: n blocks nevertheless
                 whole = op("max", whole, self.evaluate(self.call.args[3]))
         else:
             _check_split(host, whole, size, self.call)
@@ -149,7 +148,7 @@ class Split(Around):
 
 
 def _check_split(host: Host, whole: Expr, size: Expr, call: Call) -> None:
-    """Fail unless a mode divides into parts of a size."""
+    """Fail (kind dimension) unless a mode of size `whole` divides into parts of `size`."""
     fits = compare("gt", size, ZERO)
     fits = op("and", fits, compare("eq", op("irem", whole, size), ZERO))
     message = "a dimension of size {} does not split into parts of size {}"

@@ -1,9 +1,9 @@
-"""Strided slices: a looplet nest over coordinates made one over every step-th of them.
+"""Strided slices: a looplet nest over coordinates made a nest over every step-th of them.
 
-Coordinate i of the slice that begins at `first` is coordinate first + (i - 1) * step of the nest.
-With a positive step a nest keeps its structure: a phase, a run or a step of a stepper ends at the
-last element of the slice it holds, and a stepper goes on to what holds the next one. With a negative
-step the order is turned around, which no stepper can be.
+Coordinate i of the slice that begins at `first` is coordinate first + (i - 1) * step of the nest. With a
+positive step a nest keeps its structure: a phase, run or step of a stepper ends at the last element of
+the slice in it, and a stepper goes on to the one that holds the next element. A negative step reverses
+the order, which steppers cannot: it needs lookups.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from finchlang.host.ir import Const, Expr
 from finchlang.levels import looplets
 from finchlang.syntax.nodes import Node
 
-#: a step that is short
+#: up to this step, a stepper passes over positions between elements one by one: a search costs more
 SHORT = 16
 
 
 @dataclass(frozen=True)
 class Slice:
-    """The coordinates first, first + step, ...; `is_rising` says which sign the step has."""
+    """The coordinates first, first + step, ...; `is_rising` if the step is positive."""
 
     first: Expr
     step: Expr
@@ -32,7 +32,7 @@ class Slice:
 
     @property
     def is_short(self) -> bool:
-        """Whether so few coordinates are between two elements that to search among them does not pay."""
+        """Whether the step is a small constant, so that searching for the next element does not pay."""
         return isinstance(self.step, Const) and self.step.value <= SHORT
 
     def at(self, i: Expr) -> Expr:
@@ -40,16 +40,16 @@ class Slice:
         return add(self.first, mul(sub(i, ONE), self.step))
 
     def reach(self, coordinate: Expr) -> Expr:
-        """The last element up to `coordinate`, in the slice's direction; 0 if there is none."""
+        """The last element not beyond `coordinate` in the slice's direction; 0 if there is none."""
         past = add(sub(coordinate, self.first), self.step)
         return maximum(op("idiv", past, self.step), ZERO)
 
     def holds(self, coordinate: Expr) -> Expr:
-        """Whether an element is at `coordinate`, which is not before the first."""
+        """Whether an element is at `coordinate`, which must not be before the first."""
         return compare("eq", op("irem", sub(coordinate, self.first), self.step), ZERO)
 
     def of(self, node: Any) -> Any:
-        """The slice of a looplet nest whose spikes know their ends."""
+        """The slice of a looplet nest; ends of spikes must be set."""
         match node:
             case looplets.Lookup(at, may_miss):
                 return looplets.Lookup(
@@ -80,7 +80,7 @@ class Slice:
         if spike.end is None:
             raise Bug("a slice of a spike without an end")
         end, run = self.reach(spike.end), looplets.Run(spike.body)
-        if not self.is_rising:  # what is last comes first
+        if not self.is_rising:  # the tail comes first
             return looplets.Sequence(
                 (looplets.Phase(looplets.Run(spike.tail), stop=end), looplets.Phase(run))
             )
@@ -118,7 +118,7 @@ class Slice:
             return looplets.Thunk(lambda host: (self._held(host, steps, known), None))
 
         def go_on(host: Host) -> None:
-            """To what holds the next element; within the last step there is none."""
+            """Go on to the step that holds the next element; after the last step there is none."""
             target = host.let(self.at(add(self.reach(stride(host)), ONE)), "target")
             steps.next(host)
             if last is None:
@@ -141,7 +141,7 @@ class Slice:
             stride=lambda host: self.reach(stride(host)),
             body=lambda host: self.of(looplets.set_end(steps.body(host), stride(host))),
             next=go_on,
-            last=None,  # of several positions, all may be at the last element
+            last=None,  # several positions may be at the last element
             stored=None if known is None else self._points(known),
             first=self.reach(steps.first),
         )
@@ -149,8 +149,8 @@ class Slice:
     def _held(
         self, host: Host, steps: looplets.Stepper, known: looplets.Stored
     ) -> looplets.Stepper:
-        """A stepper over those positions that hold an element: it passes over the others where it
-        moves, and stands behind the last element when there is none left."""
+        """A stepper over the positions that hold an element. It passes over the others when it moves, and
+        stands behind the last element when none is left."""
         assert steps.last is not None
         seek: Any = steps.seek
         past = add(self.reach(steps.last), ONE)
@@ -185,7 +185,7 @@ class Slice:
             settle(host)
 
         def spike(host: Host) -> tuple[Node, None]:
-            q = minimum(known.here(host), sub(known.stop, ONE))  # the last, where none is left
+            q = minimum(known.here(host), sub(known.stop, ONE))  # valid even if none is left
             assert known.fill is not None
             return looplets.Spike(known.fill, known.entry(host, q)[2](host), is_stored=True), None
 
@@ -201,8 +201,8 @@ class Slice:
         )
 
     def _points(self, known: looplets.Stored) -> looplets.Stored:
-        """All the positions; those between two elements have the coordinate of the one before, and
-        there what is between."""
+        """The cursor over all positions. Positions between two elements have the coordinate of the
+        element before, and there a payload only if they are at it."""
 
         def entry(host: Host, q: Expr) -> looplets.Entry:
             found, _, make = known.entry(host, q)
@@ -230,7 +230,7 @@ def length(start: Expr, step: Expr, stop: Expr) -> Expr:
 
 
 def is_within(start: Expr, step: Expr, stop: Expr, extent: tuple[Expr, Expr]) -> Expr:
-    """Whether all elements of start:step:stop are in an extent."""
+    """Whether all elements of start:step:stop lie in an extent."""
     first, last = extent
     if step is ONE:
         inside = op("and", compare("le", first, start), compare("le", stop, last))

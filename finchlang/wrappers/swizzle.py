@@ -1,5 +1,5 @@
-"""A swizzle that stays in a program, of a tensor that is looked up in any order: all others are resolved
-by the wrapperise pass."""
+"""A swizzle that stays in a program, of a tensor that is looked up in any order; all others are resolved
+by the pass wrapperize."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from finchlang.wrappers.broadcast import Around
 
 @dataclass(frozen=True, slots=True)
 class Swizzle(Around):
-    """`swizzle(A, p..., x...)`: A with index p[m] in mode m, of which the last ones are the x, the very
-    last first."""
+    """`swizzle(A, p..., x...)`: mode m of A takes index p[m]. The coordinates x of the last indices are
+    known, the very last one first."""
 
     resolve: Callable[[Node], TensorLike]
 
@@ -55,7 +55,7 @@ class Swizzle(Around):
         return Lookup(at, may_miss=True)
 
     def _at(self, host: Host, node: Node, given: list[Expr]) -> Node:
-        """What a tensor has at coordinates."""
+        """The value of a tensor at coordinates, first mode first."""
         if not given or isinstance(node, Literal):
             return node
         *others, last = given

@@ -1,8 +1,8 @@
-"""Wrappers: tensors that change how the tensor they wrap is accessed (Finch'25 Table 5).
+"""Wrappers: tensors that change how the tensor within them is accessed (Finch'25 Table 5).
 
-Each is a row of WRAPPERS. A wrapper travels through a program as the call that makes it, since an
-argument may have its value only inside of the loops over other modes; it is made for one loop, over
-its last mode, and its looplet's payloads are calls again.
+Each kind is a row of WRAPPERS. In a program a wrapper is the call that makes it, since an argument may
+have its value only inside the loops over other modes. It is made for one loop, over its last mode; the
+payloads of its looplets are calls again.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ _TRUE, _FALSE = Literal(True), Literal(False)
 
 # ------------------------------------------------------------------------------------- closures
 #
-# A looplet is opaque: what its payloads depend on stands in the access beside it, where terms are
-# searched and substituted, and a placeholder in the payload.
+# Rules that search and substitute in terms cannot see into looplets. So the settings that payloads depend
+# on are kept in the access beside the looplet, and payloads have placeholders for them.
 
 
 def capture(tensor: Node, is_known: Callable[[Node], bool]) -> tuple[Node, tuple[Node, ...]]:
-    """A tensor with placeholders for the settings of its modes that are not known yet, and these
-    settings."""
+    """A tensor with placeholders for the settings that are not known yet, and these settings."""
     captured: list[Node] = []
 
     def closed(node: Node) -> Node:
@@ -58,7 +57,7 @@ def capture(tensor: Node, is_known: Callable[[Node], bool]) -> tuple[Node, tuple
 
 
 def release(payload: Node, captured: tuple[Node, ...]) -> Any:
-    """A payload with the settings in the place of their placeholders."""
+    """A payload with the settings put back in place of their placeholders."""
     return substitute(payload, {_placeholder(n): setting for n, setting in enumerate(captured)})
 
 
@@ -74,8 +73,8 @@ Evaluate = Callable[[Node], Expr]
 
 @dataclass(frozen=True, slots=True)
 class Wrapper(Around):
-    """What wrappers with a setting for each mode have in common: the last mode's setting (None if it is
-    neutral), and what evaluates others."""
+    """The base of wrappers with a setting for each mode: `last` is that of the last mode (None if it is
+    neutral), and `evaluate` evaluates others."""
 
     last: Any
     evaluate: Evaluate
@@ -88,7 +87,7 @@ class Wrapper(Around):
         return self.body.extent(back)
 
     def setting(self, back: int) -> Any:
-        """The setting of the mode so many before the last; None if it is neutral."""
+        """The setting of the mode `back` before the last; None if it is neutral."""
         if back == 0:
             return self.last
         setting, row = self.call.args[-1 - back], WRAPPERS[_name(self.call)]
@@ -102,7 +101,7 @@ class Wrapper(Around):
         return min(within, len(list(takewhile(neutral.__eq__, reversed(self.call.args[1:])))))
 
     def around(self, inner: Node) -> Node:
-        """The wrapper of the modes but the last, around `inner`."""
+        """`inner` in the wrapper of all modes but the last."""
         settings, neutral = self.call.args[1:-1], WRAPPERS[_name(self.call)].neutral
         if all(s == neutral for s in settings):
             return inner
@@ -115,7 +114,7 @@ class Wrapper(Around):
         return self.around(self.body.uniform(value))
 
     def within(self, host: Host, mode: str, protocol: str | None) -> Node:
-        """The looplet of the tensor within, over all of its extent."""
+        """The looplet nest of the tensor within, over all of its extent."""
         looplet = looplets.map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
         extent = self.body.extent()
         return looplet if extent is None else looplets.set_end(looplet, extent[1])
@@ -132,13 +131,13 @@ class Protocolized(Wrapper):
 
 @dataclass(frozen=True, slots=True)
 class Permissive(Wrapper):
-    """`permissive(A, b...)`: out of range, mode k reads `missing` if b[k] (and takes no writes)."""
+    """`permissive(A, b...)`: if b[k], mode k reads `missing` out of range, and takes no writes there."""
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         return None if self.setting(back) else self.body.extent(back)
 
     def rest(self, payload: Node) -> Node:
-        # where an outer level stores nothing, inner modes still end somewhere
+        # also where an outer level stores nothing, inner modes must read `missing` out of range
         if isinstance(payload, (Literal, Value)) and payload != _MISSING:
             whole = self.uniform(payload) if self.order > 1 else payload
             return whole if _TRUE in self.call.args[1:-1] else payload
@@ -224,12 +223,12 @@ class Window(Wrapper):
         if isinstance(rises, Const):
             return part(host, rises.value)
         risen = part(host, True)
-        if isinstance(risen, looplets.Lookup):  # it is the same either way
+        if isinstance(risen, looplets.Lookup):  # a lookup does not depend on the direction
             return risen
         return looplets.Switch(rises, risen, looplets.Thunk(lambda host: (part(host, False), None)))
 
     def _check_order(self, host: Host) -> None:
-        """Fail if the step is negative and coordinates must come in order."""
+        """Fail (kind access order) if the step is negative and a level must be written in order."""
         step = self.last.step
         inner: Any = self
         while not isinstance(inner, Fiber):
@@ -246,7 +245,7 @@ class Window(Wrapper):
 
 
 def _check_window(host: Host, window: Window, extent: tuple[Expr, Expr], step: Expr) -> None:
-    """Fail unless a window or slice is within `extent`."""
+    """Fail (kind bounds) unless a window or slice is within `extent`."""
     start, stop, _ = window.last
     is_plain = window.last.step is None
     shown = "window {}:{}" if is_plain else "slice {}:{}:{}"
@@ -262,9 +261,9 @@ def _check_window(host: Host, window: Window, extent: tuple[Expr, Expr], step: E
 
 @dataclass(frozen=True)
 class WrapperKind:
-    """A row of Table 5: how a wrapper is made from its call, with what finds the tensors within and
-    what evaluates settings. If it has a setting for each mode, `neutral` is that of a mode that is
-    left as it is, and `setting` reads any other."""
+    """A row of Table 5: makes a wrapper from its call, a function from arguments to tensors, and one that
+    evaluates settings. Of a wrapper with a setting for each mode, `neutral` is the one that changes
+    nothing, and `setting` reads any other."""
 
     make: Callable[[Call, Resolve, Evaluate], TensorLike]
     neutral: Node = _NEUTRAL
@@ -281,8 +280,6 @@ def _of_modes(
     neutral: Node,
     setting: Callable[[Node, Evaluate], Any],
 ) -> WrapperKind:
-    """The row of a wrapper with a setting for each mode."""
-
     def make(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
         last = call.args[-1]
         known = None if last == neutral else setting(last, evaluate)
@@ -304,7 +301,7 @@ def _permission(setting: Node, evaluate: Evaluate) -> bool:
 
 
 class Limits(NamedTuple):
-    """A window's, or slice's, elements start, start + step, ..., stop."""
+    """The elements start, start + step, ..., stop of a window or slice."""
 
     start: Expr
     stop: Expr
@@ -325,14 +322,15 @@ def _limits(setting: Node, evaluate: Evaluate) -> Limits:
 
 
 def _divided(call: Call) -> int:
-    """The mode that a call names."""
+    """The mode that is the second argument of a call."""
     mode = call.args[1]
     assert isinstance(mode, Literal)
     return int(mode.value)
 
 
 def _at_mode(kind: Any, *more: str) -> WrapperKind:
-    """The kind of those that name a mode; of `resolve` and `evaluate` they take those named."""
+    """The row of a wrapper with a mode as its second argument; `more` names those of `resolve` and
+    `evaluate` that it takes."""
 
     def make(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
         given = {"resolve": resolve, "evaluate": evaluate}

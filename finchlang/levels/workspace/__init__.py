@@ -18,7 +18,7 @@ DEFAULTS = ("coord", "hash")
 
 
 def check_capacity(policy: str, capacity: int) -> None:
-    """Raises FinchError "type" for a capacity that is of no use to a policy."""
+    """Raises FinchError "type" for a negative capacity, or one for a policy that takes none."""
     if capacity < 0:
         raise FinchError("type", f"a capacity is at least 1, not {capacity}")
     if capacity and policy and POLICIES[policy].has_all_places:

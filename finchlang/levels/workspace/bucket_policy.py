@@ -1,5 +1,5 @@
-"""The policy `bucket`: a list of entries for each coordinate of the last mode, which is searched for
-the entry of a place (Workspaces'24 section 5.2)."""
+"""The policy `bucket`: a linked list of entries for each coordinate of the last mode, which is searched
+for the entry of a place (Workspaces'24 section 5.2)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _NONE = const(-1)
 
 
 class Bucket(WorkspacePolicy):
-    """head[i] is the entry of the last coordinate i that came last, if it is one: below `taken` and of
-    this coordinate. So nothing has to be cleared, ever (Briggs and Torczon's sparse sets). next[e] is
-    the entry of that coordinate before e, -1 for the first."""
+    """head[i] is the newest entry with last coordinate i; it is valid only if it is below `taken` and has
+    that coordinate. So `head` never has to be cleared (Briggs and Torczon's sparse sets). next[e] is the
+    entry with the same last coordinate before e, or -1."""
 
     name: ClassVar[str] = "bucket"
     combines: ClassVar[bool] = True
@@ -33,14 +33,14 @@ class Bucket(WorkspacePolicy):
         host.grow(batch.store.head, batch.sizes[-1])
 
     def _head(self, host: Host, batch: Batch, last: Expr) -> Expr:
-        """The entry that came last of those with this last coordinate, or -1."""
+        """The newest entry with this last coordinate, or -1."""
         head = host.load(batch.store.head, last, "head")
         taken = host.get(batch.store.taken)
         found = host.cell(_NONE, "e")
 
         def known() -> None:
             i = host.load(batch.coordinates[-1], head, "i", Int64)
-            if len(batch.coordinates) == 1:  # the sign says whether it is set
+            if len(batch.coordinates) == 1:  # an entry that is not set has -1 - i
                 i = op("max", i, op("not", i))
             host.set(found, op("select", compare("eq", i, last), head, _NONE))
 
@@ -82,5 +82,5 @@ class Bucket(WorkspacePolicy):
     def forget(self, host: Host, batch: Batch, e: Expr) -> None:
         last = host.load(batch.coordinates[-1], e, "i", Int64)
         if len(batch.coordinates) == 1:
-            last = op("not", last)  # it is not set
+            last = op("not", last)  # an entry that is not set has -1 - i
         host.store(batch.store.head, last, host.load(batch.store.next, e, "e"))

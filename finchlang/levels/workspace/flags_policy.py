@@ -1,5 +1,5 @@
-"""The policy `flags`: every place has an entry, and a flag says whether something was written to it
-(Gustavson's list with flags over several modes, Workspaces'24 Table 2)."""
+"""The policy `flags`: every place has an entry, and a flag for whether something was written to it
+(Gustavson's list with flags, over several modes; Workspaces'24 Table 2)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from finchlang.syntax.types import Bool, Int64
 
 
 class Flags(WorkspacePolicy):
-    """The entry of a place is its number i1 + size1 * (i2 + size2 * ...), so that no batch is ever full
-    and nothing is sorted: the set places are listed by looking at the flags of all. Time and memory are
-    in proportion to the places."""
+    """The entry of a place is its number i1 + size1 * (i2 + size2 * ...). So no batch is ever full and
+    nothing is sorted: all flags are scanned for the set places. Time and memory are in proportion to the
+    places."""
 
     name: ClassVar[str] = "flags"
     combines: ClassVar[bool] = True
@@ -41,7 +41,8 @@ class Flags(WorkspacePolicy):
         last = sub(stored, 1)
 
         def take_back(k: Expr) -> None:
-            """From the last on, as places are not before their positions."""
+            """Backwards: the number of a place is at least its position in the list, so no value is
+            overwritten before it is moved."""
             q = host.let(sub(last, k), "q", lower=ZERO)
             place = tuple(host.load(array, q, "i", Int64) for array in batch.stored)
             value = host.load(values, q, "val")
@@ -75,16 +76,16 @@ class Flags(WorkspacePolicy):
         return Order(host.get(count, lower=ZERO))
 
     def _is_set(self, host: Host, batch: Batch, e: Expr) -> Expr:
-        """1 or 0."""
+        """Whether the entry is set, as 1 or 0."""
         return cast(host.load(batch.store.flag, e, "set"), Int64)
 
     def merge(self, host: Host, batch: Batch, order: Order) -> None:
-        """List what is set, and bring its values together; what is written is not behind what is still to
-        be read."""
+        """List the set places and move their values together. The position written to is never after the
+        place that is read."""
         store, to, value = batch.store, host.cell(ZERO, "to"), batch.store.child.val
         count = order.count
         for array in batch.stored:
-            host.grow(array, add(count, 1))  # one more is written, and not counted
+            host.grow(array, add(count, 1))  # unset places write at the next position, too
 
         def mode(k: int, before: Expr) -> None:
             base = host.let(mul(before, batch.sizes[k]), "base")

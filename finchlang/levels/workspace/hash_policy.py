@@ -1,5 +1,5 @@
-"""The policy `hash`: a table smaller than the number of places finds the entry of a place, so that
-values are combined when they are inserted."""
+"""The policy `hash`: a hash table finds the entry of a place, so that values are combined when they are
+inserted."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from finchlang.syntax.types import Int64
 
 
 class Hash(WorkspacePolicy):
-    """A place has the *key* i1 + size1 * (i2 + size2 * ...), which sorts as places do; the table is
-    that of SparseHash (`levels/hash_table.py`), where every entry counts as set."""
+    """A place has the *key* i1 + size1 * (i2 + size2 * ...), so that keys sort as places do. The table is
+    that of SparseHash (`levels/hash_table.py`), with every entry set."""
 
     name: ClassVar[str] = "hash"
     combines: ClassVar[bool] = True
@@ -56,7 +56,7 @@ class Hash(WorkspacePolicy):
         return host.load(store.tbl, add(at, 1), "e", lower=ZERO), is_new
 
     def forget(self, host: Host, batch: Batch, e: Expr) -> None:
-        """Nothing was put into the table after the entry, so that no other key is sought past its slot."""
+        """The entry is the last one in the table, so no probe for another key passes over its slot."""
         store = batch.store
         at = hash_table.find(host, self._table(batch), host.load(store.key, e, "key"))
         host.store(store.tbl, at, hash_table.EMPTY)

@@ -1,4 +1,4 @@
-"""The interface of policies, and what they work on: the batch of entries that a workspace has taken and
+"""The interface of policies, and the batch that they work on: the entries that a workspace has taken and
 not merged yet (the accumulation array of Workspaces'24 section 4.2)."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from finchlang.operators.operator_table import Operator
 from finchlang.syntax.nodes import Literal
 from finchlang.syntax.types import Int64, Type
 
-#: so many bits, and a sign, have room in what `number` has of an entry
+#: how many bits an entry's number and place may take together in a word of `number`
 _WORD = 62
 #: arrays of a level, as in `Level.arrays`
 Arrays = tuple[tuple[str, Type | None], ...]
@@ -38,13 +38,13 @@ Arrays = tuple[tuple[str, Type | None], ...]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Entry e, from 0 up to, not including, the counter `taken`, has the coordinate acc1[e], acc2[e]
-    and so on (from 0, the first mode's first), and its value in acc_val[e]. As long as nothing was
-    written to it, or for good, it is not *set*: then acc1[e] is -1 - the coordinate.
+    """The entries of a workspace that are not merged yet. Entry e, for 0 <= e < `taken`, has the
+    coordinates acc1[e], acc2[e] and so on (from 0, first mode first) and the value acc_val[e]. An entry
+    to which nothing was written (yet) is not *set*: then acc1[e] is -1 - the coordinate.
 
-    `sizes` are those of the modes, the first mode's first, as in `coordinates` and in `stored`, the arrays
-    of the coordinates of what was merged. Values are combined by `operator`, if they are, and begin
-    as `beginning`.
+    `sizes`, `coordinates`, and `stored` (the coordinate arrays of merged entries) have an item for each
+    mode, first mode first. Values of one place are combined by `operator`, if there is one, and begin as
+    `beginning`.
     """
 
     store: Storage
@@ -56,19 +56,18 @@ class Batch:
 
     @property
     def values(self) -> Storage:
-        """The values as a leaf has them."""
+        """The storage of the batch's values as a leaf."""
         return Storage(self.store.child.level, {"val": self.store.acc_val}, {})
 
     def value(self, e: Expr, mode: str, dirty: Any = None) -> Fiber:
-        """The value of entry e."""
         return Fiber(self.values, (), e, dirty, mode)
 
     def place(self, host: Host, e: Expr) -> list[Expr]:
-        """The coordinates of an entry that is set."""
+        """The coordinates of entry e, which is set."""
         return [host.load(a, e, "i", Int64, lower=ZERO) for a in self.coordinates]
 
     def combined(self, host: Host, old: Expr, new: Expr, given: Expr = TRUE) -> Expr:
-        """`old op new`, where `given` holds."""
+        """`old op new`, checked to have a result where `given` holds."""
         row = self.operator
         if row is None or not row.keeps_old:
             return new
@@ -76,16 +75,16 @@ class Batch:
 
     @property
     def all(self) -> tuple[Buffer, ...]:
-        """The arrays of what is stored: coordinates, then values."""
+        """The arrays of merged entries: coordinates, then values."""
         return (*self.stored, self.store.child.val)
 
     @property
     def scratch(self) -> Buffer:
-        """Room to sort in: where new entries are to go, if it is of the type."""
+        """Scratch memory for sorting: the array that new coordinates will go to, if its type is Int64."""
         return self.store.buffers.get("scratch", self.stored[0])
 
     def make_way(self, host: Host) -> None:
-        """Put what is stored behind the place of as many entries as the batch has."""
+        """Move the merged entries behind room for as many entries as the batch has."""
         stored, taken = host.get(self.store.stored), host.get(self.store.taken)
         for array in self.all:
             host.grow(array, host.let(add(stored, taken), "end"))
@@ -96,15 +95,17 @@ class Batch:
             for array in self.all:
                 host.store(array, to, host.load(array, at, "v"))
 
+        # from the last on, as the ranges may overlap
         host.count(ZERO, sub(stored, 1), move, "k")
 
     def list_set(self, host: Host, content: Callable[[Expr], Expr] = lambda e: e) -> Expr:
-        """Put the numbers of the entries that are set in `number`, ascending, or what `content` makes of
-        them; gives how many there are."""
+        """Put the numbers of the set entries into `number`, ascending, or `content` of each; gives how
+        many there are."""
         found = host.cell(ZERO, "found")
 
         def entry(e: Expr) -> None:
             n = host.get(found, lower=ZERO)
+            # stored without a branch; the next entry overwrites it if this one is not set
             host.store(self.store.number, n, content(e))
             is_set = compare("ge", host.load(self.coordinates[0], e, "i", Int64), 0)
             host.set(found, op("select", is_set, add(n, 1), n))
@@ -113,8 +114,8 @@ class Batch:
         return host.get(found, lower=ZERO)
 
     def sort_numbers(self, host: Host) -> Expr:
-        """Put the numbers of the entries that are set in `number`, sorted by their last coordinates, then
-        by those before and so on, those of one place in the order of insertion; gives how many."""
+        """Put the numbers of the set entries into `number`, sorted by their coordinates, the last mode
+        being the first key; stable. Gives how many there are."""
         count, store = self.list_set(host), self.store
         for keys, size in zip(self.coordinates, self.sizes, strict=True):
             host.sort_by(store.number, self.scratch, ZERO, count, keys, size)
@@ -123,16 +124,16 @@ class Batch:
 
 @dataclass(frozen=True)
 class Order:
-    """What `number` has of the `count` entries that are set, in order: the number of each. If `fits`
-    holds its place stands above that, each coordinate at one of the bits `at`, the last mode's
-    highest: so there is no looking here and there for places."""
+    """How `number` lists the `count` set entries in order. Its words are entry numbers; if `fits` holds,
+    the bits above the number hold the place, with each coordinate beginning at one of the bits `at`, the
+    last mode's highest. Then places need not be loaded from random positions."""
 
     count: Expr
     fits: Expr = FALSE
     at: tuple[Expr, ...] = ()
 
     def places(self, host: Host, batch: Batch) -> Expr:
-        """How many places there are at least."""
+        """A lower bound of the number of different places: 0 if words do not hold places."""
         places = host.cell(ZERO, "places")
 
         def look(k: Expr) -> None:
@@ -144,11 +145,11 @@ class Order:
         return host.get(places)
 
     def entry(self, word: Expr) -> Expr:
-        """The number of an entry in a word."""
+        """The entry number in a word."""
         return _below(word, self.at[0])
 
     def place(self, word: Expr) -> list[Expr]:
-        """The coordinates of an entry in a word."""
+        """The coordinates in a word."""
         above = [op("shr", word, below_64(at)) for at in self.at]
         widths = map(sub, self.at[1:], self.at)
         return [*map(_below, above, widths), above[-1]]
@@ -159,53 +160,52 @@ def _below(word: Expr, bit: Expr) -> Expr:
 
 
 class WorkspacePolicy:
-    """How a workspace takes entries: three steps (Workspaces'24 Algorithm 1), each of which has what it
-    does most often as its default. A policy has no state of its own; what it keeps of a batch is in
-    arrays of the level."""
+    """How a workspace takes entries: insert, sort and merge (Workspaces'24 Algorithm 1), each with the
+    most common way as its default. A policy has no state; what it keeps of a batch is in arrays of the
+    level."""
 
     name: ClassVar[str]
-    #: whether there is one entry only for a place, so that its values are combined at insertion
+    #: whether a place has one entry only, so that its values are combined at insertion
     combines: ClassVar[bool] = False
-    #: whether a batch takes little more memory than its entries, so that it may be large
+    #: whether a batch takes little memory besides its entries, so that it may be large
     is_lean: ClassVar[bool] = True
     #: whether places are numbered, and must be fewer than 2^62
     numbers_places: ClassVar[bool] = False
-    #: whether every place has an entry from the beginning, so that values are never merged
+    #: whether every place has an entry from the beginning, so that batches are never merged
     has_all_places: ClassVar[bool] = False
 
-    #: of its arrays those of `Level.anything`
+    #: those of its arrays that are in `Level.anything`
     anything: ClassVar[frozenset[str]] = frozenset()
 
     def arrays(self, modes: int) -> Arrays:
-        """Its arrays, besides those that Batch speaks of, and `number`."""
+        """Its arrays, besides `number` and those of Batch."""
         return ()
 
     def entries(self) -> tuple[str, ...]:
-        """Those of its arrays that have a place for each entry."""
+        """Those of its arrays that have an item for each entry."""
         return ()
 
     def begin(self, host: Host, batch: Batch) -> None:
-        """Get ready for the first batch since the workspace was declared or thawed."""
+        """Prepare for the first batch after the workspace was declared or thawed."""
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
-        """The entry for the coordinates `place` and whether it is new; that which is new is the one after
-        the last, and the workspace makes it."""
+        """The entry for the coordinates `place`, and whether it is new. A new one has the number `taken`;
+        the workspace makes it."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
     def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
-        """The value of the entry e, to be written to."""
+        """The value of entry e as a fiber to be written."""
         return batch.value(e, UPDATE, dirty)
 
     def keep(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
-        """The entry e was written to: it is set."""
+        """Mark entry e as set: it was written to."""
         host.store(batch.coordinates[0], e, place[0])
 
     def forget(self, host: Host, batch: Batch, e: Expr) -> None:
-        """The last entry, e, is no more, as nothing was written to it."""
+        """Remove the last entry, e: nothing was written to it."""
 
     def sort(self, host: Host, batch: Batch) -> Order:
-        """The order of the entries that are set by their last coordinates, then by those before and so
-        on; those of one place are in the order of insertion."""
+        """The set entries ordered by coordinates, the last mode being the first key; stable."""
         at = [bit_length(host, sub(host.get(batch.store.taken), 1))]
         for size in batch.sizes:
             at.append(host.let(add(at[-1], bit_length(host, sub(size, 1))), "at"))
@@ -227,23 +227,22 @@ class WorkspacePolicy:
         return Order(host.get(count, lower=ZERO), fits, tuple(at[:-1]))
 
     def merge(self, host: Host, batch: Batch, order: Order) -> None:
-        """Merge the entries that are sorted into those stored."""
+        """Merge the sorted entries into the stored ones."""
         _Merging(host, batch, order).run(self.combines)
 
     def clear(self, host: Host, batch: Batch) -> None:
-        """The batch was merged and is empty: `taken` says still how many there were."""
+        """The batch was merged and will be empty; `taken` is still the number of its entries."""
 
 
 class _Merging:
-    """Of `count` entries with those stored, from `begin` to `end`. Those of one place are combined in
-    their order, unless that was done when they were inserted. `all` and `own` are the arrays of those
-    stored and of the batch: coordinates, then values.
+    """Merges the `count` sorted entries of a batch with the stored ones, which are at `begin` to `end` by
+    then. Entries of one place are combined in their order, unless that was done at insertion. `all` are
+    the arrays of stored entries, `own` those of the batch: coordinates, then values.
 
-    There is no second array to merge into: what is stored goes to the end of the room for all of both,
-    from where it is read as it is written again, with what is new, from the beginning; what is
-    written is always behind what is still to be read. What is new is brought in order at the
-    beginning, and if anything was stored goes back to the batch's own arrays, as it is read there
-    one by one, and not here and there.
+    There is no second array to merge into: the stored entries were moved to the end of the room for both,
+    and the result is written from the beginning, always behind what is still to be read. First the new
+    entries are put in order at the beginning; if anything is stored, they are then copied back to the
+    batch's arrays, so that merging reads them in sequence.
     """
 
     def __init__(self, host: Host, batch: Batch, order: Order):
@@ -266,7 +265,6 @@ class _Merging:
         self.host.count(ZERO, sub(count, 1), body, "k")
 
     def load(self, arrays: tuple[Buffer, ...], at: Expr) -> tuple[list[Expr], Expr]:
-        """The place and the value at a position."""
         place = [self.host.load(array, at, "i", Int64) for array in arrays[:-1]]
         return place, self.host.load(arrays[-1], at, "val")
 
@@ -275,13 +273,14 @@ class _Merging:
             self.host.store(array, at, content)
 
     def first(self, value: Expr) -> Expr:
-        """What is stored for a value in a place that is new."""
+        """The value to be stored for a new place: combined with the fill, unless entries begin as the
+        fill."""
         if self.batch.beginning == self.fill:
             return value
         return self.batch.combined(self.host, const(self.fill.value, value.type), value)
 
     def arrange(self, is_combined: bool) -> Expr:
-        """Bring the entries in order, each place once; gives how many there are."""
+        """Put the entries in order at the beginning of `all`, each place once; gives how many there are."""
         host, number = self.host, self.batch.store.number
         to = host.cell(const(-1), "to")
         last = [host.cell(const(-1), "last") for _ in self.own[:-1]]
@@ -315,7 +314,8 @@ class _Merging:
                 self.each(self.count, lambda k: meet(*entry(k)))
 
         def by_words() -> None:
-            """Values first, as so many are looked for at a time as can be."""
+            """Values are loaded first, in a loop of their own, so that as many random loads as possible
+            overlap."""
             self.each(self.count, value)
             bring(by_word)
 
@@ -323,7 +323,7 @@ class _Merging:
         return self.count if is_combined else host.let(add(host.get(to), 1), "new", lower=ZERO)
 
     def settle(self, new: Expr) -> None:
-        """Nothing was stored: what is in order is all."""
+        """Finish if nothing was stored: the ordered entries are the result."""
         self.host.set(self.batch.store.stored, new)
         if self.batch.beginning != self.fill:
             values = self.all[-1]
@@ -334,7 +334,7 @@ class _Merging:
             self.each(new, begin)
 
     def weave(self, new: Expr) -> None:
-        """Merge what is stored, from `begin` to `end`, and the `new` entries in order before it."""
+        """Merge the stored entries, at `begin` to `end`, with the `new` ones in order before them."""
         host, end = self.host, self.end
         self.each(new, lambda k: self.store(self.own, k, *self.load(self.all, k)))
         old_at, new_at, to = (
@@ -371,7 +371,7 @@ class _Merging:
         host.set(self.batch.store.stored, host.get(to))
 
     def follow(self, source: tuple[Buffer, ...], start: Expr, stop: Expr, to: Cell) -> None:
-        """What is left of one of the two, from `start` to `stop`."""
+        """Append the rest of one of the two, from `start` to `stop`."""
 
         def entry(q: Expr) -> None:
             place, value = self.load(source, q)
@@ -383,7 +383,7 @@ class _Merging:
 
 
 def _is_before(one: list[Expr], other: list[Expr]) -> Expr:
-    """Whether the last coordinates, or if they are the same those before, are less."""
+    """Whether one place is before the other; the last coordinate is the first key."""
     less = compare("lt", one[0], other[0])
     for a, b in zip(one[1:], other[1:], strict=True):
         same = op("and", compare("eq", a, b), less)

@@ -1,5 +1,5 @@
-"""The policy `coord`: entries are appended, and sorted by one mode after the other (Workspaces'24
-section 5.2). Those of one place meet when they are merged."""
+"""The policy `coord`: entries are appended, and sorted by one mode after the other (Workspaces'24 section
+5.2); entries of one place are combined when they are merged."""
 
 from __future__ import annotations
 

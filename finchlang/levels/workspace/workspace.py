@@ -1,5 +1,5 @@
-"""The Workspace level: several modes at once, written in any order, read in order (Workspaces'24
-section 4). What is written is taken into a batch, which is sorted and merged when it is full."""
+"""The Workspace level: several modes, written in any order and read in order (Workspaces'24 section 4).
+Writes go to a batch of entries, which is sorted and merged when it is full."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from finchlang.operators.operator_table import Operator, named, operator, referr
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.types import Float64, Int64, Pair, Type
 
-#: how many places can be numbered
+#: the largest number of places that can be numbered
 _MOST_PLACES = 2**62
-#: The capacity of a batch, if none is given: of the first, and the least. As long as nothing is stored
-#: and 7 in 8 entries are new, a batch is not merged, but may have WIDER times as many, up to MANY. After
-#: one that was merged, of which as many were new, it is LARGE times what is stored, if that are MANY
-#: at most; if half were new, it is that number, else the half of it. Memory is taken only as a
-#: batch is filled. (A batch that is not merged saves 3 to 5 ns an entry.)
+#: The capacity of batches, if none is given. The first, and the smallest, has FIRST entries. As long as
+#: nothing is stored and 7 in 8 entries have new places, a full batch is not merged but widened WIDER
+#: times, up to MANY entries, which saves 3 to 5 ns an entry. After a merge the capacity is LARGE times
+#: the number of stored entries if 7 in 8 were new and at most MANY are stored; that number if half were
+#: new; else half of it. Memory is taken only as a batch fills.
 FIRST, WIDER, LARGE, MANY = 4096, 16, 8, 2**20
+# entries that room is made for at first
 _FIRST_ROOM = 16
 
 
@@ -48,15 +49,15 @@ _FIRST_ROOM = 16
 class Workspace(Coordinates):
     """`Workspace{N}(lvl)`, `Workspace{N, policy, capacity}(lvl)` over an Element, outermost.
 
-    Frozen it is as Coordinates says, entry q being at position q of the child. What is written goes
-    into a *batch* (`policy.py`), by the policy's way to insert it, for which there is `room`;
-    one of `limit` entries is sorted and merged into those stored, and so is the last, by freezing.
-    Merging is in place: there is no second array to merge into.
+    Frozen, it is stored as in Coordinates, entry q being at position q of the child. Writes are inserted
+    into a *batch* (`policy.py`) by the policy; there is memory for `room` entries. A batch of `limit`
+    entries is sorted and merged into the stored entries, and so is the last one when it is frozen.
+    Merging is in place. `open` counts the entries that are being written to.
 
-    `operator` is the operator by which two values of one place are combined: every entry of a batch
-    begins with its identity. If there is none, batches are never merged, but grow, and the policy
-    must find the entry of a place. It belongs to a program (`combine_operator.py`), not to the
-    format's text; what a level stores does not depend on it.
+    `operator` combines two values of one place: every entry of a batch begins with its identity. Without
+    one, batches are never merged but grow, and the policy must find the entry of a place. The operator
+    belongs to a program (`combine_operator.py`), not to the format's text; what a level stores does not
+    depend on it.
     """
 
     policy: str = ""
@@ -90,7 +91,7 @@ class Workspace(Coordinates):
 
     @cached_property
     def layout(self) -> lay.Layout:  # type: ignore[override]
-        """Nothing of a batch is in use once it is merged."""
+        """The listed entries, and the arrays of a batch, which are unused once it is merged."""
         index = self.index if self.index.kind == "int" else Int64
         policies = [POLICIES[name] for name in ((self.policy,) if self.policy else DEFAULTS)]
         batch = [
@@ -109,13 +110,13 @@ class Workspace(Coordinates):
         return f"Workspace{{{', '.join(given)}}}({self.lvl})"
 
     def combining(self, operator: Node | None) -> Workspace:
-        """The level in a program that combines by `operator`."""
+        """The level for a program that combines values by `operator`."""
         merges = not self.policy or not POLICIES[self.policy].has_all_places
         return replace(self, operator=operator if merges else None)
 
     @property
     def chosen(self) -> WorkspacePolicy:
-        """The policy, named or not."""
+        """The policy named in the format, or else the default."""
         return POLICIES[self.policy or DEFAULTS[self.operator is None]]
 
     @property
@@ -124,7 +125,6 @@ class Workspace(Coordinates):
 
     @property
     def described(self) -> str:
-        """Its policy and capacity."""
         policy, capacity = self.chosen, f"a capacity of {self.capacity}"
         if policy.has_all_places:
             capacity = "an entry for each place"
@@ -138,7 +138,7 @@ class Workspace(Coordinates):
 
     @property
     def beginning(self) -> Literal:
-        """What entries of a batch begin with."""
+        """The value that entries of a batch begin with: the operator's identity, else the fill."""
         row = operator(self.operator) if self.operator is not None else None
         if row is None or not row.keeps_old:
             return self.fill
@@ -185,11 +185,12 @@ class Workspace(Coordinates):
         host.branch(too_many, lambda: host.fail("dimension", message, sizes))
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        """There is one fiber only, which is there."""
+        """Nothing: its only fiber always exists."""
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         if count is not ONE:
             raise FinchError("type", self.OUTERMOST)
+        # so that `_merge` merges and does not widen the batch
         host.set(store.limit, const(MANY))
         self._merge(host, store, dims)
         host.set(store.room, ZERO)
@@ -202,7 +203,8 @@ class Workspace(Coordinates):
             self._take_back(host, store, dims)
 
     def _take_back(self, host: Host, store: Storage, dims: Dims) -> None:
-        """Make a batch of what is stored, as there is no merging with it."""
+        """Move the stored entries back into a batch, as updates without an operator cannot be merged with
+        them."""
         batch, stored = self._batch(store, dims), host.get(store.stored)
         self._grow(host, batch, host.let(maximum(stored, _FIRST_ROOM), "room"))
 
@@ -219,7 +221,7 @@ class Workspace(Coordinates):
     # ------------------------------------------------------------------ batches
 
     def _merge(self, host: Host, store: Storage, dims: Dims) -> None:
-        """Merge what the batch has, or let it have more entries, if it may and they are mostly new."""
+        """Merge the batch; or widen it if it may grow and its places are mostly new."""
 
         def merge() -> None:
             batch, chosen = self._batch(store, dims), self.chosen
@@ -250,8 +252,8 @@ class Workspace(Coordinates):
         host.branch(compare("gt", host.get(store.taken), 0), merge, is_rare=True)
 
     def _make_room(self, host: Host, store: Storage, dims: Dims) -> None:
-        """Room for one entry more: the batch is merged if it is full, but for a workspace several entries
-        of which are being written to, or whose batches are not to be merged."""
+        """Make room for one more entry. A full batch is merged, unless several entries are being written
+        to, or batches cannot be merged; then it grows."""
         taken, room = host.get(store.taken), host.get(store.room)
 
         def grow() -> None:
@@ -271,7 +273,6 @@ class Workspace(Coordinates):
         host.branch(compare("ge", taken, room), full, is_rare=True)
 
     def _grow(self, host: Host, batch: Batch, room: Expr) -> None:
-        """Room for a batch of so many entries."""
         store, room = batch.store, host.let(room, "room")
         own = (store.buffers[name] for name in self.chosen.entries())
         for array in (*batch.coordinates, store.acc_val, *own):
@@ -279,7 +280,7 @@ class Workspace(Coordinates):
         host.set(store.room, room)
 
     def _make(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
-        """The entry e, which is new and not set."""
+        """Make the new entry e, which is not set."""
         first, *others = batch.coordinates
         host.store(first, e, op("not", place[0]))
         for array, i in zip(others, place[1:], strict=True):
@@ -295,8 +296,8 @@ class Workspace(Coordinates):
         return self.write_anywhere(fiber)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
-        """The entry is made before anything is written to it, as another access may come to the same
-        place, or to another, before this one is left; so long nothing is merged."""
+        """The entry is made before anything is written to it, since before it is left, another access may
+        use the same place, or insert another entry. Meanwhile (`open`) nothing is merged."""
         store = fiber.store
         place = tuple(host.let(sub(i, 1), "i", lower=ZERO) for i in reversed(coordinates))
         if not self.chosen.has_all_places:
@@ -330,7 +331,8 @@ class Workspace(Coordinates):
 
 
 def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:
-    """The capacity of a batch after one that made `stored` entries of those `before`."""
+    """The capacity of the next batch, after one of `taken` entries that raised the stored entries from
+    `before` to `stored`."""
     if not is_lean:
         return maximum(op("shr", stored, ONE), FIRST)
     new = sub(stored, before)
@@ -342,7 +344,7 @@ def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:
 
 
 def identity(row: Operator, type: Type) -> Any:
-    """The value e with e op x = x and x op e = x for all x of `type`, or None."""
+    """The identity e of an operator, with e op x = x op e = x for all x of `type`, or None."""
     if row.identity is None or row.identity.at is not None:
         return None
     value = row.identity.value(type)
@@ -352,8 +354,8 @@ def identity(row: Operator, type: Type) -> Any:
 
 
 def merging(op: Node) -> Node | None:
-    """By which operator two values are combined each of which was made by updates with `op` from its
-    identity: `op` itself, or that of its group; None if there is none."""
+    """The operator that combines two values, each made from the identity by updates with `op`: `op`
+    itself, or the operation of its group (+ for -); None if there is none."""
     row = operator(op)
     group = None if row is None else referred(row.group)
     if group is not None and group is not row:
