@@ -1,8 +1,8 @@
 """Where a statement does nothing: a formula over which of its operands are at their fill, found in one
-walk. Rules read from it where a loop has something to do, and which operand has a say in that.
+walk. Rules read from it where a loop has something to do, and which operands decide that.
 
-What a call makes of literals is asked of Simplify, for its own arguments alone: so the cost is linear in
-the expression, as is the formula, which is never multiplied out.
+Simplify says what a call gives for literal arguments, for each call alone: cost and formula stay linear in
+the expression, and the formula is never multiplied out.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AbsenceFormula:
-    """The conjunction (`is_and`) or disjunction of `formulas` and of `numbers`, which stand for operands
-    that are at their fill: its `parts`, in order. Without parts it is true, or false. Formulas share their
-    parts, and may be exponentially long as texts: equal ones are the same (`_made`), and know their
-    `operands`."""
+    """A conjunction (`is_and`) or disjunction of `numbers`, each for "this operand is at its fill", and of
+    `formulas`; `parts` are both, in order, and `operands` the numbers anywhere in it. Without parts it is
+    true (a conjunction) or false.
+
+    Equal formulas are one object (`_made`), compared by identity: they share their parts, and comparing
+    or sorting them as trees took exponential time."""
 
     is_and: bool
     numbers: frozenset[int] = frozenset()
@@ -48,7 +50,7 @@ _formulas: dict[tuple[bool, frozenset[int], frozenset[AbsenceFormula]], AbsenceF
 
 
 def _made(is_and: bool, numbers: set[int], formulas: set[AbsenceFormula]) -> AbsenceFormula:
-    """The formula of these parts."""
+    """The one object for the formula of these parts."""
     if not (numbers or formulas):
         return ALWAYS if is_and else NEVER
     key = is_and, frozenset(numbers), frozenset(formulas)
@@ -71,7 +73,7 @@ def either(*parts: Where) -> Where:
 
 
 def _joined(is_and: bool, parts: Iterable[Where], numbers: Iterable[int] = ()) -> Where:
-    """A formula of parts and numbers, without those that another one makes superfluous."""
+    """The conjunction or disjunction of parts and numbers, flattened, with absorption (a & (a | b) = a)."""
     found, formulas = set(numbers), set[AbsenceFormula]()
     for part in parts:
         if isinstance(part, int):
@@ -91,7 +93,9 @@ def _joined(is_and: bool, parts: Iterable[Where], numbers: Iterable[int] = ()) -
 
 
 def _needed(numbers: set[int], formulas: set[AbsenceFormula]) -> set[AbsenceFormula]:
-    """The formulas that no number and no other formula, with some of their parts, makes superfluous."""
+    """`formulas` without those that absorption removes: those that have a number, another formula or all
+    parts of another formula among their own parts."""
+    # by first part: comparing all pairs took quadratic time in long sums
     by_first: dict[Where, list[AbsenceFormula]] = {}
     for q in formulas:
         by_first.setdefault(q.parts[0], []).append(q)
@@ -109,19 +113,20 @@ def _needed(numbers: set[int], formulas: set[AbsenceFormula]) -> set[AbsenceForm
 
 
 def _place(part: Where) -> tuple[int, int]:
-    """Parts are in order of their first operands."""
+    """The sort key of a part: its first operand, numbers before formulas."""
     return (part, 0) if isinstance(part, int) else (part.operands[0], part.number)
 
 
 def variables(where: Where) -> list[int]:
-    """The operands in a formula, each once."""
+    """The numbers of the operands in a formula, each once."""
     return [where] if isinstance(where, int) else list(where.operands)
 
 
 def fold(
     where: Where, leaf: Callable[[int], _T], both: Callable[..., _T], either: Callable[..., _T]
 ) -> _T:
-    """What a formula makes of values for its operands."""
+    """A formula evaluated: `leaf` gives the values of operands, and each shared part is evaluated once. It
+    must have operands: ALWAYS and NEVER have no value."""
     known: dict[Where, _T] = {}
 
     def made(where: Where) -> _T:
@@ -135,7 +140,7 @@ def fold(
 
 
 def given(where: Where, known: Iterable[int], value: Where = ALWAYS) -> Where:
-    """What is left of a formula where some operands are at their fill, or (`NEVER`) never are."""
+    """What is left of a formula if the operands `known` are at their fill, or are not (`value` NEVER)."""
     left, known = dict[Where, Where](), set(known)
 
     def rest(where: Where) -> Where:
@@ -153,7 +158,7 @@ def given(where: Where, known: Iterable[int], value: Where = ALWAYS) -> Where:
 
 
 def implies(where: Where, other: Where) -> bool:
-    """Whether a formula holds where another one does, as far as can be told part by part."""
+    """Whether `other` holds wherever `where` does; False also if that cannot be told part by part."""
     if isinstance(where, int):
         return given(other, [where]) == ALWAYS
     if not where.is_and:
@@ -176,40 +181,41 @@ def is_product(where: Where) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """An expression is a literal for certain, or else missing if it `may_miss`."""
+    """An expression is this literal, or, if it `may_miss`, this literal or `missing`."""
 
     literal: ast.Literal
     may_miss: bool = False
 
 
 def key_of(literal: ast.Literal | None) -> Any:
-    """What literals of the same value and type have in common."""
+    """A key of type and value; by `repr`, since NaN is not equal to itself and 0.0 is to -0.0."""
     return literal and (literal_type(literal), repr(literal.value))
 
 
-#: what an expression is, and where
+#: a literal that an expression is somewhere, and the formula that says where; by `key_of` the literal
 _Found = tuple[_Case, Where]
 _Known = dict[Any, _Found]
 
 
 class Absence:
-    """Where statements do nothing. `fills(access)` gives what an operand is somewhere, each with the
-    number that stands for it there; nothing of what is no operand."""
+    """Where statements do nothing. `fills(access)` gives for an operand each value that it has where it is
+    absent, with the number that stands for that in formulas; nothing for other accesses."""
 
     def __init__(self, fills: Callable[[ast.Access], Iterable[tuple[int, ast.Node]]]):
         self._fills = fills
         self._defined: dict[ast.Node, _Known] = {}
+        # by identity, with the node itself, so that no other node can get its id
         self._seen: dict[int, tuple[ast.Node, _Known]] = {}
 
     def statement(self, node: ast.Node) -> Where:
-        """Where a statement does nothing."""
+        """The formula for where a statement does nothing; NEVER if nothing is known."""
         match node:
             case ast.Block(statements):
                 return both(*map(self.statement, statements))
             case ast.Loop(index, extent, body):
                 if (
                     isinstance(extent, ast.Extent) and extent.start == extent.stop
-                ):  # that binds an index
+                ):  # `for k = x:x` binds k, which is missing where x is
                     found = self.value(extent.start).items()
                     self._defined[index] = {k: c for k, c in found if ast.is_missing(c[0].literal)}
                 return self.statement(body)
@@ -237,7 +243,7 @@ class Absence:
                     yield where
 
     def value(self, node: ast.Node) -> _Known:
-        """The literals that an expression is somewhere."""
+        """The literals that an expression is somewhere, each with the formula for where."""
         if id(node) not in self._seen:
             known: _Known = {}
             for case, where in self._cases(node):
@@ -264,8 +270,9 @@ class Absence:
                 yield from self._defined[node].values()
 
     def _of_call(self, node: ast.Call) -> Iterator[_Found]:
-        """What a call is where each argument alone is a literal, all are, or as few as are needed. Where
-        all make it another one than one alone does, as in Inf - Inf, that one decides nothing."""
+        """The literals of a call where one argument alone is a literal, where all are, and where the
+        fewest are that still decide it. An argument alone decides nothing if all together give another
+        literal, as in Inf - Inf."""
         every = {k: self.value(arg).values() for k, arg in enumerate(node.args)}
         known = {k: found for k, found in every.items() if found}
         alone = [
@@ -282,7 +289,7 @@ class Absence:
                 alone = [
                     x for x in alone if whole[x[0]] is not x[1] or key_of(x[2][0].literal) == key
                 ]
-            for k in known if len(known) > 2 else ():  # as few as are needed, without the k-th
+            for k in known if len(known) > 2 else ():  # the fewest, dropping from the k-th on
                 few = whole
                 for dropped in [*range(k, len(node.args)), *range(k)]:
                     fewer = {n: few[n] for n in few if n != dropped}
@@ -294,7 +301,7 @@ class Absence:
     def _asked(
         self, node: ast.Call, known: Mapping[int, Iterable[_Found]], chosen: Mapping[int, _Found]
     ) -> Iterator[_Found]:
-        """What a call is where some arguments are literals, and those that then are, too; if it is one."""
+        """The literal of a call, if any, where the `chosen` arguments and those that they imply are."""
         where = both(*(where for _, where in chosen.values()))
         also = {
             k: (case, there)
@@ -307,6 +314,7 @@ class Absence:
         args = tuple(chosen[k][0].literal if k in chosen else a for k, a in enumerate(node.args))
         call = ast.Call(node.op, args, span=node.span)
         found, may_miss = simplify(call), any(case.may_miss for case, _ in chosen.values())
+        # what may be missing decides only a call that is missing with it
         if may_miss and not _passes_missing(node):
             return
         if not (isinstance(found, ast.Literal) or is_there(call)):

@@ -12,10 +12,11 @@ from finchlang.syntax.nodes import Extent, Literal, Loop, Node, Value
 from finchlang.syntax.traversal import FORGETTING, memo
 from finchlang.syntax.types import Int64
 
+#: how many steps deep a proof may go
 _DEPTH = 8
 #: Int64 expressions as (base, constant): their sum; the base of a constant is None
 Sums = tuple[tuple[Expr | None, int], ...]
-#: what was asked before: facts about expressions never change
+#: the answers of `at_most`, which stay true: expressions do not change
 _known: dict[tuple[Expr, Expr, int], bool] = memo()
 _REMEMBERED = 20_000
 
@@ -41,13 +42,14 @@ def at_most(a: Expr, b: Expr, slack: int = 0) -> bool:
 def _at_most(
     a: Expr | None, b: Expr | None, slack: int, depth: int, failed: dict[tuple, int]
 ) -> bool:
-    """Whether a <= b + slack, for the bases of sums; `failed` says to which depth that was looked at
-    in vain. (Written with plain loops: nothing in staging runs as often.)"""
+    """Whether a <= b + slack, for the bases of sums; `failed` has the depth to which each question was
+    asked before. (Plain loops, no generators: nothing in staging runs as often.)"""
     if a is b:
         return slack >= 0
     question = (a, b, slack)
     if depth <= failed.get(question, 0):
         return False
+    # noted before it is answered, so that bounds that lead back here end
     failed[question] = depth
     depth -= 1
     # a maximum is at most b if all its operands are, and b at most a minimum likewise
@@ -82,18 +84,17 @@ def _at_most(
             is_positive = slack >= 0 and _at_most(None, *split_sum(factor), depth, failed)
             if is_positive and _at_most(one, other, less - more, depth, failed):
                 return True
-    for (one, more), (other, less) in _parts(
-        b
-    ):  # b is at least a part of it beside one of 0 or more
+    for (one, more), (other, less) in _parts(b):  # one + other >= one if other >= 0
         rest = (a, one, slack + more)
         is_more = _at_most(None, other, less, depth, failed)
+        # `is_more` is the answer to `rest` if they are one question, which `failed` would deny now
         if is_more and (rest == (None, other, less) or _at_most(*rest, depth, failed)):
             return True
     return any(_at_most(a, other, slack + more, depth, failed) for other, more in below)
 
 
 def _parts(expr: Expr | None) -> list[Any]:
-    """The terms of a sum of two, each with the other."""
+    """The two terms of a sum, in both orders."""
     if not (isinstance(expr, Op) and expr.name == "add"):
         return []
     one, other = _sums(expr.args)
@@ -101,8 +102,8 @@ def _parts(expr: Expr | None) -> list[Any]:
 
 
 def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Any]:
-    """What is added to the same terms in sums a and b, or multiplied or divided by the same number, and
-    that."""
+    """Pairs (x, y) of what a and b have beside the same terms, or the same factor or divisor, with that
+    number (None for terms): a <= b if x <= y and the number is positive."""
     if _is_sum(a) or _is_sum(b):
         (own, more), (others, less) = _terms(a), _terms(b)
         if not own.keys().isdisjoint(others):
@@ -125,19 +126,18 @@ def _beside_the_same(a: Expr | None, b: Expr | None) -> list[Any]:
 
 
 def _is_sum(expr: Expr | None) -> bool:
-    """Whether something is a sum or a difference, or the name of one."""
+    """Whether an expression is a sum or a difference, or a variable defined as one."""
     whole = expr.definition if isinstance(expr, Var) else expr
     return isinstance(whole, Op) and whole.name in ("add", "sub")
 
 
 def _sum(terms: list[Expr], constant: int) -> tuple[Expr | None, int]:
-    """A sum of one term at most."""
     return (terms[0] if terms else None), constant
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _terms(expr: Expr | None) -> tuple[dict[Expr, int], int]:
-    """How often each term is in a sum, less than never if it is taken away, and the constant in it."""
+    """The terms of a sum with their integer coefficients, and its constant."""
     if expr is None or isinstance(expr, Const):
         return {}, 0 if expr is None else expr.value
     if not _is_sum(expr):
@@ -152,8 +152,8 @@ def _terms(expr: Expr | None) -> tuple[dict[Expr, int], int]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _facts(expr: Expr | None, whole: str, part: str) -> tuple[Sums, Sums]:
-    """The operands of a maximum, and what `expr` is at most, each for itself; the other way round:
-    the operands of a minimum, and what `expr` is at least."""
+    """For ("max", "min") the operands of `expr` as a maximum, and its upper bounds; for ("min", "max")
+    its operands as a minimum, and its lower bounds."""
     if isinstance(expr, Var):
         bound, known = expr.upper if part == "min" else expr.lower, expr.definition
         beyond = (bound, *(_operands(known, part) or (known,)))
@@ -169,7 +169,7 @@ def _sums(exprs: tuple[Expr, ...]) -> Sums:
 
 
 def _operands(expr: Expr | None, name: str) -> tuple[Expr, ...]:
-    """The operands of a minimum or maximum, of however many, in their order."""
+    """The operands of nested minima or maxima in order, flattened: a proof goes no deeper than _DEPTH."""
     if not (isinstance(expr, Op) and expr.name == name):
         return ()
     found, stack = list[Expr](), [*reversed(expr.args)]
@@ -219,5 +219,5 @@ def _limit(node: Node) -> Expr | None:
 
 
 def as_node(expr: Expr) -> Literal | Value:
-    """A host expression as a node: what is constant is a literal."""
+    """A host expression as a node, a constant as a Literal."""
     return Literal(expr.value, expr.type.name) if isinstance(expr, Const) else Value(expr)

@@ -1,8 +1,7 @@
 """The types pass: the type that every expression evaluates to.
 
 Types are inferred here and nowhere else: accesses and variables carry theirs from here on, and
-`type_of` gives that of any expression of them. Whether an expression of that type may also be `missing`
-`is_there` tells.
+`type_of` gives that of any expression of them. `is_there` tells whether an expression may be `missing`.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def annotate(node: ast.Node, names: Names) -> ast.Node:
 
 
 def with_fills(node: ast.Node, names: Names) -> ast.Node:
-    """`node` with the fill that each `=` finds in its place, which it need not write again."""
+    """`node` with each `=` as `initwrite(fill)`, by which writing the fill again is no write."""
 
     def change(node: ast.Node) -> ast.Node:
         if not isinstance(node, ast.Assign) or node.op != ast.Variable(INIT):
@@ -109,7 +108,7 @@ def _condition(node: ast.Node) -> None:
 
 
 def _checked_type(node: ast.Node) -> Type | None:
-    """The type of an expression, with an operator's complaint placed where it stands."""
+    """The type of an expression; errors have the place of the innermost call that they are about."""
     if isinstance(node, ast.Call):
         for arg in node.args:
             _checked_type(arg)
@@ -153,8 +152,8 @@ def _type_of_call(node: ast.Call) -> Type | None:
 
 @remembered
 def is_there(node: ast.Node) -> bool:
-    """Whether an expression cannot turn out missing: as long as it can, no other argument decides what a
-    call of it gives. Nor does one while a sequence in it begins behind what has been done of a loop."""
+    """Whether an expression cannot turn out missing; while it can, no other argument decides a call of it.
+    A sequence whose beginning a loop has left behind counts as one that can."""
     if isinstance(node, ast.Access):
         is_open = len(node.indices) > 1 or not isinstance(node.tensor, Looplet)
         may_miss = node.may_miss and (is_open or may_be_missing(node.tensor))
@@ -177,12 +176,12 @@ def _is_begun(node: ast.Node) -> bool:
 
 
 def optional(there: ast.Node, value: ast.Node, whole: ast.Node) -> ast.Call:
-    """The pair of whether `whole` is there, and its value, as an expression."""
+    """`ifelse(there, value, missing)`: the normal form of an expression `whole` that may be missing."""
     return ast.Call(SELECT, (there, value, ast.Literal(ast.MISSING)), span=whole.span)
 
 
 def apart(node: ast.Node) -> tuple[ast.Node, ast.Node] | None:
-    """The pair of an expression that may be missing; None of others, and of what is not simple yet."""
+    """Condition and value of an expression in the normal form of `optional`; None of all others."""
     if isinstance(node, ast.Call) and len(node.args) == 3 and ast.is_missing(node.args[2]):
         row = operator(node.op)
         return node.args[:2] if row is not None and row.selects else None
@@ -190,7 +189,7 @@ def apart(node: ast.Node) -> tuple[ast.Node, ast.Node] | None:
 
 
 def with_presence(node: ast.Node, unsure: frozenset[str] = frozenset()) -> ast.Node:
-    """`node` with the names marked that may stand for `missing`: `unsure`, and those it binds."""
+    """`node` with `may_miss` set on names that may stand for `missing`: `unsure`, and such as it binds."""
     match node:
         case ast.Index(name) | ast.Variable(name) if name in unsure:
             return replace(node, may_miss=True)

@@ -16,7 +16,7 @@ from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal
 from finchlang.syntax.traversal import children
 
 ZERO = Literal(0)
-#: where a mode's extent comes from: a tensor's mode (from 0), moved; an extent; or nothing
+#: where a mode's extent comes from: (tensor, its mode from 0, shift); an extent; None if that is not known
 Source = tuple[str, int, Node] | Extent | None
 
 
@@ -33,8 +33,8 @@ def terms(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:
 
 
 def total(parts: list[tuple[int, Node]]) -> Node:
-    """The sum of signed terms, with the integers in it added up and opposite terms left away: what is
-    added, less the sum of what is taken away."""
+    """The sum of signed terms, with integers folded and opposite terms cancelled: the sum of the positive
+    ones, minus the sum of the negative ones, plus the constant."""
     constant, rest = 0, list[tuple[int, Node]]()
     for sign, node in parts:
         if (own := _whole(node)) is not None:
@@ -64,7 +64,7 @@ def plus(a: Node, b: Node, sign: int = 1) -> Node:
 
 
 def times(a: Node, b: Node) -> Node:
-    """a * b."""
+    """a * b, folded. Raises FinchError "dimension" for a product of integers beyond 2^62."""
     m, n = _whole(a), _whole(b)
     if m is not None and n is not None:
         if n and m > LARGEST // n:
@@ -75,19 +75,19 @@ def times(a: Node, b: Node) -> Node:
 
 
 def folded(name: str, a: int, b: int) -> int:
-    """What an operator makes of two integers."""
+    """An operator of the table on two integers, folded as the host does: there is no second arithmetic."""
     result = OPERATORS[name].folded((const(a), const(b)))
     assert result is not None
     return result.value
 
 
 def is_same(a: Node, b: Node) -> bool:
-    """Whether two numbers are the same, in whatever order they are summed."""
+    """Whether two expressions are the same as sums, in whatever order."""
     return a == b or summands(a) == summands(b)
 
 
 def summands(node: Node) -> Hashable:
-    """What the same extents, or the same numbers, have in common."""
+    """A key that equal extents, or expressions that are the same as sums, share."""
     if isinstance(node, Extent):
         return summands(node.start), summands(node.stop), node.step
     return frozenset(Counter(terms(node)).items())
@@ -99,7 +99,6 @@ def summed_indices(node: Node) -> set[str]:
 
 
 def shifted(extent: Extent, shift: Node) -> Extent:
-    """`extent` moved by `shift`."""
     if shift == ZERO:
         return extent
     return Extent(plus(extent.start, shift), plus(extent.stop, shift), span=extent.span)
@@ -116,6 +115,7 @@ def length(window: Extent) -> Node:
         return Literal(max(folded("div", whole, step), 0))
     if step == -1:
         count = plus(plus(window.start, window.stop, -1), ONE)
+        # all of a mode, backwards: never less than 0
         return count if is_call(count, "size") else call("max", count, ZERO)
     if step:
         return call("max", call("div", span, window.step), ZERO)
@@ -181,7 +181,7 @@ def own_accesses(node: Node) -> Iterator[Access]:
 
 
 def needed(node: Node) -> set[str]:
-    """The indices for which an expression is missing where they are out of range."""
+    """The indices that an expression is missing for where they are out of range."""
     if isinstance(node, Access):
         return {i.name for i in node.indices if isinstance(i, Index)}
     row = operator(node.op) if isinstance(node, Call) else None
@@ -191,7 +191,7 @@ def needed(node: Node) -> set[str]:
 
 
 def _of_formula(formula: Formula, mode: int) -> Source:
-    """What the first of the tensors that an index stands at says of it, if it has a size there."""
+    """The extent by the first tensor that has a size where this index stands, else by the first at all."""
     found: Source = None
     for access in own_accesses(formula.value):
         for at, index in enumerate(access.indices):
@@ -224,7 +224,7 @@ def _new_extent(tensor: Call, mode: int) -> Extent | None:
 
 
 def divided(whole: Node, number: Node) -> Node:
-    """whole ÷ number, where nothing is left."""
+    """whole ÷ number, for a number that divides it: a factor of `whole` is cancelled."""
     for part in whole.args if isinstance(whole, Call) and number in whole.args else ():
         if whole in (times(part, number), times(number, part)):
             return part
@@ -235,7 +235,7 @@ def divided(whole: Node, number: Node) -> Node:
 
 
 def at_least_one(number: Node) -> Node:
-    """A number to divide by."""
+    """`number`, or 1 if it is less: a divisor that is not 0."""
     n = _whole(number)
     return call("max", number, ONE) if n is None or n < 1 else number
 
@@ -245,7 +245,7 @@ MAPS = ("toeplitz", "collapse", "split", "broadcast", "swizzle")
 
 
 def below(tensor: Call, mode: int) -> tuple[int, ...]:
-    """The modes of the tensor within that a mode of one of MAPS, both from 0, goes through."""
+    """The modes of the tensor within that a mode of a wrapper in MAPS goes through, all from 0."""
     numbers: list[Any] = [n.value - 1 for n in tensor.args[1:] if isinstance(n, Literal)]
     if is_call(tensor, "swizzle"):
         return (numbers.index(mode),)
@@ -259,7 +259,7 @@ def below(tensor: Call, mode: int) -> tuple[int, ...]:
 
 
 def new_modes(tensor: Call) -> tuple[int, ...]:
-    """The modes, from 0, of one of MAPS that the tensor within has not by itself."""
+    """The modes, from 0, of a wrapper in MAPS that the tensor within does not have."""
     p: Any = tensor.args[1]
     if is_call(tensor, "toeplitz", "split"):
         return p.value - 1, p.value
@@ -273,7 +273,7 @@ def fast_mode(tensor: Call) -> int:
 
 
 def settings(tensor: Node, mode: int) -> Iterator[Node]:
-    """The settings of wrappers that must have values where a mode (from 0) is iterated over."""
+    """The settings of wrappers that must be known where a loop over a mode (from 0) begins."""
     if not isinstance(tensor, Call) or not tensor.args or mask_name(tensor):
         return
     if not is_call(tensor, *MAPS):

@@ -1,5 +1,5 @@
 """Index maps: which place of a tensor's mode an index stands for, counted from 1; from them the shape
-operators and wrappers are made again around a tensor (Burrito'24 section 4).
+operators and wrappers are rebuilt around a tensor (Burrito'24 section 4).
 
     m ::= i | Wrapped(wrapper, setting, m) | HalfIndex(m, fast n, slow n) | Joined(fast m, slow m, n)
 """
@@ -19,14 +19,15 @@ from finchlang.wrappers.wrappers import WRAPPERS
 
 @dataclass(frozen=True, slots=True)
 class IndexMap(Node):
-    """What stands for an index until the operators around its tensor are made. `whole`, of those that
-    have it, is the size that their mode must have, if it is known."""
+    """What stands for an index until the operators around its tensor are rebuilt. `whole`, in the classes
+    that have it, is the size that the mode must have, if it is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapped(IndexMap):
-    """The index of a mode of a tensor that a wrapper with a setting for each mode is around. `whole` is
-    for a permissive one the size that the mode has; one that `is_chosen` is read where it is in range."""
+    """The index of a mode under a wrapper: the wrapper's `setting` for this mode, and the `index` on its
+    outside. Of a permissive one `whole` is the size of the mode, and one that `is_chosen` is read in range
+    only."""
 
     wrapper: str
     setting: Node
@@ -37,7 +38,7 @@ class Wrapped(IndexMap):
 
 @dataclass(frozen=True, slots=True)
 class HalfIndex(IndexMap):
-    """The index of the fast or the slow one of two modes that `index` goes through as one."""
+    """The index of one of two modes, of sizes `fast` and `slow`, that `index` goes through as one."""
 
     index: Node
     fast: Node
@@ -55,8 +56,8 @@ class HalfIndex(IndexMap):
 
 @dataclass(frozen=True, slots=True)
 class Joined(IndexMap):
-    """The index of a mode that is two, of which `first` is the fast one; `size` is its size, or None for
-    the sum of the two (`toeplitz`), and `rest` the size of the other one, if it is given."""
+    """The index of a mode that is split in two: `first` is the fast index, of a mode of this `size`, and
+    `rest` the size of the slow mode, if given. With size None it is the sum of the two (`toeplitz`)."""
 
     first: Node
     second: Node
@@ -78,13 +79,13 @@ def modifier(index: Node) -> tuple[str, Node, Node] | None:
 
 
 def half(m: Node, fast: Node, slow: Node, is_fast: bool) -> Node:
-    if isinstance(m, Joined) and m.size == fast != ZERO:  # with that any slow one would do
+    if isinstance(m, Joined) and m.size == fast != ZERO:  # of size 0, any slow index would do
         return m.first if is_fast else m.second
     return HalfIndex(m, fast, slow, is_fast)
 
 
 def value(m: Node) -> Node:
-    """The place as a number."""
+    """The place that a map stands for, as an expression."""
     match m:
         case Wrapped("window", Extent(start, _, step), inner):
             past = plus(value(inner), ONE, -1)
@@ -104,7 +105,7 @@ def value(m: Node) -> Node:
 
 
 def moved(m: Node) -> tuple[Index, Node] | None:
-    """The index i and the number c such that a map is i + c, if there are such."""
+    """(i, c) if a map is i + c for an index i and a number c, else None."""
     if isinstance(m, Index):
         return m, ZERO
     found = moved(m.index) if isinstance(m, Wrapped) else None
@@ -123,12 +124,12 @@ def halves(m: Node) -> Iterator[HalfIndex]:
 
 
 def permissive(m: Node) -> Iterator[Wrapped]:
-    """What a map is missing for where that is out of range."""
+    """The parts of a map that make it missing where they are out of range."""
     return (n for n in walk(m) if isinstance(n, Wrapped) and n.wrapper == "permissive")
 
 
 def ranges(maps: Iterable[Node]) -> Iterator[Node]:
-    """The conditions under which no half is of a number out of range, where halves are computed."""
+    """The conditions for halves in maps to be of places in range, where they are computed."""
     for part in (h for m in maps for h in halves(m)):
         for p in permissive(part):
             if p.whole is not None:
@@ -138,7 +139,7 @@ def ranges(maps: Iterable[Node]) -> Iterator[Node]:
 
 # --------------------------------------------------------------------------- the operators around a tensor
 
-#: is given extents that must be the same
+#: requires two extents to be the same
 Agree = Callable[[Node, Node], None]
 
 
@@ -148,9 +149,9 @@ def around(
     agree: Agree = lambda a, b: None,
     computed: Callable[[HalfIndex], Node] | None = None,
 ) -> Access:
-    """The access of a tensor at maps: with the operators around it by which all are indices. Halves come
-    last, and the one of most halves before others, since both halves of an index are then there; they
-    are `computed` where that is given."""
+    """The access of a tensor at maps, with operators rebuilt around it until all maps are indices. Halves
+    come last, and of them the one of most halves first, since both halves of an index are then there.
+    Where `computed` is given, it makes an index of a half in place of an operator."""
     tensor, maps = access.tensor, list(maps)
     while others := [m for m in maps if isinstance(m, IndexMap)]:
         m = next((m for m in others if not isinstance(m, HalfIndex)), None)
@@ -175,8 +176,8 @@ def around(
 
 
 def _collapsed(tensor: Node, maps: list[Any], m: HalfIndex, k: int, agree: Agree) -> Node:
-    """The tensor with its mode of the half `m`, the k-th, and that of the other half made one; where there
-    is no other, a mode along which nothing changes."""
+    """The tensor with its k-th mode, that of the half `m`, and the mode of the other half collapsed; where
+    there is no other half, a broadcast mode stands for it."""
     other = m.other
     if other not in maps:
         at = k + m.is_fast
@@ -191,7 +192,7 @@ def _collapsed(tensor: Node, maps: list[Any], m: HalfIndex, k: int, agree: Agree
 
 
 def _sized(tensor: Node, mode: int, whole: Node | None, order: int, agree: Agree) -> Node:
-    """The tensor, of so many modes, with one of them, from 0, of this size."""
+    """The tensor, of `order` modes, with a mode (from 0) of this size: checked, or by a window."""
     if whole is None:
         return tensor
     own, wanted = size(tensor, mode), Extent(ONE, whole, span=tensor.span)

@@ -31,14 +31,14 @@ from finchlang.syntax.types import Pair, PairType, Type, promote
 _MISSING = Literal(MISSING)
 
 
-#: a law of calls: what it makes of one, of whose operator it is given the row, or None
+#: a law: given the row of an operator and a call of it, what the call becomes, or None
 Rewriting = Callable[[Operator, Call], Node | None]
 
 
 def rewrite_call(node: Call) -> tuple[Rewriting, Node] | None:
-    """A simpler equal of a call whose arguments are simple, with the law that says so, or None."""
+    """A simpler equal of a call whose arguments are simplified, with the law that gives it, or None."""
     row = operator(node.op)
-    if row is None or operator(node) is not None:  # `choose(0)` is no value but an operator
+    if row is None or operator(node) is not None:  # `choose(0)` is an operator, not a value
         return None
     for law in _laws_of(row, node.args):
         if (better := law(row, node)) is not None:
@@ -47,8 +47,8 @@ def rewrite_call(node: Call) -> tuple[Rewriting, Node] | None:
 
 
 def _laws_of(row: Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
-    """The laws that may apply to a call with these arguments, first to last. Annihilators come before
-    folding: a literal is no less structure than a fill is."""
+    """The laws that may apply to a call with these arguments, in order. Annihilators come before
+    folding, since a literal annihilates as a fill does: 0 * NaN is 0."""
     laws: tuple[Rewriting, ...] = ()
     if any([isinstance(a, Literal) for a in args]):
         if all([isinstance(a, Literal) and literal_type(a) is not None for a in args]):
@@ -66,8 +66,8 @@ def _laws_of(row: Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
 
 
 def is_value(node: Node, value: Any, type: Type | None) -> bool:
-    """Whether a node is a literal of this value, as the type would have it."""
-    if isinstance(type, PairType) and isinstance(value, Pair):  # of which None is any part
+    """Whether a node is a literal of this value, compared in `type`; of a pair, each part."""
+    if isinstance(type, PairType) and isinstance(value, Pair):  # in which None stands for any part
         parts = node.args if is_pair(node) else None
         if isinstance(node, Literal) and isinstance(node.value, Pair):
             parts = tuple(map(Literal, node.value, (type.first.name, type.second.name)))
@@ -84,7 +84,7 @@ def is_value(node: Node, value: Any, type: Type | None) -> bool:
 
 
 def _is_same(one: Node, other: Node) -> bool:
-    """Whether two expressions are literals of the same value and type."""
+    """Whether both are literals of the same value and type."""
     if not isinstance(one, Literal) or not isinstance(other, Literal):
         return False
     type = literal_type(one)
@@ -102,7 +102,7 @@ def typed(node: Node, call: Call) -> Node:
 
 
 def in_type(node: Node, type: Type) -> Node:
-    """`node`, as a literal of `type` if it is a literal number, which for integers is a whole one."""
+    """A literal number as one of `type`; others, and what an integer type cannot hold, unchanged."""
     if not isinstance(node, Literal) or literal_type(node) is None:
         return node
     value: Any = node.value
@@ -288,6 +288,7 @@ def is_named(node: Call, reference: Reference | None) -> bool:
 def cancellation(row: Operator, node: Call) -> Node | None:
     """g(a, n(a)) = e, of integers."""
     type = type_of(node)
+    # not of floats: Inf - Inf is NaN
     if row.inverse is None or row.identity is None or type is None or not type.is_integer:
         return None
     for one, other in (node.args, node.args[::-1]):
@@ -407,7 +408,7 @@ def _absorbed(group: Operator, node: Node, extra: Literal, type: Type) -> Node |
 
 
 def _inverted(group: Operator, literal: Literal, type: Type) -> Literal | None:
-    """The inverse of a literal, of `type`."""
+    """The inverse of a literal, in `type`; None if it is not finite, or of another type."""
     if group.inverse is None or literal_type(literal) is None:
         return None
     row = referred(group.inverse)
@@ -416,8 +417,8 @@ def _inverted(group: Operator, literal: Literal, type: Type) -> Literal | None:
 
 
 def _combined(group: Operator, one: Literal, other: Literal, type: Type) -> Literal | None:
-    """The two as one, if that is no more special than they are: not where the product of small
-    numbers is a zero, or that of great ones an infinity."""
+    """The two literals as one; None if that is more special than they are: small numbers may have a
+    product of 0, great ones an infinite one."""
     if literal_type(one) is None or literal_type(other) is None:
         return None
     result = group.folded([const(type.wrap(x.value), type) for x in (one, other)])
@@ -434,7 +435,8 @@ def _finite(value: Any, type: Type) -> Literal | None:
     return Literal(value, type.name) if not type.is_float or isfinite(value) else None
 
 
-#: the laws of calls that have literals only, some, or calls in them, by how many arguments there are
+#: the laws of calls with literals only, with some literals, with arguments that may be missing, and with
+#: calls as arguments, by the number of arguments
 OF_LITERALS: tuple[Rewriting, ...] = (missing_argument, selection, annihilator)
 OF_SOME: tuple[Rewriting, ...] = (*OF_LITERALS, identity, override)
 OF_PAIRS: tuple[Rewriting, ...] = (override, presence)

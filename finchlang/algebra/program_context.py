@@ -31,13 +31,13 @@ from finchlang.wrappers.wrappers import WRAPPERS
 Format = Level | Swizzled | Type
 
 PROTOCOLS = ("walk", "gallop", "follow")
-#: stands before an index that reads `missing` where it is out of range
+#: the modifier of an index that reads `missing` out of range
 PERMISSIVE = "~"
 INIT, OVERWRITE = "initwrite", "overwrite"
 #: the operators of `=` and `:=`, which are no reductions
 PLAIN = (Variable(INIT), Variable(OVERWRITE))
 ONE = Literal(1)
-#: what kernels mean by a name that is called, whatever the script has bound it to
+#: names that mean the same in every kernel where they are called, whatever the script has bound to them
 WORDS = frozenset((*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
     ("swizzle", "collapse", "split", "broadcast", *OF_TENSORS, "entry", "meet", INIT, OVERWRITE)
 )
@@ -48,25 +48,26 @@ RESERVED = WORDS | frozenset(OPERATORS)
 class ProgramContext:
     """State shared by the passes over one program; each pass may extend it.
 
-    `formats` gives for every free name its format; `tensors` maps the name a tensor has in the
-    kernel to the script's name for it, where they differ; `workspaces` holds the formats of tensors
-    the kernel needs for itself (`workspace_of` finds a tensor's); `yields` are the script names a
-    `return` hands back; `originals` has what the user called a binder that was renamed; `taken` are
-    the names `fresh` must not make, and `last` the number it gave last to each stem.
+    Names: `formats` has the format of every free name; `tensors` the script's name for each tensor of
+    another name in the kernel; `yields` the script names that `return` hands back; `originals` the user's
+    name of each binder that was renamed; `taken` the names that `fresh` must not make, `last` the number
+    that it gave last to each stem.
 
-    `insert_workspaces` says whether updates across the order of their loops go through workspaces, or
-    are errors; `choices` are those of them that may be of either of two formats, and `exchanged` those
-    that sizes make take the second; `notes` tell the user of what may surprise; `decisions` what each
-    pass decided, by its name, and why.
+    Workspaces: `insert_workspaces` says whether updates across the order of their loops go through
+    workspaces, or are errors; `workspaces` has their formats, `workspace_of` that of each tensor which is
+    updated in place; `choices` are those that may have either of two formats, and `exchanged` those that
+    take the second, because of sizes; `stored` are those that concatenations are stored in, each part by
+    a loop of its own; `policies` are those that `@workspace` asks for, by tensor: name and capacity, "" or
+    0 where the choice is free.
 
-    `checks` are names of extents that shape operators need to be the same, which come before others.
+    Output: `notes` tell the user of what may surprise, `decisions` what each pass decided, by its name.
 
-    `stored` are the tensors that what is concatenated is put into, each part by a loop of its own.
+    Shapes: `checks` are the names of extents that shape operators need to be the same; they come before
+    all other dimensions.
 
-    `annotations` stand before the kernel, which is `parsed`; `policies` are those of `@workspace`, by
-    tensor: name and capacity, "" or 0 where the choice is free; `derived` has for each schedule that
-    took loops away those which it made and the indices they stand for, `ranges` the extents of these;
-    `renewed` the user's names of the indices of a second statement that one made.
+    Schedules: `annotations` stand before the kernel, and `parsed` is the kernel as written; `derived` has
+    for each schedule that took loops away the indices it made and those they stand for, `ranges` the
+    extents of the latter, `renewed` the user's names of the indices of a statement that `precompute` made.
     """
 
     formats: dict[str, Format]
@@ -100,13 +101,14 @@ class ProgramContext:
         """`base`, or `base_2`, `base_3` ...: a name that stands for nothing else."""
         name, stem = base, re.sub(r"_\d+$", "", base)
         while name in self.taken or name in RESERVED or name in self.formats:
+            # counted for each stem: trying every number from 2 on took quadratic time
             self.last[stem] = self.last.get(stem, 1) + 1
             name = f"{stem}_{self.last[stem]}"
         self.taken.add(name)
         return name
 
     def decide(self, name: str, what: str) -> None:
-        """Note a decision of the pass `name`; one that is made at several places is noted once."""
+        """Note a decision of the pass `name`; the same decision at several places is noted once."""
         if (name, what) not in self.decisions:
             self.decisions.append((name, what))
 
@@ -121,9 +123,9 @@ class ProgramContext:
         return self.originals.get(name, name)
 
     def original(self, loops: Iterable[str]) -> list[str]:
-        """The indices of the program as written whose order loops over the indices `loops`, outermost
-        first, go through (Workspaces'24 section 6.2). What a schedule made stays where its order is
-        not that of what it stands for."""
+        """The indices of the program as written, in the order in which loops over `loops`, outermost
+        first, go through them (Workspaces'24 section 6.2). Indices that a schedule made stay where their
+        order is not that of the indices they stand for."""
         names = list(loops)
         for made, given in reversed(self.derived):
             for at in range(len(names) - len(made) + 1):

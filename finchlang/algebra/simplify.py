@@ -48,7 +48,7 @@ def simplify(node: ast.Node) -> Any:
 
 
 def first_rewriting(node: ast.Node) -> tuple[str, ast.Node] | None:
-    """The law by which a term is rewritten first, and what it becomes: the first step of `simplify`."""
+    """The first step of `simplify`: the name of its law, and the whole term after it; else None."""
     found = None
 
     def visit(child: ast.Node) -> ast.Node:
@@ -119,12 +119,13 @@ def identity_update(node: ast.Assign) -> ast.Node | None:
     row, type = operator(node.op), node.target.type
     if row is None or row.identity is None or not row.identity.is_about(2) or type is None:
         return None
+    # a missing value does nothing either, so only the value where it is there counts
     is_unit = is_value(if_there(node.value), row.identity.value(type), type)
     return ast.EMPTY if is_unit else None
 
 
 def if_there(node: ast.Node) -> Any:
-    """What an expression is if nothing that it is made of is missing."""
+    """What an expression is if nothing in it is missing, simplified."""
     if is_there(node):
         return node
     return simplify(_there(node))
@@ -154,7 +155,7 @@ def decided_sieve(node: ast.Sieve) -> ast.Node | None:
 
 
 def is_scope(body: ast.Node) -> bool:
-    """Whether tensors change their modes in a body: then it must remain a scope of its own."""
+    """Whether tensors change their modes directly in a body: then it must remain a scope of its own."""
     statements = body.statements if isinstance(body, ast.Block) else (body,)
     return any([isinstance(s, (ast.Declare, ast.Freeze, ast.Thaw)) for s in statements])
 
@@ -189,7 +190,7 @@ def missing_extent(node: ast.Loop) -> ast.Node | None:
         and ast.is_missing(extent.start)
         and ast.is_missing(extent.stop)
     ):
-        return substitute(node.body, {node.index: extent.start})  # that binds an index
+        return substitute(node.body, {node.index: extent.start})  # `for k = x:x` binds k
     return None
 
 
@@ -227,19 +228,20 @@ def repeated_body(loop: ast.Loop) -> ast.Sieve | None:
 
 
 def counts_once(update: ast.Assign) -> bool:
-    """Whether it makes no difference how often, and when, a value is taken in."""
+    """Whether it makes no difference how often, and in which order, an update takes a value in."""
     row = operator(update.op)
     return row is not None and row.right_idempotent and row.associative and row.commutative
 
 
 def is_first(index: ast.Index, start: Expr) -> ast.Call:
-    """The condition of what a loop's body does at the first coordinate alone."""
+    """The condition that a loop is at its first coordinate."""
     return ast.Call(EQUAL, (index, as_node(start)))
 
 
 def _at_first(node: ast.Node, index: ast.Index, start: Expr, firsts: list[ast.Node]) -> ast.Node:
-    """A statement in which updates by a pair `v => index`, of which the first one counts, are those
-    by that one, and updates at the first coordinate alone are without their sieve, and `firsts`."""
+    """A statement with the first coordinate in place of the index where only that matters: in updates
+    by a pair `v => index` of which the first one counts, and by leaving out sieves on `is_first`, whose
+    updates are added to `firsts`."""
     if not _has_first(node):
         return node
     if isinstance(node, ast.Sieve) and node.condition == is_first(index, start):
@@ -255,7 +257,7 @@ def _at_first(node: ast.Node, index: ast.Index, start: Expr, firsts: list[ast.No
 
 @remembered
 def _has_first(node: ast.Node) -> bool:
-    """Whether there are updates by pairs of which the first one counts, or under conditions of an index."""
+    """Whether there are updates by pairs of which the first one counts, or sieves on an index."""
     if isinstance(node, ast.Sieve) and any(
         isinstance(x, ast.Index) for x in children(node.condition)
     ):
@@ -268,7 +270,7 @@ def _has_first(node: ast.Node) -> bool:
     return row is not None and row.first_counts
 
 
-#: whether an assignment is to a tensor that each run of a loop's body makes anew, or is run once
+#: whether an assignment is not to be repeated: each run of the body makes its tensor anew, or it runs once
 IsApart = Callable[[ast.Assign], bool]
 
 
@@ -300,30 +302,31 @@ def _repeat(node: ast.Node, times: ast.Value, is_apart: IsApart) -> ast.Node | N
 
 
 def step_of(node: ast.Assign) -> ast.Call:
-    """What an assignment makes of the old value and the new one."""
+    """The value that an assignment stores, as a call of its operator."""
     return ast.Call(node.op, (node.target, node.value))
 
 
 def is_exact(update: ast.Assign) -> bool:
-    """Whether steps may be taken in any order, or at once: those of integers, which wrap around."""
+    """Whether steps may be taken in any order, or at once: integers wrap around, floats are rounded."""
     type = type_of(step_of(update))
     return type is not None and not type.is_float
 
 
 def _steps(node: ast.Assign, row: Operator, times: ast.Value) -> ast.Node | None:
-    """The assignment that takes so many steps of floats."""
+    """The assignment that takes so many steps of floats, if there is an operator for that."""
     if row.stepped is not None:
         return replace(node, op=ast.Call(ast.Variable(row.stepped), (times,)))
     if row.count is None:
         return None
-    counts = [cast(count, Float64) for count in (row.count, times.expr)]  # of which none wraps
+    # floats, since the product of integers would wrap around
+    counts = [cast(count, Float64) for count in (row.count, times.expr)]
     count = as_node(cast(mul(*counts), Int64))
     return replace(node, op=ast.Call(node.op.op, (count,)))  # type: ignore[attr-defined]
 
 
 def _keeps_order(loop: ast.Loop, is_apart: IsApart) -> bool:
-    """Whether each place is updated by the same steps in the same order, if all steps of a loop are
-    repeated one by one, or the order makes no difference."""
+    """Whether repeating each step of a loop by itself updates each place by the same steps in the same
+    order as repeating the loop, or the order makes no difference."""
     return all(
         loop.index in n.target.indices or is_apart(n) or counts_once(n) or is_exact(n)
         for n in walk(loop.body)
@@ -332,8 +335,8 @@ def _keeps_order(loop: ast.Loop, is_apart: IsApart) -> bool:
 
 
 def _in_type_of(step: ast.Call, value: ast.Node) -> ast.Node:
-    """A value that steps take, in their type: integers that they add up as floats do not wrap around.
-    Of what may yet turn out missing the type is that of what stands in for it."""
+    """A value that steps take, in their type: integers that are added up as floats do not wrap around.
+    Converted in any case if `coalesce` is in it: what stands in for a missing argument has another type."""
     wanted = type_of(step)
     rows = [operator(n.op) for n in walk(value) if isinstance(n, ast.Call)]
     if wanted is not None and any(row is not None and row.overrides for row in rows):
@@ -342,13 +345,13 @@ def _in_type_of(step: ast.Call, value: ast.Node) -> ast.Node:
 
 
 def _is_once(node: ast.Node, is_apart: IsApart) -> bool:
-    """Whether a statement does no more if it is run again at once."""
+    """Whether running a statement twice does what running it once does."""
     return all(is_apart(n) or counts_once(n) for n in walk(node) if isinstance(n, ast.Assign))
 
 
 def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
-    """Whether statements write different tensors, those that do more if they are run again by one
-    assignment."""
+    """Whether statements write different tensors, so that each may be repeated by itself; one that does
+    more when repeated must be a single assignment, perhaps under sieves."""
     stores: list[object] = []
     for statement in statements:
         updates = [n for n in walk(statement) if isinstance(n, ast.Assign) and not is_apart(n)]
@@ -359,6 +362,7 @@ def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
             statement = statement.body
         if not is_once and not isinstance(statement, ast.Assign):
             return False
+    # a name and a store cannot be told apart: they may be one tensor
     kinds = all(isinstance(s, ast.Variable) for s in stores) or not any(
         isinstance(s, ast.Variable) for s in stores
     )

@@ -38,7 +38,7 @@ _TRUE, _FALSE = ast.Literal(True), ast.Literal(False)
 
 
 def with_spaces(program: ast.Node, formats: Formats) -> ast.Node:
-    """`program` with the assignments of what has a space of its own made in that alone."""
+    """`program` with each assignment whose value has a stated space under the condition of that space."""
     spaces = Spaces(formats)
 
     def visit(node: ast.Node) -> ast.Node:
@@ -51,9 +51,9 @@ def with_spaces(program: ast.Node, formats: Formats) -> ast.Node:
 
 @dataclass(frozen=True)
 class SpaceOperand:
-    """An argument of an operator that states its space: its `fill`, None of what has none, as a number
-    has not; whether it is that where nothing is stored (`is_filled`), as a dense one need not be; and
-    whether it is never another value (`is_constant`)."""
+    """An argument of an operator that states its space: its `fill` (a number of the script has None);
+    `is_filled`: it is that wherever nothing is stored, as a dense tensor need not be; `is_constant`: it
+    reads no tensor."""
 
     fill: ast.Literal | None = None
     is_filled: bool = False
@@ -67,9 +67,8 @@ class Spaces:
         self.formats = formats
 
     def at_fills(self, node: ast.Node, is_everywhere: bool = False) -> ast.Node:
-        """An expression where none of its operands is stored: a literal, if it is the same there
-        whatever else it depends on. `is_everywhere`: where those that are stored everywhere are their
-        fills, too."""
+        """An expression where none of its operands is stored: a literal, if it depends on nothing else
+        there. `is_everywhere`: tensors that store all places are at their fills, too."""
 
         def change(node: ast.Node) -> ast.Node:
             fill = self.fill(node, is_everywhere) if isinstance(node, ast.Access) else None
@@ -78,15 +77,14 @@ class Spaces:
         return simplify(rewrite_bottom_up(change, node))
 
     def fill(self, access: ast.Access, is_everywhere: bool = False) -> ast.Literal | None:
-        """The value of an access where nothing is stored; None of what has a value everywhere, unless
-        that is asked for, too."""
+        """The value of an access where nothing is stored; None of a tensor that stores all places, unless
+        `is_everywhere`."""
         level = self.formats.get(root(access.tensor) or "")
         if not isinstance(level, Level) or not (has_gaps(level) or is_everywhere and level.order):
             return None
         return level.fill
 
     def operand(self, arg: ast.Node) -> SpaceOperand:
-        """What is known of an argument."""
         is_constant = not any(isinstance(n, ast.Access) for n in walk(arg))
         for is_everywhere in (False, True):
             fill = self.at_fills(arg, is_everywhere)
@@ -95,8 +93,8 @@ class Spaces:
         return SpaceOperand()
 
     def within_space(self, assign: ast.Assign) -> ast.Node:
-        """An assignment in the space of its value, if the value is made by an operator that states
-        one and nothing is to be done where that is its fill."""
+        """An assignment under the condition of its value's space, if an operator in the value states one
+        and assigning the value's fill does nothing."""
         value, calls = assign.value, list(self._stating(assign.value))
         fill = self.at_fills(value) if calls else None
         if not isinstance(fill, ast.Literal) or not ast.is_empty(
@@ -104,7 +102,8 @@ class Spaces:
         ):
             return assign
         if all(space.is_exact for space in calls) and type_of(value) == Bool:
-            # where it is not its fill it is the other value, and only storing it can be left out
+            # such a Bool is the other value wherever it is not its fill: there is nothing to compute,
+            # so that a condition pays only where it keeps something from being stored
             level = self.formats[root(assign.target.tensor) or ""]
             if not isinstance(level, Level) or not has_gaps(level):
                 return assign
@@ -113,7 +112,6 @@ class Spaces:
         return ast.Sieve(self.region(value), assign, span=assign.span)
 
     def _stating(self, node: ast.Node) -> Iterator[Space]:
-        """The spaces that operators in an expression state."""
         for call in walk(node):
             space = self._space(call) if isinstance(call, ast.Call) else None
             if space is not None:
@@ -158,7 +156,7 @@ class Spaces:
         )
 
     def _outside_fill(self, arg: ast.Node) -> Conditions:
-        """Under which conditions an argument is not its fill, stored or not."""
+        """The conditions that an argument is not its fill, stored or not."""
         operand = self.operand(arg)
         if operand.fill is None or operand.is_constant:
             return None
@@ -175,16 +173,17 @@ class Spaces:
         return differs_from(node, fill)
 
 
-#: a condition that holds wherever an argument is not its fill, and one that does only there; None of
-#: what has no fill
+#: a condition that holds wherever an argument is not its fill, and one that holds there only; None for
+#: an argument without a fill, or a constant one
 Conditions = tuple[ast.Node, ast.Node] | None
 
 
 def condition(
     region: ast.Node, names: Mapping[str, Conditions], is_exact: bool = False
 ) -> ast.Node | None:
-    """A region of a row as a condition. Under a complement the arguments must be exact. What has no fill
-    is left out of `|` and `&` (None if nothing is left), and is nowhere under a complement."""
+    """A region of a row as a condition, with the exact conditions of arguments under a complement. An
+    argument without a fill is left out of `|` and `&` (None if nothing is left), and counts as nowhere
+    under a complement."""
     match region:
         case ast.Variable(name):
             own = names[name]
@@ -253,8 +252,8 @@ def results(
 
 
 def wrong_fills(program: ast.Node, formats: Formats, shown: Mapping[str, str]) -> list[Note]:
-    """Notes of the tensors that are declared with another fill than what is assigned where nothing is
-    stored, so that they store everything."""
+    """Notes for tensors that are declared with another fill than what is assigned where nothing is
+    stored: they store all places."""
     spaces, notes = Spaces(formats), []
     declared = {n.tensor.name: n for n in walk(program) if isinstance(n, ast.Declare)}
     for assign, value, is_certain in results(program, spaces):
@@ -283,7 +282,6 @@ def _shown(literal: ast.Literal) -> str:
 
 
 def _is_update(assign: ast.Assign) -> bool:
-    """Whether an assignment is a reduction."""
     op = assign.op.op if isinstance(assign.op, ast.Call) else assign.op
     return op not in PLAIN
 
@@ -309,7 +307,7 @@ def inferred_fill(program: ast.Node, formats: Formats, declared: ast.Declare) ->
             continue
         if not isinstance(value, ast.Literal):
             if not has_gaps(level):
-                return level.fill  # which no place is left to
+                return level.fill  # all places are stored: the fill is never read
             raise _varying(name, value, assign)
         new = ast.Literal(type.wrap(value.value), type.name)
         if found is not None and not is_value(found, new.value, type):
@@ -321,7 +319,7 @@ def inferred_fill(program: ast.Node, formats: Formats, declared: ast.Declare) ->
 
 
 def _varying(name: str, value: ast.Node, assign: ast.Assign) -> FinchError:
-    """What is wrong with an expression that is not the same wherever nothing is stored."""
+    """The error for a value that is not the same wherever nothing is stored."""
     whys: dict[type, str] = {
         ast.Access: "has a value everywhere",
         ast.Index: "differs from place to place",

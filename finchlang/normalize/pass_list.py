@@ -28,8 +28,8 @@ from finchlang.syntax.traversal import walk
 from finchlang.syntax.types import Type
 
 #: The passes in their order. Each is program → program, given what the one before it gives, and may
-#: add to the context. The life cycle comes before dimensions, which need to know the freezes; these
-#: come from all arguments of functions, also from those that an expression does not need.
+#: add to the context. The life cycle comes before dimensions, which need to know the freezes, and inlining
+#: after them, since all arguments of a function give dimensions, also those that its body does not need.
 PASSES: tuple[tuple[str, Callable[[Node, ProgramContext], Node]], ...] = (
     ("scopes", scopes),
     ("shapes", shapes),
@@ -53,7 +53,7 @@ class Normalized:
     `tensors`: the tensors of the program, by name, with the script's name for each; `workspaces`:
     tensors the program needs for itself, which `Kernel` makes; `formats`: the format of every
     free name, as stored (Level) or as a number (Type); `yields`: the script names a `return` hands
-    back; `notes`, `decisions` and `choices` as in Context.
+    back; `notes`, `decisions` and `choices` as in ProgramContext.
     """
 
     program: Node
@@ -94,7 +94,7 @@ def normalize(
 ) -> Normalized:
     """`program` in Finch Normal Form. `formats` has for each name free in it the format of the
     tensor, or the type of the number, that is bound to it in the script. `insert_workspaces`
-    and `exchanged` as in Context.
+    and `exchanged` as in ProgramContext.
 
     Raises FinchError of kind unknown name, type, dimension, life cycle, access order or syntax.
     """

@@ -16,15 +16,15 @@ Build = Callable[..., Expr]
 
 @dataclass(frozen=True)
 class Sizing:
-    """What holds if the result for two sizes is a size, by them as Int64, and the message where it does
-    not, with {} for each; `of_sizes`: asked only where each of them is made of sizes."""
+    """When the result for two sizes is a size: `fits` makes this condition of the two as Int64, `message`
+    is told where it fails, with {} for each; `of_sizes`: checked only where both are made of sizes."""
 
     fits: Build
     message: str
     of_sizes: bool = False
 
 
-#: more places than this are not numbered
+#: the most places that a mode may have
 LARGEST = 2**62
 IN_A_ROW = Sizing(
     lambda a, b: op("ge", op("add", a, b), const(0)),
@@ -35,7 +35,7 @@ PLACES = Sizing(
     lambda a, b: op("le", a, op("idiv", const(LARGEST), op("max", b, const(1)))),
     "a mode of {} x {} places is more than 2^62",
 )
-#: the kinds of types that have neither fractions nor NaN
+#: kinds of types without fractions and NaN
 _EXACT = ("bool", "int", "uint")
 
 
@@ -66,7 +66,7 @@ def arithmetic(name: str, bools: bool = False) -> Build:
 
 
 def times(name: str, negated: bool = False) -> Build:
-    """The result of n steps with a, or -a, of floats."""
+    """x after n steps with a, or -a if `negated`, in floats, as one host operation."""
 
     def build(x: Expr, a: Expr, n: Expr) -> Expr:
         x, a = floats((x, a))
@@ -144,7 +144,7 @@ def modulus(a: Expr, b: Expr) -> Expr:
 
 
 def _is_cut_up(rest: Expr, b: Expr) -> Expr:
-    """Whether the whole part of a quotient is above it, by its remainder: it is negative and not whole."""
+    """Whether truncating a quotient with this remainder rounded it up: it is negative and not whole."""
     if rest.type.kind == "uint":
         return const(False)
     zero = const(0, rest.type)
@@ -153,7 +153,7 @@ def _is_cut_up(rest: Expr, b: Expr) -> Expr:
 
 
 def _is_cut_down(rest: Expr, b: Expr) -> Expr:
-    """Whether the whole part of a quotient is below it: it is positive and not whole."""
+    """Whether truncating a quotient with this remainder rounded it down: it is positive and not whole."""
     zero = const(0, rest.type)
     is_rest = op("ne", rest, zero)
     if rest.type.kind == "uint":
@@ -226,7 +226,7 @@ def scaled(a: Expr, b: Expr) -> Expr:
 
 
 def _count(b: Expr) -> Expr:
-    """A number of places. Of UInt64 one from 2^63 on is no negative one, and as good as the highest."""
+    """A shift count as Int64; UInt64 counts from 2^63 on are capped, or they would be negative."""
     most = const(Int64.highest, b.type) if b.type is UInt64 else None
     return cast(b if most is None else op("min", b, most), Int64)
 
@@ -247,11 +247,12 @@ def conversion(type: Type) -> Build:
 
 
 def cannot_hold(type: Type) -> Build | None:
-    """Whether a float is no integer of a type: a fraction, out of range or NaN. None of other types."""
+    """Whether a float has no value in an integer type: a fraction, out of range, NaN. None for others."""
 
     def build(a: Expr) -> Expr:
         if not a.type.is_float:
             return const(False)
+        # highest + 1 is a power of 2, which is exact as a float; highest is not
         low, behind = (const(float(end), a.type) for end in (type.lowest, type.highest + 1))
         is_within = op("and", op("ge", a, low), op("lt", a, behind))
         return op("not", op("and", is_within, op("eq", op("trunc", a), a)))
@@ -269,7 +270,7 @@ def sign(a: Expr) -> Expr:
 
 
 def by_first(name: str) -> Build:
-    """The pair with the lesser ("gt") or greater ("lt") first part; the first of two with the same."""
+    """The pair with the lesser (`name` "gt") or greater ("lt") first part; of equal ones the first."""
 
     def build(a: Expr, b: Expr) -> Expr:
         if not (isinstance(a.type, PairType) and isinstance(b.type, PairType)):

@@ -18,7 +18,7 @@ from finchlang.syntax.types import Bool, PairType, Type
 from finchlang.syntax.user_function import Case, Operation
 
 ByType = Callable[[Type], Any]
-#: an operator in a law of another: its name in the table, or the node that is it
+#: how a law names another operator: by its name in the table, or by its node
 Reference = str | Node
 
 
@@ -52,9 +52,9 @@ def _by_type(value: Any) -> ByType:
 @dataclass(frozen=True)
 class Space:
     """Where a result may differ from that of the fills (SparseArray'21 section 5.1): `region` is made
-    of the parameters' names by `|`, `&` and `~`, a name standing for where that argument is other
-    than its fill. It `holds` of operands of such types. `is_exact`: everywhere in the region the result
-    is another one, so that a Bool result tells where it is."""
+    of the parameters' names by `|`, `&` and `~`, a name standing for where that argument is not its
+    fill. `holds` tells for which types of operands; `is_exact`: everywhere in the region the result is
+    another one, so that a Bool result tells where it is."""
 
     parameters: tuple[str, ...]
     region: Node
@@ -63,13 +63,13 @@ class Space:
 
 
 class Staging(Protocol):
-    """What an operator does that is not built but staged: see `functions.Staged`."""
+    """What an operator does that is not built but staged: see `staged_body.StagedBody`."""
 
     def result(self, types: tuple[Type, ...]) -> Type:
         """The type of the result for arguments of these types."""
 
     def run(self, host: Host, args: Sequence[Expr], given: Expr) -> Expr:
-        """The result for arguments, which matters only where `given` holds."""
+        """The result for arguments, used only where `given` holds."""
 
     def folded(self, args: Sequence[Const]) -> Const | None:
         """The result for constants, or None."""
@@ -81,17 +81,21 @@ class Operator:
     the result.
 
     Laws, for all a, b, c (Finch'25 section 5.6, Looplets'23 Fig 5), each of which rules read:
-    `associative`, `commutative`; `idempotent`: f(a, ..., a) = a; `right_idempotent`, which is not the
-    same: f(f(a, b), b) = f(a, b); `involution`: f(f(a)) = a; `identity` e: f(a, e) = a and f(e, a) = a,
-    or one of them; `annihilators`: see Law; `overrides`: f(a, b) = a for every a but the identity;
-    `repeated`: an operator for doing it n times, f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)), of
-    integers, and of floats `stepped`, the operator h with f(...f(f(x, a), a)..., a) = h(x, a, n);
-    `translates`: f(x, a) moves x by what does not depend on x; `is_greatest`: f(a, b) is the greater
-    one; `is_modular`: the low bits of the result depend on those of the arguments alone; `converse`: f(a,
-    b) = converse(b, a); `mask`: of integers, f(a, b) is what this mask has at (a, b), or at (a, b - 1) if
-    it is `shifted`, or the contrary, if it is `negated`;
-    `distributes_over`: the operators g with f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument
-    that this holds for (None: each).
+
+    - `associative`, `commutative`;
+    - `idempotent`: f(a, ..., a) = a; `right_idempotent`, which is not the same: f(f(a, b), b) = f(a, b);
+    - `involution`: f(f(a)) = a;
+    - `identity` e: f(a, e) = a and f(e, a) = a, or one of them; `annihilators`: see Law;
+    - `overrides`: f(a, b) = a for every a but the identity;
+    - `repeated`, of integers: the operator with f(...f(f(x, a), a)..., a) = f(x, repeated(a, n)) for n
+      steps; `stepped`, of floats: the operator h with f(...f(f(x, a), a)..., a) = h(x, a, n);
+    - `translates`: f(x, a) - x does not depend on x; `is_greatest`: f(a, b) is the greater one;
+    - `is_modular`: the low bits of the result depend on those of the arguments alone;
+    - `converse`: f(a, b) = converse(b, a);
+    - `mask`: of integers, f(a, b) is what this mask has at (a, b), or at (a, b - 1) if it is `shifted`,
+      or the contrary, if it is `negated`;
+    - `distributes_over`: the operators g with f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument
+      that this holds for (None: each).
 
     A `group` is an associative and commutative operator g that can be undone: it names its `inverse`
     n, g(a, n(a)) = e, and by which operator d it is `undone_by`, d(a, b) = g(a, n(b)). All three name
@@ -116,7 +120,7 @@ class Operator:
     is_modular: bool = False
     converse: Reference | None = None
     mask: tuple[str, bool, bool] | None = None  # its name, shifted, negated
-    sizing: Sizing | None = None  # of those that sizes of dimensions are computed by
+    sizing: Sizing | None = None  # when a result for two sizes is a size
     distributes_over: Mapping[Reference, int | None] = field(default_factory=dict)
     group: Reference | None = None
     inverse: Reference | None = None
@@ -127,17 +131,17 @@ class Operator:
     short_circuits: bool = False  # the second argument is not needed if the first annihilates
     makes_pair: bool = False  # f(a, b) is the pair of both
     first_counts: bool = False  # of pairs: f(f(a, v => i), v => j) = f(a, v => i)
-    count: Expr | None = None  # of what is done in many steps: of how many
+    count: Expr | None = None  # of an operator `h(n)` of many steps: n
     space: Space | None = None
     undefined: Build | None = None  # the condition under which there is no result, but an error
     fault: str = "an integer is divided by 0"  # its message, with {} for the first argument
-    cases: Sequence[Case] = ()  # what it is where an argument is known
+    cases: Sequence[Case] = ()  # declared special cases
     staged: Staging | None = None  # a function of the script, which is not built but staged
     node: Operation | None = None  # the function of the script that this is
 
     @property
     def reference(self) -> Reference:
-        """By what laws of other operators name this one."""
+        """How laws of other operators name this one."""
         return self.node or self.name
 
     def may_fail(self, types: Sequence[Type | None]) -> bool:
@@ -159,7 +163,7 @@ class Operator:
         if self.undefined is not None and self.undefined(*args) is TRUE:
             return None
         result = self.build(*args)
-        return result if isinstance(result, Const) else None  # which would take too many steps
+        return result if isinstance(result, Const) else None  # else it would take too many steps
 
 
 #: f(a, a) = a, and f(f(a, b), b) = f(a, b)
@@ -203,7 +207,7 @@ def _type_of_result(build: Build, *types: Type) -> Type:
 
 
 def fields_of(function: Operation) -> dict[str, Any]:
-    """What is declared of a function as fields of its row."""
+    """The declared laws of a function as fields of its row."""
     laws = function.laws.known
     found: dict[str, Any] = dict.fromkeys(laws.properties, True)
     found["annihilators"] = tuple(_of_literal(*given) for given in laws.annihilators)
@@ -216,7 +220,7 @@ def fields_of(function: Operation) -> dict[str, Any]:
     if laws.region is not None:
         parameters, region = laws.region
         found["space"] = Space(tuple(p.name for p in parameters), region)  # type: ignore[attr-defined]
-    # what more arguments are known of is more special, and of equals what was said first
+    # cases with fewer free names are more special; of equals the first declared comes first
     found["cases"] = sorted(laws.cases, key=lambda case: len(names_of(case)))
     return {name: value for name, value in found.items() if value}
 
@@ -226,7 +230,7 @@ def _of_literal(literal: Literal, at: int | None) -> Law:
 
 
 def value_in(value: Any, type: Type) -> Any:
-    """A number as one of a type; None if it is none."""
+    """A number as a value of a type; None if the type does not have exactly this one."""
     if isinstance(type, PairType) or (value != value or isinf(value)) and not type.is_float:
         return None
     wrapped = type.wrap(value)
@@ -254,8 +258,8 @@ def called(
     span: Span | None,
     given: Expr,
 ) -> Expr:
-    """A call of an operator where `given` holds; `evaluate` gives the value of an argument where it is
-    needed."""
+    """The value of a call where `given` holds; `evaluate(arg, needed)` gives that of an argument, which
+    is used only where `needed` holds. Errors get the place `span`."""
     exprs: list[Expr] = []
     try:
         for arg in args:
@@ -266,7 +270,7 @@ def called(
 
 
 def _needed(row: Operator, before: list[Expr], given: Expr) -> Expr:
-    """The condition under which the next argument of an operator is needed."""
+    """The condition under which the next argument is needed, by those before it."""
     if not before or before[0].type != Bool or not (row.selects or row.short_circuits):
         return given
     first = before[0]
@@ -279,7 +283,7 @@ def _needed(row: Operator, before: list[Expr], given: Expr) -> Expr:
 def applied(
     row: Operator, args: Sequence[Expr], host: Host, span: Span | None, given: Expr = TRUE
 ) -> Expr:
-    """An operator on arguments, checked to have a result where `given` holds."""
+    """The value of an operator on arguments; the host fails where it has none and `given` holds."""
     if row.staged is not None:
         return row.staged.run(host, args, given)
     result = row.build(*args)
@@ -293,7 +297,6 @@ def applied(
 def wrong_count(
     name: str, arity: tuple[int, int], given: int, span: Span | None, hint: str | None = None
 ) -> FinchError:
-    """The error of a call with a wrong number of arguments."""
     least, most = arity
     count = (
         f"{least} argument{'s' * (least != 1)}" if least == most else f"{least} to {most} arguments"

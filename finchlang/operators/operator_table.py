@@ -66,7 +66,7 @@ def _infinite(sign: int) -> ByType:
 
 
 def _whole_one(type: Type) -> Any:
-    """1, where division has no fraction."""
+    """1, in types whose division has no fraction."""
     return 1 if type.is_integer else None
 
 
@@ -90,14 +90,15 @@ def _minus_one(type: Type) -> Any:
 
 
 def _end(name: str, *kinds: str) -> ByType:
-    """The least or greatest value of types of these kinds. None of unsigned integers: what they are
-    compared with may have a sign."""
+    """The least ("lowest") or greatest ("highest") value of types of these kinds. Unsigned integers are
+    left out: they may be compared with signed ones, which go beyond their ends."""
     return lambda type: getattr(type, name) if type.kind in kinds else None
 
 
 def _at_ends(less: int, is_strict: bool) -> tuple[Law, ...]:
-    """Of a comparison that asks whether the argument `less` is less than the other one: nothing is
-    less than the least value, nor greater than the greatest, or (not strict) nothing but that."""
+    """Laws of a comparison that asks whether the argument `less` (1 or 2) is less than the other: strict,
+    it is false if that is the greatest value or the other the least; not strict, true if that is the
+    least or the other the greatest, but not of floats, since NaN compares false."""
     kinds = ("bool", "int", "float") if is_strict else ("bool", "int")
     low, high = _end("lowest", *kinds), _end("highest", *kinds)
     ends = (high, low) if is_strict else (low, high)
@@ -110,13 +111,13 @@ def _nan(type: Type) -> Any:
     return nan if type.is_float else None
 
 
-#: the parts of nothing, and what is left of it
+#: 0 divided by anything, and its remainder, is 0; so is what is divided by an infinity
 _OF_NOTHING = law(0, at=1)
 _OVER_INFINITY = law(_ABOVE, at=2, result=0), law(_BELOW, at=2, result=0)
 
 
 def _one_alone() -> Space:
-    """(x | y) & ~(x & y), of Bools: in its region an argument that is not its fill is the other value."""
+    """(x | y) & ~(x & y), of Bools alone: only there is what differs from a fill one certain value."""
     x, y = Variable("x"), Variable("y")
     either, both = (Call(Variable(name), (x, y)) for name in "|&")
     region = Call(Variable("&"), (either, Call(Variable("~"), (both,))))
@@ -125,7 +126,7 @@ def _one_alone() -> Space:
 
 _ONE_ALONE = _one_alone()
 
-#: by name, which part of a pair it is
+#: operators by name, with the host operation for that part of a pair
 _PARTS = (("first", "first"), ("last", "second"))
 
 
@@ -169,7 +170,7 @@ _ROWS = (
         associative=True,
         commutative=True,
         identity=law(1),
-        annihilators=(law(0),),
+        annihilators=(law(0),),  # of NaN and Inf, too: a literal zero is structure
         repeated="^",
         stepped="mul_times",
         is_modular=True,
@@ -200,7 +201,7 @@ _ROWS = (
         )
         for name, way, more in (
             ("div", "trunc", _OVER_INFINITY),
-            *(("fld", "floor", ()), ("cld", "ceil", ())),  # of -1 and Inf, of 1 and Inf: no 0
+            *(("fld", "floor", ()), ("cld", "ceil", ())),  # fld(-1, Inf) is -1, cld(1, Inf) is 1
         )
     ),
     *(
@@ -212,7 +213,7 @@ _ROWS = (
                 _OF_NOTHING,
                 *(law(one, at=2, result=0) for one in (_whole_one, _minus_one)),
             ),
-            right_idempotent=name == "%",  # what `mod` of floats is may be rounded to the divisor
+            right_idempotent=name == "%",  # `mod` of floats may round to the divisor itself
             undefined=divides_by_zero,
         )
         for name, build in (("%", remainder), ("mod", modulus))
@@ -337,22 +338,24 @@ _ROWS = (
         Operator(n, (1, 1), conversion(t), undefined=cannot_hold(t), fault=f"{n} cannot hold {{}}")
         for n, t in TYPES.items()
     ),
+    # what arrays convert by, as NumPy does: a value that does not fit is cut, and nothing fails
     *(Operator(f"cut_{n}", (1, 1), conversion(t)) for n, t in TYPES.items() if t.is_integer),
 )
 
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
 #: the operator that selects one of two values
 SELECT = Variable("ifelse")
-#: those that conditions are made of
+#: the operators that conditions are made of
 AND, OR, NOT, EQUAL, DIFFERS = map(Variable, ("&&", "||", "!", "==", "!="))
-#: the other spellings
+#: other spellings of operators and types
 OPERATORS |= {"and": OPERATORS["&&"], "or": OPERATORS["||"], "rem": OPERATORS["%"]}
 OPERATORS |= {alias: OPERATORS[type.name] for alias, type in ALIASES.items()}
 
 
 def _steps(row: Operator, n: Any) -> Operator:
-    """`h(n)(x, a)` is h(x, a, n), which is what n steps of a row make of x, n being 1 at least."""
+    """`h(n)(x, a)` is h(x, a, n), where h is the row's `stepped`: x after n >= 1 steps with a."""
     count, h = const(n.value) if isinstance(n, Literal) else n.expr, OPERATORS[row.stepped or ""]
+    # a step with the identity changes nothing, nor do n of them
     unit = row.identity and replace(row.identity, at=2)
 
     def build(x: Expr, a: Expr) -> Expr:
@@ -369,8 +372,8 @@ FAMILIES |= {row.stepped: partial(_steps, row) for row in _ROWS if row.stepped}
 
 
 def operator(node: Node) -> Operator | None:
-    """The operator a Variable or a Call with literal arguments (`choose(0)`) names, or that a function
-    of the script is; else None."""
+    """The row of the operator that a node names: a Variable, a Call with a literal (`choose(0)`), or a
+    function of the script (Operation); None for other nodes. Raises FinchError "type" for `choose(x)`."""
     if isinstance(node, Variable):
         return OPERATORS.get(node.name)
     if isinstance(node, Operation):
@@ -382,7 +385,7 @@ def operator(node: Node) -> Operator | None:
 
 
 def node_of(value: Any) -> Node | None:
-    """What an operator, or a type as one, is in a program; None for another value."""
+    """The node of an operator, or of a type as a conversion; None for another value."""
     if isinstance(value, Operator) and value.node is not None:
         return value.node
     return Variable(value.name) if isinstance(value, (Operator, Type)) else None
@@ -409,7 +412,7 @@ def referred(reference: Reference | None) -> Operator | None:
 
 
 def named(reference: Reference | None) -> Node:
-    """What stands in the place of the operator of a call."""
+    """The node by which calls name the operator of a reference."""
     assert reference is not None
     return Variable(reference) if isinstance(reference, str) else reference
 
@@ -420,7 +423,6 @@ def _row_of(node: Operation) -> Operator:
 
 
 def _places(node: Operation) -> Iterator[Span | None]:
-    """Where a function is written, and those that it calls."""
     yield node.body.span
     for part in walk(node.body):
         if isinstance(part, Operation):
@@ -429,8 +431,8 @@ def _places(node: Operation) -> Iterator[Span | None]:
 
 @lru_cache(maxsize=1024)
 def _row(node: Operation, places: tuple[Span | None, ...]) -> Operator:
-    """The row of a function of the script. Functions of the same content have the same, unless they are
-    written elsewhere, where their errors are."""
+    """The row of a function of the script. Equal functions share it only if they are written in the same
+    places: errors in their bodies have these places."""
     fields, parameters = fields_of(node), tuple(map(Variable, node.parameters))
     count = len(parameters)
     fields |= {"name": node.name, "arity": (count, count), "node": node}

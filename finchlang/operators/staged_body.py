@@ -1,8 +1,8 @@
 """Functions of scripts as operators: their bodies, staged over a host where they are called.
 
-A name of a function has one type, as all ways through it have: so what a kernel computes is what the
-script would. What types these are is found by staging the body once for variables of the
-arguments' types.
+Each name in a function, and its result, has one type on all ways through it, so that a kernel computes
+what the script would. These types are found by staging the body once for variables of the arguments'
+types.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from finchlang.syntax.traversal import walk
 from finchlang.syntax.types import TYPES, Bool, Int64, Type, type_of_value
 from finchlang.syntax.user_function import Operation
 
-#: how many steps of loops are taken for literals, when the kernel is made
+#: how many steps of loops a call on literals may take when the kernel is made, or it is left to run time
 STEPS = 10_000
-#: gives the row that a node in the place of an operator names
+#: gives the row of the operator that a node names
 Lookup = Callable[[ast.Node], Operator | None]
 
 
 @dataclass(eq=False)
 class Names:
-    """What staging a body for variables shows: the type of the result, those of its names, and whether
-    a cell is needed that says how statements ended."""
+    """What staging a body for argument types finds: the types of the result and of its names, and whether
+    a cell must hold how the last statement ended (`is_marked`)."""
 
     result: Type | None = None
     types: dict[str, Type] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Names:
 
 
 class StagedBody:
-    """An Operation as what an operator's row has; `lookup` gives the rows of operators in its body."""
+    """The `staged` field of an Operation's row; `lookup` gives the rows of operators in its body."""
 
     def __init__(self, operation: Operation, lookup: Lookup):
         self.operation, self.lookup = operation, lookup
@@ -55,7 +55,7 @@ class StagedBody:
         #: whether the one `return` is the last statement
         self.returns_last = len(returns) == 1 and outermost[-1] is returns[0]
         once = [t.name for n in outermost if isinstance(n, ast.Let) for t in n.targets]  # type: ignore
-        #: the names that keep what they are given, and those that are given something later
+        #: names that are assigned once, at the outermost level, and so need no cell; and all others
         self.fixed = {n for n in once if given.count(n) == 1 and n not in operation.parameters}
         self.changing = {n for n in given if n not in self.fixed}
 
@@ -70,13 +70,12 @@ class StagedBody:
         return self._names[types]
 
     def result(self, types: tuple[Type, ...]) -> Type:
-        """The type of the result for arguments of these types. Raises FinchError "type"."""
         found = self.names(types).result
         assert found is not None
         return found
 
     def run(self, host: Host, args: Sequence[Expr], given: Expr = TRUE) -> Expr:
-        """The result for these arguments, which matters only where `given` holds."""
+        """The result for these arguments, used only where `given` holds."""
         args = [
             host.let(arg, name) for arg, name in zip(args, self.operation.parameters, strict=True)
         ]
@@ -98,7 +97,7 @@ class _TooLong(Exception):
 
 
 class _Hasty(ExecutingHost):
-    """A host that does not take many steps."""
+    """A host that gives up after STEPS steps of loops."""
 
     def loop(
         self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
@@ -112,12 +111,13 @@ class _Hasty(ExecutingHost):
 
 
 class _Body:
-    """One run of a body over a host. A name has a cell if it is given something anew, or not at the
-    outermost level. `mark` holds how the last statement ended where that is asked for.
+    """One run of a body over a host. A name has a cell if it is assigned more than once, or not at the
+    outermost level. The cell `mark` holds how the last statement ended, where that is asked for.
 
-    `is_first` finds the types of names, which then are given to `names`, and whether they have a value
-    where they are used: `known` are those that have. It stages all ways through the body, one after the
-    other; a host that performs may come to an arm or a loop's body after what follows it, or never.
+    The first run (`is_first`) finds the types of names, for `names`, and checks that names have a value
+    where they are used: `known` are those that have one. It needs a host that records, which goes through
+    all arms in order; one that performs may come to an arm or a loop's body later than to what follows
+    it, or never.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class _Body:
             self.host.set(self.returned, value)
 
     def choose(self, branches: tuple[tuple[ast.Node, ast.Node], ...]) -> None:
-        """The first of the branches whose condition holds."""
+        """Run the first of the branches whose condition holds."""
         (condition, body), *others = branches
         if not others:
             self.statements((body,))
@@ -318,8 +318,8 @@ class _Body:
         is_endless: bool,
         begin: Callable[[], None] = lambda: None,
     ) -> None:
-        """A loop, each step of which does `begin` first; what leaves it is marked, and looked for before
-        the condition is."""
+        """A loop whose steps do `begin` first. If its body may break or return, the mark of that is
+        looked at before the condition."""
         host, ends = self.host, ways(body)
         before = set(self.known)
         self.broken.append([])
@@ -346,7 +346,7 @@ class _Body:
         self.known = reduce(set.intersection, broken) if is_endless and broken else before
 
     def count(self, name: str, range: ast.Range, body: ast.Node) -> None:
-        """A loop over the integers of a range, which is looked at once."""
+        """A loop over the integers of a range, whose ends are evaluated once."""
         host = self.host
         start, stop = (self.bound(end) for end in (range.start, range.stop))
         step = 1 if range.step is None else range.step.value  # type: ignore[attr-defined]
@@ -373,7 +373,6 @@ class _Body:
     # ---------------------------------------------------------------- how statements end
 
     def marked(self) -> Expr:
-        """How the last statement ended."""
         self.names.is_marked = True
         assert self.mark is not None
         return self.host.get(self.mark)
@@ -383,12 +382,11 @@ class _Body:
             self.host.set(self.mark, const(way))
 
     def forget(self, way: int, ends: Ways) -> None:
-        """What has left what is over now goes on."""
+        """Reset the mark of this way to NEXT: what it leaves ends here."""
         if way in ends and self.mark is not None:
             mark = self.host.get(self.mark)
             self.host.set(self.mark, op("select", compare("eq", mark, way), ZERO, mark))
 
 
 def _any(type: Type) -> Const:
-    """Some value of a type."""
     return const(type.wrap((0, 0) if type.kind == "pair" else 0), type)

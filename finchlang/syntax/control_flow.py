@@ -12,7 +12,6 @@ Ways = frozenset[int]
 
 @remembered
 def ways(node: ast.Node) -> Ways:
-    """How a statement may end."""
     match node:
         case ast.Return():
             return frozenset((RETURN,))
@@ -38,13 +37,13 @@ def ways(node: ast.Node) -> Ways:
 
 
 def arms(branches: tuple[tuple[ast.Node, ast.Node], ...]) -> tuple[tuple[ast.Node, ast.Node], ...]:
-    """The branches of an `if`, with the `else` that does nothing if there is none."""
+    """The branches of an `if`, with an empty `else` if there is none."""
     is_whole = bool(branches) and branches[-1][0] == ast.Literal(True)
     return branches if is_whole else (*branches, (ast.Literal(True), ast.Script(())))
 
 
 def flat(statements: tuple[ast.Node, ...]) -> tuple[ast.Node, ...]:
-    """Statements without blocks among them."""
+    """Statements with nested blocks flattened."""
     return tuple(
         [s for n in statements for s in (flat(n.statements) if isinstance(n, ast.Script) else (n,))]
     )
@@ -59,7 +58,7 @@ def as_expression(body: ast.Script) -> ast.Node | None:
         case ast.If(branches):
             *chosen, (_, otherwise) = arms(branches)
             if rest and sum(NEXT in ways(arm) for _, arm in arms(branches)) > 1:
-                return None  # what follows would be there twice
+                return None  # what follows would have to be copied
             result = _followed(otherwise, tuple(rest))
             for condition, arm in reversed(chosen):
                 value = _followed(arm, tuple(rest))
@@ -73,7 +72,6 @@ def as_expression(body: ast.Script) -> ast.Node | None:
 
 
 def _followed(arm: ast.Node, rest: tuple[ast.Node, ...]) -> ast.Node | None:
-    """An arm and what follows it."""
     statements = flat((arm,))
     if NEXT in ways(arm):
         statements = (*statements, *flat(rest))

@@ -43,9 +43,9 @@ MISSING = Missing()
 NOTHING = Nothing()
 
 
-#: operators that ask something of a tensor as a whole, their first argument: `size(A, mode)`, and what only
-#: schedules make: `positions(A)`, how many its storage has, and `coordinate(A, mode, p)` of the p-th. They
-#: make `entry(A, p)[]`, too, the element there.
+#: operators on a tensor as a whole, their first argument: `size(A, mode)`, and two that only schedules
+#: make: `positions(A)`, the number of positions of its storage, and `coordinate(A, mode, p)` of position p.
+#: (`entry(A, p)[]`, which they make, too, is the element there.)
 OF_TENSORS = ("size", "positions", "coordinate")
 
 
@@ -136,8 +136,8 @@ class Extent(Node):
 
 @dataclass(frozen=True, slots=True)
 class Dimensionless(Node):
-    """The extent `_`: to be found from the tensors the index is used in; what a tensor is declared as:
-    to be found from what is assigned to it."""
+    """The extent `_`, found from the tensors that the index is used in; in `A .= _` the fill, found from
+    what is assigned to A."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ class Access(Node):
     (`swizzle(A, 2, 1)`, `UpTriMask()`); while rules run, also a fiber or a looplet.
 
     Index modifiers are Calls: `~i` is Call(~), `walk(i)` is Call(walk), `(a:b)(i)` is a Call whose
-    op is an Extent. `captured` are the expressions that the payloads of a looplet depend on. One that
-    `may_miss` reads `missing` out of range (which wrapperize finds).
+    op is an Extent. `captured` are the expressions that the payloads of a looplet depend on. An
+    access that `may_miss` reads `missing` out of range; wrapperize sets that.
     """
 
     tensor: Node
@@ -167,7 +167,6 @@ class Access(Node):
 
 
 def is_missing(node: Node) -> bool:
-    """Whether `node` is the literal `missing`."""
     return type(node) is Literal and node.value is MISSING
 
 
@@ -262,7 +261,6 @@ EMPTY = Block(())
 
 
 def is_empty(node: Node) -> bool:
-    """Whether `node` is the statement that does nothing."""
     return type(node) is Block and not node.statements
 
 
@@ -343,8 +341,8 @@ class Let(Node):
 
 @dataclass(frozen=True, slots=True)
 class Function(Node):
-    """`function name(parameters...) ... end` or `name(parameters...) = body`. What parameters must be
-    is in `types`, by their names, as are `defaults` where they may be left out."""
+    """`function name(parameters...) ... end` or `name(parameters...) = body`; `types` are the declared
+    types of parameters, and `defaults` the values of those that may be left out, by their names."""
 
     name: str
     parameters: tuple[str, ...]
@@ -370,8 +368,8 @@ class While(Node):
 
 @dataclass(frozen=True, slots=True)
 class For(Node):
-    """`for variable in iterable ... end` in the script stratum; with `names` the entries are taken
-    apart, and `variable` is what these are together."""
+    """`for variable in iterable ... end` in the script stratum; with `names` each entry, which is
+    `variable` as a whole, is unpacked into them."""
 
     variable: str
     iterable: Node
@@ -406,8 +404,8 @@ class Macro(Node):
 
 @dataclass(frozen=True, slots=True)
 class Schedule(Node):
-    """`@schedule name(args...)` before a kernel: a rewriting of its program. Of the arguments, indices
-    are Indexes (also new ones), lists of them Groups."""
+    """`@schedule name(args...)` before a kernel: a rewriting of its program. Arguments that are indices
+    are Index nodes (also new ones), lists of them Groups."""
 
     name: str
     args: tuple[Node, ...]
@@ -415,8 +413,8 @@ class Schedule(Node):
 
 @dataclass(frozen=True, slots=True)
 class Policy(Node):
-    """`@workspace tensor policy=... capacity=...` before a kernel: how a workspace for the tensor is
-    to work. What is not said is "" or 0."""
+    """`@workspace tensor policy=... capacity=...` before a kernel: how a workspace for the tensor
+    works. A setting that is not given is "" or 0."""
 
     tensor: Variable
     policy: str = ""
@@ -434,8 +432,8 @@ class Annotated(Node):
 
 @dataclass(frozen=True, slots=True)
 class KernelNode(Node):
-    """`@finch stmt`: a Finch program inside a script, `Annotated` where there are annotations. Of one
-    that was planned `decisions` tell how, with the planner's name."""
+    """`@finch stmt`: a Finch program inside a script, `Annotated` where there are annotations.
+    `decisions` of a planned program: (name of the planner, what it decided)."""
 
     program: Node
     decisions: tuple[tuple[str, str], ...] = field(default=(), compare=False, kw_only=True)
@@ -466,8 +464,8 @@ class Broadcast(Node):
 
 @dataclass(frozen=True, slots=True)
 class Comprehension(Node):
-    """`[value for names in iterables if condition]`, a loop for each iterable, whose entries are taken
-    apart where there are several names; `is_grid` if each loop is a dimension."""
+    """`[value for names in iterables if condition]`, a loop for each iterable, whose entries are
+    unpacked if it has several names; `is_grid` if each loop is a dimension."""
 
     value: Node
     names: tuple[tuple[str, ...], ...]

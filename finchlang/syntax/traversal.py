@@ -33,7 +33,7 @@ _FORMS = {
         "*[x for _, x in node.{0}]",
         "tuple([(name, function(x)) for name, x in node.{0}])",
     ),
-    "tuple[Any, ...]": (  # of a text: plain strings are among them
+    "tuple[Any, ...]": (  # of a Text: strings are among them
         "*[x for x in node.{0} if isinstance(x, Node)]",
         "tuple([function(x) if isinstance(x, Node) else x for x in node.{0}])",
     ),
@@ -76,13 +76,11 @@ def _mapper(kind: Any) -> Callable[[Callable[[Node], Node], Node], Any] | None:
 
 @cache
 def _fields(kind: Any) -> tuple[str, ...]:
-    """The fields of a kind of node, without its span."""
     return tuple(f.name for f in fields(kind) if f.name != "span")
 
 
 @cache
 def _child_fields(kind: Any) -> tuple[Any, ...]:
-    """The fields in which a kind of node may have children."""
     if getattr(kind, "is_leaf", False):
         return ()
     return tuple(f for f in fields(kind) if f.type in _FORMS)
@@ -122,12 +120,12 @@ def walk(node: Node) -> Iterator[Node]:
             stack += reader(top)[::-1]
 
 
-#: how deep the nodes of a text may nest, and how many of Python's frames suffice for that
+#: how deep the nodes of a text may nest, and how many Python frames suffice for recursion over them
 DEPTH, FRAMES = 5_000, 200_000
 
 
 class EnoughFrames:
-    """In its `with` walks over nodes may go as deep as nodes nest."""
+    """Within its `with`, recursive walks may go as deep as nodes may nest (DEPTH)."""
 
     __slots__ = ("limit",)  # not a contextmanager, which costs a script's run 2 microseconds
 
@@ -155,29 +153,28 @@ def rewrite_bottom_up(function: Callable[[Node], Node], node: Node) -> Any:
     return function(map_children(lambda child: rewrite_bottom_up(function, child), node))
 
 
-#: what empties each of the tables of answers
+#: functions that empty the tables of answers
 FORGETTING: list[Callable[[], None]] = []
 _REMEMBERED = 100_000
 
 
 def memo() -> dict[Any, Any]:
-    """A table for answers, which `forget` empties: about nodes by their identity, each with its node,
-    so that no other node can have the same."""
+    """A table of answers about nodes by their `id`, which `forget` empties. Each answer is kept with its
+    node, so that the `id` is not given to another one."""
     known: dict[Any, Any] = {}
     FORGETTING.append(known.clear)
     return known
 
 
 def remember(known: dict[int, Any], node: Node, answer: Any) -> None:
-    """Note an answer in a table of `memo`."""
     if len(known) >= _REMEMBERED:
         known.clear()
     known[id(node)] = node, answer
 
 
 def remembered(function: Callable[[Any], _Answer]) -> Callable[[Any], _Answer]:
-    """`function`, called once for each node: terms share their parts, and each rule asks about the
-    same ones in its turn."""
+    """`function`, called once for each node (by identity): terms share their parts, and each rule asks
+    about the same ones."""
     known = memo()
 
     @wraps(function)
@@ -193,12 +190,12 @@ def remembered(function: Callable[[Any], _Answer]) -> Callable[[Any], _Answer]:
 
 
 def forget() -> None:
-    """Forget all answers about nodes and expressions: a program is done with."""
+    """Forget all answers about nodes and expressions, when a program is done."""
     for clear in FORGETTING:
         clear()
 
 
-#: statements with statements in them
+#: the statements that contain statements
 COMPOUND = (Block, Loop, Define, Sieve)
 
 
@@ -255,8 +252,8 @@ Header = Loop | Define | Sieve
 def statements(
     node: Node, around: tuple[Header, ...] = ()
 ) -> Iterator[tuple[Node, tuple[Header, ...]]]:
-    """The statements in `node` in their order, outer ones first and blocks left away, each with those it
-    stands in: what these bind can be seen there."""
+    """The statements in `node` in their order, outer ones first and without blocks, each with the headers
+    it stands in, whose names it can see."""
     left = [(node, around)]
     while left:  # no recursion: each would pass on what all within it yield
         node, around = left.pop()
@@ -279,14 +276,14 @@ def head(header: Any) -> Any:
 
 
 def binds(header: Node) -> tuple[str, ...]:
-    """The name that a loop or `let` binds."""
+    """The name that a loop or `let` binds, as a tuple; empty for other nodes."""
     if isinstance(header, Loop):
         return (header.index.name,)
     return (header.variable.name,) if isinstance(header, Define) else ()
 
 
 def behind_lets(program: Node, change: Callable[[Node], Node]) -> Node:
-    """A program with what stands behind the `let`s before all else changed: their scope goes on with it."""
+    """`program` with `change` applied to what is behind its leading `let`s, which remain around it."""
     if isinstance(program, Define):
         return replace(program, body=behind_lets(program.body, change))
     return change(program)

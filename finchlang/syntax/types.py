@@ -23,6 +23,7 @@ class Type:
         return self.name
 
     def __reduce__(self) -> Any:
+        # types are compared by identity, so a copy or an unpickled one must be the same object
         return _the_type, (self.name,)
 
     @property
@@ -78,7 +79,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairType(Type):
-    """The type of `v => k`, of numbers; in memory one stands behind the other, as in C."""
+    """The type of a pair `v => k` of numbers, in memory a C struct of the two."""
 
     first: Type
     second: Type
@@ -98,7 +99,7 @@ def _pair_dtype(first: Type, second: Type) -> np.dtype:
 
 @cache
 def pair_of(first: Type, second: Type) -> PairType:
-    """Raises FinchError "type" for pairs of pairs."""
+    """The type of pairs of these numbers. Raises FinchError "type" for pairs of pairs."""
     if PairType in (type(first), type(second)):
         raise FinchError("type", "a pair is of two numbers")
     bits = 8 * _pair_dtype(first, second).itemsize
@@ -106,7 +107,7 @@ def pair_of(first: Type, second: Type) -> PairType:
 
 
 class _Types(dict[str, Type]):
-    """The types of numbers by name, and those of their pairs when they are asked for."""
+    """The types of numbers by name; those of pairs are made when asked for."""
 
     def __missing__(self, name: str) -> Type:
         if not name.startswith("Pair{"):
@@ -124,7 +125,7 @@ TYPES: dict[str, Type] = _Types(
     (t.name, t)
     for t in (Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64)
 )
-#: what the types of machine words are also called, as in Julia
+#: Julia's names for the integers of a machine word
 ALIASES = {"Int": Int64, "UInt": UInt64}
 _BY_DTYPE = {t.dtype: t for t in TYPES.values()}
 
@@ -145,6 +146,7 @@ def type_of_dtype(dtype: Any) -> Type | None:
         return _BY_DTYPE.get(found)
     first, second = (_BY_DTYPE.get(found[name]) for name in Pair._fields)
     pair = pair_of(first, second) if first and second else None
+    # other alignments and byte orders have no type
     return pair if pair and pair.dtype == found else None
 
 
@@ -168,7 +170,7 @@ def type_of_value(value: Any) -> Type | None:
 
 
 def foreign(value: Any) -> str:
-    """What a message calls a value of Python's that has no type here; it may be too long to print."""
+    """What messages call a Python value without a type here; the value itself may be too long to print."""
     if isinstance(value, int):
         return "an integer of more than 64 bits"
     if isinstance(value, np.generic):
@@ -178,7 +180,10 @@ def foreign(value: Any) -> str:
 
 
 def promote(a: Type, b: Type) -> Type:
-    """The common type of two operands, as in Julia: floats win, then width, then unsigned."""
+    """The common type of two operands, as in Julia: floats win, then width, then unsigned.
+
+    Raises FinchError "type" for a pair and a number.
+    """
     if a == b:
         return a
     if isinstance(a, PairType) and isinstance(b, PairType):

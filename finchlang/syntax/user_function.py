@@ -15,8 +15,8 @@ COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": oper
 
 @dataclass(frozen=True, slots=True)
 class Case(Node):
-    """What a function is for some arguments: where those that are Literals here are these, and those
-    that have the same name are equal, it is `result` of the others, by their names."""
+    """What a function is for arguments that match `patterns`: a Literal matches this value, a name any
+    value, but the same one wherever it stands. It is then `result`, an operator, of the named ones."""
 
     patterns: tuple[Node, ...]
     result: Node
@@ -26,10 +26,9 @@ class Case(Node):
 class Laws(Node):
     """What a script declares of a function (SparseArray'21 sections 4 and 5).
 
-    `properties` are names of `Operator`'s fields; an identity and annihilators are Literals, and an
-    operator that it distributes over a Node, each with the argument that this is about, counted from
-    1 (None: each). `region` is a set expression over names of the arguments, which stand before it.
-    `ranged` are those that hold over a range only.
+    `properties` are names of `Operator`'s fields. `identity` and `annihilators` (Literals), and
+    `distributes` (operators), each have the argument that they are about, counted from 1 (None: each).
+    `region` is the arguments' names and a set expression over them. `ranged` laws hold over a range only.
     """
 
     properties: tuple[str, ...] = ()
@@ -43,7 +42,7 @@ class Laws(Node):
 
     @property
     def known(self) -> Laws:
-        """All laws that hold of a call, those of ranges that its operands are known to lie in, too."""
+        """All laws that hold, with those of ranges that the operands are known to lie in."""
         found = self
         for more in (r.laws for r in self.ranged if r.known):
             found = replace(
@@ -59,16 +58,15 @@ class Laws(Node):
 
 @dataclass(frozen=True, slots=True)
 class Ranged(Node):
-    """Laws that hold where all operands lie in a range: where these comparisons of a name with Literals
-    hold of each. `known` are the names of the kernel whose values do lie there, at this call of it;
-    of a call in it they are left out if it has other operands."""
+    """Laws that hold where all operands lie in a range, given by `bounds`: comparisons of a name with
+    Literals, which must hold of each. `known` are the names of the kernel whose values lie there at this
+    call of the kernel; they are left out of a call in it that has other operands."""
 
     bounds: tuple[Call, ...]
     laws: Laws
     known: tuple[str, ...] = ()
 
     def holds(self, value: Any) -> bool:
-        """Whether a number lies in the range."""
         return all(
             COMPARISONS[bound.op.name](  # type: ignore[attr-defined]
                 *(value if isinstance(arg, Variable) else arg.value for arg in bound.args)  # type: ignore
@@ -78,7 +76,7 @@ class Ranged(Node):
 
     @property
     def near(self) -> tuple[Any, ...]:
-        """Some numbers in it and about its ends."""
+        """Some numbers in the range and near its ends, to try laws on."""
         ends = [arg.value for b in self.bounds for arg in b.args if isinstance(arg, Literal)]
         between = [min(ends) + (max(ends) - min(ends)) * k / 8 for k in range(9)]
         return *between, *(end + step for end in ends for step in (-30, -7.5, -3, 3, 7.5, 30))
@@ -91,7 +89,7 @@ class Operation(Node):
 
     `body` is an expression of the parameters, or a Script whose ways all end in `return`. All other
     names in it are its own: numbers of the script around it are Literals there, and the functions it
-    calls are Operations, as they were when the kernel was called. `script.closing` makes it.
+    calls are Operations, as they were when the kernel was called. `script/as_operator.py` makes it.
     """
 
     name: str
@@ -99,7 +97,8 @@ class Operation(Node):
     body: Node
     laws: Laws = Laws()
 
-    is_leaf: ClassVar[bool] = True  # the kernel's names are none of its own
+    is_leaf: ClassVar[bool] = True  # walks do not enter the body, whose names are not the kernel's
 
     def __hash__(self) -> int:
+        # equality compares the body; hashing it, too, would walk all of it each time
         return hash((self.name, self.parameters))

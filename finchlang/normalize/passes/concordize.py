@@ -107,6 +107,7 @@ class _Concordize:
         outer = _OUTSIDE
         for mode in reversed(range(len(indices))):
             index: Any = indices[mode]
+            # `outer` twice: the maximum of one tuple would be one of its numbers
             outer = max(outer, *map(self.depth, settings(node.tensor, mode)), outer)
             if not isinstance(index, ast.Index) or self.depths[index.name] <= outer:
                 x, index = index, self.bind(index, outer, indices[:mode], innermost)

@@ -137,9 +137,8 @@ class _Rebuild:
             self.context.decide("dimensionalize", f"{what} {first}{agreeing}")
 
     def late_dimension(self, what: str, parts: Parts, facts: DeclaredTensor) -> ast.Extent:
-        """One of `parts` that has its value where the tensor is declared, if not before: it reads
-        scalars and sizes of tensors that are frozen before and not changed after. (The loop checks
-        that all agree.)"""
+        """One of `parts` that can be evaluated where the tensor is declared: it reads only scalars, and
+        sizes of tensors, that are not changed after that. (The loop checks that all parts agree.)"""
         for part in parts:
             sized = [n.args[0].name for n in walk(part) if is_call(n, "size")]  # type: ignore[attr-defined]
             used = (*reads(part), *sized)
@@ -160,8 +159,9 @@ class _Rebuild:
     # ------------------------------------------------------------------ meets
 
     def meet(self, parts: Parts, visible: frozenset[str], base: str) -> ast.Node:
-        """The meet of `parts`: a variable bound as far outside as they can be evaluated, the same
-        one for the same parts; or the only part, if it has the same value everywhere."""
+        """The meet of `parts`: the only part, if it has the same value everywhere; a visible `let` of the
+        user's for the same parts; else one variable for these parts, bound as far outside as they can
+        be evaluated."""
         if len(parts) == 1 and not self.is_resized(parts[0]):
             return parts[0]
         for name, source in self.facts.lets.items():
@@ -198,7 +198,7 @@ class _Rebuild:
         return not any(name in self.facts.last_changed for name in reads(part))
 
     def is_resized(self, part: ast.Extent) -> bool:
-        """Whether `part` is the size of a tensor that is declared with another size later on."""
+        """Whether `part` has the size of a tensor that the program declares with another size."""
         return any(is_call(n, "size") and n.args[0].name in self.resized for n in walk(part))  # type: ignore[attr-defined]
 
     def check_agreement(self, what: str, parts: Parts) -> None:
@@ -212,7 +212,7 @@ class _Rebuild:
 
 
 def _conflict(parts: Parts, side: str) -> tuple[int, int] | None:
-    """The numbers of the first two extents that cannot agree on one side."""
+    """The positions of the first two extents whose literals differ on one side."""
     literals = [
         (k, x.value) for k, p in enumerate(parts) if isinstance(x := getattr(p, side), ast.Literal)
     ]
@@ -221,7 +221,7 @@ def _conflict(parts: Parts, side: str) -> tuple[int, int] | None:
 
 
 def _other_bounds(what: str, a: ast.Extent, b: ast.Extent) -> str | None:
-    """How else two extents that do not agree are written, if that is not for the user to say."""
+    """A hint for two extents that do not agree: on counting from 0, or on reading a part of a tensor."""
     for part in (a, b):
         match part:
             case ast.Extent(ast.Literal(0), ast.Literal(int(stop))):

@@ -33,14 +33,14 @@ class Dimension:
 
     parts: list[ast.Extent] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
-    #: extents of sizes of declared tensors, which stand with them by their names
+    #: extents made of sizes of declared tensors, with the declarations that these sizes mean
     sums: list[tuple[ast.Extent, dict[str, DeclaredTensor]]] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class LoopFacts:
-    """An index: its sources; the last resorts, which are what is read at an index k of a loop
-    `for k = i:i` over it and what it writes; and the names its loop can see."""
+    """An index: its sources, and the names that its loop can see. If there are no sources, `repeated` are
+    those of indices k of loops `for k = i:i` over it, and last come the declared modes it `writes`."""
 
     name: str
     dimension: Dimension
@@ -55,8 +55,7 @@ class LoopFacts:
 class DeclaredTensor:
     """One declaration. `user` are the dimensions written with it; `writers` the indices that write
     each mode before the first freeze, with how far their extents are moved and, in a split, by
-    which number they are multiplied; `previous` is the
-    declaration before it, `time` its place
+    which number they are multiplied; `previous` is the declaration before it, `time` its place
     among all that changes tensors."""
 
     name: str
@@ -70,7 +69,7 @@ class DeclaredTensor:
 
 
 class Facts:
-    """Walks the program once, in order, and keeps what each dimension is to be found from."""
+    """Walks the program once, in order, and collects the sources of each dimension."""
 
     def __init__(self, context: ProgramContext):
         self.context = context
@@ -127,7 +126,7 @@ class Facts:
                 self.repeat(n)
 
     def repeat(self, access: ast.Access) -> None:
-        """Indices that stand for another: at that one, too, this tensor is accessed."""
+        """Note for each index k of a loop `for k = i:i` that i accesses the tensor, too."""
         for mode, index in enumerate(access.indices):
             other: ast.Node = index
             while isinstance(other, ast.Index) and other.name in self.single:
@@ -139,7 +138,7 @@ class Facts:
     def bare_modes(
         self, access: ast.Access
     ) -> list[tuple[ast.Index, tuple[str, int, ast.Node] | ast.Extent]]:
-        """The indices of `access` that a mode gives a dimension, or takes one from."""
+        """The indices of `access` that share the dimension of a mode, with the source of that."""
         found = [
             (index, source(access.tensor, mode))
             for mode, index in enumerate(access.indices)
@@ -148,7 +147,7 @@ class Facts:
         return [(index, where) for index, where in found if where is not None]
 
     def meet(self, index: ast.Index, found: tuple[str, int, ast.Node] | ast.Extent) -> None:
-        """The index takes part in a dimension of a tensor that has its size already."""
+        """Add a mode whose size is known to the sources of an index."""
         self.add(self.loops[index.name].dimension, index, found)
 
     def add(
@@ -169,7 +168,7 @@ class Facts:
             dimension.parts.append(shifted(size_extent(name, mode + 1, index.span), shift))
 
     def of_stored(self, node: ast.Node) -> Any:
-        """An extent with the sizes of what is stored first as they are declared, before that."""
+        """An extent with the sizes of workspaces as they are declared, so that it can stand before that."""
         if isinstance(node, ast.Call) and is_call(node, "size"):
             name, mode = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
             known = self.current[name].user[mode - 1] if name in self.context.workspaces else None
@@ -197,15 +196,16 @@ class Facts:
                 loop.writes.append((declared, mode, shift, index.span, ONE))
 
     def halves(self, target: ast.Access, declared: DeclaredTensor) -> bool:
-        """Whether `split(C, k, m)` is written, perhaps split again, and so gives a declared tensor its
-        size: the slow one of the two indices runs over a part of it."""
+        """Note what the indices of `split(C, k, m)`, perhaps split again, say of the size of a declared
+        tensor C that is written so: m times the extent of the slow index. Whether this is such a write."""
         tensor, splits = target.tensor, list[Any]()
         while is_call(tensor, "split"):
             splits.append(tensor)
             tensor = splits[-1].args[0]
         if not splits or not isinstance(tensor, ast.Variable) or declared.is_frozen:
             return False
-        # by which number each index's extent is multiplied; None of those which have one of their own
+        # for each index the mode of C it gives a size, with what its extent is multiplied by; None for
+        # one of the fast indices, whose extents are their own
         modes: list[tuple[int, ast.Node] | None] = [(k, ONE) for k in range(len(declared.user))]
         for _, k, m, *rest in (each.args for each in reversed(splits)):
             own = modes[k.value - 1]
@@ -238,7 +238,6 @@ class Facts:
         self.declared[id(node)] = self.current[name] = declared
 
     def source(self, extent: ast.Node) -> Dimension:
-        """What an extent written in the program stands for."""
         dimension = Dimension()
         self.add_source(dimension, extent)
         return dimension
@@ -304,8 +303,7 @@ class Resolve:
         return _distinct((*dimension.parts, *sums, *linked))
 
     def sized(self, node: ast.Node, known: dict[str, DeclaredTensor]) -> Any:
-        """An expression with the sizes of declared tensors as they are found, of the first extent that
-        meets in each."""
+        """An expression with the sizes of declared tensors as resolved, by the first extent of each."""
         if isinstance(node, ast.Call) and is_call(node, "size"):
             tensor, mode = node.args
             if tensor.name in known:  # type: ignore[attr-defined]
@@ -345,8 +343,7 @@ def _distinct(parts: Iterable[ast.Extent]) -> Parts:
 
 
 def _sized(extent: ast.Extent, count: ast.Node) -> ast.Extent:
-    """The dimension of a tensor that is written over `extent`, which is so many parts of it: always
-    from 1."""
+    """The dimension, always from 1, of a tensor with `count` places for each index of `extent`."""
     if count != ONE:
         return ast.Extent(ONE, times(count, extent.stop), span=extent.span)
     return extent if extent.start == ONE else ast.Extent(ONE, extent.stop, span=extent.span)

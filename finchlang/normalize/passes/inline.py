@@ -1,5 +1,5 @@
-"""The inline pass: functions of the script that are expressions, in the places where they are called,
-so that structure decides in them as in what is written there. Expects wrappers, and dimensions."""
+"""The inline pass: calls of functions of the script that are expressions become these expressions, so
+that Simplify and structure reach into them. Expects wrappers, and dimensions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from finchlang.syntax.nodes import Call, Node, Script, Variable
 from finchlang.syntax.traversal import rewrite_bottom_up, substitute, walk
 from finchlang.syntax.user_function import Laws, Operation
 
-#: an expression of more parts than these stays a call: one of a call of a call grows with each
+#: an expression of more nodes stays a call: calls in arguments are copied, so that nested ones multiply
 LARGEST = 500
 
 
 def inline(program: Node, context: ProgramContext) -> Node:
-    """`program` with calls of functions that are expressions as these, if they mean the same."""
+    """`program` with calls of functions replaced by their bodies, where those mean the same."""
     return rewrite_bottom_up(_inlined, program)
 
 
@@ -26,13 +26,13 @@ def has_functions(program: Node) -> bool:
 def _inlined(node: Node) -> Node:
     if not isinstance(node, Call) or not isinstance(node.op, Operation):
         return node
-    if node.op.laws != Laws():  # which its body need not show
+    if node.op.laws != Laws():  # its body need not show them
         return node
     body, parameters = rewrite_bottom_up(_inlined, node.op.body), node.op.parameters
     if isinstance(body, Script):
         return node
     used = {n.name for n in walk(body) if isinstance(n, Variable)}
-    # what is not needed is left out of an expression, but not of the arguments of a function
+    # an expression is evaluated as far as it is needed, but all arguments of a function are
     is_strict = used.issuperset(parameters) and not any(map(_is_lazy, walk(body)))
     if not is_strict and not all(map(_is_certain, node.args)):
         return node
@@ -47,6 +47,6 @@ def _is_lazy(node: Node) -> bool:
 
 
 def _is_certain(node: Node) -> bool:
-    """Whether an argument surely has a value: it is neither missing nor found by a loop."""
+    """Whether an argument surely has a value: it is not missing, and calls no staged function."""
     rows = [operator(n.op) for n in walk(node) if isinstance(n, Call)]
     return is_there(node) and not any(row is not None and row.staged is not None for row in rows)

@@ -61,7 +61,7 @@ class _Lifecycle:
     def __init__(self, context: ProgramContext):
         self.context = context
         self.declared: dict[str, ast.Declare] = {}  # the first declaration of each tensor
-        self.initial: set[int] = set()  # ids of `=` that write where surely the fill is
+        self.initial: set[int] = set()  # ids of `=` that surely find the fill
 
     def program(self, program: ast.Node) -> ast.Node:
         used: dict[str, None] = {}
@@ -86,7 +86,7 @@ class _Lifecycle:
     ) -> ast.Node:
         """The scope `node`. `tensors` belong to it already; `visible` are those and the enclosing
         scopes'; what is declared here has mode `start` before its declaration."""
-        if isinstance(node, ast.Define):  # a let that is all of a scope goes on with it
+        if isinstance(node, ast.Define):  # the scope goes on in a `let` that is all of it
             self.check_visible(node.value, visible)
             return replace(node, body=self.scope(node.body, tensors, visible, start))
         own = node.statements if isinstance(node, ast.Block) else (node,)
@@ -176,7 +176,7 @@ class _Lifecycle:
     def thaw(
         self, tensor: _Tensor, span: Span | None, where: str = ""
     ) -> Iterator[tuple[ast.Node, bool]]:
-        """Begin updates in place: by a thaw, or those that are made at `where` without one."""
+        """Begin updates in place: of a thaw in the program, or of an update at `where` without one."""
         tensor.mode, format = UPDATE, self.context.level(tensor.name)
         how = "it is thawed"
         if any(level.is_sequential for level in format.levels()):
@@ -196,8 +196,9 @@ class _Lifecycle:
         self, tensor: _Tensor, updates: list[tuple[ast.Assign, tuple[ast.Loop, ...]]]
     ) -> bool:
         """Whether `updates` are one assignment, the first since the declaration, that comes to each
-        place at most once: there `=` finds the fill."""
+        place at most once: it finds the fill, so that `=` is `initwrite`, else `overwrite`."""
         declared = tensor.declared
+        # the parts of a stored concatenation are disjoint: each is the first in its places
         is_first = not tensor.is_updated or tensor.name in self.context.stored
         if declared is None or not is_first or len(updates) != 1:
             return False
@@ -212,7 +213,7 @@ class _Lifecycle:
     # ------------------------------------------------------------------ inside of statements
 
     def inside(self, node: ast.Node, visible: frozenset[str]) -> Any:
-        """A statement of a scope, with the scopes in it done."""
+        """A statement of a scope, with the scopes inside of it done."""
         match node:
             case ast.Assign(target, op, value):
                 self.check_visible(target, visible)

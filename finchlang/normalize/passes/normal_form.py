@@ -22,8 +22,8 @@ def check_normal_form(program: ast.Node, context: ProgramContext) -> None:
 
 
 class _Check:
-    """`bound` has the depth of every name bound around a place, `modes` every visible tensor's
-    mode; `own` are the tensors whose scope it is."""
+    """Collects `faults`. In its methods `bound` has the depth of every name bound around a place, `modes`
+    the mode of every visible tensor, `own` that of the tensors whose scope this is."""
 
     def __init__(self, context: ProgramContext):
         self.context = context

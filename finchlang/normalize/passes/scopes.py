@@ -46,7 +46,7 @@ def scopes(program: ast.Node, context: ProgramContext) -> ast.Node:
 
 
 def _without_return(program: ast.Node, context: ProgramContext) -> tuple[ast.Node, tuple[str, ...]]:
-    """The program without its final `return`, and the names that hands back."""
+    """The program without its final `return`, and the names that it hands back."""
     statements = program.statements if isinstance(program, ast.Block) else (program,)
     if not statements or not isinstance(statements[-1], ast.Yield):
         return program, context.yields
@@ -64,7 +64,7 @@ class _Scopes:
         self.context = context
         self.bound: set[str] = set()  # the names of binders seen so far
         self.extents: set[str] = set()  # those that a `let` bound to an extent
-        self.formulas: dict[str, ast.Formula] = {}  # and to expressions as tensors
+        self.formulas: dict[str, ast.Formula] = {}  # by the names that a `let` bound to them
 
     # ------------------------------------------------------------------ statements
 
@@ -155,7 +155,7 @@ class _Scopes:
         return ast.Define(new, formula, inner, span=node.span)
 
     def bind(self, name: str) -> str:
-        """The name a binder gets: its own, unless that is another binder's or means something."""
+        """The name a binder gets: its own, if no other binder has it and it is not reserved or free."""
         if name in self.bound or name in RESERVED or name in self.context.formats:
             original, name = name, self.context.fresh(name)
             self.context.originals[name] = original
@@ -165,7 +165,7 @@ class _Scopes:
     # ------------------------------------------------------------------ expressions
 
     def extent(self, node: ast.Node, env: Environment) -> ast.Node:
-        """What stands where a dimension is expected."""
+        """A node in the place of a dimension: a range, `_`, a `meet`, a name for one, or `size(A, k)`."""
         match node:
             case ast.Dimensionless():
                 return node
@@ -325,7 +325,7 @@ class _Scopes:
         return self.value(node, env)
 
     def output(self, tensor: ast.Node, order: int, env: Environment) -> None:
-        """Check that there is a tensor to assign to, or to declare, with so many modes."""
+        """Check that what is assigned to, or declared, is a tensor; `order` is for the hint."""
         known = (*env, *self.context.formats)
         if not isinstance(tensor, ast.Variable) or tensor.name in env:
             return
@@ -353,7 +353,6 @@ class _Scopes:
         return self.context.level(node.name).order
 
     def reader(self, env: Environment) -> Reader:
-        """What finds out about tensors where these names are bound."""
         return Reader(
             lambda variable: self.leaf(variable, env),
             lambda node: self.value(node, env),

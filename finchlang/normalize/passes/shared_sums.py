@@ -1,5 +1,5 @@
-"""The sums pass: what sizes are added up to in several places gets a name. The parts of a concatenation
-begin where all those before them end, so that their windows would be as long as there are parts."""
+"""The sums pass: sums of sizes that occur in several places get names. The k-th part of a concatenation
+begins where those before it end: without names its window would be a sum of k sizes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from finchlang.syntax.traversal import behind_lets, map_children, replace, walk
 
 
 def sums(program: Node, context: ProgramContext) -> Node:
-    """`program` with a `let` before all else for each sum of sizes that is in several wrappers or bounds
-    of one value, of tensors that keep their sizes."""
+    """`program` with a `let` before all else for each sum of sizes, of tensors that keep their sizes, that
+    occurs several times in wrappers or in single-iteration loops."""
     found = _Sums(program)
     context.reserve(program)
     values = list[tuple[Variable, Node]]()
@@ -32,7 +32,7 @@ def sums(program: Node, context: ProgramContext) -> Node:
 
 
 class _Sums:
-    """The sums of sizes in a program; equal ones have one number, and parts have smaller ones."""
+    """The sums of sizes in a program. Equal ones have one number; the parts of a sum have smaller ones."""
 
     def __init__(self, program: Node):
         self.declared = {n.tensor.name for n in walk(program) if isinstance(n, Declare)}
@@ -71,16 +71,15 @@ class _Sums:
         return self.numbers.setdefault(key, len(self.numbers))
 
     def several(self) -> list[tuple[int, Node]]:
-        """The sums that are there several times."""
+        """The sums that occur more than once, by number, so that parts come first."""
         return [(k, self.sums[k]) for k in sorted(self.sums) if self.count[k] > 1]
 
     def named(self, node: Node) -> Any:
-        """An expression with names in the places of sums."""
         number = self.number(node) if _adds(node) else None
         return self.names[number] if number in self.names else map_children(self.named, node)
 
     def renamed(self, node: Node) -> Any:
-        """A program with names in the places of sums."""
+        """A program with names for its sums, in the same places as `__init__` counts them."""
         if isinstance(node, Access):
             node = replace(node, tensor=self.named(node.tensor))
         elif isinstance(node, Loop) and is_single(node.extent):
@@ -89,6 +88,6 @@ class _Sums:
 
 
 def _adds(node: Node) -> bool:
-    """Whether numbers are added up, and none taken away."""
+    """Whether an expression is a sum without differences."""
     signs = [sign for sign, _ in terms(node)]
     return len(signs) > 1 and min(signs) > 0

@@ -1,5 +1,6 @@
-"""Copies of whole tensors: where a tensor is declared and next given all of another one whose layout is
-the same, it is declared to be that one, so that it takes its arrays."""
+"""Copies of whole tensors: where a tensor is declared and next assigned all of another one of the same
+layout, it is declared to be that one, so that it takes its arrays. Without that
+CSC to COO takes twice as long."""
 
 from __future__ import annotations
 

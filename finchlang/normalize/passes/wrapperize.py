@@ -73,7 +73,7 @@ def wrap(program: _Wrapperize, access: ast.Access, updating: bool) -> ast.Access
     """`access` with its index modifiers turned into wrappers, from the outside in."""
     tensor = access.tensor
     indices = tuple(_guarded(tensor, mode, i) for mode, i in enumerate(access.indices))
-    # a mask without bounds is looked up wherever its index points
+    # a mask has no bounds: it is looked up at any index, so that an offset is just part of that
     names = MODIFIERS if root(tensor) else MODIFIERS[:-1]
     while True:
         found = [_modifier(program, i) for i in indices]
@@ -92,7 +92,7 @@ def wrap(program: _Wrapperize, access: ast.Access, updating: bool) -> ast.Access
 
 
 def _guarded(tensor: ast.Node, mode: int, index: Any) -> ast.Node:
-    """An index of two loop variables is permissive (unless its mode is already)."""
+    """An index of two or more loop variables, as permissive (unless its mode has no extent)."""
     if is_call(index, PERMISSIVE) or source(tensor, mode) is None:
         return index
     if is_call(index, *PROTOCOLS) or (
@@ -111,7 +111,7 @@ class _Wrapperize:
     def __init__(self, context: ProgramContext):
         self.context = context
         self.depths: dict[str, int] = {}
-        self.missing: set[ast.Node] = set()  # what `let` binds to what may be missing
+        self.missing: set[ast.Node] = set()  # variables that `let` binds to what may be missing
         self.stored: dict[str, str] = {}  # of swizzled tensors
 
     def statement(self, node: ast.Node, depth: int) -> Any:
@@ -189,8 +189,8 @@ class _Wrapperize:
     def mapped(
         self, tensor: ast.Call, inner: ast.Node, order: list[int]
     ) -> tuple[ast.Node, tuple[int, ...]]:
-        """As `store`, for wrappers whose modes are not those of the tensor within, `inner`, which has the
-        modes `order`: each of what is stored, in its order."""
+        """As `store`, for a wrapper in MAPS around the stored tensor `inner`, whose modes are the modes
+        `order` of the tensor within."""
         numbers: list[Any] = [n.value - 1 for n in tensor.args[1:3] if isinstance(n, ast.Literal)]
         p = numbers[0]
         if is_call(tensor, "collapse"):
@@ -276,8 +276,8 @@ class _Wrapperize:
 
 
 def _as_neighbours(inner: ast.Node, order: list[int], p: int, q: int) -> tuple[ast.Node, list[int]]:
-    """`inner`, with the modes `order`, such that mode p stands right before mode q: a mode that is
-    broadcast is put there; all others by a swizzle if need be."""
+    """`inner`, with its modes `order`, such that mode p stands right before mode q: a broadcast mode is
+    put there, any other by a swizzle, if need be."""
     if is_call(inner, "broadcast") and order[added := _added(inner)] in (p, q):
         rest = [*order[:added], *order[added + 1 :]]
         at = rest.index(q) if order[added] == p else rest.index(p) + 1
@@ -294,5 +294,4 @@ def _as_neighbours(inner: ast.Node, order: list[int], p: int, q: int) -> tuple[a
 
 
 def _added(broadcast: Any) -> int:
-    """The mode that is broadcast, from 0."""
     return int(broadcast.args[1].value) - 1

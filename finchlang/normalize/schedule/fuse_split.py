@@ -48,8 +48,8 @@ def fuse(program: Node, command: Schedule, context: ProgramContext) -> Node:
 
 
 def split(program: Node, command: Schedule, context: ProgramContext) -> Node:
-    """`program` with the loop over i divided: i0 counts blocks, i1 counts within one, and the last
-    block ends where the extent does; no block is longer than that."""
+    """`program` with the loop over i divided: i0 counts blocks, i1 within a block of `by` indices (or of
+    the whole extent, if that is shorter), and a sieve ends the last block where the extent ends."""
     check_count(command.args, 4, "split(i, i0, i1, 4)", command.span)
     name, outer, inner, by = command.args
     if not isinstance(by, Literal) or type(by.value) is not int or by.value < 1:

@@ -23,8 +23,8 @@ _HEADERS = (ast.Loop, ast.Sieve, ast.Define)
 
 @dataclass(frozen=True)
 class NestHeaders:
-    """Statements that stand directly in one another, outermost first, over the `body` of the last;
-    their own bodies do not count."""
+    """Statements that stand directly in one another, outermost first, whose own bodies do not count, over
+    the `body` of the innermost."""
 
     headers: tuple[ast.Node, ...]
     body: ast.Node
@@ -36,7 +36,7 @@ class NestHeaders:
 
     def built(self, loops: Sequence[ast.Loop], *more: ast.Node) -> ast.Node:
         """The nest with the loops `loops`, in this order, in place of its own, and with the headers
-        `more`. What else is around the body stands as far outside as what it uses allows.
+        `more`. All other headers stand as far outside as the names they use allow.
 
         Raises FinchError "dimension" where an extent uses what is bound within its loop."""
         others = [*more, *(h for h in self.headers if h not in self.loops)]
@@ -51,6 +51,7 @@ class NestHeaders:
         for loop in (*loops, None):
             guarded = False
             for other in list(others):
+                # what reads does not move out of a sieve before it: it may be out of bounds there
                 if uses(other) & names <= bound and not (guarded and _reads(other)):
                     others.remove(other)
                     place(other)
@@ -71,7 +72,6 @@ class NestHeaders:
 
 
 def uses(header: ast.Node) -> set[str]:
-    """The names that a header needs."""
     return {n.name for n in walk(head(header)) if isinstance(n, (ast.Index, ast.Variable))}
 
 
@@ -80,7 +80,6 @@ def _reads(header: ast.Node) -> bool:
 
 
 def nest_of(node: ast.Node) -> NestHeaders:
-    """The nest that begins with the statement `node`."""
     headers: list[ast.Node] = []
     while isinstance(node, _HEADERS):
         headers.append(replace(node, body=ast.EMPTY))
@@ -154,7 +153,7 @@ def _there(known: Sequence[str]) -> str:
 
 
 def index_name(node: ast.Node) -> str:
-    """The name that an argument of a schedule is. Raises FinchError "type" for anything else."""
+    """The name of an index in a schedule's arguments. Raises FinchError "type" for another node."""
     if not isinstance(node, ast.Index):
         raise FinchError("type", "the name of an index is expected here", node.span)
     return node.name
@@ -172,7 +171,7 @@ def new_index(node: ast.Node, program: ast.Node, context: ProgramContext) -> ast
 
 
 def bounds(extent: ast.Node, program: ast.Node) -> ast.Extent:
-    """An extent with its start and stop, where it may be a name that `program` binds to one."""
+    """An extent with its start and stop: itself, what `program` binds its name to, or one of a `meet`."""
     if isinstance(extent, ast.Extent):
         return extent
     if isinstance(extent, ast.Variable):
@@ -180,14 +179,14 @@ def bounds(extent: ast.Node, program: ast.Node) -> ast.Extent:
             n.value for n in walk(program) if isinstance(n, ast.Define) and n.variable == extent
         )
         return bounds(next(lets), program)
-    assert isinstance(extent, ast.Call)  # a meet: extents that agree, some of what is changed here
+    assert isinstance(extent, ast.Call)  # a meet of extents that agree
+    # not the size of a tensor that is declared here, which is another before its declaration
     changed = {n.tensor for n in walk(program) if isinstance(n, ast.Declare)}
     stable = [e for e in extent.args if changed.isdisjoint(walk(e))]
     return bounds((stable or extent.args)[0], program)
 
 
 def length(extent: ast.Extent) -> ast.Node:
-    """How many integers an extent has."""
     if extent.start == ONE:
         is_size = is_call(extent.stop, *ast.OF_TENSORS) or isinstance(extent.stop, ast.Literal)
         return extent.stop if is_size else call("max", extent.stop, ast.Literal(0))
@@ -205,8 +204,8 @@ def single(index: ast.Index, value: ast.Node) -> ast.Loop:
 
 
 def occurrences(expression: ast.Node, program: ast.Node, context: ProgramContext) -> list[ast.Node]:
-    """The nodes of `program` that `expression`, an argument of a schedule, has become: passes keep the
-    places of what was parsed. Raises FinchError "type" if it does not occur, or not as a whole."""
+    """The nodes of `program` that `expression`, an argument of a schedule, has become, found by the spans
+    of its occurrences in the text, which passes keep. Raises FinchError "type" if there are none."""
     places = [n.span for n in walk(context.parsed) if n == expression and n.span is not None]
     found: list[ast.Node] = [
         n for n in walk(program) if n.span in places and isinstance(n, (ast.Access, ast.Call))
@@ -218,7 +217,6 @@ def occurrences(expression: ast.Node, program: ast.Node, context: ProgramContext
 
 
 def check_count(args: Sequence[ast.Node], count: int, form: str, span: Span | None) -> None:
-    """Check that a schedule has as many arguments as it takes."""
     if len(args) != count:
         message = f"this schedule takes {count} arguments, not {len(args)}"
         raise FinchError("type", message, span, f"write `{form}`")

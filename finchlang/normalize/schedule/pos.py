@@ -31,7 +31,8 @@ FORM = "pos(f, p, B[i, k])"
 
 def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> ast.Node:
     """`program` with a loop over p, the positions of B, in place of that over f, which goes over the
-    coordinates of B. Where B stores nothing, nothing may be done."""
+    coordinates of B. Raises FinchError "type" if something is done where B stores nothing, if f does not
+    go over all indices of B, or if the positions of B do not tell their coordinates."""
     check_count(command.args, 3, FORM, command.span)
     old, new, shown = command.args
     access = occurrences(shown, program, context)[0] if isinstance(shown, ast.Access) else shown
@@ -103,7 +104,7 @@ def _within(extent: ast.Extent, at: ast.Node, name: ast.Node, mode: int) -> Iter
 
 def _is_idle(nest: NestHeaders, access: ast.Access, context: ProgramContext) -> bool:
     """Whether a nest does nothing where `access` reads the fill."""
-    inside = (ast.Declare, ast.Freeze)  # which alone do nothing
+    inside = (ast.Declare, ast.Freeze)  # these store nothing by themselves
     whole = rewrite_bottom_up(lambda n: ast.EMPTY if isinstance(n, inside) else n, nest.body)
     for header in reversed(nest.headers):
         whole = replace(header, body=whole)

@@ -91,7 +91,7 @@ class _Division:
         return ast.Index(found[0], span=node.span)
 
     def reduction(self) -> tuple[ast.Node, ast.Literal]:
-        """The operator that W is updated by, and the fill of W, which makes no difference to it."""
+        """The operator that W is updated by, and the fill of W, which is its identity."""
         op, row = self.update.op, operator(self.update.op)
         assert row is not None
         if op == ast.Variable(INIT) and self.found is self.update.value:
@@ -99,7 +99,7 @@ class _Division:
             return op, self.context.level(_name(target.tensor)).fill
         group: Operator | None = referred(row.group) or row
         assert group is not None
-        # as wide as what the result would be reduced in
+        # the type that the result is reduced in, so that W rounds and wraps no earlier
         type = type_of(ast.Call(named(group.reference), (self.update.target, self.found)))
         unit = group.identity.value(type) if group.identity and type is not None else None
         if not (group.associative and group.commutative) or unit is None:
@@ -158,8 +158,8 @@ class _Division:
         )
 
     def modes(self) -> tuple[tuple[ast.Index, ...], Level]:
-        """The indices of W, and its format: that of the tensor which the script has by this name, or
-        one with the modes in the order of the result's, so that this is written in order."""
+        """The indices of W, and its format: that of the script's tensor of this name, if there is one;
+        else with modes in the order of the result's, so that the result is written in order."""
         given = self.context.formats.get(self.base)
         if isinstance(given, Swizzled):
             given = given.level
@@ -180,8 +180,8 @@ class _Division:
         return tuple(order), Workspace(leaf, Int64, count, policy, capacity)
 
     def cut(self, consumer: ast.Node) -> int:
-        """How many of the headers stand around both statements: up to the last that binds a name which
-        the second uses and which is not listed."""
+        """How many of the headers stand around both statements: up to the last that binds a name which is
+        not listed and which the second statement uses."""
         used = {n.name for n in walk(consumer) if isinstance(n, (ast.Index, ast.Variable))}
         names = [set(binds(h)) & used - {i.name for i in self.listed} for h in self.nest.headers]
         cut = max((at + 1 for at, found in enumerate(names) if found), default=0)

@@ -34,9 +34,9 @@ def check_order_is_free(
     command: Schedule,
     context: ProgramContext,
 ) -> None:
-    """Check that with the loops around it in another order `body` stores the same: each tensor is updated
-    by an operator that takes its operands in any order, or for each of its places the updates come in
-    the same order. (That a tensor is not read as well is the life cycle's to check.)"""
+    """Check that `body` stores the same with its loops in another order: each tensor is updated by an
+    operator that takes its operands in any order, or the updates of each place come in the same order.
+    (The life cycle checks that no tensor is read as well.) Raises FinchError "type"."""
     for name, updates in _updates(body).items():
         if all(_takes_any_order(a.op) and a.op == updates[0].op for a in updates):
             continue
@@ -56,7 +56,7 @@ def check_order_is_free(
 
 
 def _updates(body: Node) -> dict[str, list[Assign]]:
-    """The updates of each tensor that is not the body's own."""
+    """The updates of each tensor that is not declared in the body."""
     own = {n.tensor.name for n in walk(body) if isinstance(n, Declare)}
     found: dict[str, list[Assign]] = {}
     for node in walk(body):
@@ -77,7 +77,7 @@ def _takes_any_order(op: Node) -> bool:
 
 
 def determined(assign: Assign, context: ProgramContext) -> set[str]:
-    """The indices of which there is one value for each place that is written."""
+    """The indices that have one value for each place that is written."""
     tensor = assign.target.tensor
     while isinstance(tensor, Call):  # `A[i + j]` is shifted by an index, `A[i + n]` by a number
         settings = [n for setting in tensor.args[1:] for n in walk(setting)]

@@ -1,5 +1,5 @@
-"""`@workspace C policy=... capacity=...`: how a workspace works, one that is inserted for C or one of this
-name that a schedule makes."""
+"""`@workspace C policy=... capacity=...`: how a workspace works that is inserted for C, or that a schedule
+makes under this name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from finchlang.syntax.traversal import walk
 
 def note_policy(program: Node, annotation: Policy, context: ProgramContext) -> None:
     """Note the policy of a workspace, by the name that its tensor has in `program`, or will have. Raises
-    FinchError "unknown name" for a policy that there is not, "type" for a capacity of no use to it."""
+    FinchError "unknown name" for an unknown policy, "type" for a capacity that it does not take, and for
+    two annotations of one tensor."""
     if annotation.policy and annotation.policy not in POLICIES:
         hint = did_you_mean(annotation.policy, POLICIES) or f"there are {', '.join(POLICIES)}"
         message = f"there is no policy `{annotation.policy}`"
@@ -31,8 +32,8 @@ def note_policy(program: Node, annotation: Policy, context: ProgramContext) -> N
 
 
 def check_policy(program: Node, annotation: Policy, context: ProgramContext) -> None:
-    """Check that there is a tensor that a workspace might be inserted for, if the policy was not used
-    yet. Raises FinchError "type"."""
+    """Check, for a policy that no schedule has used, that its tensor is written and has a level which may
+    need a workspace. Raises FinchError "type"."""
     left = {context.shown(name): name for name in context.policies}
     shown = annotation.tensor.name
     if shown not in left:

@@ -1,10 +1,10 @@
 """The shapes pass (Burrito'24 section 5): what `concat` and `let T[i, j] = e` put together is taken apart
 again, and the operators around go to the tensors within.
 
-An operator changes what stands for the index of a mode of the tensor that it is on: an index map. At a
-tensor there are maps for its modes, and from them the operators around this one tensor are made again; of
-an expression each tensor gets them by putting maps in the places of its indices. A loop over two modes of
-what is written, `collapse(C, p, q)[k]`, becomes two loops, and k a map of both their indices.
+An operator changes the index maps that stand for the indices of its tensor. Where they come to a single
+tensor, the operators around it are rebuilt from the maps of its modes; an expression has maps put in the
+places of its indices, and so each of its tensors gets its own. A loop over two modes of what is written,
+`collapse(C, p, q)[k]`, becomes two loops, and k a map of both their indices.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def shapes(program: ast.Node, context: ProgramContext) -> ast.Node:
 
 
 def has_shapes(program: ast.Node) -> bool:
-    """Whether there is something for this pass to do."""
+    """Whether there is a formula or a shape operator for this pass to lower."""
     return any(isinstance(n, ast.Formula) or is_call(n, *OPERATORS) for n in walk(program))
 
 
@@ -168,7 +168,7 @@ class _Shapes(Stores):
     # ------------------------------------------------------------------ loops
 
     def claimed(self, index: ast.Index, extent: ast.Node) -> ast.Node:
-        """The extent of a loop, with what has been found for its index besides."""
+        """The extent of a loop, with those that were claimed for its index."""
         found: list[ast.Node] = list(
             dict.fromkeys(e for e in self.claims.pop(index.name, []) if e != extent)
         )
@@ -179,7 +179,8 @@ class _Shapes(Stores):
         return found[0] if len(found) == 1 else call("meet", *found, span=extent.span)
 
     def collapsed(self, loop: ast.Loop, bound: Bindings) -> HalfIndex | None:
-        """What the loop's index is in a tensor written in it, two modes of which it goes through."""
+        """The half that the loop's index is in a tensor it writes, if it goes through two modes of one."""
+        # only a question: what it claims and checks on its way is dropped
         claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
         found = next(self.parts_written(loop, bound), None)
         self.claims, self.checks = claims, checks
@@ -216,7 +217,7 @@ class _Shapes(Stores):
         return self.statement(both, {**known, index.name: new})
 
     def inside(self, body: ast.Node, name: ast.Index | ast.Variable) -> ast.Node:
-        """The body of what binds a name, within the checks that need it."""
+        """The body of what binds a name, within the checks that mention it."""
         here = [pair for pair in self.checks if any(mentions(extent, name) for extent in pair)]
         self.checks = [pair for pair in self.checks if pair not in here]
         return self.checked(body, here)
@@ -229,7 +230,7 @@ class _Shapes(Stores):
         return node
 
     def agree(self, a: ast.Node, b: ast.Node) -> None:
-        """Two extents must be the same."""
+        """Require two extents to be the same: literals at once, others by a check around the statement."""
         if isinstance(a, ast.Extent) and isinstance(b, ast.Extent):
             for x, y in ((a.start, b.start), (a.stop, b.stop)):
                 if isinstance(x, ast.Literal) and isinstance(y, ast.Literal) and x.value != y.value:
@@ -283,7 +284,7 @@ class _Shapes(Stores):
         ]
 
     def is_plain(self, access: ast.Access, bound: Bindings, is_update: bool = False) -> bool:
-        """Whether an access stays as it is."""
+        """Whether the operators of an access need not be lowered."""
         for n in walk(access):
             if isinstance(n, ast.Formula) or is_call(n, "concat", "broadcast"):
                 return False
@@ -296,7 +297,7 @@ class _Shapes(Stores):
         return replace(access, indices=indices)
 
     def map_of(self, index: ast.Node, bound: Bindings, whole: ast.Node | None = None) -> ast.Node:
-        """What stands in an access, of a mode of size `whole`, if that is known."""
+        """The map of an index in an access, of a mode of size `whole`, if that is known."""
         if isinstance(index, ast.Index):
             return bound.get(index.name, index)
         if written := modifier(index):
@@ -319,7 +320,7 @@ class _Shapes(Stores):
     def read(
         self, tensor: Any, ts: list[ast.Node], dropped: list, access: ast.Access, bound: Bindings
     ) -> ast.Node:
-        """The element of a tensor at these maps."""
+        """The element of a tensor at the maps `ts`; `dropped` are broadcast modes: sizes and maps."""
         if isinstance(tensor, ast.Formula):
             self.agree_within(tensor, ts)
             present = self.presence(tensor, ts, access)
@@ -340,7 +341,7 @@ class _Shapes(Stores):
         return self.read(body, ts, dropped + more, access, bound)
 
     def places(self, tensor: Any, ts: list[ast.Node], dropped: list) -> Iterator[Leaf]:
-        """The tensors that are written at these maps, with theirs."""
+        """The single tensors that are written at the maps `ts`, each with the maps of its modes."""
         if is_call(tensor, "concat"):
             for part, own, _ in self.parts(tensor, ts):
                 yield from self.places(part, own, dropped)
@@ -357,8 +358,8 @@ class _Shapes(Stores):
     def presence(
         self, formula: ast.Formula, ts: list[ast.Node], access: ast.Access
     ) -> list[ast.Node]:
-        """What is true, and missing out of range, for indices that may be out of range where the
-        expression is not missing by itself."""
+        """Masks that are true in range and missing out of it, for the indices that may be out of range
+        without the expression being missing by itself."""
         found = list[ast.Node]()
         own = needed(formula.value)
         modes = list(enumerate(zip(formula.indices, ts, strict=True)))
@@ -374,8 +375,8 @@ class _Shapes(Stores):
     def chosen(
         self, elements: list[tuple[ast.Node, ast.Node | None]], span: Span | None
     ) -> ast.Node:
-        """The one of several elements that is there, in their common type: each with the condition that
-        it is this one or one before it, where an index of a loop says so; else the others are missing."""
+        """The one of the elements of several parts that is there, in their common type. Each has the
+        condition that the index is not past its part, or None: then it is the first that is not missing."""
         types = [self.type(e) for e, _ in elements]
         common = reduce(promote, [t for t in types if t is not None])
         converted = [
@@ -393,8 +394,8 @@ class _Shapes(Stores):
     def parts(
         self, tensor: ast.Call, ts: list[ast.Node]
     ) -> Iterator[tuple[ast.Node, list[ast.Node], ast.Node | None]]:
-        """The parts of `concat(p, A, B)`, each of them missing where the others are, and whether the
-        index is up to the end of this part, if there is an index of a loop to compare."""
+        """The parts of `concat(p, A, B)`, each with its maps, which are missing outside of it, and the
+        condition that the index is not past its end, if there is a loop's index to compare."""
         first, *tensors = tensor.args
         p: int = first.value - 1  # type: ignore[attr-defined]
         sizes = [self.size(part, p) for part in tensors]
@@ -411,7 +412,7 @@ class _Shapes(Stores):
             end = plus(whole, before, -1)
             if before != ZERO and not isinstance(
                 end, ast.Literal
-            ):  # as long as both their names are
+            ):  # `sums` names both: no sum of many terms
                 end = call("-", whole, before, span=tensor.span)
             reach = ast.Extent(plus(ONE, before, -1), end, span=tensor.span)
             inner, is_chosen = Wrapped("window", reach, ts[p]), at is not None and not is_free
@@ -421,7 +422,7 @@ class _Shapes(Stores):
             yield part, [*ts[:p], shown, *ts[p + 1 :]], is_up_to
 
     def size(self, tensor: ast.Node, mode: int) -> ast.Node:
-        """The size of a mode, from 0; for tensors that are declared, what their declarations say."""
+        """The size of a mode, from 0; that of a declared tensor by its declaration."""
 
         def known(node: ast.Node) -> ast.Node:
             if isinstance(node, ast.Call) and is_call(node, "size"):
@@ -435,7 +436,7 @@ class _Shapes(Stores):
         return known(Shaped(tensor, 0).size(mode + 1))
 
     def agree_within(self, formula: ast.Formula, ts: list[ast.Node]) -> None:
-        """The tensors of an expression have the same sizes, where no loop sees to it."""
+        """Require the tensors of an expression to have the same sizes, where the index is no loop's own."""
         for index, t in zip(formula.indices, ts, strict=True):
             found = [
                 ast.Extent(ONE, n, span=access.span)

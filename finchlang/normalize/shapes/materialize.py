@@ -35,15 +35,14 @@ from finchlang.syntax.types import Type
 
 #: with more cases than this a loop takes longer to stage than it takes to store what has them
 MANY = 16
-#: how many times as many cases each part more makes where the index is computed, by what computes it;
-#: and where parts stand beside each other within the entries of an outer mode, between which is a row
-#: of cases, too
+#: by what computes an index, by how much each further part multiplies the cases of a loop; the second
+#: number where parts are beside each other within an outer mode that has gaps: a gap is a row of parts, too
 _COMPUTED = {"collapse": (3, 24), "window": (3, 9), "split": (6, 48)}
 _NOT_COMPUTED = 0, 0
 
 
 class Stores(OperatorMaps):
-    """What the pass that takes operators apart (`shapes`) stores before it does so."""
+    """The part of the pass `shapes` that stores concatenations before a loop that reads them."""
 
     def __init__(self, context: ProgramContext) -> None:
         OperatorMaps.__init__(self)
@@ -57,11 +56,11 @@ class Stores(OperatorMaps):
 
     @abstractmethod
     def statement(self, node: ast.Node, bound: dict[str, Any]) -> Any:
-        """A statement taken apart."""
+        """A statement with its shape operators lowered."""
 
     @abstractmethod
     def expression(self, node: ast.Node, bound: dict[str, Any]) -> Any:
-        """An expression taken apart."""
+        """An expression with its shape operators lowered."""
 
     @abstractmethod
     def type(self, node: ast.Node) -> Type | None:
@@ -69,14 +68,14 @@ class Stores(OperatorMaps):
 
     @abstractmethod
     def with_primitives(self, node: ast.Access, bound: dict[str, Any]) -> ast.Access:
-        """An access with operators in the places of what is made of them."""
+        """An access with shape operators reduced to primitives."""
 
     @abstractmethod
     def checked(self, node: ast.Node, pairs: list[tuple[ast.Node, ast.Node]]) -> ast.Node:
         """A statement under the condition that pairs of extents are the same."""
 
     def outermost(self, loop: ast.Loop, bound: dict[str, Any]) -> ast.Node:
-        """A loop that no other is around, behind what is stored for it."""
+        """An outermost loop, lowered, behind the statements that store what it reads."""
         self.is_inside = True
         made = [s for node in self.to_store(loop) for s in self.store(node, bound)]
         result = self.statement(loop, bound)
@@ -88,7 +87,7 @@ class Stores(OperatorMaps):
         return block(*made, self.checked(result, here))
 
     def with_stored(self, node: ast.Node) -> Any:
-        """A tensor with what has been stored in the places of concatenations."""
+        """A tensor with the names of stored concatenations in their places."""
         if not self.stored or node in self.stored:
             return self.stored.get(node, node)
         inner = map_children(self.with_stored, node)
@@ -97,7 +96,7 @@ class Stores(OperatorMaps):
     # ------------------------------------------------------------------ what is stored
 
     def to_store(self, loop: ast.Loop) -> Iterator[ast.Call]:
-        """The concatenations to be stored, one after the other, each with those before it stored."""
+        """The concatenations to store before a loop, in order, each by the names of those before it."""
         nodes = list(walk(loop))
         if not self.context.insert_workspaces or any(isinstance(n, ast.Formula) for n in nodes):
             return
@@ -117,18 +116,19 @@ class Stores(OperatorMaps):
             yield from self.too_many(accesses, bound)
 
     def too_many(self, accesses: list[ast.Access], bound: set[str]) -> Iterator[ast.Call]:
-        """The concatenations to be stored, for there not to be too many cases in a statement, if they
-        depend on nothing that the loop binds or writes; first those in others."""
+        """The concatenations to store so that a statement has no more than MANY cases, inner ones first;
+        none that depends on what the loop binds or writes."""
         while True:
             plain = dict.fromkeys(self.with_primitives(access, {}) for access in accesses)
             gaps = {name: _with_gaps(known) for name, known in self.types.items()}
             found = [j for access in plain for j in _joined(access, gaps, over=self.over)]
             joined = {j.access for j in found}
             reads = (a for a in plain if a not in joined and bound.isdisjoint(_names(a.tensor)))
+            # a loop that becomes two cannot be cut at a part's end: a read beside doubles the cases
             beside = sum(any(i in self.over for i in _names(a)) for a in reads)
             if prod(j.cases for j in found) * 2**beside <= MANY:
                 return
-            if len(found) == 1 and found[0].is_cut:  # as many cases as parts
+            if len(found) == 1 and found[0].is_cut:  # one case for each part: no gain
                 found = list(found[0].within())
             free = [j for j in found if bound.isdisjoint(_names(j.node))]
             if not free:
@@ -143,8 +143,7 @@ class Stores(OperatorMaps):
             yield self.with_stored(most.node)
 
     def store(self, node: ast.Call, bound: dict[str, Any]) -> Iterator[ast.Node]:
-        """The statements that store a concatenation, which goes by the name of what it is stored in
-        from here on."""
+        """The statements that store a concatenation in a workspace, which stands for it from here on."""
         context, span, order = self.context, node.span, _order(node, self.context)
         variable = ast.Variable(context.fresh("joined"), span=span)
         type = self.element_type(node)
@@ -169,7 +168,7 @@ class Stores(OperatorMaps):
         self.stored[node] = variable
 
     def element_type(self, node: ast.Node) -> Type | None:
-        """The type of the elements of a tensor, which nothing else comes of."""
+        """The type of a tensor's elements; what lowering one claims and checks is dropped."""
         claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
         element = ast.Access(node, self.indices(node, _order(node, self.context)), span=node.span)
         type = self.type(self.expression(element, {}))
@@ -181,8 +180,8 @@ class Stores(OperatorMaps):
         return tuple(ast.Index(name, span=node.span) for name in names)
 
     def placed(self, node: ast.Node, target: ast.Node) -> Iterator[tuple[ast.Node, ast.Node]]:
-        """The parts of a concatenation, each with the part of a tensor where it goes. Those that are
-        concatenations of the same type themselves come in parts, too."""
+        """The parts of a concatenation, each with the window of `target` that it goes to. A part that is
+        a concatenation of the same type itself comes part by part."""
         assert isinstance(node, ast.Call)
         type = self.element_type(node)
         first, *parts = node.args
@@ -211,9 +210,9 @@ class Stores(OperatorMaps):
 
 @dataclass(frozen=True)
 class _Joined:
-    """A concatenation in an access, which is not within another, and in how many cases it comes apart:
-    if it `is_cut`, those of its parts. `gaps` has for each tensor the
-    outermost mode with gaps."""
+    """A concatenation in an access, not within another, and how many `cases` a loop over it has; it
+    `is_cut` if these are just those of its parts. `gaps` has for each tensor the outermost mode with
+    gaps."""
 
     node: ast.Call
     cases: int
@@ -222,7 +221,7 @@ class _Joined:
     gaps: Mapping[str, int]
 
     def within(self) -> Iterator[_Joined]:
-        """Those that its parts are made of; parts that are concatenations are as good as their parts."""
+        """The concatenations in its parts; for a part that is one itself, those in its parts."""
         for part in self.node.args[1:]:
             for found in _joined(self.access, self.gaps, part):
                 yield from found.within() if found.node is part else [found]
@@ -235,8 +234,8 @@ def _joined(
     factors: tuple[int, int] = _NOT_COMPUTED,
     over: Mapping[str, int] = {},
 ) -> Iterator[_Joined]:
-    """The concatenations in an access, or in the tensor of one; an index is `over` several modes if what
-    it writes is collapsed."""
+    """The concatenations in an access, or in `tensor` within it. `over` has for each index how many times
+    what it writes is collapsed: so many more loops will go over it."""
     if tensor is None:
         tensor, names = access.tensor, [i for i in access.indices if isinstance(i, ast.Index)]
         is_plain = len(set(names)) == len(names) and all(map(_is_shifted, access.indices))
@@ -254,6 +253,7 @@ def _joined(
         is_nested = any(j.node is not part for part, found in parts for j in found)
         p: int = tensor.args[0].value  # type: ignore[attr-defined]
         factor = factors[any(gaps.get(name, 0) > p for name in _names(tensor))]
+        # with 9 further parts there are too many cases by any factor
         cases = factor ** min(count - 1, 9) if factor else count * (1 + is_nested)
         yield _Joined(tensor, cases, not factor, access, gaps)
     elif isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
@@ -272,7 +272,7 @@ def _with_gaps(known: Level | Type | None) -> int:
 
 
 def _is_shifted(index: ast.Node) -> bool:
-    """Whether an index is that of a loop, moved."""
+    """Whether an index is a name or number, perhaps moved: the loop can be cut where a part ends."""
     if isinstance(index, ast.Call):
         row = operator(index.op)
         is_moved = is_call(index, PERMISSIVE, *PROTOCOLS) or (row is not None and row.translates)
@@ -281,7 +281,7 @@ def _is_shifted(index: ast.Node) -> bool:
 
 
 def _statements(node: ast.Node) -> list[list[ast.Access]]:
-    """The accesses of statements that meet in one loop."""
+    """Lists of accesses, each of the statements that are in one loop together."""
     match node:
         case ast.Assign(target, _, value):
             return [[target, *own_accesses(value)]]
@@ -301,7 +301,7 @@ def _names(node: ast.Node) -> set[str]:
 
 
 def _order(node: ast.Node, context: ProgramContext) -> int:
-    """How many modes a tensor has that is made by few operators."""
+    """How many modes a tensor has, under wrappers and primitive shape operators."""
     if isinstance(node, ast.Variable):
         return context.level(node.name).order
     if isinstance(node, ast.Formula):

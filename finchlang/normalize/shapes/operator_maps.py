@@ -32,27 +32,27 @@ from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node
 from finchlang.syntax.traversal import replace
 from finchlang.wrappers.wrappers import WRAPPERS
 
-#: a tensor without wrappers, the maps for its modes, and what is broadcast: sizes and maps
+#: a tensor without wrappers, the maps for its modes, and the broadcast modes around: sizes and maps
 Leaf = tuple[Any, list[Node], list[tuple[Node, Node]]]
 
 
 class OperatorMaps(ABC):
-    """From operators to maps, and back. `claims` are the further extents that indices have to have."""
+    """From operators to maps, and back. `claims` are further extents that indices must agree with."""
 
     def __init__(self) -> None:
         self.claims: dict[str, list[Extent]] = {}
 
     @abstractmethod
     def agree(self, a: Node, b: Node) -> None:
-        """Two extents must be the same."""
+        """Require two extents to be the same."""
 
     @abstractmethod
     def size(self, tensor: Node, mode: int) -> Node:
         """The size of a mode, from 0."""
 
     def through(self, tensor: Call, ts: list[Node]) -> tuple[Node, list[Node], list]:
-        """The tensor within an operator or wrapper, the maps for its modes, and what has no mode
-        there: sizes and maps."""
+        """The tensor within an operator or wrapper, the maps for its modes, and the broadcast modes that
+        it does not have: sizes and maps."""
         body, settings = tensor.args[0], tensor.args[1:]
         if not is_call(tensor, *MAPS):
             name: str = tensor.op.name  # type: ignore[attr-defined]
@@ -86,14 +86,15 @@ class OperatorMaps(ABC):
         return body, inner, [d for d in dropped if not self.is_free(*d, inner)]
 
     def is_free(self, n: Node, m: Node, others: list[Node]) -> bool:
-        """Whether nothing more need be said of the index of a mode along which nothing changes."""
+        """Whether a broadcast mode of size n at the map m needs no operator: the index of a loop, which
+        claims its extent, or a half beside its other half."""
         if isinstance(m, Index):
             self.claim(m, Extent(ONE, n))
             return True
         return isinstance(m, HalfIndex) and m.other in others
 
     def claim(self, m: Node, extent: Extent | None) -> None:
-        """Have the indices in a map run over what it goes through, which is `extent` if that is known."""
+        """Claim for the indices in a map the extents by which it has this one (None: not known)."""
         match m:
             case Index() if extent is not None:
                 self.claims.setdefault(m.name, []).append(replace(extent, span=m.span))
@@ -111,8 +112,8 @@ class OperatorMaps(ABC):
                 self.claim(inner, None if wrapper == "permissive" else extent)
 
     def around(self, leaf: Leaf, access: Access, is_update: bool = False) -> Access:
-        """The access of a tensor at maps: with the operators around it that these say. An update computes
-        what are halves of an index."""
+        """The access of a tensor at maps, with operators rebuilt around it. In an update halves of an
+        index are computed as numbers."""
         tensor, maps, dropped = leaf[0], list(leaf[1]), leaf[2]
         for n, m in dropped:
             tensor = made("broadcast", tensor, Literal(len(maps) + 1), n)

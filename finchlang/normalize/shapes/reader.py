@@ -26,8 +26,8 @@ from finchlang.wrappers.wrappers import WRAPPERS
 
 class Reader:
     """Finds what a tensor in a program is, with all its wrappers, masks and shape operators checked.
-    `leaf` knows the names of tensors; `value` and `extent` what stands in arguments; `agree` takes
-    extents that must be the same."""
+    `leaf` reads the name of a tensor, `value` and `extent` an argument; `agree` requires two extents to be
+    the same. Raises FinchError "type", "dimension" or "unknown name"."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Reader:
 
 
 def with_primitives(node: Any, reader: Reader) -> Any:
-    """An expression with all operators around its tensors made of few."""
+    """An expression with the shape operators around its tensors reduced to primitives."""
 
     def change(node: Node) -> Node:
         if not isinstance(node, Access):
@@ -112,7 +112,7 @@ def with_primitives(node: Any, reader: Reader) -> Any:
     return rewrite_bottom_up(change, node)
 
 
-#: of these one is called
+#: the singular of what a tensor is given too many or too few of
 ONE_OF = {"indices": "index", "settings": "setting", "dimensions": "dimension"}
 
 

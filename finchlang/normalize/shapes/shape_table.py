@@ -1,4 +1,4 @@
-"""The table of shape operators: how each is written, and of which few (`shaped.py`) it is made.
+"""The table of shape operators: how each is written, and of which primitives (`shaped.py`) it is made.
 
 Signatures are Julia's and the array API's where these agree with a kernel's: dimensions are integer
 literals and count from 1, sizes are integers known before the loops, and elements go column by column.
@@ -41,8 +41,8 @@ def _flat(t: Shaped, given: Arguments, first: int = 1, last: int | None = None) 
 
 
 def _reshape(given: Arguments) -> Shaped:
-    """All elements in their order, in other sizes. Modes that keep their sizes, at either end, are let
-    alone."""
+    """All elements in their order, in other sizes. Modes at either end that keep their sizes are not
+    touched, so that their structure is kept."""
     t, sizes = given.tensor(), list[Node]()
     while given.left:
         is_free = given.left[0] == Literal(-1)
@@ -116,14 +116,14 @@ def _vcat(given: Arguments) -> Shaped:
 
 
 def _joined(parts: list[Shaped], given: Arguments) -> list[Shaped]:
-    """Tensors that have dimensions."""
+    """Parts, checked to have dimensions."""
     if any(not t.order for t in parts):
         raise given.wrong(f"`{given.name}` takes tensors that have dimensions", given.span)
     return parts
 
 
 def _hcat(given: Arguments) -> Shaped:
-    """Vectors are columns."""
+    """Tensors side by side; a vector is a column."""
     parts = _joined(given.tensors(), given)
     columns = [broadcast(t, 2, ONE, given.span) if t.order == 1 else t for t in parts]
     return concat(columns, 2, given.span)
@@ -175,7 +175,7 @@ def _kron(given: Arguments) -> Shaped:
 
 
 def _roll(given: Arguments) -> Shaped:
-    """Each element s places further, and from the end to the beginning."""
+    """Each element s places further, around the end."""
     t = given.tensor()
     p = given.mode(t.order)
     n = t.size(p)
@@ -192,7 +192,7 @@ def _flip(given: Arguments) -> Shaped:
 
 
 def _permute_dims(given: Arguments) -> Shaped:
-    """Mode k is mode p_k of the tensor; alone a matrix is transposed."""
+    """Mode k is mode p_k of the tensor; without modes a matrix is transposed."""
     t, modes = given.tensor(), list[int]()
     if t.order == 2 and not given.left:
         modes = [2, 1]
@@ -203,7 +203,7 @@ def _permute_dims(given: Arguments) -> Shaped:
 
 
 def _diagonal(given: Arguments) -> Shaped:
-    """The elements whose indices of two modes are the same: that index stands last."""
+    """The elements whose indices of two modes are equal, along a new last mode."""
     t = given.tensor()
     if t.order < 2:
         raise FinchError("dimension", "a diagonal is of two dimensions", given.span)
@@ -221,7 +221,7 @@ def _diagonal(given: Arguments) -> Shaped:
 
 
 def _triangle(sign: str) -> Callable[[Arguments], Shaped]:
-    """What is on one side of a diagonal of a matrix, which is the k-th above the main one."""
+    """The elements on one side of the k-th diagonal above the main one of a matrix, and on it."""
 
     def make(given: Arguments) -> Shaped:
         t = given.matrix()
@@ -238,7 +238,7 @@ def _triangle(sign: str) -> Callable[[Arguments], Shaped]:
 
 
 def _indices(count: int) -> list[Index]:
-    """Indices of a formula, which get other names before it is printed."""
+    """Indices of a formula, which are renamed before it is printed."""
     return [Index(f"mode {k + 1}") for k in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""A tensor within shape operators (Burrito'24 section 4), and the few of them that all others are made
+"""A tensor within shape operators (Burrito'24 section 4), and the primitive ones that all others are made
 of: collapse, split, broadcast, concat and windows."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
 
 
 class Shaped:
-    """A tensor in a program, with the number of its modes, which count from 1 here. `node` is made of
-    few operators only, `written` is what stands in the program."""
+    """A tensor in a program, with its `order`; modes count from 1 here. `node` is it by primitive
+    operators only, `written` what stands in the program."""
 
     def __init__(self, node: Node, order: int, written: Node | None = None):
         self.node, self.order, self.written = node, order, node if written is None else written
@@ -34,8 +34,8 @@ class Shaped:
 
 
 class Arguments:
-    """The arguments of a shape operator, taken and checked one after the other; `written` are those that
-    have been, under the names that are used from here on. `reader` finds what they are (Reader)."""
+    """The arguments of a shape operator, taken and checked one after the other: `left` are still to be
+    taken, `written` those that were, with names resolved. `reader` is a Reader."""
 
     def __init__(self, node: Call, reader: Any, form: str):
         self.node, self.reader, self.form, self.left = node, reader, form, list(node.args)
@@ -63,7 +63,7 @@ class Arguments:
         return found
 
     def tensors(self) -> list[Shaped]:
-        """All that are left, one at least."""
+        """All arguments that are left, at least one."""
         found = [self.tensor()]
         while self.left:
             found.append(self.tensor())
@@ -106,7 +106,7 @@ class Arguments:
         return node
 
     def size(self, least: int = 0) -> Node:
-        """An integer that is known before the loops, no less than `least`."""
+        """An integer that is known before the loops, at least `least`: checked here or at run time."""
         n = self.number()
         if isinstance(n, Literal):
             if n.value < least:
@@ -132,7 +132,6 @@ class Arguments:
         return node.value
 
     def agree(self, a: Node, b: Node) -> None:
-        """Two sizes must be the same."""
         self.reader.agree(Extent(ONE, a, span=self.span), Extent(ONE, b, span=self.span))
 
 
@@ -142,7 +141,7 @@ class Arguments:
 def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
     """Modes p (fast) and q as one, which stands where the first of them stood."""
     for mode in (p, q):
-        t.size(mode)  # it has one
+        t.size(mode)  # raises if it has none
     return Shaped(call("collapse", t.node, Literal(p), Literal(q), span=span), t.order - 1)
 
 
@@ -229,7 +228,7 @@ def _broadcast(given: Arguments) -> Shaped:
 def _slice(given: Arguments) -> Shaped:
     t = given.tensor()
     p, part = given.mode(t.order), given.extent()
-    if isinstance(part, Extent) and part.step is None:  # `2:0` has no elements
+    if isinstance(part, Extent) and part.step is None:  # `5:0` has no elements, as `5:4`
         before = plus(part.start, ONE, -1)
         a, b = getattr(before, "value", None), getattr(part.stop, "value", None)
         if a is None or b is None:

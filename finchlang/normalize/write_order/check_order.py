@@ -1,5 +1,5 @@
-"""The order check: a format that is written in order is written in order, or it is an error here
-(DESIGN section 4), naming a format that is written in any order."""
+"""The order check: a format that must be written in order is written so, or it is an error at compile
+time, which names a format that takes any order."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def check_order(program: ast.Node, context: ProgramContext) -> None:
 
 
 def phases(scope: Sequence[ast.Node], context: ProgramContext) -> Iterator[tuple[str, int, int]]:
-    """The update phases in the statements of a scope that need an order: the tensor, and from where to
-    before where its updates stand, between its declaration and its freeze."""
+    """The update phases, in a scope, of tensors that need an order: (tensor, start, stop), where
+    `scope[start:stop]` are the statements between its declaration and its freeze."""
     begun: dict[str, int] = {}
     for n, s in enumerate(scope):
         if isinstance(s, ast.Declare) and ordered_modes(context.level(s.tensor.name)):
@@ -52,7 +52,7 @@ class OrderFault:
     message: str
     access: ast.Access
     level: Level
-    way: str | None = None  # how to loop in an order that would do
+    way: str | None = None  # a hint on an order of loops that would do
 
     def error(self, context: ProgramContext) -> FinchError:
         sequential = next(lv for lv in self.level.levels() if lv.is_sequential)
@@ -124,9 +124,8 @@ class _Order:
         return OrderFault(message, access, self.level, self.in_order(access, loops))
 
     def in_order(self, access: ast.Access, loops: tuple[ast.Loop, ...]) -> str | None:
-        """How to loop in order: the loops around an update, were those over its indices outermost and
-        in the order of the modes; None if they are not simply nested, or their extents depend on each
-        other."""
+        """A hint on how to loop in order, with the loops over the update's indices outermost, in the order
+        of the modes; None if the loops are not simply nested, or their extents depend on each other."""
         own: dict[ast.Node, ast.Loop] = {loop.index: loop for loop in loops}
 
         def within(body: ast.Node) -> ast.Node:
@@ -147,13 +146,13 @@ class _Order:
         if not is_simple or any({*walk(loop.extent)} & {*own} for loop in loops):
             return None
         names = [f"`{self.context.written(loop.index.name)}`" for loop in wanted]
-        if len({*names}) < len(names):  # two of them are one in the program
+        if len({*names}) < len(names):  # two loops of one index in the program, by `collapse`
             return "let `collapse` name the dimensions in the order of the storage, the innermost first"
         return f"loop over {', '.join(names)}, outermost first" if wanted != [*loops] else None
 
     def own_indices(self, access: ast.Access) -> tuple[ast.Node, ...]:
-        """The indices, from the outermost, of the modes that need an order: without the outer ones of
-        modes that `toeplitz` divides, whose loops repeat it as any other would."""
+        """The indices, from the outermost, of the modes that need an order: of two modes that `toeplitz`
+        makes of one not the outer, whose loop goes over the inner again and again as any other would."""
         modes = [{mode} for mode in range(len(access.indices))]
         tensor = access.tensor
         while isinstance(tensor, ast.Call):
@@ -185,8 +184,8 @@ class _Order:
         followed: list[ast.Index | None],
         by_index: dict[ast.Node, int],
     ) -> bool:
-        """Whether no mode's loop stands in the loop that an inner mode's index follows: each time
-        round that, the same fiber would be begun anew."""
+        """Whether no mode's loop stands inside of the loop that an inner mode's index follows, which
+        would begin the same fiber anew each time."""
         for mode, index in enumerate(indices[self.free :], self.free):
             inner = [by_index[i] for i in followed[mode + 1 :] if i in by_index]
             if any(n < by_index[index] for n in inner):
@@ -205,8 +204,8 @@ def ordered_modes(level: Level) -> int:
 
 
 def _free_modes(level: Level) -> int:
-    """How many modes, counted from the outermost, the loops over which may stand anywhere: those above a
-    level that takes any fiber, where they take any order themselves."""
+    """How many modes, counted from the outermost, may have their loops anywhere: those above a level that
+    takes any fiber, if none of them is sequential."""
     modes = 0
     for part in level.levels():
         if part.takes_any_fiber:
@@ -218,7 +217,7 @@ def _free_modes(level: Level) -> int:
 
 
 def is_repeated(loop: ast.Loop, context: ProgramContext) -> bool:
-    """Whether a loop counts as one that runs more than once: also one over blocks of length 1."""
+    """Whether a loop may run more than once; one that a schedule made may, also over blocks of length 1."""
     name, derived = loop.index.name, context.derived
     is_made = any(name in made for made, _ in derived)
     is_taken_apart = any(name in given for _, given in derived)

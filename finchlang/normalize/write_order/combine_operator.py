@@ -1,5 +1,5 @@
-"""By which operator a program has the workspaces that it writes combine what was
-written to one place, when they merge (Workspaces'24 section 4.3)."""
+"""The operators by which workspaces combine what was written to one place when they merge
+(Workspaces'24 section 4.3)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def combine(program: Node, context: ProgramContext) -> None:
 
 
 def _tensor(program: Node, name: str, context: ProgramContext) -> str:
-    """The tensor that a workspace which was inserted is copied to; one by hand is itself."""
+    """The tensor that an inserted workspace is copied to; a workspace of the user's stands for itself."""
     copies = (
         root(n.target.tensor)
         for n in walk(program)
@@ -60,14 +60,14 @@ def _tensor(program: Node, name: str, context: ProgramContext) -> str:
 
 
 def _is_copy(update: Assign, tensor: str) -> bool:
-    """Whether what a tensor updated in place had before goes to its workspace here, each entry once and
-    before all others."""
+    """Whether this copies a tensor that is updated in place to its workspace, each entry once and before
+    all updates."""
     return isinstance(update.value, Access) and root(update.value.tensor) == tensor
 
 
 def _keeps_first(op: Node, level: Workspace) -> bool:
-    """Whether a value that is written, not combined, to a new entry of a batch is what is stored there:
-    for a place where nothing was stored that is `fill op value`."""
+    """Whether the first value of a new entry, which begins with `beginning`, makes it `fill op value`, as
+    it must be where nothing was stored."""
     row = operator(op)
     assert row is not None
     return not row.keeps_old or level.combining(op).beginning == level.fill
@@ -84,7 +84,7 @@ def _operator(updates: list[Assign], type: Type) -> Node | None:
         return None  # they may write to entries that are not made in this order
     if row.keeps_old and identity(row, type) is None:
         return None
-    if type.is_integer and not row.is_modular:  # of wider values it would see the low bits
+    if type.is_integer and not row.is_modular:  # the low bits of wider values would not do
         values = [type_of(assign.value) for assign in updates]
         if any(value is not None and promote(type, value) != type for value in values):
             return None

@@ -24,9 +24,9 @@ from finchlang.syntax.types import Int32, Type
 
 
 class Detour:
-    """A tensor `name` that takes the updates of `tensor` in any order, `redirect`ed to it, and is
-    then copied, in order. It has the modes of `tensor` but for the outermost, which are known where
-    it stands: their indices are `outer`."""
+    """A workspace `name` that takes the updates of `tensor` in any order (`redirect`) and is then copied
+    to it in order. It has the modes of `tensor` without the outermost ones that are fixed where it stands,
+    by the indices `outer`."""
 
     def __init__(
         self, context: ProgramContext, tensor: str, name: str, outer: tuple[ast.Node, ...] = ()
@@ -43,7 +43,7 @@ class Detour:
         levels: Sequence[Level],
         outer: tuple[ast.Node, ...] = (),
     ) -> Any:
-        """One that is new, of the first of the formats `levels`, or of the second if sizes want that."""
+        """A new one, of the first of the formats `levels`, or of the second if `exchanged` has its name."""
         name = context.fresh(f"{tensor}_work")
         level = levels[len(levels) > 1 and name in context.exchanged]
         context.formats[name] = context.workspaces[name] = level
@@ -53,24 +53,24 @@ class Detour:
 
     @classmethod
     def in_place(cls, context: ProgramContext, tensor: str) -> Detour:
-        """The one for updates in place, which is the same for all of them."""
+        """The one for updates in place of a tensor, which they share."""
         if tensor not in context.workspace_of:
             made = cls.of(context, tensor, workspace_levels(context, tensor)[-1])
             context.workspace_of[tensor] = made.name
         return cls(context, tensor, context.workspace_of[tensor])
 
     def enter(self, span: Span | None) -> tuple[ast.Node, ...]:
-        """Fill it from the tensor."""
+        """The statements that declare the workspace and fill it from the tensor."""
         return self.declare(self.name, span), self.copy(self.name, self.tensor, span)
 
     def leave(self, span: Span | None) -> tuple[ast.Node, ...]:
-        """Write the tensor anew from it, up to the freeze."""
+        """The statements that write the tensor anew from the workspace, up to its freeze."""
         frozen = ast.Freeze(ast.Variable(self.name, span=span), span=span)
         declared = self.declare(self.tensor, span)
         return frozen, declared, self.copy(self.tensor, self.name, span)
 
     def around(self, statements: Iterable[ast.Node], span: Span | None) -> tuple[ast.Node, ...]:
-        """`statements` with their updates of the tensor collected in it."""
+        """`statements` with their updates of the tensor going to the workspace, and from there to it."""
         declared = self.declare(self.name, span)
         frozen = ast.Freeze(ast.Variable(self.name, span=span), span=span)
         copied = self.copy(self.tensor, self.name, span)
@@ -121,7 +121,7 @@ class Detour:
         return ast.Access(ast.Variable(name, span=span), (*indices, *outer), span=span)
 
     def conditions(self, indices: tuple[ast.Index, ...]) -> Iterator[ast.Node]:
-        """Where the levels of the tensor that are all in the workspace are to be written."""
+        """The conditions of where to write, of the levels whose modes are all in the workspace."""
         modes = self.order + len(self.outer)
         for level in self.context.level(self.tensor).levels():
             own = indices[modes - level.modes : modes]
@@ -134,9 +134,9 @@ class Detour:
 def workspace_levels(
     context: ProgramContext, name: str, known: int = 0, are_bare: bool = False
 ) -> list[list[Level]]:
-    """The formats that a workspace may have for the tensor `name`, whose `known` outermost modes are
-    known where it stands, the best first; with it one that may suit the sizes better (workspace_choice.py).
-    `are_bare`: the tensor is updated as it is, through no wrapper."""
+    """The formats that a workspace for the tensor `name`, whose `known` outermost modes are fixed where
+    it stands, may have, the best first; each perhaps with a second one that may suit the sizes better
+    (`calls/workspace_choice.py`). `are_bare`: the tensor is updated through no wrapper."""
     rest = context.level(name)
     if not context.insert_workspaces:
         return [[rest.random_access()]]
@@ -145,7 +145,7 @@ def workspace_levels(
         known, rest = known - rest.modes, rest.child
     parts = list(rest.levels())
     ordered = parts[: 1 + max(n for n, part in enumerate(parts) if part.is_sequential)]
-    if any(isinstance(part, Packed) for part in ordered):  # which knows its half
+    if any(isinstance(part, Packed) for part in ordered):  # which knows the half that it stores
         return [] if known else [[rest.random_access()]]
     below = ordered[-1].child
     if name in context.policies:
@@ -160,10 +160,11 @@ def workspace_levels(
         return [[SparseByteMap(below, index), listed]]
     if not ordered[0].is_dense or not are_bare:
         return [[listed, flags]]
+    # fibers that are written in turn: a transpose of 10^6 entries takes 0.6 of the time
     return [[Dense(Interleaved(Element(rest.fill), index, count - 1))], [listed, flags]]
 
 
 def index_type(levels: Sequence[Level]) -> Type:
-    """One that has room for the coordinates of all `levels`."""
+    """The widest type of coordinates among `levels`."""
     types = [part.index_type if hasattr(part, "index") else Int32 for part in levels]
     return max(types, key=lambda type: type.highest)

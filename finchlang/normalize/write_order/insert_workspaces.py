@@ -31,9 +31,9 @@ class Class:
     """The class of an update of a tensor of `modes` modes.
 
     `p1`: the first mode, counted from the outermost, where the order of the loops is not the
-    tensor's (`modes + 1` if it is); `p2`: how many modes are written anew each time round the
-    outermost loop that is none of the tensor's. `is_appending`: the entries of the result are those
-    of one operand, each once.
+    tensor's (`modes + 1` if it is); `p2`: how many modes are written anew in each step of the outermost
+    loop that is over none of the tensor's modes. `is_appending`: the entries of the result are those of
+    one operand, each once.
     """
 
     modes: int
@@ -86,7 +86,8 @@ def insert_workspaces(program: Node, context: ProgramContext) -> Node:
     """`program` with a workspace for each update phase that `check_order` would refuse.
 
     It spans the modes from the first mismatch inwards, and stands inside of all loops over the modes
-    before that. What a workspace does not mend is left as it is.
+    before that. What a workspace does not mend is left for `check_order`. Raises FinchError "access order"
+    where `@workspace` asks for a policy and no workspace is inserted that has one.
     """
     if not context.insert_workspaces:
         return program
@@ -107,9 +108,9 @@ def insert_workspaces(program: Node, context: ProgramContext) -> Node:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a workspace may stand: around those of `statements`, in one scope, that update the tensor.
-    The loops of its outermost modes are around, with the indices `outer`; `rebuild` gives the whole
-    phase, given other statements here."""
+    """Where a workspace may stand: around those of `statements`, in one scope, that update the tensor,
+    within loops over the tensor's outermost modes, whose indices are `outer`. `rebuild` makes the whole
+    phase of other statements here."""
 
     statements: tuple[Node, ...]
     outer: tuple[Node, ...]
@@ -126,6 +127,7 @@ class _Insertion:
     def scope(self, node: Node) -> Any:
         statements = node.statements if isinstance(node, Block) else (node,)
         for n, _ in enumerate(self.phases(statements)):
+            # asked again, since mending one phase moves the statements of those after it
             name, start, stop = self.phases(statements)[n]
             self.classify(name, statements[start:stop])
             if found := fault(name, statements[start:stop], self.context):
@@ -138,7 +140,7 @@ class _Insertion:
         return replace(node, statements=tuple(inside)) if isinstance(node, Block) else inside[0]
 
     def phases(self, statements: tuple[Node, ...]) -> list[tuple[str, int, int]]:
-        """The phases of tensors other than the workspaces that are inserted meanwhile."""
+        """The update phases of tensors that are no inserted workspaces."""
         found = phases(statements, self.context)
         return [phase for phase in found if phase[0] not in self.made]
 
@@ -160,15 +162,16 @@ class _Insertion:
                     self.mended.add(name)
                     self.made.add(made.name)
                     return mended
+                # not mended: the workspace is forgotten, and its name with it
                 context.taken, context.last = names
                 context.choices.discard(made.name)
                 del context.formats[made.name], context.workspaces[made.name]
         return phase
 
     def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
-        """Where a workspace for the tensor `name`, with so many modes in order, may stand, from the
-        outside inwards, as long as one statement holds all updates and loops are its modes', from the
-        outermost on."""
+        """Where a workspace for the tensor `name`, of which `ordered` modes need an order, may stand, from
+        the outside inwards: as long as one statement holds all updates, and loops are over the tensor's
+        modes, from the outermost on."""
         outer: tuple[Node, ...] = ()
         rebuild: _Rebuild = lambda statements: statements  # noqa: E731
         writes = list(updates(name, statements))
@@ -201,8 +204,7 @@ class _Insertion:
             statements = node.body.statements if isinstance(node.body, Block) else (node.body,)
 
     def is_loop_of(self, loop: Loop, modes: set[Index | None]) -> bool:
-        """Whether the only one of `modes` is what `loop` goes over, perhaps with others that a
-        schedule made of it."""
+        """Whether `modes` is a single index, and `loop` its loop, or one that a schedule made of that."""
         names = {mode.name for mode in modes if mode is not None}
         parts = {name for made, given in self.context.derived if names & {*given} for name in made}
         return len(modes) == 1 and loop.index.name in names | parts
@@ -214,7 +216,7 @@ class _Insertion:
         self.decide(made)
 
     def update_in_place(self, made: Detour) -> None:
-        """Let the workspace of updates in place have the policy that is asked for."""
+        """Give the workspace of updates in place the policy that is asked for."""
         [[level]] = workspace_levels(self.context, made.tensor)
         self.context.formats[made.name] = self.context.workspaces[made.name] = level
         self.context.choices.discard(made.name)
@@ -229,7 +231,7 @@ class _Insertion:
         self.context.decide("workspaces", text)
 
     def reason(self, made: Detour, level: Level) -> str:
-        """Why the workspace is what it is."""
+        """The reason for the format of the workspace, for the decision."""
         if made.tensor in self.context.policies:
             return "as `@workspace` says"
         if any(part.takes_any_fiber for part in level.levels()):
