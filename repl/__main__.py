@@ -1,4 +1,4 @@
-"""The command `finch`: run a file, look at what becomes of its kernels, or talk at the prompt."""
+"""The command line of `finch`: its options are parsed here, and commands performed by `commands.py`."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from types import ModuleType
 
 from .command_table import BANNER, COMMANDS, OF_FILES
 
-#: what runs kernels, and the rules it goes by, if nothing is said
+#: the defaults of --engine and --rules
 ENGINE, RULES = "native", "all"
-#: those that run no script
+#: commands that run no script, and so need no session (`finch fmt` takes half the time without one)
 _OF_TEXT = ("fmt", "lsp", "rules", "completion")
-#: those that may be told which rules to use
+#: commands with the option --rules
 _WITH_RULES = ("run", "explain", "trace", "residual", "llvm", "asm", "show")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line `argv` (default: the process's); the exit status.
+    """Run the command line `argv` (by default the process's) and return the exit status.
 
-    0: success; 1: the user's program or data is at fault, or engines differ; 2: wrong usage;
-    70: a bug of ours; 130: interrupted; 141: nobody reads the output any more.
+    0: success; 1: a fault of the user's program or data, or engines differ; 2: wrong usage;
+    70: a bug of ours; 130: interrupted; 141: the reader of the output has closed it.
     """
     arguments = [*(sys.argv[1:] if argv is None else argv)]
-    if arguments == ["--version"]:  # before anything is imported that takes long
+    if arguments == ["--version"]:  # answered before slow imports
         print(BANNER)
         return 0
     try:
@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _commands(command: str) -> ModuleType:
-    """What does commands, with the modules that most of them need: they make very many objects that all
-    stay, among which Python would look for garbage, now and whenever it does, in vain."""
+    """The module `commands`. Most commands import modules with very many objects that stay: the garbage
+    collector is off meanwhile, and then told to ignore these objects, which it would search in vain."""
     is_new = "finchlang.python.session" not in sys.modules
     if command not in _OF_TEXT and is_new and gc.isenabled():
         gc.disable()
@@ -61,7 +61,7 @@ def _commands(command: str) -> ModuleType:
 
 
 def parse(arguments: list[str]) -> Namespace:
-    """What a command line asks for. Raises SystemExit."""
+    """The options of a command line. Raises SystemExit after --help, or if they are wrong."""
     if arguments and arguments[0] in COMMANDS:
         return _parser_of(arguments[0]).parse_args(arguments[1:])
     parser = _parser()
@@ -80,7 +80,7 @@ def parse(arguments: list[str]) -> Namespace:
 
 
 def _parser() -> ArgumentParser:
-    """Of `finch`, `finch FILE` and `finch -e TEXT`."""
+    """The parser of `finch`, `finch FILE` and `finch -e TEXT`."""
     parser = ArgumentParser(
         prog="finch",
         usage="finch [-i] [-e TEXT | FILE [ARGS ...]]\n       finch COMMAND ...",
@@ -209,7 +209,6 @@ def _listed(of: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
 
 
 def said_of(command: str) -> str:
-    """What a command is for."""
     from .manual import words
 
     return words()[f"finch {command}"].text
@@ -248,7 +247,7 @@ def _add_rules(parser: ArgumentParser) -> None:
     )
 
 
-# What is asked of the language is imported when it is needed, since that takes long.
+# Modules of the language are imported when an option needs them, since importing takes long.
 
 
 def _engine(text: str) -> str:

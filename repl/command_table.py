@@ -1,4 +1,4 @@
-"""The commands of `finch` by name: what reads a command line and what does it both ask here."""
+"""The commands of `finch` by name, for the parser of command lines and for `commands.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from finchlang import __version__
 
 BANNER = f"finchlang {__version__}"
-#: the commands that take a file, with the other operands they have
+#: the commands that take a file, with their other operands
 OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
     **dict.fromkeys(
         ("run", "check", "normalize", "explain", "trace", "residual", "llvm", "asm"), ()

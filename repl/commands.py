@@ -1,4 +1,4 @@
-"""What each command of `finch` does."""
+"""The commands of `finch`, a function for each."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from finchlang.testing.apart import Comparer
     from finchlang.testing.compare_engines import Comparison, Way
 
-#: those that print by `write` alone, which takes the line that tells of progress away
+#: commands that print by `write` alone, which first clears the line of progress
 QUIET = ("run", "show", "diff", "replay")
 GREETING = f"{BANNER}\n:help helps, Ctrl-D leaves."
 
 
 def perform(options: Namespace) -> int:
-    """Do what a command line asks for; the exit status."""
+    """Perform the command of a command line and return the exit status."""
     try:
         status = _status(options)
         flush()
@@ -53,7 +53,7 @@ def perform(options: Namespace) -> int:
     except (BrokenPipeError, NobodyReads):
         _let_go_of_output()
         return BROKEN_PIPE
-    except OSError as error:  # a full disk, say
+    except OSError as error:  # as of a full disk
         _let_go_of_output()
         return report(unwritten(error))
 
@@ -71,7 +71,7 @@ def _status(options: Namespace) -> int:
 
 
 def _let_go_of_output() -> None:
-    """Send what is left in the buffer nowhere, or Python complains about it while it ends."""
+    """Discard what is left in the output's buffer: Python would fail to write it at exit, and complain."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
@@ -81,8 +81,8 @@ def _let_go_of_output() -> None:
 
 
 def directly(options: Namespace) -> int:
-    """`finch`, `finch FILE`, `finch -e TEXT`: run that, and, if there is nothing or `-i` says so, talk at
-    the prompt, or run what standard input holds."""
+    """`finch`, `finch FILE`, `finch -e TEXT`: run the file or text. Without one, or with `-i`, go on with
+    the prompt, or with standard input if that is no terminal."""
     conversation = Conversation(partial(_session_of, options))
     status = SUCCESS
     if options.e is not None or options.file is not None:
@@ -113,7 +113,8 @@ def _session_of(options: Namespace, conversation: Conversation) -> Session:
 
     from .notes import Watching
 
-    has_text = options.e is not None and options.file is not None  # then no file is to be run
+    # with -e no file is run: what would be its name is the first argument
+    has_text = options.e is not None and options.file is not None
     arguments = [options.file, *options.args] if has_text else options.args
     observer = Watching(conversation)
     choices = options.engine, options.rules, write, arguments, observer
@@ -132,7 +133,7 @@ def run(options: Namespace) -> int:
 
 
 def check(options: Namespace) -> int:
-    """`finch check FILE`: silent if all is well and every kernel was reached."""
+    """`finch check FILE`: prints nothing if there are no faults and every kernel was reached."""
     from .notes import Notes
 
     for span in _look(options, "check", Notes()).unchecked:
@@ -145,7 +146,8 @@ def check(options: Namespace) -> int:
 
 
 def look(options: Namespace) -> int:
-    """`finch normalize`, `explain`, `residual`, `llvm` or `asm`: each kernel when it first runs."""
+    """`finch normalize`, `explain`, `residual`, `llvm` or `asm`: one stage of each kernel, when it first
+    runs."""
     from .views import LOOKS
 
     if getattr(options, "html", None):
@@ -164,7 +166,7 @@ def look(options: Namespace) -> int:
 
 
 def trace(options: Namespace) -> int:
-    """`finch trace FILE`: every rule applied, or with --count how often which."""
+    """`finch trace FILE`: every rule that is applied, or with --count how often each."""
     from . import views
     from .trace import Chosen, Enough, StagedTrace, Trace
 
@@ -183,7 +185,7 @@ def trace(options: Namespace) -> int:
 
 
 def rules(options: Namespace) -> int:
-    """`finch rules`: each rule with its name and statement, in their order of priority."""
+    """`finch rules`: the names and statements of all rules, in order of priority."""
     from finchlang.rules import table
 
     for number, rule in enumerate(table.ALL, 1):
@@ -193,7 +195,7 @@ def rules(options: Namespace) -> int:
 
 
 def show(options: Namespace) -> int:
-    """`finch show FILE NAME`: what `display(NAME)` prints at the end of the file."""
+    """`finch show FILE NAME`: run the file, then print what `display(NAME)` does."""
     from finchlang.script.display import display_text, save_picture
 
     session = _look(options, "native")
@@ -207,8 +209,8 @@ def show(options: Namespace) -> int:
 
 
 def diff(options: Namespace) -> int:
-    """`finch diff FILE`: which semantics and sets of rules agree on the file's data. What differs is
-    reduced, and blamed."""
+    """`finch diff FILE`: whether semantics and sets of rules agree on the file's data. A script on which
+    they differ is reduced, with the stage to blame."""
     from finchlang.files.paths import read_script
     from finchlang.testing import compare_engines
     from finchlang.testing.apart import Comparer
@@ -229,7 +231,7 @@ def diff(options: Namespace) -> int:
     choices = {name: getattr(options, name) for name in ("workspaces", "checked", "threads")}
     engines, rules = options.engines or compare_engines.SEMANTICS, options.rules
     every = (w for r in rules for w in compare_engines.ways_of(engines, rules=r, **choices))
-    ways = tuple(w for w in every if w.engine != "denote" or w.rules == rules[0])  # no rules there
+    ways = tuple(w for w in every if w.engine != "denote" or w.rules == rules[0])  # it has no rules
     chosen |= {"file": options.file, "args": options.args, "against": options.against}
     with Comparer(options.limit) as apart:
         if options.cases or options.formats == "any":
@@ -244,7 +246,8 @@ def diff(options: Namespace) -> int:
 def _cases(
     options: Namespace, text: str, ways: Sequence[Way], apart: Comparer, chosen: dict[str, Any]
 ) -> int:
-    """Compare the script on other data, and in other formats; the shortest that differs is reduced."""
+    """Compare a script on generated data, and in other formats; the shortest case that differs is
+    reduced."""
     from finchlang.testing.data import Data
 
     data, is_any = Data(text, options.file, options.args), options.formats == "any"
@@ -268,7 +271,7 @@ def _cases(
         elif found.errors:
             wrong = found.errors[found.engines[-1]]
             counts[wrong.kind] += 1
-            if wrong.kind in ("access order", "type", "resource"):  # not by the sizes drawn
+            if wrong.kind in ("access order", "type", "resource"):  # not by random sizes
                 lines.append(f"{case.what}: {wrong.kind} error: {wrong.message}")
         else:
             counts["agree"] += 1
@@ -285,7 +288,7 @@ def _cases(
 
 
 def replay(options: Namespace) -> int:
-    """`finch replay FILE`: whether what the file shows still differs, in the ways its comments name."""
+    """`finch replay FILE`: whether a saved script still differs, in the ways that its comments name."""
     from finchlang.files.paths import read_script
     from finchlang.testing.apart import Comparer
     from finchlang.testing.replay import against_in, ways_in
@@ -297,14 +300,14 @@ def replay(options: Namespace) -> int:
 
 
 def _compared(options: Namespace, found: Comparison) -> int:
-    """Tell what a comparison found; the exit status. Raises FinchError if all say the program is wrong."""
+    """Print a comparison and return the exit status. Raises the FinchError that all ways agree on."""
     for note in found.notes:
         tell(note)
     if options.json:
         errors = {way: str(error) for way, error in found.errors.items()}
         told = {"ways": found.engines, "agrees": found.agrees, "differences": found.differences}
         write(json.dumps({**told, "errors": errors, "allowed": dict(found.allowed)}) + "\n")
-    elif found.agrees and found.errors:  # the program is wrong, and all say so
+    elif found.agrees and found.errors:  # all ways agree that the program is wrong
         raise found.errors[found.engines[-1]]
     else:
         write(found.report + "\n")
@@ -318,7 +321,8 @@ def _reduced(
     apart: Comparer,
     chosen: dict[str, Any],
 ) -> None:
-    """Reduce what differs, and say what is to blame; a file to replay it with is printed or saved."""
+    """Reduce a script on which ways differ, and print or save it as a file for `finch replay`, with the
+    stage to blame."""
     from finchlang.files.paths import replace_file
     from finchlang.testing.fuzz import small_text
     from finchlang.testing.replay import replay_text
@@ -338,7 +342,7 @@ def _reduced(
 
 
 def fuzz(options: Namespace) -> int:
-    """`finch fuzz`: generated scripts in several ways; 1 if something differs, crashes or hangs."""
+    """`finch fuzz`: compare ways on generated scripts; the status is 1 if one differs, crashes or hangs."""
     from finchlang.testing import fuzz as campaign
 
     names = ("minutes", "seed", "rules", "checked", "coverage", "metamorphic", "stop")
@@ -357,7 +361,7 @@ def fuzz(options: Namespace) -> int:
 
 
 def _look(options: Namespace, engine: str, observer: Observer | None = None) -> Session:
-    """Run the file with an observer; what the script itself prints is left out."""
+    """Run the file with an observer, without the script's own output."""
     from finchlang.python.session import Session
 
     rules = getattr(options, "rules", "all")
@@ -368,7 +372,7 @@ def _look(options: Namespace, engine: str, observer: Observer | None = None) -> 
 
 
 def fmt(options: Namespace) -> int:
-    """`finch fmt FILE...`: each is written as `text/formatter.py` has it, or named with `--check`."""
+    """`finch fmt FILE...`: format files, or with `--check` print the names of those that are not."""
     status = SUCCESS
     for path in options.files:
         try:
@@ -383,7 +387,8 @@ def fmt(options: Namespace) -> int:
 
 
 def _format(path: str, is_check: bool) -> bool:
-    """Format a file unless it is only to be checked; whether it was in order. Raises FinchError."""
+    """Format a file, unless it is only to be checked; returns whether it was formatted before. Raises
+    FinchError."""
     from finchlang.files.paths import read_script, replace_file
     from finchlang.text.formatter import formatted
 
@@ -401,7 +406,7 @@ def _format(path: str, is_check: bool) -> bool:
 
 
 def lsp(options: Namespace) -> int:
-    """`finch lsp`: talk to an editor on standard input and output."""
+    """`finch lsp`: serve an editor on standard input and output."""
     try:
         from .language_server import serve
     except ModuleNotFoundError as error:
@@ -435,7 +440,7 @@ complete -c finch -o e -o i -l version""",
 
 
 def completion(options: Namespace) -> int:
-    """`finch completion SHELL`: what a shell has to read, as in `eval "$(finch completion bash)"`."""
+    """`finch completion SHELL`: the shell's definitions, as in `eval "$(finch completion bash)"`."""
     print(_COMPLETIONS[options.shell].format(commands=" ".join(COMMANDS)))
     return SUCCESS
 

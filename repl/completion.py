@@ -1,4 +1,4 @@
-"""What Tab completes: words of the manual, variables with what they are, arguments, commands and paths."""
+"""Completion by Tab: words of the manual, variables with their values, arguments, commands and paths."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from prompt_toolkit.document import Document
 from .manual import entries, signature_of, words
 from .prompt_session import Conversation
 
-#: commands of the prompt that take a path, a word of the manual, a variable
+#: commands of the prompt whose argument is a path, a word of the manual, a variable
 OF_PATHS, OF_WORDS, OF_NAMES = (":load", ":save", ":cd"), (":help", "?"), (":show",)
-#: an open string, and what stands before it
+#: a line up to a string that is not closed, and the string
 _STRING = re.compile(r'^(?:[^"\\]|\\.|"(?:[^"\\]|\\.)*")*"((?:[^"\\]|\\.)*)$')
 _CALL = re.compile(r"(\w+!?)\($")
 
 
 class Completions(Completer):
-    """Completes what stands before the cursor."""
-
     def __init__(self, conversation: Conversation):
         self.conversation = conversation
 
@@ -59,21 +57,19 @@ class Completions(Completer):
             yield from starting(word, known, but=word)
 
     def words(self) -> Iterator[tuple[str, str]]:
-        """The words of the language, with how they are written."""
         for entry in entries():
             for name, signature in zip(entry.names, entry.signatures, strict=True):
                 if re.fullmatch(r"@?\w\w+!?", name):
                     yield name, signature
 
     def variables(self) -> dict[str, str]:
-        """The names that are bound, with what they are bound to."""
         from .fit_to_screen import described
 
         session = self.conversation.session
         return {name: described(session[name]) for name in session.names()}
 
     def arguments(self, function: str, word: str) -> Iterator[Completion]:
-        """How a function is called, and the keyword arguments that it has."""
+        """The keyword arguments of a function, or its signature if there are none."""
         if function in self.conversation.session:
             signature = str(self.conversation.session[function])
         elif function in words():
@@ -97,7 +93,7 @@ def paths(start: str, event: CompleteEvent) -> Iterator[Completion]:
 
 
 def call_around(text: str) -> str | None:
-    """The function whose arguments a text ends in."""
+    """The name of the function in whose arguments a text ends; None if it ends elsewhere."""
     open_at: list[int] = []
     is_string = False
     for k, c in enumerate(text):

@@ -1,4 +1,4 @@
-"""The commands of the prompt, `:help` and its like: what each does. What they are for says the manual."""
+"""The commands of the prompt (`:help` and others), a function for each; the manual describes them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from .prompt_session import PROMPT, Conversation
 from .report import has_colours, page, write
 from .trace import Chosen, Enough, StagedTrace, Trace, add_options
 
-#: how long `:time` repeats what it measures, in seconds
+#: `:time` repeats a statement for so many seconds
 ENOUGH = 1.0
 
 
 def obey(conversation: Conversation, text: str) -> None:
-    """Do what a command says. Raises FinchError."""
+    """Perform a command of the prompt. Raises FinchError."""
     word, _, argument = text[1:].partition(" ")
     if text.startswith("?"):
         word, argument = "help", text[1:]
@@ -68,7 +68,7 @@ def _help(conversation: Conversation, name: str) -> None:
 
 
 def overview() -> str:
-    """All words of the manual by their sections, in lines that fit the screen."""
+    """All words of the manual by section, in lines that fit the screen."""
     sections: dict[str, list[str]] = {}
     for entry in entries():
         sections.setdefault(entry.section, []).extend(entry.names)
@@ -86,14 +86,14 @@ def overview() -> str:
 
 
 def text_of(entry: Entry) -> str:
-    """An entry as `:help` shows it: its example as if it had been typed."""
+    """An entry as `:help` shows it, with its example as typed at the prompt."""
     example = [PROMPT + entry.example.replace("\n", "\n" + " " * len(PROMPT))]
     shown = [] if entry.output is None else [entry.output]
     return "\n".join([*told(entry), "", *example, *shown])
 
 
 def told(entry: Entry) -> list[str]:
-    """How the words of an entry are written, and what they are, in lines that fit the screen."""
+    """The signatures and the text of an entry, in lines that fit the screen."""
     width = screen()[0]
     said = textwrap.fill(entry.text, width, initial_indent="    ", subsequent_indent="    ")
     return [textwrap.fill(", ".join(entry.signatures), width), said]
@@ -178,7 +178,7 @@ def _one_of(name: str, names: tuple[str, ...], what: str) -> None:
 
 
 def _time(conversation: Conversation, text: str) -> None:
-    """The first time a statement takes, and the least of the others, with how often it was run."""
+    """`:time`: the time of a statement's first run, which compiles, and the least time of further runs."""
     from finchlang.text.parse import parse_script
 
     script = parse_script(text)
@@ -212,7 +212,7 @@ def _look(name: str) -> Callable[[Conversation, str], None]:
 
 
 def _trace(conversation: Conversation, text: str) -> None:
-    """Each step on copies of what the variables are bound to now."""
+    """`:trace`: interprets the last kernel again, on copies of the variables' present values."""
     parser = ArgumentParser(prog=":trace", add_help=False, exit_on_error=False)
     add_options(parser)
     try:

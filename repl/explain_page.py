@@ -16,7 +16,7 @@ from finchlang.rules.table import ALL
 from .notes import Notes
 from .recording import Recording
 
-#: how many kernels a page has
+#: the most kernels of a page
 KERNELS = 40
 
 
@@ -31,16 +31,16 @@ class Page(Notes):
             self.kernels.append(Recording(event).data())
 
     def text(self, name: str) -> str:
-        """The page as it stands in a file."""
         used = {step["rule"] for kernel in self.kernels for step in kernel["steps"]}
         data = {"name": name, "kernels": self.kernels, "rules": statements(used)}
+        # no `<` in the data, which could end the script element
         packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         template, script = (files(__package__) / f"explain.{kind}" for kind in ("html", "js"))
         page = template.read_text("utf-8").replace("@SCRIPT@", script.read_text("utf-8"))
         return page.replace("@DATA@", packed)
 
     def write(self, name: str, path: str) -> None:
-        """Write the page, as a whole or not at all. Raises FinchError "I/O"."""
+        """Write the page to a file, which is replaced as a whole. Raises FinchError "I/O"."""
         text = self.text(name).encode("utf-8")
         replace_file(Path(path), path, partial(_put, text))
 
@@ -50,7 +50,8 @@ def _put(text: bytes, out: BinaryIO) -> None:
 
 
 def statements(names: set[str]) -> dict[str, dict[str, Any]]:
-    """What the rules say, by the names of their steps; a rule says its own name before others do."""
+    """The statements of rules by the names of steps. A step may be part of several rules: one that has its
+    name takes precedence."""
     found: dict[str, dict[str, Any]] = {}
     for is_own in (False, True):
         for rule in ALL:

@@ -1,4 +1,4 @@
-"""Values as the prompt shows them: in the language's own literals, and no more than fits the screen."""
+"""The text of values at the prompt: literals of the language, shortened to fit the screen."""
 
 from __future__ import annotations
 
@@ -16,21 +16,19 @@ from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
-#: lines of the screen that stay free for what was typed and the next prompt, and the most of others
-#: that a value takes
+#: lines of the screen that stay free for the input and the next prompt, and the most lines of a value
 FREE, MOST = 4, 20
-#: the types whose literals say so themselves
+#: the types that can be seen from a literal
 PLAIN = (Bool, Float64, Int64)
 
 
 def screen() -> tuple[int, int]:
-    """How many columns and lines a value may take."""
     size = shutil.get_terminal_size()
     return max(size.columns, 20), min(max(size.lines - FREE, 6), MOST)
 
 
 def shown(value: Any, columns: int = 80, lines: int = 20) -> str:
-    """A value in at most so many lines; `⋮` and `…` stand for what is left out."""
+    """A value in at most so many columns and lines; `⋮` and `…` stand for what is left out."""
     if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)):
         if prod(value.shape) > SMALL:
             return f"{value!r} with {value.countstored()} stored entries"
@@ -47,7 +45,7 @@ def shown(value: Any, columns: int = 80, lines: int = 20) -> str:
 
 
 def described(value: Any) -> str:
-    """What a variable is bound to: of a tensor the size and format."""
+    """A short description of a variable's value: for a tensor its size and format."""
     if isinstance(value, (Tensor, SwizzledTensor, Scalar, LazyTensor)):
         return repr(value)
     if as_tensor(value) is not None:
@@ -56,8 +54,8 @@ def described(value: Any) -> str:
 
 
 def array(value: np.ndarray, columns: int, lines: int, head: str) -> str:
-    """An array as a literal, below its type and size if they are not to be seen from that. Where there
-    is no room for all digits of floats, six are shown."""
+    """An array as a literal, below its type and size if they cannot be seen from that. Floats have six
+    digits if there is no room for all."""
     if value.ndim == 0 or value.size == 0:
         return show(value) if value.ndim == 0 else ""
     lay = (_vector, _matrix)[value.ndim - 1] if value.ndim < 3 else _slices
@@ -69,7 +67,7 @@ def array(value: np.ndarray, columns: int, lines: int, head: str) -> str:
 
 
 def _word(value: Any) -> str:
-    """A value among others, on a line of its own or within a tuple."""
+    """A value in one line, as an entry of an array or tuple."""
     if isinstance(value, tuple) and not isinstance(value, Pair):
         return f"({', '.join(map(_word, value))}{',' * (len(value) == 1)})"
     if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size:
@@ -86,7 +84,7 @@ def _short(value: float) -> str:
 
 
 def _number(value: Any) -> str:
-    """A number as a literal of its type; other values as always."""
+    """A number as a literal of its type; other values as `show` has them."""
     if isinstance(value, np.generic) and not isinstance(value, np.bool_):
         type = type_of_dtype(value.dtype)
         if isinstance(value, np.float32):
@@ -111,7 +109,8 @@ def _vector(
 
 
 def _wrapped(items: Sequence[str], total: int, columns: int, lines: int) -> str:
-    """A vector in lines of so many columns; the lines in the middle may be left out."""
+    """The items of a vector of `total` entries in lines of so many columns. If they do not fit, lines in
+    the middle are left out."""
     words = [f"{item}," for item in items[:-1]] + [f"{item}]" for item in items[-1:]]
     rows = ["["]
     for word in words:
@@ -129,7 +128,7 @@ def _wrapped(items: Sequence[str], total: int, columns: int, lines: int) -> str:
 def _matrix(
     value: np.ndarray, columns: int, lines: int, word: Callable[[Any], str]
 ) -> tuple[str, bool]:
-    """The rows of a matrix in columns, and whether some of them are left out."""
+    """The rows of a matrix in aligned columns, as many as fit, and whether some are left out."""
     rows = _ends(value.shape[0], lines)
     count = min(value.shape[1], max(columns // 2, 1))
     while True:
@@ -148,7 +147,8 @@ def _matrix(
 
 
 def _ends(size: int, room: int) -> list[int | None]:
-    """The first and last of so many places, with None between them if there is no room for all."""
+    """The places from 0 to size - 1; if there is no room for all, the first and last ones and None between
+    them."""
     if size <= room:
         return [*range(size)]
     first = max(room // 2, 1)
@@ -158,7 +158,7 @@ def _ends(size: int, room: int) -> list[int | None]:
 def _slices(
     value: np.ndarray, columns: int, lines: int, word: Callable[[Any], str]
 ) -> tuple[str, bool]:
-    """The matrices of an array of more modes, each below its indices."""
+    """The matrices of an array of three or more modes, each below its indices, and whether some are cut."""
     texts: list[str] = []
     is_cut = False
     for at in product(*map(range, value.shape[:1:-1])):
@@ -173,7 +173,7 @@ def _slices(
 
 
 def _cut(text: str, columns: int, lines: int) -> str:
-    """A text of any other value; what is in the middle of a long one is left out."""
+    """A text, without the middle if it is too long."""
     rows = text.split("\n")
     if len(rows) > lines:
         rows = [*rows[: lines - 2], "⋮", rows[-1]]

@@ -1,4 +1,4 @@
-"""How Finch text looks: its words, as the grammar has them, their colours, and how deep its blocks are."""
+"""Syntax highlighting: a lexer made from the grammar's terminals, colours, and the depth of open blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from finchlang.text.terminals import BRACKETS, keywords, operators, terminals
 
 KEYWORDS = keywords()
 CONSTANTS = ("true", "false", "missing", "nothing", "Inf", "NaN")
-#: those that begin what an `end` ends
+#: the words that `end` closes
 OPENERS = ("begin", "for", "function", "if", "let", "while", "try", "do")
 
 
@@ -22,7 +22,7 @@ def _any(names: Iterable[str]) -> str:
 
 
 class FinchLexer(RegexLexer):
-    """The words and signs of the grammar, for colours only: it accepts any text."""
+    """The words and signs of the grammar, for colours; it accepts any text."""
 
     name = "Finch"
     aliases = ["finch"]
@@ -58,7 +58,7 @@ class FinchLexer(RegexLexer):
     }
 
 
-#: colours of the palette of 256 that are legible on black and on white alike: contrasts are above 4
+#: colours of the 256-colour palette that are legible on black and on white: both contrasts are above 4
 COLOURS = {
     "green": "#008700",
     "violet": "#af00ff",
@@ -89,7 +89,8 @@ STYLE = Style.from_dict(
 
 
 def depth(text: str) -> int:
-    """How many blocks and brackets are open at the end of a text; within brackets no words count."""
+    """How many blocks and brackets are open at the end of a text. Words in brackets do not count, since
+    `for`, `if` and `end` open and close nothing there."""
     blocks = brackets = 0
     for kind, value in FinchLexer().get_tokens(text):
         if kind is Punctuation:

@@ -1,4 +1,5 @@
-"""`finch lsp`: editors ask by the Language Server Protocol, and hear what checker and manual say."""
+"""`finch lsp`: a language server with diagnostics of the checker, and completion and hover of the
+manual."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ from .highlight import KEYWORDS
 from .manual import Entry, entries, words
 from .outline import Binding, Outline
 
-#: how long no key is pressed before a text is looked at, and how long that may take, in seconds
+#: in seconds: a text is checked when no key has been pressed for PAUSE, and that may take ENOUGH
 PAUSE, ENOUGH = 0.2, 10.0
-#: the bytes of a message that is read
+#: the most bytes of a message
 LARGEST = 1 << 27
 _LENGTH = re.compile(rb"Content-Length: (\d+)\r\n$")
-#: what is said of a text that takes longer
+#: the diagnostic for a text that takes longer
 TOO_LONG = {
     "kind": "resource",
     "message": "this takes too long to be looked over while it is typed",
@@ -44,7 +45,7 @@ KINDS = {
 
 
 class Glances:
-    """The process that looks at texts, which is begun anew where one takes too long."""
+    """The process that checks texts, one at a time; it is started again after one that takes too long."""
 
     def __init__(self) -> None:
         self.process: asyncio.subprocess.Process | None = None
@@ -53,7 +54,8 @@ class Glances:
     async def at(
         self, text: str, name: str, is_wanted: Callable[[], bool]
     ) -> dict[str, Any] | None:
-        """What `glance.look_at` says; None if it takes too long, or nobody wants it when its turn comes."""
+        """The result of `short_values.look_at`; None if it takes too long, or is not wanted any more when
+        its turn comes."""
         async with self.turn:
             if not is_wanted():
                 return None
@@ -83,16 +85,16 @@ class Glances:
 
 
 class Server(LanguageServer):
-    """What is known of the texts that are open."""
+    """The language server, with what it knows of the open texts."""
 
     def __init__(self) -> None:
         super().__init__("finch", __version__)
         self.glances = Glances()
         self.waiting: dict[str, asyncio.Task] = {}
-        self.names: dict[str, dict[str, str | None]] = {}  # of each text, what they are bound to
+        self.names: dict[str, dict[str, str | None]] = {}  # by text, descriptions of its variables
 
     def changed(self, uri: str) -> None:
-        """Look at a text once no key is pressed for a while."""
+        """Check a text once no key has been pressed for a while."""
         if uri in self.waiting:
             self.waiting[uri].cancel()
         self.waiting[uri] = asyncio.ensure_future(self._look(uri))
@@ -105,14 +107,14 @@ class Server(LanguageServer):
         def is_wanted() -> bool:
             return self.workspace.get_text_document(uri).version == version
 
-        # what was begun goes on when keys are pressed, since others wait for their turn
+        # a check that has begun is not cancelled by a key: its answer must be read before the next one's
         looking = self.glances.at(document.source, path_of(uri), is_wanted)
         found = await asyncio.shield(looking)
         if not is_wanted():
             return
         if found is None:
             found = {"faults": [TOO_LONG], "names": {}}
-        if found["names"] or not found["faults"]:  # else it does not parse: what was known is kept
+        if found["names"] or not found["faults"]:  # if it does not parse, the old names are kept
             self.names[uri] = found["names"]
         diagnostics = [self.diagnostic(document, fault) for fault in found["faults"]]
         self.text_document_publish_diagnostics(
@@ -126,7 +128,7 @@ class Server(LanguageServer):
             lsp.Position(end_line - 1, max(end_column - 1, column * (line == end_line))),
         )
         hint = f"\nhint: {fault['hint']}" if fault["hint"] else ""
-        is_outside = fault["kind"] in ("I/O", "resource")  # where it is run it may do
+        is_outside = fault["kind"] in ("I/O", "resource")  # it may work where the script is run
         severities = lsp.DiagnosticSeverity
         return lsp.Diagnostic(
             document.position_codec.range_to_client_units(document.lines, found),
@@ -141,7 +143,7 @@ class Server(LanguageServer):
         return document, Outline(document.source)
 
     def told(self, uri: str, binding: Binding, outline: Outline) -> str:
-        """What a name is, in a line."""
+        """A line about a name: a function's signature, or a variable's value or kind."""
         line = outline.text.count("\n", 0, binding.at) + 1
         if binding.kind == "function":
             return signature(outline.text, binding)
@@ -152,19 +154,19 @@ class Server(LanguageServer):
 
 
 def path_of(uri: str) -> str:
-    """The file of a URI, by which messages call it and relative to which it may find others."""
+    """The path of a file's URI, for messages and for files that are included; another URI itself."""
     parts = urlparse(uri)
     return unquote(parts.path) if parts.scheme == "file" else uri
 
 
 def signature(text: str, binding: Binding) -> str:
-    """How a function is called: what its definition says up to its bracket."""
+    """A function's definition up to the bracket after its parameters."""
     found = re.compile(r"[^()\n]*\((?:[^()]|\([^()]*\))*\)").match(text, binding.at)
     return re.sub(r"\s+", " ", found[0]) if found else binding.name
 
 
 def range_of(document: TextDocument, at: int, end: int) -> lsp.Range:
-    """Where a stretch of a text is, as editors count."""
+    """A stretch of a text as a range of the protocol, in the units that the editor counts."""
 
     def position(offset: int) -> lsp.Position:
         line = document.source.count("\n", 0, offset)
@@ -175,7 +177,6 @@ def range_of(document: TextDocument, at: int, end: int) -> lsp.Range:
 
 
 def page_of(entry: Entry) -> str:
-    """An entry of the manual as Markdown."""
     example = entry.example + "".join(
         f"\n#> {line}" for line in (entry.output or "").split("\n") if line
     )
@@ -187,7 +188,7 @@ def coded(text: str) -> str:
 
 
 def completions(server: Server, uri: str, position: lsp.Position) -> list[lsp.CompletionItem]:
-    """The names that may be used at a place, and the words of the language."""
+    """Completions at a place: the names that are visible there and the words of the language."""
     document, outline = server.outline(uri)
     offset = document.offset_at_position(position)
     word = re.search(r"@?\w*!?$", outline.text[:offset])
@@ -211,7 +212,7 @@ def completions(server: Server, uri: str, position: lsp.Position) -> list[lsp.Co
         if name.startswith(start) and binding.at + len(name) != offset:
             told = server.told(uri, binding, outline)
             found[name] = lsp.CompletionItem(name, kind=KINDS[binding.kind][0], detail=told)
-    if start.startswith("@"):  # editors differ in what they take for the word
+    if start.startswith("@"):  # editors differ in whether `@` is part of the word
         place = range_of(document, offset - len(start), offset)
         for name, item in found.items():
             item.text_edit = lsp.TextEdit(place, name)
@@ -219,7 +220,8 @@ def completions(server: Server, uri: str, position: lsp.Position) -> list[lsp.Co
 
 
 def hover(server: Server, uri: str, position: lsp.Position) -> lsp.Hover | None:
-    """What a word is: of a variable what it is bound to, of others what the manual says."""
+    """Text about the word at a place: a variable's value, a function's signature and comment, or the
+    manual's entry."""
     document, outline = server.outline(uri)
     offset = document.offset_at_position(position)
     word = outline.word_at(offset)
@@ -240,7 +242,6 @@ def hover(server: Server, uri: str, position: lsp.Position) -> lsp.Hover | None:
 
 
 def definition(server: Server, uri: str, position: lsp.Position) -> lsp.Location | None:
-    """Where the name at a place is bound."""
     document, outline = server.outline(uri)
     offset = document.offset_at_position(position)
     word = outline.word_at(offset)
@@ -251,7 +252,7 @@ def definition(server: Server, uri: str, position: lsp.Position) -> lsp.Location
 
 
 def symbols(server: Server, uri: str) -> list[lsp.DocumentSymbol]:
-    """The functions and variables of a text, each where it is bound first."""
+    """The functions and variables of a text, each at its first binding."""
     document, outline = server.outline(uri)
     found: dict[str, lsp.DocumentSymbol] = {}
     for binding in sorted(outline.bindings, key=lambda b: b.at):
@@ -264,7 +265,7 @@ def symbols(server: Server, uri: str) -> list[lsp.DocumentSymbol]:
 
 
 def formatting(server: Server, uri: str) -> list[lsp.TextEdit] | None:
-    """The text as `finch fmt` writes it; nothing where it does not parse."""
+    """An edit that formats the text as `finch fmt` does; None if it does not parse."""
     document = server.workspace.get_text_document(uri)
     try:
         done = formatted(document.source)
@@ -274,8 +275,8 @@ def formatting(server: Server, uri: str) -> list[lsp.TextEdit] | None:
 
 
 class Messages:
-    """What an editor sends. A message that is said to be larger than LARGEST is passed over, up to the
-    header of the next: nothing makes room for it, or waits for its end."""
+    """The editor's stream of messages. A message whose header tells of more than LARGEST bytes is skipped
+    up to the header of the next: no memory is allocated for it, and its end is not waited for."""
 
     def __init__(self, stream: BinaryIO):
         self.stream = stream
@@ -283,7 +284,7 @@ class Messages:
 
     def readline(self) -> bytes:
         line = self.stream.readline(LARGEST)
-        header = _LENGTH.search(line)  # it may stand at the end of what is passed over
+        header = _LENGTH.search(line)  # it may follow the rest of a skipped message
         if header is None:
             return line
         is_too_large = len(header[1]) > 18 or int(header[1]) > LARGEST
@@ -291,13 +292,13 @@ class Messages:
 
 
 def serve() -> None:
-    """Answer on standard input and output until the editor leaves."""
+    """Serve the editor on standard input and output until it leaves."""
     server = Server()
 
     @server.feature(lsp.INITIALIZE)
     def initialize(params: lsp.InitializeParams) -> None:
         root = path_of(params.root_uri) if params.root_uri else ""
-        if os.path.isdir(root):  # files are found from there, as by `finch run`
+        if os.path.isdir(root):  # scripts find their data relative to the project's folder
             os.chdir(root)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
@@ -336,7 +337,7 @@ def serve() -> None:
     def format(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
         return formatting(server, params.text_document.uri)
 
-    # streams of its own, which it closes; what anything else prints goes where errors go
+    # copies of the streams, which the server closes; anything else that is printed goes to standard error
     own, out = Messages(os.fdopen(os.dup(0), "rb")), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:

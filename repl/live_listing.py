@@ -1,4 +1,4 @@
-"""A recording host that tells each line of the residual program's listing as soon as it is recorded."""
+"""A recording host that gives out each line of the residual program's listing when it is recorded."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from finchlang.host.recording import ResidualHost
 
 
 class GrowingHost(ResidualHost):
-    """`told` gets every line, in order; together they are the body of the listing, but for names:
-    here variables have those that terms show them by. `about` is then the statement that is the line,
-    the variable that a loop counts, or None."""
+    """A ResidualHost that calls `told` with every line of the listing, in order. Variables have the names
+    that terms show, not those of a listing of the whole. `about` is what the line is about: its statement,
+    the variable of a counting loop, or None."""
 
     def __init__(self, told: Callable[[str], None]):
         super().__init__()
@@ -20,9 +20,9 @@ class GrowingHost(ResidualHost):
         self.about: ir.Stmt | ir.Var | None = None
         self._listing = _OwnNames()
         self._depth = 0
-        self._else: int | None = None  # the depth of an `else` that is told if a line follows
+        self._else: int | None = None  # the depth of an `else` that needs a line after it
         self._test: list[tuple[str, ir.Stmt | ir.Var | None]] | None = (
-            None  # what a loop does to find its condition
+            None  # lines held back: the statements that compute a loop's condition
         )
 
     def _line(self, text: str, about: ir.Stmt | ir.Var | None = None) -> None:
@@ -49,7 +49,7 @@ class GrowingHost(ResidualHost):
         cells: tuple[ir.Cell, ...],
         body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
     ) -> None:
-        """What is recorded once is told as often as it is done."""
+        """Records the body each time, so that its lines are given out each time."""
         body(values, cells)
 
     def _inside(self, body: Callable[[], object]) -> None:
@@ -98,7 +98,8 @@ class GrowingHost(ResidualHost):
             self._line("end")
 
     def _head(self, test: list[tuple[str, ir.Stmt | ir.Var | None]], condition: str | None) -> None:
-        """What a loop looks at before each iteration; alone, if there are none."""
+        """Gives out the head of a loop, with the statements that compute its condition; those alone if the
+        loop is never entered (`condition` is None)."""
         if condition is None:
             for text, about in test:
                 self._line(text, about)
@@ -128,7 +129,7 @@ class GrowingHost(ResidualHost):
 
 
 class _OwnNames(Listing):
-    """A listing by the names that variables were given, each of which is given once."""
+    """A listing with the own names of variables, whose numbers make them unique."""
 
     def name(self, thing: ir.Var | ir.Cell | ir.Buffer) -> str:
         self.names[thing] = thing.name

@@ -1,5 +1,5 @@
-"""The manual: for each word of the language, the prompt and the command how it is written, what it is and
-an example, as `grammar/MANUAL.md` has them. Help, completion and documentation take them from here."""
+"""The manual (`grammar/MANUAL.md`) as data, for help, completion and documentation: an entry with
+signatures, text and example for each word of the language, the prompt and the command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-#: what begins the lines of an example that say what it shows
+#: begins a line of output in an example
 SHOWS = "#>"
 _ENTRY = re.compile(r"^### (.+)\n((?:.+\n)+)((?:\n|    .*\n)*)", re.MULTILINE)
 _SIGNATURE = re.compile(r"`([^`]+)`")
@@ -20,12 +20,12 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class Entry:
-    """What the manual says of a word, or of several that belong together."""
+    """The manual's entry of a word, or of several that belong together."""
 
     section: str
     signatures: tuple[str, ...]
     text: str
-    #: how an example is typed, and what the prompt shows (None: that differs from time to time)
+    #: what is typed in the example, and what the prompt shows (None if that varies)
     example: str
     output: str | None
 
@@ -35,14 +35,13 @@ class Entry:
 
 
 def name_of(signature: str) -> str:
-    """The word that a signature is of: `sqrt` of `sqrt(x)`, `+` of `x + y`, `for` of `for i = ...`."""
+    """The word of a signature: `sqrt` for `sqrt(x)`, `+` for `x + y`, `for` for `for i = ...`."""
     found = _NAME.search(signature)
     return found[0] if found else signature
 
 
 @cache
 def entries() -> tuple[Entry, ...]:
-    """All entries, in their order."""
     text = files("finchlang.grammar").joinpath("MANUAL.md").read_text("utf-8")
     found = []
     for part in text.split("\n## ")[1:]:
@@ -59,16 +58,14 @@ def entries() -> tuple[Entry, ...]:
 
 @cache
 def words() -> dict[str, Entry]:
-    """The entries by the words they are of."""
     return {name: entry for entry in entries() for name in entry.names}
 
 
 def signature_of(name: str) -> str:
-    """How a word is written."""
     entry = words()[name]
     return entry.signatures[entry.names.index(name)]
 
 
 def near(name: str) -> list[str]:
-    """Words that are written similarly."""
+    """Up to three words with a similar spelling."""
     return difflib.get_close_matches(name, words(), 3, 0.6)

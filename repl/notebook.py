@@ -1,5 +1,5 @@
-"""IPython and notebooks: `%%finch` runs a cell on the names of the notebook, `%finch` is a command of the
-prompt, such as `%finch residual` for the last kernel (`%load_ext finchlang`)."""
+"""IPython and notebooks (`%load_ext finchlang`): `%%finch` runs a cell on the notebook's variables, and
+`%finch` performs commands of the prompt, such as `%finch residual` for the last kernel."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from .highlight import FinchLexer
 from .notes import Watching
 from .prompt_session import Conversation, is_quiet
 
-#: names of the session that are not the notebook's
+#: names of the session that the notebook does not get
 OWN = ("ARGS", "ans")
 
 
 @magics_class
 class FinchMagics(Magics):
-    """`%finch` and `%%finch`, over one session whose names are those of the notebook."""
+    """`%finch` and `%%finch`, over one session that shares its variables with the notebook."""
 
     def __init__(self, shell: Any):
         super().__init__(shell)
         self.shell: Any = shell
         self.conversation = Conversation(_session)
-        #: what the names of the notebook were bound to when it and the session last had the same
+        #: by name, the notebook's value when notebook and session last agreed
         self.shared: dict[str, Any] = {}
 
     @line_cell_magic
     def finch(self, line: str, cell: str | None = None) -> Any:
-        """`%%finch` runs the cell as a script on the names of the notebook, and gives the value of its last
-        statement. `%finch help`, `%finch residual` and others do what the prompt's commands do, also of a
-        `finchlang.kernel`: `%finch residual spmv`; after `%%finch` they do so when the cell was run."""
+        """`%%finch` runs the cell as a script on the notebook's variables, and returns the value of its
+        last statement. `%finch help`, `%finch residual` and others are the commands of the prompt, also for
+        a `finchlang.kernel`: `%finch residual spmv`. A command after `%%finch` follows the cell's run."""
         value = None if cell is None else self.run(cell)
         if line or cell is None:
             *words, last = line.split() or ["help"]
@@ -53,7 +53,7 @@ class FinchMagics(Magics):
         return value
 
     def run(self, cell: str) -> Any:
-        """Run a script; the value of its last statement, None if a semicolon follows."""
+        """Run a script and return the value of its last statement, None if a semicolon follows it."""
         script = parse_whole("\n" + cell, f"In[{self.shell.displayhook.prompt_count}]")
         session = self.conversation.session
         self.take(script)
@@ -69,22 +69,23 @@ class FinchMagics(Magics):
         return value
 
     def take(self, script: Node) -> None:
-        """Bind those of its names that the notebook has, and those that were bound before, to what they
-        are there. Raises FinchError for a value that none can have, at the name."""
+        """Copy variables from the notebook to the session: those that the script uses, and those that were
+        shared before. Raises FinchError, at the name, for a value that the script uses and scripts cannot
+        have."""
         session, found = self.conversation.session, self.shell.user_ns
         spans = {n.name: n.span for n in reversed([*walk(script)]) if isinstance(n, Variable)}
         own = own_names(script)
         for name in {**spans, **self.shared}:
             if name not in found:
-                if self.shared.pop(name, None) is not None:  # it was deleted there
+                if self.shared.pop(name, None) is not None:  # deleted in the notebook
                     session.environment.values.pop(name, None)
                 continue
             value = found[name]
             is_known = name in self.shared and self.shared[name] is value
-            if is_known and session.environment.values.get(name) is value:  # and no copy
+            if is_known and session.environment.values.get(name) is value:  # not a converted copy
                 continue
             if isinstance(value, ModuleType) or (name in PREDEFINED and callable(value)):
-                continue  # `sum` is ours, after `from numpy import *` as well
+                continue  # `sum` stays the language's, even after `from numpy import *`
             try:
                 session[name] = value
             except FinchError as error:
@@ -94,7 +95,7 @@ class FinchMagics(Magics):
             self.shared[name] = value
 
     def give(self, before: dict[str, Any]) -> None:
-        """Bind the notebook's names to what the session's are now, if that is other than before."""
+        """Copy variables to the notebook that the session has bound to other values than `before`."""
         session = self.conversation.session
         for name, value in session.environment.values.items():
             if name in OWN or (name in before and before[name] is value):
@@ -109,9 +110,9 @@ def _session(conversation: Conversation) -> Session:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext finchlang` does."""
+    """Performs `%load_ext finchlang`."""
     shell.register_magics(FinchMagics(shell))
-    if hasattr(shell, "pt_app"):  # in a terminal cells have our colours
+    if hasattr(shell, "pt_app"):  # in a terminal, `%%finch` cells get our colours
         from IPython.terminal import interactiveshell
 
         class Colours(interactiveshell.IPythonPTLexer):

@@ -1,4 +1,4 @@
-"""What is told of kernels while scripts run."""
+"""Observers that print notes about kernels while scripts run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .report import tell
 
 
 class Notes(Observer):
-    """The notes, on standard error (`finch run`, `finch check`, the prompt)."""
+    """Prints notes to standard error (`finch run`, `finch check`, the prompt)."""
 
     def note(self, note: Note) -> None:
         tell(note)
 
 
 class Watching(Notes):
-    """The same at the prompt, where the last kernel can be looked at."""
+    """As Notes, and keeps the last kernel for the commands of the prompt."""
 
     def __init__(self, conversation: Any):
         self.conversation = conversation

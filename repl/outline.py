@@ -1,4 +1,5 @@
-"""The names that a text binds, and where they may be used: also while it does not parse, as it is typed."""
+"""The names that a text binds, and their scopes, by tokens alone: texts that are being typed do not
+parse."""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ from pygments.token import Comment, Keyword, Name, Punctuation, String, Text, _T
 
 from .highlight import OPENERS, FinchLexer
 
-#: what an assignment or a parameter may follow, apart from a line end
+#: what an assignment or a parameter may follow, besides the start of a line
 _BEGINNINGS = ("begin", "else", "let", "for", ";", ",")
 
 
 @dataclass(frozen=True)
 class Word:
-    """A token of the lexer, and whether a line begins with it."""
+    """A token of the lexer; `is_first` if a line begins with it."""
 
     at: int
     kind: _TokenType
@@ -32,13 +33,14 @@ class Word:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is part of a comment or a string."""
+        """Whether it is in a comment or a string."""
         return self.kind in Comment or self.kind in String
 
 
 @dataclass
 class Scope:
-    """A stretch of text whose names are its own: a function, a loop with its index, a `let`."""
+    """A stretch of text with names of its own, as a function, a loop or a `let`, or in brackets; `word` is
+    what opens it."""
 
     word: str
     start: int
@@ -48,7 +50,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Binding:
-    """Where a name is bound: as a variable, a function, a parameter or an index."""
+    """A place where a name is bound; `kind` is "variable", "function", "parameter" or "index"."""
 
     name: str
     at: int
@@ -57,7 +59,7 @@ class Binding:
 
 
 class Outline:
-    """What a text binds."""
+    """The words, scopes and bindings of a text."""
 
     def __init__(self, text: str):
         self.text = text
@@ -67,14 +69,15 @@ class Outline:
         self._read([word for word in self.words if not word.is_silent])
 
     def word_at(self, offset: int) -> Word | None:
-        """The word around a place, or right before it."""
+        """The word at or right before a place; a name or keyword if one touches it."""
         touching = [w for w in self.words if w.at <= offset <= w.end]
         names = [w for w in touching if w.is_name or w.kind in Keyword]
         inner = [w for w in touching if w.at <= offset < w.end]
         return next(iter(names or inner), None)
 
     def visible(self, offset: int) -> dict[str, Binding]:
-        """The names that may be used at a place, with what they are bound to there."""
+        """The names visible at a place: of each the binding in the innermost scope, and in that the last
+        one before the place."""
         found: dict[str, Binding] = {}
         for binding in self.bindings:
             scope = binding.scope
@@ -87,7 +90,7 @@ class Outline:
         return found
 
     def comment_before(self, offset: int) -> str:
-        """The lines of comment right above a line."""
+        """The comment lines directly above the line of a place."""
         lines = self.text[:offset].split("\n")[:-1]
         found: list[str] = []
         while lines and lines[-1].lstrip().startswith("#") and not lines[-1].startswith("#!"):
@@ -97,13 +100,13 @@ class Outline:
     # --------------------------------------------------------------------------------- reading
 
     def _read(self, words: list[Word]) -> None:
-        """Find scopes and bindings in one pass: scopes end with their `end` or bracket."""
+        """Find scopes and bindings in one pass; scopes end with their `end` or bracket."""
         scope = Scope("", 0)
         open_scopes = [scope]
         for k, word in enumerate(words):
             scope = open_scopes[-1]
             if word.kind is Keyword and word.text in OPENERS:
-                in_brackets = scope.word in ("(", "[", "{")
+                in_brackets = scope.word in ("(", "[", "{")  # there `for` and `if` have no `end`
                 if not (in_brackets and word.text in ("for", "if")):
                     open_scopes.append(self._open(word, scope))
                 if word.text == "do":
@@ -136,13 +139,14 @@ class Outline:
         self.bindings.append(Binding(word.text, word.at, kind, scope))
 
     def _function(self, words: list[Word], k: int, outer: Scope, inner: Scope) -> None:
-        """`function f(x, y)`: the name in the scope around, the parameters within."""
+        """`function f(x, y)`: binds the name in the scope around it, the parameters within."""
         if k + 1 < len(words) and words[k + 1].is_name:
             self._bind(words[k + 1], "function", _home(outer))
             self._parameters(words, k + 2, inner)
 
     def _parameters(self, words: list[Word], k: int, scope: Scope) -> int:
-        """Bind the names that begin the items between brackets from the k-th word on; what follows."""
+        """Bind the name at the start of each item in the brackets that open at the k-th word; returns the
+        place of the word after them."""
         depth, start = 0, k
         while k < len(words):
             word, before = words[k], words[k - 1].text
@@ -155,9 +159,9 @@ class Outline:
         return k + 1
 
     def _assignment(self, words: list[Word], k: int, scope: Scope) -> None:
-        """The names before the `=`, `in` or `∈` at k, if they are assigned to."""
+        """Bind the names before the `=`, `in` or `∈` at k, if it assigns to them."""
         if k == 0 or scope.word in ("(", "{") and words[k].text == "=":
-            return  # of an argument by its name
+            return  # a keyword argument
         if words[k - 1].text == ")":
             if _heads(words, k - 1, "for"):
                 self._names_before(words, k - 2, scope)
@@ -180,21 +184,21 @@ class Outline:
             at -= 2
 
     def _bind_line(self, words: list[Word], k: int, scope: Scope) -> None:
-        """The parameters of a `do`: the names in the rest of its line."""
+        """Bind the parameters of a `do`: the names in the rest of its line."""
         while k < len(words) and not words[k].is_first:
             if words[k].is_name:
                 self._bind(words[k], "parameter", scope)
             k += 1
 
     def _names_before(self, words: list[Word], k: int, scope: Scope) -> None:
-        """`for (i, x) in ...`: the names up to the bracket before the k-th word."""
+        """`for (i, x) in ...`: bind the names from the bracket up to the k-th word."""
         while k > 0 and words[k].text != "(":
             if words[k].is_name:
                 self._bind(words[k], "index", scope)
             k -= 1
 
     def _short_function(self, words: list[Word], k: int, scope: Scope) -> None:
-        """`f(x, y) = ...`, whose parameters are known in its line."""
+        """`f(x, y) = ...`: bind the name, and the parameters up to the end of the line."""
         depth, at = 0, k - 1
         while at >= 0:
             depth += (words[at].text == ")") - (words[at].text == "(")
@@ -218,14 +222,15 @@ def _words(text: str) -> Iterator[Word]:
 
 
 def _home(scope: Scope) -> Scope:
-    """The scope that an assignment goes to: the function around it, or the whole text."""
+    """The scope that an assignment binds in: the function around it, or the whole text."""
     while scope.parent is not None and scope.word != "function":
         scope = scope.parent
     return scope
 
 
 def _heads(words: list[Word], k: int, *heads: str) -> bool:
-    """Whether the k-th word stands in the head of a `for` or `let`, in its line or one after a comma."""
+    """Whether the k-th word is in the head of a `for` or `let`, which goes on after a comma at a line's
+    end."""
     while k > 0:
         k -= 1
         if words[k].text in heads:

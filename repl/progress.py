@@ -1,4 +1,4 @@
-"""A line on the terminal that says what takes so long: reading, compiling or running, and since when."""
+"""A line of progress on the terminal: whether it is reading, compiling or running, and for how long."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-#: seconds until something takes long
+#: seconds until progress is shown, and between updates
 PATIENCE = 0.5
-#: what the innermost of these modules does that is being run
+#: by prefix of a module, what is being done while it is the innermost on the stack
 _DOINGS = (
     ("finchlang.files", "reading or writing"),
     ("finchlang.native.compiled_kernel", "running"),
@@ -29,8 +29,8 @@ _is_line_free = True
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """While this runs, its progress is shown, if somebody looks. By a timer's signal, since kernels and
-    scripts look for signals, and for nothing else."""
+    """Shows progress meanwhile, if output and errors go to a terminal. It is driven by a timer's signal,
+    not a thread, because kernels and scripts check for signals only."""
     global _started
     is_main = threading.current_thread() is threading.main_thread()
     streams = sys.stdout, sys.stderr
@@ -49,7 +49,7 @@ def watched() -> Iterator[None]:
 
 
 def stop() -> None:
-    """Nothing more is shown, as somebody else has the terminal."""
+    """Stop showing progress, as when another program gets the terminal."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     clear()
 
@@ -63,13 +63,13 @@ def _show(number: int, frame: FrameType | None) -> None:
 
 
 def _write(text: str) -> None:
-    """At once, since the signal may come while the stream itself is being written to."""
+    """Writes without the stream's buffer: the signal may come while that is being written to."""
     with suppress(OSError):
         os.write(sys.stderr.fileno(), text.encode())
 
 
 def printed(text: str) -> None:
-    """This was written to the terminal: what does not end its line keeps that for itself."""
+    """Note a text that was written to the terminal: progress is not shown on a line that it has begun."""
     global _is_line_free
     _is_line_free = text.endswith("\n") if text else _is_line_free
 
@@ -85,7 +85,7 @@ def _doing(frame: FrameType | None) -> str:
 
 
 def clear() -> None:
-    """Take the line away, before something else is written."""
+    """Remove the line of progress, before something else is written."""
     global _is_shown
     if _is_shown:
         _is_shown = False

@@ -1,4 +1,4 @@
-"""The prompt: asks, and answers with values or errors, until the input ends."""
+"""The prompt: reads inputs and prints values or errors, until the input ends."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from .prompt_session import Conversation
 from .report import report
 
 LEAVE = ("exit", "quit")
-#: what other prompts take for that
+#: as other prompts have it
 ALSO_LEAVE = (*(f":{word}" for word in LEAVE), ":q")
 
 
 def converse(conversation: Conversation, banner: str) -> int:
-    """Talk to a person at a terminal; the exit status is 0, whatever went wrong on the way.
+    """Run the prompt on a terminal until it is left; the exit status is 0 whatever failed.
 
-    Enter runs what is typed, or goes on to the next line while a block or bracket is open.
-    Ctrl-C drops what is typed, or stops what runs; Ctrl-D on an empty line leaves.
+    Enter runs the input, or goes on to the next line while a block or bracket is open. Ctrl-C drops the
+    input, or stops what runs; Ctrl-D on an empty line leaves.
     """
     from .terminal import asking
 
-    # the language takes longer to start than the prompt, and has the time until Enter
+    # importing the language takes longer than the prompt: it is done in a thread while the user types
     loading = Thread(target=conversation.load)
     ask = asking(conversation, loading.start)
     if banner:
@@ -43,7 +43,8 @@ def converse(conversation: Conversation, banner: str) -> int:
 
 
 def answer(conversation: Conversation, text: str) -> None:
-    """Run `text`: a command of the prompt, or statements. Raises EOFError to leave, FinchError."""
+    """Run an input: a command of the prompt, or statements. Raises EOFError to leave the prompt, FinchError
+    for a fault."""
     text = text.strip()
     word, _, rest = text.partition(" ")
     name = word.removesuffix("()")

@@ -1,4 +1,4 @@
-"""What a person at the prompt talks to: a session, and statements that are run and shown in it."""
+"""The state of a prompt: a session in which statements are run and their values shown."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ CONTINUED = "     | "
 
 
 class Conversation:
-    """What a person at the prompt talks to: a session, which is made when it is first needed, what was
-    typed and is in order, and the last kernel that was compiled."""
+    """The state of a prompt: a session, made when it is first needed; the inputs that ran without error
+    (`typed`); and the last kernel that was compiled."""
 
     def __init__(self, make_session: Callable[[Conversation], Any]):
         self._make_session = make_session
@@ -29,19 +29,19 @@ class Conversation:
 
     @property
     def session(self) -> Any:
-        with self._one_at_a_time:  # a thread may be making it
+        with self._one_at_a_time:  # the thread that loads the language may be making it
             if self._session is None:
                 self._session = self._make_session(self)
             return self._session
 
     def load(self) -> None:
-        """Do what the first input would else wait for."""
+        """Make the session and import what running an input needs, before the first input."""
         assert self.session is not None
         self.run("", "<input>")
 
     def run(self, text: str, name: str) -> None:
-        """Run statements, each when those before it have, and show the value of each, unless it has none
-        or a semicolon follows. Nothing runs unless all of it parses. Raises FinchError."""
+        """Run statements one by one and show the value of each, unless it has none or a semicolon follows.
+        Nothing runs unless the whole text parses. Raises FinchError."""
         from finchlang.syntax.nodes import NOTHING
         from finchlang.text.parse import parse_whole
 
@@ -65,13 +65,11 @@ def is_quiet(span: Any) -> bool:
 
 
 def read_all(conversation: Conversation, stream: TextIO) -> int:
-    """Run what a pipe or a file on standard input holds, statement by statement, as if typed.
-
-    Raises the FinchError of the first statement that fails.
-    """
+    """Run the statements on standard input, a pipe or file, as if typed. Raises the FinchError of the first
+    statement that fails."""
     try:
         text = stream.read()
-        text.encode()  # in the locale C what is none was read as surrogates
+        text.encode()  # in the locale C, bytes that are not UTF-8 were read as surrogates
     except UnicodeError:
         raise FinchError("I/O", "standard input is not UTF-8 text") from None
     conversation.run(text, "<stdin>")

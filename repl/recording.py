@@ -1,5 +1,5 @@
-"""What `finch explain --html` shows of a kernel: each step of its passes and of its staging as data,
-with places in the source, looplets, the residual as it grows, and the first values on the data it has."""
+"""The data of `finch explain --html` about a kernel: the steps of its passes and of its staging, with
+places in the source, looplets, the growing residual, and the first values in a run on its data."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from finchlang.text.print import pretty
 from .live_listing import GrowingHost
 from .watching_host import Enough, WatchingHost
 
-#: how many steps of a kernel are shown, and of its passes
+#: the most steps that are shown, of staging and of passes together
 STEPS = 1500
-#: how many steps of a run on the data are looked at
+#: the most values that are looked at in the run on the data
 LIMIT = 20_000
-#: how many entries of an array are shown
+#: the most entries of an array that are shown
 ENTRIES = 16
 
 
 class Table:
-    """Things by their numbers, each once."""
+    """Distinct items, numbered in order."""
 
     def __init__(self) -> None:
         self.items: list[Any] = []
         self._known: dict[Any, int] = {}
 
     def number(self, key: Any, item: Any) -> int:
-        """The number of the thing known by `key`."""
+        """The number of an item, which is added if there is none with this key."""
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self.items)
@@ -47,8 +47,8 @@ class Table:
 
 
 class Recording:
-    """A kernel's steps. Lines of terms, terms, looplets and places in the source are kept once, and
-    named by number."""
+    """Records a kernel's steps. Lines of terms, terms, looplets and places in the source are stored once
+    each, in tables, and referred to by number: most terms share most of their lines."""
 
     def __init__(self, event: KernelEvent):
         self.event = event
@@ -57,7 +57,7 @@ class Recording:
         self.residual: list[list[Any]] = []
         self.abouts: list[Any] = []
         self.left_out = 0
-        #: the rules that are being applied, each with the number of its last step
+        #: the rules that are being applied, innermost last, each with the number of its last step
         self._applying: list[list[Any]] = []
         self._applied: list[Any] | None = None
         self._premises: list[tuple[int, list[Any]]] = []
@@ -72,7 +72,7 @@ class Recording:
         self._values()
 
     def data(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """The recording for JSON, as `explain.js` reads it."""
         span = self.event.source.span
         formats = self.event.compiled.formats.items()
         return {
@@ -107,7 +107,7 @@ class Recording:
     def _step(self, applied: Applied) -> None:
         if applied.kind == EventKind.EXPRESSION:
             return
-        # what a rule does not tell of itself the engine tells when it is done
+        # a rule without steps of its own is reported by the engine after it was applied (`_noted`)
         by, self._applied = self._applied or self._applying[-1], None
         is_premise = applied.kind == EventKind.PREMISE
         mark = "" if applied.at is None else str(applied.at)
@@ -157,7 +157,8 @@ class Recording:
         return self.places.number(tuple(place), place)
 
     def _term(self, term: Node) -> int:
-        """The number of a term: most steps begin with what the one before has left."""
+        """The number of a term. The last one is kept: most steps begin with the term that the step before
+        has left."""
         if self._left[0] is not term:
             self._left = term, self._spelled(term)
         return self._left[1]
@@ -173,7 +174,7 @@ class Recording:
         return self.terms.number(repr(found), found)
 
     def _access(self, access: Access, region: list[str] | None) -> list[Any]:
-        """The text of an access, the index and region its looplet is over, and the looplet."""
+        """The text of an access, the index and the region of its looplet, and the looplet's number."""
         if not isinstance(access.tensor, Looplet):
             return [shown(access), "", None, -1]
         index = access.indices[-1] if access.indices else None
@@ -190,7 +191,8 @@ class Recording:
     # -------------------------------------------------------------------- the residual, and values
 
     def _noted(self, rule: Rule) -> Rule:
-        """A rule that says when it is applied, so that what is recorded meanwhile is known to be its."""
+        """A rule that notes while it is applied, so that the lines recorded meanwhile are known to be
+        its."""
 
         def apply(machine: Machine, term: Node, state: State) -> Step | None:
             self._applying.append(mine := [rule.name, -1])
@@ -207,7 +209,8 @@ class Recording:
         self.abouts.append(self._host.about)
 
     def _step_of_lines(self) -> None:
-        """Each line with the rule and the step that wrote it. What ends a block is by what began it."""
+        """Give each line the rule and the step that wrote it. The end of a block belongs to the step that
+        began it."""
         open_blocks: dict[int, list[Any]] = {}
         for line in self.residual:
             text, by = line
@@ -218,8 +221,8 @@ class Recording:
             else:
                 open_blocks[depth] = by
             line[1:] = by
-        self.steps[-1]["grown"] = len(self.residual)  # with what is written after the last step
-        for at, by in self._premises:  # what is changed when it is done
+        self.steps[-1]["grown"] = len(self.residual)  # with the lines written after the last step
+        for at, by in self._premises:  # a premise is shown at the places of its rule's last step
             self.steps[at]["lit"] = self.steps[by[1]]["lit"]
 
     def _values(self) -> None:
@@ -244,7 +247,7 @@ def _number(value: Any) -> str:
 
 
 def _accesses(node: Node, regions: dict[str, list[str]]) -> Iterator[tuple[Access, Any]]:
-    """The accesses of a term, each with the region of the loop over its last index."""
+    """The accesses of a term, each with the region of the loop over its last index, if there is one."""
     if isinstance(node, Loop):
         regions = {**regions, node.index.name: _region(node.extent)}
     if isinstance(node, Define):

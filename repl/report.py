@@ -1,4 +1,4 @@
-"""What is printed: a script's output, notes, and errors with the exit status that goes with them."""
+"""Printing: a script's output, notes, and errors with their exit statuses."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ RED, TEAL, BOLD, PLAIN = "\033[1;38;5;161m", "\033[38;5;31m", "\033[1m", "\033[0
 
 
 class NobodyReads(BaseException):
-    """Standard output was closed at its other end. No script error: a script cannot handle it."""
+    """The reader of standard output has closed it. It is no FinchError, which a script could catch."""
 
 
 def write(text: str) -> None:
-    """Write what a script prints to standard output. Raises FinchError "I/O" if it cannot be."""
-    if sys.stdout is None:  # it was closed before Python began
+    """Write a script's output to standard output. Raises FinchError "I/O" if that fails, NobodyReads if it
+    was closed by its reader."""
+    if sys.stdout is None:  # closed before Python started
         raise FinchError("I/O", "standard output is closed")
     progress.clear()
     progress.printed(text)
@@ -46,7 +47,6 @@ def write(text: str) -> None:
 
 
 def flush() -> None:
-    """Have all that was printed written."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
@@ -56,7 +56,7 @@ def unwritten(error: OSError) -> FinchError:
 
 
 def page(text: str) -> None:
-    """Write a text, a screen at a time if it is longer than that."""
+    """Write a text; through a pager if it does not fit on the terminal's screen."""
     if sys.stdout is not None and has_colours(sys.stdout):
         height = os.get_terminal_size(sys.stdout.fileno()).lines
         if text.count("\n") + 1 >= height:
@@ -72,8 +72,8 @@ def page(text: str) -> None:
 
 @contextmanager
 def paged() -> Iterator[bool]:
-    """What is printed meanwhile is shown a screen at a time, if it is for a terminal and longer than
-    that: by $PAGER, or less, as git does. Gives whether it may be in colours."""
+    """Sends what is printed meanwhile through $PAGER, or `less`, if output goes to a terminal; like git,
+    `less` is told to leave if it fits on a screen. Yields whether it may have colours."""
     pager, stdout = shlex.split(os.environ.get("PAGER", "less")), sys.stdout
     if stdout is None or not has_colours(stdout) or not pager or shutil.which(pager[0]) is None:
         yield stdout is not None and has_colours(stdout)
@@ -88,7 +88,7 @@ def paged() -> Iterator[bool]:
             with redirect_stdout(process.stdin):
                 yield True
             process.stdin.close()
-        except BrokenPipeError:  # who reads has seen enough
+        except BrokenPipeError:  # the pager was left before the end
             pass
         finally:
             with suppress(BrokenPipeError):
@@ -96,13 +96,13 @@ def paged() -> Iterator[bool]:
 
 
 def has_colours(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that can be told colours, and may be (https://no-color.org)."""
+    """Whether a stream is a terminal with colours that the user allows (https://no-color.org)."""
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "", "dumb", "unknown")
     return stream.isatty() and not is_plain
 
 
 def wrapped(text: str, columns: int) -> str:
-    """A message with its sentences in lines of so many columns, and the source as it is."""
+    """A message with its sentences wrapped to so many columns, and lines of source as they are."""
     first, *rest = text.split("\n")
     fill = partial(textwrap.fill, width=columns, break_long_words=False, break_on_hyphens=False)
     lines = [fill(first), *(fill(r) if r.startswith(("hint: ", "in `")) else r for r in rest)]
@@ -110,7 +110,7 @@ def wrapped(text: str, columns: int) -> str:
 
 
 def coloured(text: str) -> str:
-    """A message in colours: its first line, the carets, and the word before its hint."""
+    """A message with colours for the kind of error, the carets and the word `hint`."""
     first, *rest = text.split("\n")
     place, kind, said = first.partition(" error: ")
     name, _, word = place.rpartition(": ")
@@ -126,21 +126,18 @@ def coloured(text: str) -> str:
 
 
 def tell(note: Note) -> None:
-    """Write a note to standard error."""
     progress.clear()
-    flush()  # what was printed before it comes before it
+    flush()  # output that was printed before the note comes before it
     place, word, said = str(note).partition("note: ")
     lead = f"{TEAL}{word}{PLAIN}" if has_colours(sys.stderr) else word
     print(f"{place}{lead}{said}", file=sys.stderr)
 
 
 def report(error: BaseException) -> int:
-    """Say on standard error what went wrong; the exit status that goes with it.
-
-    Only what is our own fault shows a traceback, and says that it is a bug.
-    """
+    """Print an error to standard error and return its exit status. An exception that is neither a
+    FinchError nor an interruption is printed as a bug, with its traceback."""
     progress.clear()
-    flush()  # what was printed before the error comes before it
+    flush()  # output that was printed before the error comes before it
     if isinstance(error, FinchError):
         for one in (error, *error.others):
             text = one.render()

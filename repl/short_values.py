@@ -1,4 +1,5 @@
-"""What can be said of a script while it is typed, in a process of its own: that may hang, and be ended."""
+"""Faults and variables of a script that is being typed, found in a process that can be killed if it
+hangs."""
 
 from __future__ import annotations
 
@@ -21,18 +22,18 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 from .fit_to_screen import described
 
-#: how much memory a script may take for this, in bytes
+#: the most memory of the process, in bytes
 MOST = 4 << 30
 
 
 class Glance(Checker):
-    """A Checker that goes round each loop once only, and goes on after what is wrong."""
+    """A Checker that runs each loop once, and goes on after a fault."""
 
     def __init__(self, *args: Any):
         super().__init__(*args)
         self.faults: list[FinchError] = []
-        self.unsure: set[str] = set()  # names whose values would be others if all was run
-        self.left_out = 0  # how many kernels and rounds of loops
+        self.unsure: set[str] = set()  # names that could have other values if everything was run
+        self.left_out = 0  # how many kernels were not run, and loops run only once
 
     def _pass_over(self, kernel: KernelNode, environment: Environment) -> Any:
         self.unsure |= {n.tensor.name for n in walk(kernel.program) if isinstance(n, Declare)}
@@ -91,7 +92,7 @@ class _Session(Session):
 
 
 def look_at(text: str, name: str) -> dict[str, Any]:
-    """What is wrong with a script, and what its variables are: as JSON has it."""
+    """The faults of a script, and descriptions of its variables, for JSON."""
     session = _Session("check", output=lambda text: None)
     glance = session._evaluator
     assert isinstance(glance, Glance)
@@ -114,7 +115,8 @@ def _fault(error: FinchError, name: str) -> dict[str, Any]:
 
 
 def _said(value: Any, is_unsure: bool) -> str | None:
-    """What a variable is bound to: the format, and the size where that is known."""
+    """A description of a variable's value: of an unsure tensor without its size, of a function or another
+    unsure value None."""
     if isinstance(value, FinchFunction):
         return None
     if is_unsure and isinstance(value, (Tensor, SwizzledTensor)):
@@ -123,14 +125,14 @@ def _said(value: Any, is_unsure: bool) -> str | None:
 
 
 def main() -> None:
-    """Answer each line of standard input, a text with its name, by a line."""
+    """Answer each line of standard input, a text and its name as JSON, with a line."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST, resource.getrlimit(resource.RLIMIT_AS)[1]))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
         try:
             found = look_at(**json.loads(line))
-        except Exception:  # a bug of ours, which editing need not stop for
+        except Exception:  # a bug of ours: the editor goes on without diagnostics
             found = {"faults": [], "names": {}}
         print(json.dumps(found), file=answers, flush=True)
 

@@ -1,4 +1,4 @@
-"""Asking for input at a terminal: keys, history, completion and colours, all by prompt_toolkit."""
+"""Input at a terminal by prompt_toolkit: keys, history, completion and colours."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _CLOSES = re.compile(r"\s*(end|else|elseif)\b")
 
 
 def asking(conversation: Conversation, begin: Callable[[], object]) -> Callable[[], str]:
-    """A function that asks for one complete input at the terminal (Ctrl-C: KeyboardInterrupt,
-    Ctrl-D: EOFError). `begin` is called once the prompt is there."""
+    """A function that reads one complete input from the terminal, and raises KeyboardInterrupt for Ctrl-C,
+    EOFError for Ctrl-D. `begin` is called once the prompt is displayed."""
     if is_dumb_terminal():
         begin()
         return ask_plainly
     line: PromptSession[str] = PromptSession(
         message=[("class:prompt", PROMPT)],
         prompt_continuation=[("class:prompt.continued", CONTINUED)],
-        multiline=True,  # `enter` tells when it ends
+        multiline=True,  # the key binding `enter` decides where an input ends
         history=history(),
         enable_history_search=True,
         enable_open_in_editor=True,
@@ -65,7 +65,7 @@ def asking(conversation: Conversation, begin: Callable[[], object]) -> Callable[
 
 
 def ask_plainly() -> str:
-    """The same on a terminal that can do nothing but print."""
+    """Reads one complete input from a terminal without cursor movement."""
     text = input(PROMPT)
     while is_open(text):
         text += "\n" + input(CONTINUED)
@@ -73,7 +73,7 @@ def ask_plainly() -> str:
 
 
 def is_open(text: str) -> bool:
-    """Whether the input goes on in the next line."""
+    """Whether an input is incomplete, and goes on in the next line."""
     from finchlang.text.parse import is_incomplete
 
     return not text.lstrip().startswith((":", "?")) and is_incomplete(text)
@@ -83,7 +83,7 @@ def is_open(text: str) -> bool:
 
 
 def keys() -> KeyBindings:
-    """Enter and Alt-Enter; everything else is as prompt_toolkit has it."""
+    """Key bindings for Enter, Alt-Enter and pasting; others are prompt_toolkit's."""
     bound = KeyBindings()
 
     @Condition
@@ -93,7 +93,7 @@ def keys() -> KeyBindings:
     @bound.add("enter", filter=Condition(lambda: get_app().layout.has_focus("DEFAULT_BUFFER")))
     def enter(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if buffer.complete_state is not None:  # takes what Tab has chosen
+        if buffer.complete_state is not None:  # accepts the completion that Tab has chosen
             buffer.complete_state = None
             return
         close(buffer)
@@ -115,7 +115,7 @@ def keys() -> KeyBindings:
 
 
 def without_prompts(text: str) -> str:
-    """A paste; of one that begins with the prompt what was typed there, without what was answered."""
+    """A pasted text; of one that was copied from a prompt only the inputs, without prompts and output."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not lines[0].startswith(PROMPT):
         return "\n".join(lines)
@@ -124,12 +124,11 @@ def without_prompts(text: str) -> str:
 
 
 def new_line(buffer: Buffer) -> None:
-    """A line end, and as many blanks as blocks are open there."""
     buffer.insert_text("\n" + INDENT * depth(buffer.document.text_before_cursor))
 
 
 def close(buffer: Buffer) -> None:
-    """Put a line that begins with `end` or `else` below the block it belongs to."""
+    """Unindent the current line if it begins with `end` or `else`, to align with its block."""
     document = buffer.document
     line = document.current_line
     if not _CLOSES.match(line) or document.cursor_position_row == 0:
@@ -147,7 +146,7 @@ def close(buffer: Buffer) -> None:
 
 
 def history() -> History:
-    """The history of earlier sessions, or one in memory where no file can be written."""
+    """The history of earlier prompts, or one in memory if no file can be written."""
     path = history_file()
     if path is None:
         return InMemoryHistory()
@@ -160,7 +159,8 @@ def history() -> History:
 
 
 def history_file() -> Path | None:
-    """`FINCH_HISTORY` (none if empty), else `finchlang/history` in the user's state folder."""
+    """The file of the environment variable `FINCH_HISTORY` (None if that is empty), else
+    `finchlang/history` in the user's state folder."""
     chosen = os.environ.get("FINCH_HISTORY")
     if chosen is not None:
         return Path(chosen).expanduser() if chosen else None

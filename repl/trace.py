@@ -1,4 +1,4 @@
-"""What `finch trace` and `:trace` print: the rules that are applied, and what each step changes."""
+"""`finch trace` and `:trace`: print the rules that are applied, and what each step changes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .live_listing import GrowingHost
 from .report import BOLD, PLAIN, RED, TEAL
 from .views import title
 
-#: how many steps there may be
+#: stands for no last step
 MANY = 1 << 60
 GREEN = "\033[1;38;5;28m"
 
 
 class _Range(Action):
-    """A:B, in which one may be left out; A alone is that step."""
+    """An option A:B, of which one may be left out; A alone is one step."""
 
     def __call__(self, parser: Any, options: Any, values: Any, option: Any = None) -> None:
         match = re.fullmatch(r"(\d*)(:?)(\d*)", values)
@@ -41,7 +41,6 @@ class _Range(Action):
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """The options of a trace."""
     parser.add_argument("--kernel", type=int, metavar="N", help="the N-th kernel of the file only")
     parser.add_argument(
         "--rule", action="append", metavar="NAME", help="steps of this rule only (more than once)"
@@ -62,19 +61,19 @@ def add_options(parser: ArgumentParser) -> None:
 
 @dataclass
 class Chosen:
-    """Which steps are printed, of which kernels, and whether in colours."""
+    """Which steps of which kernels are printed, and whether in colours."""
 
     expressions: bool = False
     kernel: int | None = None
     rules: frozenset[str] = frozenset()
     steps: tuple[int, int] = (1, MANY)
     colours: bool = False
-    #: the kernels so far, each with how often it was run
+    #: the kernels so far, each with its number of runs
     kernels: list[list[Any]] = field(default_factory=list)
 
     @staticmethod
     def by(options: Namespace, colours: bool = False) -> Chosen:
-        """What the options of `add_options` say. Raises FinchError "unknown name"."""
+        """The choice of the options of `add_options`. Raises FinchError "unknown name" for a rule."""
         rules = frozenset(options.rule or ())
         known = {name for rule in ALL for name in (rule.name, *rule.steps)}
         for name in sorted(rules - known):
@@ -87,7 +86,7 @@ class Chosen:
         return chosen
 
     def number(self, event: KernelEvent) -> int:
-        """Which kernel it is, which begins to run."""
+        """The number of a kernel that begins to run, from 1; counts its runs."""
         for number, known in enumerate(self.kernels, 1):
             if known[0] is event.compiled:
                 known[1] += 1
@@ -96,29 +95,27 @@ class Chosen:
         return len(self.kernels)
 
     def has(self, applied: Applied, number: int) -> bool:
-        """Whether a step of the kernel at hand is among them."""
         is_named = not self.rules or applied.name in self.rules
         return is_named and self.steps[0] <= number <= self.steps[1]
 
     @property
     def ends(self) -> bool:
-        """Whether there is a last step: then one kernel is traced, once, and no further than that."""
+        """Whether there is a last step: then one run of one kernel is traced, up to that step."""
         return self.steps[1] < MANY
 
     @property
     def is_whole(self) -> bool:
-        """Whether all steps of a kernel are."""
         return not self.rules and self.steps == (1, MANY)
 
 
 class Enough(BaseException):
-    """All is shown that was asked for. No error: a script cannot handle it."""
+    """Raised when all chosen steps were printed. It is no FinchError, which a script could catch."""
 
 
 class Trace(Observer):
-    """Each step, with the lines of the term that go (`-`) and those that come (`+`). The premises of a
-    step come before it, deeper; the rule they belong to is announced above them. Iterations are marked
-    with the coordinate they begin at: `Loop [i = 3]`."""
+    """Prints each step with the lines of the term that are removed (`-`) and added (`+`). The premises of a
+    step come before it, indented, below the name of the rule they belong to. Iterations are marked with
+    the coordinate at which they begin: `Loop [i = 3]`."""
 
     traces = one_by_one = True
 
@@ -143,12 +140,12 @@ class Trace(Observer):
         self.stop(True)
 
     def stop(self, is_last: bool) -> None:
-        """Stop if this is the kernel whose steps were asked for, and no more of them come."""
+        """Raises Enough after the last step of the chosen kernel, if there is a last step to print."""
         if is_last and self.is_this and self.chosen.ends:
             raise Enough
 
     def step(self, applied: Applied) -> bool:
-        """Print a step, if it is to be; whether it is."""
+        """Print a step if it is chosen; returns whether it is."""
         chosen = self.chosen
         if applied.kind == EventKind.EXPRESSION and not chosen.expressions:
             return False
@@ -171,7 +168,7 @@ class Trace(Observer):
         return True
 
     def shown(self, at: Expr) -> str:
-        """The coordinate an iteration begins at, as the interpreter knows it."""
+        """The coordinate at which an iteration begins, as a number."""
         return str(ExecutingHost().evaluate(at))
 
 
@@ -180,8 +177,8 @@ def _index(term: Node) -> str:
 
 
 def marked(before: str, after: str, colours: bool = False) -> Iterator[str]:
-    """The lines of two texts, with `-` before those that only the first has, and `+` before those that
-    only the second has, however deep; in colours, what is another one in a line is bright."""
+    """The lines of two texts, with `-` before those only in the first, and `+` before those only in the
+    second, where indentation does not count; with colours for the words that differ in a line."""
     old, new = before.splitlines(), after.splitlines()
     first, second = ([line.strip() for line in lines] for lines in (old, new))
     for tag, i, j, k, m in SequenceMatcher(None, first, second, autojunk=False).get_opcodes():
@@ -196,7 +193,7 @@ def marked(before: str, after: str, colours: bool = False) -> Iterator[str]:
 
 
 def _coloured(lines: list[str], others: list[str], colour: str) -> list[str]:
-    """Lines with what the others do not have in colour."""
+    """Lines with the words in colour that the other line at the same place does not have."""
     found = []
     for at, line in enumerate(lines):
         words = re.findall(r"\s+|\w+|.", line)
@@ -212,8 +209,8 @@ def _coloured(lines: list[str], others: list[str], colour: str) -> list[str]:
 
 
 class StagedTrace(Trace):
-    """The same steps when the kernel is staged, and after each what has been added to its residual
-    (`|`), all of which together is the residual (`finch trace --staged`)."""
+    """Prints the steps of staging, and after each the lines that it has added to the residual (`|`); all of
+    these are the residual program (`finch trace --staged`)."""
 
     traces = False
 

@@ -1,4 +1,4 @@
-"""What the looking commands print: observers of a run, one for each command."""
+"""Observers that print a stage of each kernel, one for each command that looks at kernels."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from finchlang.text.print import pretty
 
 
 class Passes(Observer):
-    """Each kernel after each pass, with the workspaces it has by then: a script for its tensors (`finch
-    normalize`)."""
+    """Each kernel after each pass, with the workspaces that it has by then, as a script that runs on the
+    same tensors (`finch normalize`)."""
 
     def kernel(self, event: KernelEvent) -> None:
         print(title(event))
@@ -40,8 +40,8 @@ class Passes(Observer):
 
 
 class Explanations(Observer):
-    """What each pass decided for each kernel and why, and how often each derived rule was applied when
-    it was staged (`finch explain`)."""
+    """For each kernel, what passes decided and why, and how often each derived rule was applied in staging
+    (`finch explain`)."""
 
     def kernel(self, event: KernelEvent) -> None:
         exchanged = "".join(f", another `{name}`" for name in sorted(event.compiled.exchanged))
@@ -95,7 +95,7 @@ class Assembly(Observer):
         print(event.asm())
 
 
-#: those of one stage each, by the commands that print it
+#: the observers of one stage, by the command that prints it
 LOOKS: dict[str, type[Observer]] = {
     "normalize": Passes,
     "explain": Explanations,
@@ -106,7 +106,7 @@ LOOKS: dict[str, type[Observer]] = {
 
 
 class Counts(Observer):
-    """How often each rule was applied, and each step taken by the host (`finch trace --count`)."""
+    """How often each rule was applied, and each kind of step taken by the host (`finch trace --count`)."""
 
     traces = one_by_one = True
     engine, second = "interpret", "host step"
@@ -128,8 +128,8 @@ class Counts(Observer):
 
 
 class StagedCounts(Counts):
-    """How often each rule was applied when the kernels were staged, and of which kinds the statements of
-    their residuals are (`finch trace --staged --count`)."""
+    """How often each rule was applied in staging, and how many statements of each kind the residuals have
+    (`finch trace --staged --count`)."""
 
     traces = one_by_one = False
     engine, second = "native", "statement"
@@ -140,14 +140,12 @@ class StagedCounts(Counts):
 
 
 def title(event: KernelEvent, comment: str = "#", number: int | None = None) -> str:
-    """A line naming the place a kernel was read from."""
     span = event.source.span
     place = f"{span.source.name}:{span.line}" if span is not None else "unknown place"
     return f"{comment} kernel {'' if number is None else f'{number} '}at {place}"
 
 
 def _table(heading: str, counts: Counter[str]) -> str:
-    """Names and numbers in two columns, the most frequent first, with their total."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     rows = [(heading, "times"), *((name, str(n)) for name, n in ordered)]
     rows.append(("total", str(counts.total())))

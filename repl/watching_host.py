@@ -1,4 +1,4 @@
-"""An executing host that keeps what statements of a residual program gave at first, for those who look."""
+"""An executing host that keeps the first values of each statement of a residual program."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from finchlang.host import ir
 from finchlang.host.executing import ExecutingHost
 
-#: how many values of each are kept
+#: so many values of each statement are kept
 FIRST = 8
 
 
 class Enough(Exception):
-    """As many steps were taken as are to be looked at."""
+    """Raised when the limit of values is reached."""
 
 
 class WatchingHost(ExecutingHost):
-    """`values` has the first values of what statements bind, set or store, and `times` how often each did,
-    until `limit` of them were seen: then it raises Enough."""
+    """An ExecutingHost that keeps the first values that each statement binds, sets or stores (`values`),
+    and how often it did (`times`). After `limit` values it raises Enough."""
 
     def __init__(self, limit: int):
         super().__init__()
@@ -29,7 +29,7 @@ class WatchingHost(ExecutingHost):
         self.changed: set[ir.Buffer] = set()
 
     def of(self, about: Any) -> tuple[list[Any], int]:
-        """The first values of a statement, or of the variable of a loop, and how many there were."""
+        """The first values of a statement, or of a loop's variable, and how many there were in all."""
         key: Any = getattr(about, "variable", about)
         if isinstance(about, ir.Set):
             key = about.cell, about.value

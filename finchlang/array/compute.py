@@ -1,5 +1,5 @@
-"""Computing expressions: the program for one is found by its structure and formats, given the operands,
-and run like any other kernel."""
+"""Computing expressions: their program is found by their structure and formats, or made, and run like
+any other kernel."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 from finchlang.text.print import pretty
 
-#: a small result has arrays of so many entries at most
+#: results whose arrays have at most this many entries get preallocated arrays the next time
 SPARE = 4096
 
-#: so many programs are kept, those that were made last
+#: at most this many programs are cached; the oldest goes first
 PROGRAMS = 1024
 
-#: a result of so many bytes may be dense whatever its operands are; a larger one of sparse operands may
-#: have so many times the bytes of these
+#: a dense result of sparse operands may have SMALL bytes, or TIMES the bytes of its operands
 SMALL, TIMES = 1 << 16, 10
 
-#: what runs a kernel on the values of its names
+#: runs a kernel, given the values of its names
 RunKernel = Callable[[KernelNode, dict[str, Any]], Any]
 
 _programs: dict[Any, Program] = {}
@@ -42,8 +41,8 @@ _kernels: dict[KernelNode, KernelNode] = {}
 
 
 class _Nodes:
-    """The nodes of some expressions, arguments first, equal ones once, and their numbers by identity;
-    `key` is what a program for them depends on."""
+    """The distinct nodes of some expressions, arguments first. `numbers` maps the id of a node to its place
+    in `nodes`, the same for equal nodes; `key` is all that a program depends on, and names no operand."""
 
     __slots__ = ("key", "nodes", "numbers", "roots")
 
@@ -60,7 +59,8 @@ class _Nodes:
 
 
 def _magnitudes(nodes: list[Expression]) -> list[int]:
-    """How large operands are, and how much they store, as powers of 2."""
+    """The numbers of entries and the sizes of all operands, rounded to powers of 2: a plan by counts is
+    made again only when one of them crosses a power of 2."""
     leaves: list[Any] = [node for node in nodes if isinstance(node, Leaf)]
     sizes = [(int(entries_of(leaf.value)), *leaf.shape) for leaf in leaves]
     return [size.bit_length() for own in sizes for size in own]
@@ -73,7 +73,9 @@ def _add(
     numbers: dict[int, int],
     entries: dict[Any, int],
 ) -> int:
-    """The number of a node, new if none is equal."""
+    """The number of a node, after those of its arguments; new if there is no equal one.
+
+    Raises ValueError if an operand has changed its shape or type since the expression was made."""
     number = numbers.get(id(node))
     if number is not None:
         return number
@@ -98,7 +100,8 @@ def _add(
 
 
 def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs: Any) -> Program:
-    """The program for expressions, made if it is not known."""
+    """The program for expressions, from the cache or new. A program whose plan `is_counted` has a second
+    key with the magnitudes of the operands."""
     usual: tuple[Any, ...] = (is_dense, outs, *found.key)
     key, program = usual, _programs.get(usual)
     if program is not None and program.is_counted:
@@ -109,7 +112,7 @@ def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs:
         formats = {} if outs is None else dict(zip(found.roots, outs, strict=True))
         program = lowering.program(roots, {n: s.format for n, s in formats.items() if s})
         check_depth(program.kernel)
-        # of other counts it may be the same kernel
+        # other counts often give an equal kernel: the same object, so that it is not compiled again
         program = replace(program, kernel=_kernels.setdefault(program.kernel, program.kernel))
         if program.is_counted:
             _keep(_programs, (*usual, *_magnitudes(found.nodes)), program)
@@ -125,7 +128,6 @@ def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
-    """What the names of a program stand for."""
     values: dict[str, Any] = {}
     for name, number in program.operands:
         values[name] = nodes[number].value  # type: ignore[attr-defined]
@@ -141,11 +143,14 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
     return values
 
 
+# by the id of a level, which is kept with its memory so that the id is not used again
+# by the id of a level, which is kept with its memory so that the id is not used again
 _empty: dict[int, tuple[Any, Memory]] = {}
 
 
 def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
-    """A tensor without entries, for a kernel to make, which may have memory for so many in each array."""
+    """An empty tensor for a kernel to write, with a back buffer of `rooms` entries for each array, if
+    given."""
     if isinstance(format, ScalarLevel):
         return Scalar(format)
     level = level_of(format)
@@ -153,6 +158,7 @@ def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
     if known is None:
         known = _empty[id(level)] = level, Tensor(level).memory
     memory = known[1]
+    # empty arrays can be shared, since nothing is written to them
     own = Memory(
         memory.shape,
         [array.copy() if array.size else array for array in memory.arrays],
@@ -167,7 +173,6 @@ def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
 
 
 def sized_tensor(format: Level | Swizzled, shape: tuple[int, ...]) -> Any:
-    """A tensor without entries of this shape."""
     if isinstance(format, Swizzled):
         body = Tensor(format.level, *[shape[p - 1] for p in format.permutation])
         return SwizzledTensor.over(body, format)
@@ -175,8 +180,8 @@ def sized_tensor(format: Level | Swizzled, shape: tuple[int, ...]) -> Any:
 
 
 def _remember(program: Program, values: dict[str, Any]) -> None:
-    """Note what memory small results take. They have it given to them the next time: arrays of NumPy's
-    are made in less time than those that a kernel allocates become arrays."""
+    """Note how many entries the arrays of small results have, for `new_tensor` the next time: making NumPy
+    arrays takes less time than making arrays of memory that a kernel has allocated."""
     known = program.rooms
     for name in program.results:
         tensor = values[name]
@@ -188,9 +193,12 @@ def _remember(program: Program, values: dict[str, Any]) -> None:
 
 
 def compute(*arrays: Any, out: Any = None) -> Any:
-    """The arrays as tensors, by one kernel, which shares what they have in common: a Tensor or a
-    SwizzledTensor, a Scalar of an array without dimensions; a tuple of several. `out` are tensors or
-    NumPy arrays to put them in, of which any may be None."""
+    """The arrays as tensors, computed by one kernel, which shares their common subexpressions: a Tensor or
+    a SwizzledTensor, a Scalar for an array without dimensions; a tuple if there are several arrays.
+    `out` is a tensor or NumPy array for the result, or a tuple with one for each array, any of which may
+    be None. Raises TypeError if an output cannot hold the type or the fill of its result, or if a result
+    is dense and much larger than its sparse operands; ValueError for an output of another shape, or if an
+    operand has changed its shape or type."""
     roots = tuple([as_expression(array) for array in arrays])
     outs = (out,) if out is not None and not isinstance(out, (tuple, list)) else out
     results = computed(roots, outs=outs)
@@ -203,7 +211,7 @@ def computed(
     outs: Any = None,
     run_kernel: RunKernel = OWN.run_kernel,
 ) -> list[Any]:
-    """The values of expressions, in `outs` as `compute` has it."""
+    """The values of expressions, written to `outs` as in `compute`; with `is_dense`, in dense formats."""
     try:
         return _computed(roots, is_dense, outs, run_kernel)
     except RecursionError:
@@ -234,6 +242,8 @@ def _computed_into(roots: tuple[Expression, ...], outs: Any, run_kernel: RunKern
             _check_output(root, out)
     found = _Nodes(roots)
     leaves = [node.value for node in found.nodes if isinstance(node, Leaf)]
+    # an output that is read too, or two outputs of one node: computed elsewhere first, then copied
+    # an output that is read too, or two outputs of one node: computed elsewhere first, then copied
     if any(_is_among(out, leaves) for out in outs) or len(set(found.roots)) < len(roots):
         return [
             _taken(r, out)
@@ -260,7 +270,8 @@ def _taken(result: Any, out: Any) -> Any:
 
 
 def _check_output(root: Expression, out: Any) -> None:
-    """Check that an output can take a result. Raises TypeError, ValueError for another shape."""
+    """Raises ValueError if an output has another shape than the result, TypeError if it is no tensor or
+    array, or if it cannot hold the result's type or fill."""
     if not isinstance(out, (Tensor, SwizzledTensor, Scalar, np.ndarray)) or not (
         isinstance(out, Scalar) or out.ndim
     ):
@@ -276,7 +287,7 @@ def _check_output(root: Expression, out: Any) -> None:
 
 
 def _check_density(program: Program, nodes: list[Expression]) -> None:
-    """Raises TypeError for a dense result that is much larger than its sparse operands."""
+    """Raises TypeError for a dense result that is much larger than its operands."""
     for number in program.dense_of_sparse:
         node = nodes[number]
         size = math.prod(node.shape) * node.values.type.bits // 8
@@ -287,7 +298,6 @@ def _check_density(program: Program, nodes: list[Expression]) -> None:
 
 
 def bytes_of(value: Any) -> int:
-    """How many bytes an operand is stored in."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, Scalar):
@@ -299,7 +309,7 @@ def bytes_of(value: Any) -> int:
 
 
 def todense(x: Any) -> np.ndarray:
-    """A NumPy array of the same values."""
+    """`x` as a dense NumPy array, however large. A NumPy array is returned itself."""
     node = as_expression(x)
     if type(node) is Leaf and not isinstance(x, Array):
         return x if isinstance(x, np.ndarray) else getattr(x, "to_numpy", lambda: x.toarray())()
@@ -308,7 +318,7 @@ def todense(x: Any) -> np.ndarray:
 
 
 def dense_array(x: Any) -> np.ndarray:
-    """The same; raises TypeError if that were much larger than what `x` is stored in."""
+    """As `todense`, but raises TypeError if the dense array is much larger than the memory of `x`."""
     if not hasattr(x, "shape"):
         return np.asarray(x)
     if isinstance(x, Array):
@@ -324,8 +334,9 @@ def dense_array(x: Any) -> np.ndarray:
 
 
 def plan(*arrays: Any) -> str:
-    """The programs that compute arrays, as text that `finch run` accepts, on operands of the same
-    formats and sizes without entries; it is printed, too."""
+    """The program that computes these arrays, as a script for `finch run`; it is printed, too. Its operands
+    have the formats and sizes of the arrays', but no entries; comments give the candidates for the order
+    of loops with their costs."""
     roots = tuple([as_expression(array) for array in arrays])
     found = _Nodes(roots)
     program = _program(roots, found, False, None)
@@ -349,7 +360,7 @@ def plan(*arrays: Any) -> str:
 
 
 def _made(format: Level | Swizzled, shape: tuple[int, ...]) -> str:
-    """The expression of a script for a tensor of this format."""
+    """The expression that makes a tensor of this format in a script."""
     if isinstance(format, ScalarLevel):
         return str(format)
     if isinstance(format, Swizzled):

@@ -1,9 +1,10 @@
-"""What a loop nest costs, by how many entries its operands store: asymptotic counts of steps, as if
-entries were anywhere with the same probability.
+"""What a loop nest costs, by how many entries its operands store: expected counts of steps, as if
+entries were uniformly distributed.
 
-A step is a coordinate that a loop comes to. Operands that are stored in another order than that of the
-loops are copied, or looked up where others lead; and a result that is reached out of order goes through
-a workspace. Where operands meet in an intersection, long fibers are searched for what short ones have.
+A step is a coordinate that a loop visits. An operand that is stored in another order than that of the
+loops is copied, or looked up at the coordinates that others give; a result that is written out of order
+goes through a workspace. In an intersection, long fibers are searched (galloped) for the coordinates of
+the shortest. The weights are in `algebra/costs.py`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from finchlang.algebra.costs import distinct, searched
 from finchlang.array.loop_nest import LoopNest, Read, ValueSpace
 from finchlang.syntax.nodes import Index
 
-#: nests of more loops than these are planned as their operands are stored
+#: a nest of more loops gets the order in which its operands are stored: there are n! orders to compare
 MOST = 6
 
 
 class Counts:
-    """How many tuples of coordinates of some indices loops in an order are expected to come to, where
-    some reads, those that are `followed`, are looked up and so exclude nothing."""
+    """Expected numbers of coordinate tuples that loops in this order visit. Reads that are `followed` are
+    looked up, and so do not restrict the loops."""
 
     def __init__(self, nest: LoopNest, order: Sequence[Index] = (), followed: Sequence[Read] = ()):
         self.nest, self.followed = nest, {id(read) for read in followed}
@@ -35,8 +36,8 @@ class Counts:
         return prod([float(self.nest.extents[index]) for index in indices])
 
     def distinct(self, read: Read, indices: Iterable[Index]) -> float:
-        """At how many coordinates of these indices a sparse operand has a position, if it is stored in
-        this order: at all of a dense level, at those with an entry of a sparse one."""
+        """At how many coordinates of these indices a sparse operand stored in this order has a position:
+        a dense level has one for each place, a sparse one for each that has an entry."""
         are_dense, found, known = self.are_dense[id(read)], 1.0, 1.0
         own = [index for index in indices if index in read.own]
         for count, index in enumerate(own, 1):
@@ -48,7 +49,7 @@ class Counts:
         return found
 
     def part(self, space: ValueSpace | Read, indices: Sequence[Index]) -> float:
-        """The part of the coordinates of these indices that a space has."""
+        """The expected fraction of the coordinates of these indices that are in a space."""
         if isinstance(space, Read):
             if id(space) in self.followed:
                 return 1.0
@@ -58,24 +59,26 @@ class Counts:
         return 1 - prod([1 - part for part in parts]) if space.is_union else prod(parts)
 
     def reached(self, indices: Sequence[Index]) -> float:
-        """How many coordinates of these indices loops come to."""
+        """How many coordinate tuples of these indices loops visit."""
         return self.places(indices) * self.part(self.nest.space, indices)
 
     def stored(self, kept: Sequence[Index]) -> float:
-        """How many coordinates of indices of the result are written."""
+        """How many coordinate tuples of these indices of the result are written."""
         full = Counts(self.nest)
         full.are_dense = {id(read): dict.fromkeys(read.own, False) for read in self.sparse}
         order = (*self.nest.kept, *self.nest.reduced)
         return distinct(self.places(kept), full.reached(order))
 
     def fiber(self, read: Read, outer: Sequence[Index], index: Index) -> float | None:
-        """How many entries a fiber of a read has, None if it excludes no place."""
+        """How many entries a fiber of a read has in the mode of `index`, inside loops over `outer`; None
+        if it is dense or looked up."""
         if id(read) in self.followed or self.are_dense[id(read)].get(index, True):
             return None
         return self.distinct(read, (*outer, index)) / max(self.distinct(read, outer), 1e-9)
 
     def steps(self, space: ValueSpace | Read, outer: Sequence[Index], index: Index) -> float | None:
-        """How many steps a loop in others takes each time; None if it comes to all places."""
+        """How many steps a loop over `index` takes each time, inside loops over `outer`; None if it visits
+        all places."""
         if isinstance(space, Read):
             return self.fiber(space, outer, index)
         parts = [self.steps(part, outer, index) for part in space.parts]
@@ -86,7 +89,8 @@ class Counts:
         return least + sum([min(steps, searched(least, steps)) for steps in others])
 
     def galloped(self, order: Sequence[Index]) -> Iterator[tuple[Read, Index]]:
-        """The modes of reads that are better searched for what others have."""
+        """The reads, each with an index, that are better galloped than walked to the coordinates of the
+        shortest fiber they meet."""
         for depth, index in enumerate(order):
             for space in intersections(self.nest.space):
                 parts = [(part, self.steps(part, order[:depth], index)) for part in space.parts]
@@ -97,7 +101,7 @@ class Counts:
 
 
 def intersections(space: ValueSpace | Read) -> Iterator[ValueSpace]:
-    """Those of several parts."""
+    """The intersections of several parts in a space, at any depth."""
     if isinstance(space, ValueSpace):
         if not space.is_union and len(space.parts) > 1:
             yield space
@@ -106,8 +110,8 @@ def intersections(space: ValueSpace | Read) -> Iterator[ValueSpace]:
 
 
 def _are_dense(read: Read, order: Sequence[Index]) -> dict[Index, bool]:
-    """Which modes of an operand have dense levels in loops of this order, for which it is copied if it
-    has another."""
+    """Which modes of an operand have dense levels in loops of this order. If it is stored in another order
+    it is copied, to a dense level over lists."""
     own = [index for index in order if index in read.own]
     if own == read.own or not order:
         return {index: read.is_dense_at(index) for index in read.own}
@@ -128,8 +132,7 @@ class Candidate:
 
 
 def cost(nest: LoopNest, order: Sequence[Index], followed: Sequence[Read] = ()) -> float:
-    """The steps of the loops in this order, with the copies of operands that are not looked up and what
-    the result takes."""
+    """The steps of loops in this order, and the costs of copies, of lookups and of the result, in steps."""
     counts, total = Counts(nest, order, followed), 0.0
     for depth, index in enumerate(order):
         outer = order[:depth]
@@ -156,7 +159,8 @@ def _of_result(nest: LoopNest, order: Sequence[Index], counts: Counts) -> float:
 
 
 def candidates(nest: LoopNest) -> list[Candidate]:
-    """Every order of the loops, with each choice of what is looked up, the cheapest first."""
+    """Every order of the loops, with each choice of the reads that are looked up, the cheapest first. Where
+    more than two reads could be looked up, none is: choices are exponentially many."""
     found = []
     for order in permutations((*nest.kept, *nest.reduced)):
         across = [r for r in nest.reads if r.is_sparse and not r.follows(order) and _is_found(r)]
@@ -167,7 +171,7 @@ def candidates(nest: LoopNest) -> list[Candidate]:
 
 
 def _is_found(read: Read) -> bool:
-    """Whether entries can be looked up in any order."""
+    """Whether the entries of a read can be looked up at any coordinates."""
     levels = [
         level.is_dense or level.modes == 1 and level.lists_entries for _, level in read.levels()
     ]
@@ -175,7 +179,8 @@ def _is_found(read: Read) -> bool:
 
 
 def dense_levels(nest: LoopNest, stored: Sequence[Index]) -> list[bool]:
-    """For each mode of a result, outermost first, whether its level is better dense."""
+    """For each mode of a result, outermost first, whether its level is to be dense: if it is expected to be
+    full enough for that."""
     counts, before, found = Counts(nest), 1.0, []
     if len(stored) == 1 and counts.places(stored) <= costs.SHORT:
         return [True]

@@ -1,5 +1,4 @@
-"""Making arrays: of numbers, of other arrays, of a constant; with the format and the fill that is asked
-for."""
+"""Making arrays from numbers, other arrays or a constant, with a given format and fill."""
 
 from __future__ import annotations
 
@@ -34,9 +33,10 @@ def asarray(
     format: Any = None,
     fill_value: Any = None,
 ) -> Array:
-    """The array that a number, nested lists, a NumPy array, a SciPy matrix or a tensor is, in its own
-    memory. With a `format` (a level, or its text) or a `fill_value` it is a tensor that stores what
-    differs from the fill; without a format in lists."""
+    """A number, nested lists, a NumPy array, a SciPy matrix or a tensor as an array over its own memory.
+    With a `format` (a level, or its text) or a `fill_value` it is copied to a tensor that stores what
+    differs from the fill; with a `fill_value` alone that has the levels of `astensor`. Raises TypeError
+    for an element type that there is not, FinchError for a text that is no format."""
     node = expression_of(obj)
     if node is None:
         given = np.asarray(obj, None if dtype is None else type_of(dtype).dtype)
@@ -50,7 +50,8 @@ def asarray(
 
 
 def astensor(x: Any, /, format: Any = None, fill_value: Any = None) -> Array:
-    """`x`, computed, in a format: a level or its text, whose fill it has unless another is given."""
+    """`x`, computed at once, in a format: a level or its text. The fill is that of the format unless
+    another is given. Without a format it is all lists (a matrix Dense over SparseList), of fill 0."""
     arg = as_expression(x)
     type, order = arg.values.type, len(arg.shape)
     level = parse_format(format) if isinstance(format, str) else format
@@ -63,7 +64,7 @@ def astensor(x: Any, /, format: Any = None, fill_value: Any = None) -> Array:
 
 
 def _lists(order: int, leaf: Level) -> Level:
-    """Dense in the last mode of a matrix, else lists."""
+    """SparseList in every mode, but Dense in the outer one of a matrix (its last mode)."""
     for mode in range(order):
         leaf = Dense(leaf) if mode == 1 and order == 2 else SparseList(leaf)
     return leaf
@@ -77,8 +78,8 @@ def full(
     device: Any = None,
     format: Any = None,
 ) -> Array:
-    """The same value everywhere, of which nothing is stored; a tensor of a `format`, with this fill, if
-    one is given."""
+    """An array of one value, which stores nothing; with a `format`, an empty tensor of that format with
+    this fill. Raises ValueError for a negative size, TypeError for a value that is no number."""
     sizes = (int(shape),) if hasattr(shape, "__index__") else tuple(map(int, shape))
     if any([size < 0 for size in sizes]):
         raise ValueError(f"an array of shape {sizes}: a size is not negative")
@@ -96,12 +97,12 @@ def full(
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """Zeros, of float64 unless another type is given."""
+    """As `full` with the value 0; of float64 unless another type is given."""
     return full(shape, 0, dtype=np.float64 if dtype is None else dtype, format=format)
 
 
 def ones(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """Ones, of float64 unless another type is given."""
+    """As `full` with the value 1; of float64 unless another type is given."""
     return full(shape, 1, dtype=np.float64 if dtype is None else dtype, format=format)
 
 
@@ -111,19 +112,19 @@ empty = zeros
 def full_like(
     x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None, format: Any = None
 ) -> Array:
-    """As `full`, of the shape and type of `x`."""
+    """As `full`, with the shape, and unless one is given the type, of `x`."""
     arg = as_expression(x)
     type = arg.values.type.dtype if dtype is None else dtype
     return full(arg.shape, fill_value, dtype=type, format=format)
 
 
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """Zeros of the shape and type of `x`."""
+    """As `full_like` with the value 0."""
     return full_like(x, 0, dtype=dtype, format=format)
 
 
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """Ones of the shape and type of `x`."""
+    """As `full_like` with the value 1."""
     return full_like(x, 1, dtype=dtype, format=format)
 
 
@@ -133,7 +134,7 @@ empty_like = zeros_like
 def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
 ) -> Array:
-    """The numbers from `start` (0, if one is given alone) up to before `stop`, with a step."""
+    """The numbers from `start` to before `stop` by `step`; from 0 if only one number is given."""
     first: Any
     first, last = (0, start) if stop is None else (start, stop)
     return Array(as_expression(np.arange(first, last, step, dtype=dtype)))
@@ -149,7 +150,7 @@ def linspace(
     device: Any = None,
     endpoint: bool = True,
 ) -> Array:
-    """`num` numbers at equal distances, from `start` to `stop`."""
+    """`num` numbers at equal distances, from `start` to `stop`, which is the last one if `endpoint`."""
     return Array(as_expression(np.linspace(start, stop, num, endpoint, dtype=dtype)))
 
 
@@ -163,7 +164,8 @@ def eye(
     device: Any = None,
     format: Any = None,
 ) -> Array:
-    """A matrix with ones in its k-th diagonal above the main one, sparse unless a `format` says else."""
+    """A matrix with ones on its k-th diagonal (above the main one if positive), else 0; Dense over
+    SparseList unless a `format` is given."""
     columns = n_rows if n_cols is None else n_cols
     type: Type = type_of(np.float64 if dtype is None else dtype)
     level = parse_format(format) if isinstance(format, str) else format

@@ -1,5 +1,5 @@
-"""Functions of the elements of arrays, which broadcast: each makes the operator that it is of values of
-their common type."""
+"""Elementwise functions of arrays, with broadcasting: each applies an operator to elements of a common
+type."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from finchlang.operators.operator_table import operator
 from finchlang.syntax.types import Bool, Float64, Type
 
 Maker = Callable[..., Expression]
-#: the functions of this module by their names, for NumPy's of the same names, too
+#: the functions of this module by name; NumPy's functions of these names are looked up here, too
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
@@ -53,7 +53,7 @@ def _of_two(name: str, make: Maker, *kinds: str, doc: str = "") -> Callable[...,
 
 
 def _same(name: str, op: str, *kinds: str, bools: str = "") -> Callable[..., Any]:
-    """`op` of operands of one type, which must be of these kinds; of Bool another operator, if any."""
+    """`op` of two operands of a common type of these kinds; for Bool the operator `bools`, if given."""
 
     def make(a: Expression, b: Expression) -> Expression:
         return apply(bools if bools and a.values.type is Bool else op, a, b)
@@ -63,14 +63,14 @@ def _same(name: str, op: str, *kinds: str, bools: str = "") -> Callable[..., Any
 
 
 def _float(name: str, op: str, arity: int = 1) -> Callable[..., Any]:
-    """`op` of floats; integers and Bools become float64."""
+    """`op` of one or two floats; integers and Bools are converted to float64."""
     of = _of_one if arity == 1 else _of_two
     doc = f"`{op}` of the elements, as floats."
     return of(name, lambda *args: apply(op, *map(_as_float, args)), doc=doc)
 
 
 def number(value: Any, like: Expression) -> Expression:
-    """A Python number of the type of `like`, as a literal."""
+    """A Python number as a literal of the type of `like`."""
     return Constant(typed_literal(value, like.values.type))
 
 
@@ -80,8 +80,9 @@ def truth(arg: Expression) -> Expression:
 
 
 def _quotient(op: str, a: Expression, b: Expression) -> Expression:
-    """As the array standard has it of infinities, of which the quotient is that without a floor, and
-    NumPy of integers by 0, which give 0 (so that it makes no difference what is stored)."""
+    """`op`, "fld" or "mod", with the special cases of the array standard and of NumPy: an infinity
+    floor-divided by a finite number stays infinite, and integers divided by 0 give 0 (so that the result
+    does not depend on what is stored)."""
     if a.values.type.is_float:
         found = apply(op, a, b)
         if op != "fld":
@@ -168,7 +169,7 @@ def _size_and_infinity(x: Expression) -> tuple[Expression, Expression]:
 
 
 def _is_float(x: Expression, test: Callable[[], Expression], otherwise: bool) -> Expression:
-    """A test of floats; of other types it is the same for all."""
+    """A test of floats; for other types an array of `otherwise`, made of `x` to have its shape."""
     if x.values.type.is_float:
         return test()
     return apply("||" if otherwise else "&&", number(otherwise, truth(x)), truth(x))
@@ -177,6 +178,7 @@ def _is_float(x: Expression, test: Callable[[], Expression], otherwise: bool) ->
 def _logaddexp(a: Expression, b: Expression) -> Expression:
     above = apply("max", a, b)
     rest = apply("log1p", apply("exp", apply("-", apply("abs", apply("-", a, b)))))
+    # equal infinities would give inf - inf
     twice = apply("+", a, number(float(np.log(2)), a))
     return apply("ifelse", apply("==", a, b), twice, apply("+", above, rest))
 
@@ -190,7 +192,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
-    """The elements of `x` within these limits, which may be arrays, too."""
+    """The elements of `x` limited to `min` and `max`, numbers or arrays, in the type of `x`."""
     arg = as_expression(x)
     type = arg.values.type
     for op, limit in (("max", min), ("min", max)):
@@ -200,8 +202,9 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 
 def round(x: Any, /, decimals: int = 0) -> Array:
-    """The nearest numbers of so many decimals, of two the even one; of negative ones the nearest tens,
-    hundreds and so on. As in NumPy, what is rounded are multiples of the elements, themselves rounded."""
+    """The elements rounded to `decimals` places, or if negative to tens, hundreds and so on; ties go to
+    even. As in NumPy, elements are multiplied by a power of 10, rounded, and divided by it, and each of
+    these steps rounds."""
     type = as_expression(x).values.type
     if not decimals or type.is_integer and decimals > 0:
         return round_(x)
@@ -213,13 +216,15 @@ def round(x: Any, /, decimals: int = 0) -> Array:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
-    """The same values as another type; a float without a whole part in an integer type is undefined."""
+    """The elements converted to another type. Floats are truncated to integers; the result is undefined if
+    the integer type does not hold them. Raises TypeError for a type that there is not."""
     return Array(converted(as_expression(x), type_of(dtype)))
 
 
 def map_elements(op: Any, *arrays: Any) -> Array:
-    """An operator of the language by its name, a NumPy ufunc, or an operator of one's own, of the
-    elements of arrays of their own types. Raises TypeError for what is none."""
+    """Applies an operator of the language, by its name, a NumPy ufunc, or a user's operator, to the
+    elements of arrays, which keep their own types unless one is a Python number. Raises TypeError if there
+    is no such operator."""
     if isinstance(op, np.ufunc):
         function = FUNCTIONS.get(ALIASES.get(op.__name__, op.__name__))
         if function is not None:
@@ -234,7 +239,7 @@ def map_elements(op: Any, *arrays: Any) -> Array:
 
 
 FUNCTIONS |= {"where": where, "clip": clip, "round": round, "astype": astype}
-#: what NumPy calls them
+#: NumPy's names of functions, where they differ
 ALIASES = {
     **{
         "absolute": "abs",

@@ -1,5 +1,5 @@
-"""Lazy expressions: the nodes that array functions make, each with its shape and what is known of its
-values, and the Array that stands for one."""
+"""Lazy expressions: the nodes that array functions make, each with its shape, type and fill, and the
+Array that holds one."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 
 class Expression:
-    """A node: its `shape`, `values`, and `args`. `static` is all that a program for it depends on but
-    sizes and numbers; those that a program is given anew each time are its `numbers`. One that
-    `has_cases` divides the loops it is in: where it is used twice it is stored, since cases multiply."""
+    """A node with its `shape`, `values` and `args`. `static` is all that its program depends on, `numbers`
+    are what the program gets at each call (as it does sizes). A node that `has_cases` splits the loops
+    it is read in: if used twice it is stored, since cases would multiply."""
 
     __slots__ = ("args", "shape", "static", "values")
     has_cases = False
@@ -40,7 +40,7 @@ class Expression:
 
 
 class Leaf(Expression):
-    """An operand: a tensor, a scalar, a NumPy array or a SciPy matrix, in its own memory."""
+    """An operand: a tensor, a scalar, a NumPy array or a SciPy matrix, which is read in its own memory."""
 
     __slots__ = ("value",)
 
@@ -50,7 +50,7 @@ class Leaf(Expression):
 
 
 class Refilled(Leaf):
-    """A tensor in its memory as if what it does not store were something else."""
+    """A tensor over its own memory, with another fill."""
 
     __slots__ = ("source",)
 
@@ -73,7 +73,7 @@ class Refilled(Leaf):
 
 
 class NumberOperand(Expression):
-    """A number that programs are given when they are run."""
+    """A number that is an argument of the program, so that the same program serves other numbers."""
 
     __slots__ = ("value",)
 
@@ -84,12 +84,12 @@ class NumberOperand(Expression):
 
     @property
     def numbers(self) -> tuple[Any, ...]:  # type: ignore[override]
-        type = self.values.type  # of these a Python number is
+        type = self.values.type  # a Python number has one of these three
         return (self.value if type in (Bool, Int64, Float64) else type.dtype.type(self.value),)
 
 
 class Constant(Expression):
-    """The same literal in every place."""
+    """One literal everywhere."""
 
     __slots__ = ()
 
@@ -99,8 +99,8 @@ class Constant(Expression):
 
 
 class Map(Expression):
-    """An operator of the table, by its name, or one of the user's own, of the elements of its arguments,
-    which broadcast. `stretched` says of each mode of each argument whether it does; None of none."""
+    """An operator, by its name in the table or a user's, of the elements of its arguments, which broadcast.
+    `stretched` tells for each mode of each argument whether it is repeated; None if no mode is."""
 
     __slots__ = ("op", "stretched")
 
@@ -117,7 +117,7 @@ class Map(Expression):
 
 
 class Reduce(Expression):
-    """A reduction by an operator of the table, over some axes, which are no more."""
+    """A reduction by an operator over some axes, which the result does not have."""
 
     __slots__ = ("axes", "op")
 
@@ -130,8 +130,8 @@ class Reduce(Expression):
 
 
 class View(Expression):
-    """The argument with its modes elsewhere: mode k of this is mode `axes[k]` of it, or new, None; it is
-    broadcast to `shape`. Modes of the argument that are not there any more have size 1."""
+    """The argument with its modes permuted: mode k of the result is mode `axes[k]` of the argument, or new
+    if None; the result is broadcast to `shape`. Modes of the argument that are left out have size 1."""
 
     __slots__ = ("axes", "stretched")
 
@@ -143,8 +143,8 @@ class View(Expression):
 
 
 class Spread(Expression):
-    """The argument with mode k of it at `places[k]` of more modes, over the others of which it is the
-    same, in a `shape`. Several modes at one place are its diagonal."""
+    """The argument repeated over more modes: its mode k is mode `places[k]` of the result, and it does not
+    depend on the other modes of `shape`. Two modes with the same place give the diagonal."""
 
     __slots__ = ("places", "stretched")
 
@@ -155,13 +155,13 @@ class Spread(Expression):
         self.static = Spread, places, self.stretched, len(shape)
 
 
-#: modes of the argument and modes of the result that are the same places, in row-major order
+#: modes of the argument, and the modes of the result with the same elements in row-major order
 Group = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class Reshape(Expression):
-    """The argument's elements in row-major order as an array of another shape. Only the modes of a
-    `Group` change; those of size 1 come and go."""
+    """The argument's elements in row-major order in another shape. Each `Group` is reshaped by itself; a
+    mode of size 1 is in none."""
 
     __slots__ = ("groups",)
 
@@ -171,7 +171,8 @@ class Reshape(Expression):
 
     @property
     def is_joined(self) -> bool:
-        """Whether all modes of the argument are there, and only become fewer."""
+        """Whether it only joins modes: each mode of the result is one or several of the argument, and
+        none has size 1."""
         modes = sum([len(modes) for modes, _ in self.groups])
         fewer = all([len(places) == 1 for _, places in self.groups])
         return fewer and modes == len(self.args[0].shape) and len(self.groups) == len(self.shape)
@@ -183,15 +184,16 @@ def stretched_modes(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[bool,
     return tuple([size != wanted for size, wanted in zip(own, last, strict=True)])
 
 
-#: what is known of the values of operators of arguments, None where that takes the value of a number
+#: Values of operators of arguments, by theirs; None where the result may have a fill if a number is known
 _known_results: dict[tuple[Any, ...], Values | None] = {}
 
 
 def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
-    """`op` of the elements of the arguments, whose types it takes as they are.
+    """`op` of the elements of the arguments, without conversion.
 
-    A number is given to the program if what the operator gives for fills does not depend on it, as that
-    of a product does not where a fill is 0, or if the result `is_dense` anyway; else a literal of it."""
+    A number becomes a literal in the program if the fill of the result depends on it (as for `a + n`, but
+    not for `a * n` with fill 0), unless the result `is_dense` anyway. Otherwise it stays an argument, and
+    the program serves other numbers, too."""
     key = op, *[arg.values for arg in args]
     found: Any = _known_results.get(key, _known_results)
     if found is _known_results:
@@ -218,12 +220,12 @@ def _as_constant(arg: Expression) -> Expression:
 
 
 def converted(arg: Expression, to: Type) -> Expression:
-    """The same with values of another type."""
+    """`arg` with its elements converted to another type; floats are truncated to integers."""
     if arg.values.type is to:
         return arg
     if isinstance(arg, NumberOperand):
         return NumberOperand(to.wrap(arg.value), to)
-    is_cut = arg.values.type.is_float and to.is_integer  # as NumPy's are
+    is_cut = arg.values.type.is_float and to.is_integer  # truncated, as by NumPy
     return apply(f"cut_{to.name}" if is_cut else to.name, arg)
 
 
@@ -231,8 +233,8 @@ def converted(arg: Expression, to: Type) -> Expression:
 
 
 class Array(ArrayMethods):
-    """A lazy array: nothing is computed before `compute`, or one of `float(x)`, `np.asarray(x)` ..., asks
-    for it. It refers to its operands, whose values are those at that time."""
+    """A lazy array with a `shape`, `dtype` and `fill`. It is computed by `compute`, or when its values are
+    asked for as in `float(x)` or `np.asarray(x)`; operands have the values that they have at that time."""
 
     __slots__ = ("node",)
 
@@ -253,7 +255,7 @@ class Array(ArrayMethods):
 
     @property
     def fill(self) -> Any:
-        """The value of what is not stored; `fill_value` is the same."""
+        """The value of all elements that a sparse result does not store; `fill_value` is the same."""
         return self.node.values.fill.value
 
     fill_value = fill

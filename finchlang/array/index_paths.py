@@ -1,4 +1,5 @@
-"""Index maps of what goes through changes of shape on its way to an operand; shapes are row-major."""
+"""Index maps from the indices of loops to the modes of an operand, through slices, concatenations and
+(row-major) reshapes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from finchlang.syntax.traversal import walk
 
 
 def joined(indices: Sequence[Node], sizes: Sequence[Node]) -> Node:
-    """The index of modes of these sizes as one."""
+    """The index of the mode that joins modes of these sizes in row-major order."""
     found, *rest = indices
     for index, size in zip(rest, sizes[1:], strict=True):
         found = Joined(index, found, size)
@@ -28,7 +29,7 @@ def joined(indices: Sequence[Node], sizes: Sequence[Node]) -> Node:
 
 
 def divided(index: Node, sizes: Sequence[Node]) -> list[Node]:
-    """The indices of modes of these sizes, which are one here."""
+    """The indices of modes of these sizes, of the `index` of the mode that joins them."""
     found: list[Node] = []
     for k in range(len(sizes) - 1, 0, -1):
         parts = sizes[k], sizes[0] if k == 1 else call("*", *sizes[:k])
@@ -38,8 +39,7 @@ def divided(index: Node, sizes: Sequence[Node]) -> list[Node]:
 
 
 def beyond(index: Node, shift: Node, size: Node) -> Node:
-    """index - shift, of an index that goes up to `size`: where the operand has no such place it is
-    `missing`."""
+    """index - shift, for an index from 1 to `size`; out of the operand's range the read is `missing`."""
     if isinstance(index, Index):
         inner = Wrapped("offset", plus(ZERO, shift, -1), index)
     else:
@@ -48,14 +48,14 @@ def beyond(index: Node, shift: Node, size: Node) -> Node:
 
 
 def loops_of(m: Node) -> list[Node]:
-    """The loops' indices that an index goes through, the outer one first; a number is itself."""
+    """The indices of loops in an index map, the slowest first; a number for a map of a number."""
     if isinstance(m, Joined):
         return [*loops_of(m.second), *loops_of(m.first)]
     return loops_of(m.index) if isinstance(m, (HalfIndex, Wrapped)) else [m]
 
 
 def is_path(m: Node) -> bool:
-    """Whether an index is another than a loop's, or a slice of it."""
+    """Whether an index is more than the index of a loop or a slice of it."""
     maps = [n for n in walk(m) if isinstance(n, IndexMap)]
     return any([not isinstance(n, Wrapped) or n.wrapper != "window" for n in maps])
 
@@ -66,12 +66,13 @@ def goes_beyond(m: Node) -> bool:
 
 
 def accessed(tensor: Node, maps: Sequence[Node]) -> Access:
-    """The element of an operand at these indices."""
+    """The access of an operand at these index maps."""
     return around(Access(tensor, ()), list(map(_modifier, maps)))
 
 
 def _modifier(m: Node) -> Node:
-    """A part of a loop's index as it is written in an access, which needs no operator around."""
+    """A slice or a permissive offset of a loop's index as the modifier that accesses have for it, which
+    needs no wrapper around the operand; another map as it is."""
     match m:
         case Wrapped("window", part, Index() as index):
             return Call(part, (index,))

@@ -1,5 +1,5 @@
-"""Parts of arrays: integers, slices with any step, new axes, masks and lists of coordinates; and where
-the least and the greatest elements are."""
+"""Indexing by integers, slices, new axes, masks and lists of coordinates; and the coordinates of the
+least and the greatest elements."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ ALL, AT, WINDOW, SLICE, LISTED = "all", "at", "window", "slice", "listed"
 
 
 class IndexedPart(Expression):
-    """A part of the first argument: for each of its modes `kinds` says how it is indexed, a slice with
-    its step; `places` which mode of the result has it, None of an integer. Other arguments are lists of
-    coordinates, in turn. `numbers` are the first and the last coordinates, from 1."""
+    """A part of the first argument. For each of its modes, `kinds` is how it is indexed, `(SLICE, step)`
+    for a slice with a step, and `places` which mode of the result it becomes, None for an integer. The
+    other arguments are the lists of coordinates, in order of modes. `numbers` are the coordinates of
+    integers, and the first and last ones of slices, from 1."""
 
     __slots__ = ("given", "kinds", "places")
 
@@ -72,7 +73,8 @@ def _part(to: Lowering, node: IndexedPart, indices: tuple[Node, ...]) -> Node:
 
 def getitem(x: Any, key: Any) -> Array:
     """`x[key]`: integers, slices, `...`, None for a new axis, a mask of the array's shape, and at most one
-    list of integers or mask of one axis. A mask is computed at once."""
+    list of integers or mask of one axis. Masks and lists are computed at once. Raises IndexError for an
+    index out of range, too many indices or a mask of another shape, TypeError for another kind of index."""
     arg = as_expression(x)
     keys = list(key) if isinstance(key, tuple) else [key]
     for one in keys:
@@ -122,10 +124,10 @@ def _parted(arg: Expression, keys: list[Any]) -> Expression:
 
 
 def _slice(key: slice, size: int) -> tuple[Any, list[int], int]:
-    """How a slice is indexed, its first and last coordinates from 1, and its length."""
+    """The kind of a slice, its first and last coordinates from 1, and its length."""
     start, stop, step = key.indices(size)
     length = len(range(start, stop, step))
-    step = step if length > 1 else 1
+    step = step if length > 1 else 1  # steps are in the program: fewer programs
     if (start, step, length) == (0, 1, size):
         return ALL, [], length
     last = start + (length - 1) * step
@@ -140,7 +142,8 @@ def _coordinate(key: Any, size: int, axis: int) -> int:
 
 
 def _coordinates(key: Any, size: int, axis: int) -> Expression:
-    """A list of coordinates, from 1."""
+    """A list of coordinates as an operand, counted from 1. Raises IndexError for one out of range,
+    TypeError for what is no list of integers."""
     found = np.asarray(todense(key) if isinstance(key, Array) else key)
     if found.dtype.kind not in "iu" and found.size or found.ndim != 1:
         raise _no_index(key)
@@ -156,7 +159,6 @@ def _no_index(key: Any) -> TypeError:
 
 
 def _where(mask: Any, size: int, axis: int) -> np.ndarray:
-    """The coordinates, from 0, where the mask of an axis is true."""
     found = todense(mask) if isinstance(mask, Array) else np.asarray(mask)
     if found.ndim != 1:
         raise TypeError("a mask is of the shape of the whole array or of one axis")
@@ -176,7 +178,8 @@ def _is_mask(key: Any) -> bool:
 
 
 def masked(arg: Expression, mask: Any) -> Array:
-    """The elements where a mask of the same shape is true, in row-major order."""
+    """The elements where a mask of the same shape is true, in row-major order. The mask is computed at
+    once, by what it stores if its fill is False. Raises IndexError for a mask of another shape."""
     given = as_expression(np.asarray(mask) if isinstance(mask, (list, bool)) else mask)
     if given.shape != arg.shape:
         raise IndexError(f"a mask of shape {given.shape} of an array of shape {arg.shape}")
@@ -192,7 +195,8 @@ def masked(arg: Expression, mask: Any) -> Array:
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
-    """The parts of `x` at these coordinates of an axis, which may be left out of a vector."""
+    """The parts of `x` at these coordinates of an axis, from 0; a vector needs no axis. Raises IndexError
+    for a coordinate out of range, ValueError if an axis is needed."""
     arg = as_expression(x)
     if axis is None and len(arg.shape) != 1:
         raise ValueError("take needs an axis for an array that is no vector")
@@ -203,7 +207,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
 
 
 def flip(x: Any, /, *, axis: Any = None) -> Array:
-    """The elements along some axes, or all, in the reverse order."""
+    """The elements along some axes, or all if none is given, in reverse order."""
     arg = as_expression(x)
     order = len(arg.shape)
     given = range(order) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -215,7 +219,7 @@ def flip(x: Any, /, *, axis: Any = None) -> Array:
 
 
 class Position(Expression):
-    """The coordinate in one mode, from 0."""
+    """The coordinate of each element in one mode, from 0."""
 
     __slots__ = ("axis",)
 
@@ -230,12 +234,14 @@ def _position(to: Lowering, node: Position, indices: tuple[Node, ...]) -> Node:
 
 
 def argmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """Where the first of the least elements is along an axis, or in row-major order."""
+    """The coordinate, from 0, of the first least element along an axis, or its place in row-major order if
+    no axis is given; NaN counts as least. Raises ValueError for no elements."""
     return _place("minby", x, axis, keepdims)
 
 
 def argmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """Where the first of the greatest elements is along an axis, or in row-major order."""
+    """The coordinate, from 0, of the first greatest element along an axis, or its place in row-major order
+    if no axis is given; NaN counts as greatest. Raises ValueError for no elements."""
     return _place("maxby", x, axis, keepdims)
 
 
@@ -248,7 +254,7 @@ def _place(op: str, x: Any, axis: Any, keepdims: bool) -> Array:
     values, places, stride = _orderly(arg, op), None, 1
     for k in reversed(axes):
         own: Expression = Position(values.shape, k)
-        if places is not None:  # in row-major order
+        if places is not None:  # the place in row-major order
             own = apply("+", apply("*", own, Constant(typed_literal(stride, Int64))), places)
         stride *= arg.shape[k]
         pair = pair_of(values.values.type, Int64)
@@ -260,7 +266,7 @@ def _place(op: str, x: Any, axis: Any, keepdims: bool) -> Array:
 
 
 def _orderly(arg: Expression, op: str) -> Expression:
-    """`arg` with what comes first in place of NaN, which is the least and the greatest."""
+    """`arg` with the lowest or highest value in place of NaN, which counts as least and as greatest."""
     type = arg.values.type
     if not type.is_float:
         return arg

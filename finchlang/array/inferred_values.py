@@ -1,5 +1,4 @@
-"""What is known of the values of arrays before anything is computed: types and fills, and what operators
-make of them."""
+"""Types and fills of arrays before anything is computed, and those of the results of operators."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ from finchlang.syntax.types import TYPES, Pair, PairType, Type
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Values:
-    """What is known of an array's values: their type; the fill, which is the function of the operands'
-    fills (SparseArray'21 section 5.2); whether they are surely that wherever no sparse operand
-    stores anything (`is_fill`), as those of a dense operand are not; whether they are a number that
-    programs are given. There is one object for each."""
+    """What is known of an array's values: their type; their fill, a function of the operands' fills
+    (SparseArray'21 section 5.2); with `is_fill`, that they equal it wherever no sparse operand stores
+    anything, which is false for a dense operand; with `is_number`, that they are a number argument. Equal
+    ones are one object, so that they are compared by identity."""
 
     type: Type
     fill: Literal
@@ -33,25 +32,24 @@ class Values:
 
 @lru_cache(4096)
 def values_of(fill: Literal, is_fill: bool) -> Values:
-    """The Values of the fill's type."""
+    """The Values with this fill, of its type."""
     return Values(TYPES[fill.type or ""], fill, is_fill)
 
 
 def unknown_values(type: Type) -> Values:
-    """The Values of a type of which nothing is known."""
+    """The Values of a type without a known fill."""
     zero = Pair(0, 0) if isinstance(type, PairType) else 0
     return values_of(typed_literal(type.wrap(zero), type), False)
 
 
 @cache
 def values_of_number(type: Type) -> Values:
-    """The Values of a number of a type, of which nothing is known before the program runs."""
     return Values(type, typed_literal(type.wrap(0), type), False, True)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StoredValues:
-    """The format of operands, and what it says of their values. There is one object for each."""
+    """The format of an operand, and the Values that follow from it. Equal ones are one object."""
 
     format: Level | Swizzled
     values: Values
@@ -62,7 +60,7 @@ _known: dict[Any, StoredValues] = {}
 
 
 def stored_of(format: Level | Swizzled) -> StoredValues:
-    """What a format says of operands."""
+    """The StoredValues of a format. Raises TypeError for a format of pairs."""
     found = _formats.get(id(format))
     if found is not None:
         return found[1]
@@ -80,13 +78,13 @@ def stored_of(format: Level | Swizzled) -> StoredValues:
 
 
 def op_node(op: Any) -> Node:
-    """The node of an operator that a name of the table or a node stands for."""
+    """An operator's node: of a name in the table, or the node itself."""
     return Variable(op) if isinstance(op, str) else op
 
 
 @lru_cache(None)
 def identity_of(op: Any, type: Type) -> Literal:
-    """What a reduction starts with. Raises TypeError for an operator without an identity."""
+    """The identity of an operator, with which a reduction starts. Raises TypeError if it has none."""
     row = operator(op_node(op))
     start = None if row is None or row.identity is None else row.identity.value(type)
     if isinstance(start, Pair):
@@ -99,7 +97,9 @@ def identity_of(op: Any, type: Type) -> Literal:
 
 @lru_cache(4096)
 def result_of(op: Any, *args: Values) -> Values:
-    """What is known of the values of `op` of arguments of which this is known."""
+    """The Values of `op` of arguments with these Values. The result has a fill if all arguments do, or if
+    the fills of some decide it whatever the others are (`0 * x`). Raises TypeError for types that the
+    operator does not take."""
     fills = [v.fill if v.is_fill else Variable(f"x{k}", type=v.type) for k, v in enumerate(args)]
     call = Call(op_node(op), tuple(fills))
     try:
@@ -118,7 +118,7 @@ def result_of(op: Any, *args: Values) -> Values:
 
 
 def _folded(call: Call, fills: list[Literal]) -> Literal | None:
-    """The operator of fills, if it is defined for them."""
+    """The operator applied to fills; None if it is not defined for them."""
     row = operator(call.op)
     assert row is not None
     found = row.folded([const(fill.value, TYPES[fill.type or ""]) for fill in fills])

@@ -1,4 +1,5 @@
-"""What a loop nest is planned by: the indices of the result, what is reduced, and what is read."""
+"""The data of a loop nest for the planner: indices of the result, reduced indices, reads, and value
+space."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from finchlang.syntax.nodes import Index, Node
 
 @dataclass(frozen=True)
 class Read:
-    """An access of a tensor in a statement: its format, the indices of its modes, and how many entries
-    it stores, or is expected to."""
+    """An access of a tensor in a statement: its format, the indices of its modes, and the number of entries
+    that it stores or is expected to store."""
 
     format: Level | Swizzled
     indices: tuple[Node, ...]
@@ -23,8 +24,8 @@ class Read:
     name: str = ""
 
     def levels(self) -> list[tuple[Node, Level]]:
-        """The index of each mode with the level that has it, the outermost first; of a mode that is
-        several here those, of modes that are one here that with each."""
+        """The index of each mode with its level, the outermost first. A mode whose index map has several
+        loop indices is there with each of them, and an index in the maps of several modes with each."""
         format = self.format
         modes = list(range(len(self.indices)))
         if isinstance(format, Swizzled):
@@ -37,34 +38,36 @@ class Read:
 
     @cached_property
     def is_reshaped(self) -> bool:
-        """Whether its modes are others than those of the loops."""
+        """Whether a mode is read through an index map other than a slice."""
         return any(map(is_path, self.indices))
 
     @cached_property
     def is_sparse(self) -> bool:
-        is_diagonal = len({*self.own}) < len(self.own)  # which no order suits better
+        is_diagonal = len({*self.own}) < len(self.own)  # no order of loops is better for a diagonal
         some = any(not level.is_dense for _, level in self.levels())
         return self.stored < float("inf") and some and not is_diagonal
 
     def is_dense_at(self, index: Index) -> bool:
-        """Whether the level of a mode is dense."""
+        """Whether the levels that are read at an index are dense."""
         return all(level.is_dense for i, level in self.levels() if i == index)
 
     def follows(self, order: Sequence[Index]) -> bool:
-        """Whether it is stored in the order of the loops."""
+        """Whether the tensor is stored in this order of loops."""
         return [index for index in order if index in self.own] == self.own
 
     @cached_property
     def own(self) -> list[Index]:
-        """The loops' indices among those of its modes, the outermost first."""
+        """The indices of loops that it is read at, in the order in which it is stored, the outermost
+        first."""
         found = [index for index, _ in self.levels() if isinstance(index, Index)]
         return list(dict.fromkeys(found)) if self.is_reshaped else found
 
 
 @dataclass(frozen=True)
 class ValueSpace:
-    """Where a value may differ from its fill (SparseArray'21 section 5.2): where all of the parts do,
-    or, in a union, any; a read where it stores something."""
+    """Where a value may differ from its fill (SparseArray'21 section 5.2): in the intersection of the
+    parts, or in their union. A part that is a Read is where that stores an entry. No parts, as an
+    intersection, are everywhere."""
 
     parts: tuple[ValueSpace | Read, ...] = ()
     is_union: bool = False
@@ -75,9 +78,9 @@ EVERYWHERE = ValueSpace()
 
 @dataclass(frozen=True)
 class LoopNest:
-    """A loop nest to be planned: the indices of the result's modes, those that are reduced, what is
-    known of the values that are stored, and what is read; the extents of the loops, and where there
-    is something to do."""
+    """A loop nest to be planned: the indices of the result's modes (`kept`) and those that are `reduced`,
+    the Values that are stored, the reads, the extents of the loops, and the `space` in which the body
+    does anything."""
 
     kept: tuple[Index, ...]
     reduced: tuple[Index, ...]

@@ -1,4 +1,4 @@
-"""What the array API standard asks of a namespace: its types, devices and capabilities."""
+"""The inspection part of the array API standard: types, devices and capabilities of the namespace."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"]
 
 
 class Info:
-    """What there is: no complex and no half types, no boolean indices, no shapes that depend on data."""
+    """The standard's inspection object. There are no complex and no half types; boolean indexing and shapes
+    that depend on data are not announced."""
 
     def capabilities(self) -> dict[str, Any]:
         return {
@@ -56,7 +57,7 @@ class Info:
 
 
 def array_namespace_info() -> Info:
-    """`__array_namespace_info__`"""
+    """The object that tells what the namespace supports (`__array_namespace_info__`)."""
     return Info()
 
 
@@ -66,13 +67,14 @@ def result_type(*arrays: Any) -> np.dtype:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether values of one type may be those of another by promotion."""
+    """Whether values of one type (or of an array's) can be cast to another by promotion."""
     own = from_.dtype if isinstance(from_, Array) else type_of(from_).dtype
     return np.can_cast(own, type_of(to).dtype)
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a type is another, or of a kind ("integral"), or one of several."""
+    """Whether a dtype is of a kind: a dtype, a name as "integral", or a tuple of these, of which one is
+    enough. Raises ValueError for a name that is no kind."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, one) for one in kind)
     if isinstance(kind, str):
@@ -83,20 +85,20 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def finfo(type: Any, /) -> Any:
-    """What NumPy says of a type of floats."""
+    """NumPy's `finfo` of a float type, or of that of an array."""
     return np.finfo(type.dtype if isinstance(type, Array) else type)
 
 
 def iinfo(type: Any, /) -> Any:
-    """What NumPy says of a type of integers."""
+    """NumPy's `iinfo` of an integer type, or of that of an array."""
     return np.iinfo(type.dtype if isinstance(type, Array) else type)
 
 
 def size_of(x: Any) -> int:
-    """`x.size`"""
+    """The number of elements (`x.size`)."""
     return int(np.prod(x.shape, dtype=np.int64))
 
 
 def device_of(x: Any) -> str:
-    """`x.device`"""
+    """Always "cpu" (`x.device`)."""
     return "cpu"

@@ -1,5 +1,5 @@
-"""What Python and NumPy ask of arrays by their protocols: conversions, NumPy's functions and ufuncs, and
-what NumPy arrays and SciPy matrices are as operands."""
+"""The protocols of Python and NumPy that arrays implement: conversions, NumPy's functions and ufuncs,
+DLPack, and methods as NumPy arrays have them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from finchlang.array.compute import compute, dense_array, todense
 from finchlang.array.elementwise import ALIASES, map_elements
 from finchlang.array.operands import as_expression, expression_of
 
-#: what NumPy calls functions that have another name here
+#: NumPy's names of functions that have another name here
 _NUMPY = {
     **ALIASES,
     **{"amax": "max", "amin": "min", "round_": "round", "concatenate": "concat"},
@@ -27,9 +27,8 @@ _REDUCTIONS = {
 
 
 def array(x: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """`__array__`: a dense array, unless that were much larger than what `x` is stored in.
-
-    Raises TypeError for that, ValueError if it must not be a copy."""
+    """`__array__`: a dense copy of `x`. Raises TypeError if that is much larger than the memory of `x`,
+    ValueError if it must not be a copy."""
     if copy is False:
         raise ValueError("a dense array of this is a copy")
     found = dense_array(x)
@@ -45,7 +44,7 @@ def dlpack_device(x: Any) -> tuple[int, int]:
 
 
 def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-    """`__array_ufunc__`: the function of that name, or a reduction by it."""
+    """`__array_ufunc__`: the function of the ufunc's name, or a reduction by it; else NotImplemented."""
     out = keywords.pop("out", None)
     if any(expression_of(value) is None for value in inputs):
         return NotImplemented
@@ -53,7 +52,7 @@ def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: 
     if method == "reduce" and name in _REDUCTIONS:
         keywords.setdefault("axis", 0)
         result = getattr(namespace, _REDUCTIONS[name])(*inputs, **_given(keywords))
-    elif method == "__call__" and ufunc.signature is not None:  # of vectors and matrices
+    elif method == "__call__" and ufunc.signature is not None:  # of whole axes, as `matmul`
         if name not in namespace.__all__ or keywords.keys() - {"axis"}:
             return NotImplemented
         result = getattr(namespace, name)(*inputs, **keywords)
@@ -67,7 +66,7 @@ def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: 
 
 
 def _given(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Keywords without those that say nothing."""
+    """Keywords without those that NumPy passes with their defaults."""
     silent = {"initial": np._NoValue, "where": True}
     return {k: v for k, v in keywords.items() if not (k in silent and v is silent[k])}
 
@@ -140,7 +139,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
 
 
 def reshaped(x: Any, *shape: Any, **keywords: Any) -> Any:
-    """`x.reshape(2, 3)`, `x.reshape((2, 3))`."""
+    """`x.reshape(2, 3)` or `x.reshape((2, 3))`."""
     return namespace.reshape(x, shape[0] if len(shape) == 1 else shape, **keywords)
 
 

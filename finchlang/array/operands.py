@@ -1,5 +1,4 @@
-"""What arrays are made of: tensors, NumPy arrays, SciPy matrices and numbers as expressions, and what
-types they have together."""
+"""Operands as expressions: tensors, NumPy arrays, SciPy matrices and numbers; and their common type."""
 
 from __future__ import annotations
 
@@ -18,6 +17,8 @@ from finchlang.tensors.adopt import as_tensor, is_pydata, is_scipy, layout_of_ar
 from finchlang.tensors.array_base import LazyTensor, NotAnArray
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
+# each SwizzledTensor has a format object of its own, so these are by the id of the body's format, which
+# is kept with the value so that the id is not used again
 _swizzled: dict[tuple[int, tuple[int, ...]], tuple[Any, StoredValues]] = {}
 
 
@@ -57,8 +58,8 @@ _MAKERS: dict[type, Callable[[Any], Expression]] = {
 
 
 def as_expression(value: Any) -> Expression:
-    """The expression that an array, an operand or a number stands for, a Python number of its own type.
-    Raises TypeError."""
+    """The expression of an array, an operand or a number; a Python number has its own type. Raises
+    TypeError for another value."""
     found = expression_of(value)
     if found is None:
         raise NotAnArray(f"{foreign(value)} is no array")
@@ -66,7 +67,8 @@ def as_expression(value: Any) -> Expression:
 
 
 def expression_of(value: Any) -> Expression | None:
-    """As `as_expression`, None for what is no array nor number."""
+    """As `as_expression`, but None for a value that is no array and no number. Raises TypeError for an
+    element type that there is not."""
     make = _MAKERS.get(type(value))
     if make is not None:
         try:
@@ -86,8 +88,9 @@ def expression_of(value: Any) -> Expression | None:
 
 
 def operands(*values: Any) -> list[Expression]:
-    """The expressions of operands, of one type: their common one, where Python numbers count by their
-    kind alone. Raises TypeError, OverflowError for a Python number that the type does not hold."""
+    """The expressions of operands, converted to their common type, to which a Python number contributes
+    its kind alone (NEP 50). Raises TypeError for another value, OverflowError for a Python number that
+    the common type does not hold."""
     args: list[Any] = [None if type(v) in _PYTHON else as_expression(v) for v in values]
     if None not in args:
         wanted = args[0].values.type

@@ -1,5 +1,5 @@
-"""Functions that go by the order of elements, or whose result has a size that data decide: they are
-computed at once, from what is stored where that is enough, else from a dense array."""
+"""Functions that order elements, or whose result's size depends on data: computed at once, from the
+stored entries where these are enough, else from a dense array."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from finchlang.tensors.tensor import Tensor
 
 
 class UniqueAll(NamedTuple):
-    """Distinct elements, where each is first, which one each element is, and how often each is there."""
+    """`values` are the distinct elements, `indices` the place of the first of each in row-major order,
+    `inverse_indices` for each element which one it is, `counts` how often each occurs."""
 
     values: Array
     indices: Array
@@ -32,21 +33,22 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """Distinct elements, and how often each is there."""
+    """Distinct elements, and how often each occurs."""
 
     values: Array
     counts: Array
 
 
 class UniqueInverse(NamedTuple):
-    """Distinct elements, and which one each element is."""
+    """Distinct elements, and for each element of the argument which one it is."""
 
     values: Array
     inverse_indices: Array
 
 
 def _stored(x: Any) -> tuple[np.ndarray, np.ndarray, Any] | None:
-    """Coordinates, values and fill of what differs from the fill, or None where all is stored."""
+    """Coordinates and values of the entries that differ from the fill, and the fill; None if more than half
+    of all elements are stored, or if there are no dimensions."""
     found = x if isinstance(x, Tensor) else compute(Array(as_expression(x)))
     if not hasattr(found, "entries") or not found.shape:
         return None
@@ -65,8 +67,9 @@ def _axis_of(x: Any, axis: int) -> int:
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The elements in order along an axis, NaN last, or first if descending. Of a tensor that stores few
-    of its elements only these are sorted: the result has lists of the same fill."""
+    """The elements in order along an axis, NaN last, or first if descending; always stable. Of a tensor
+    that stores at most half of its elements only these are sorted: the result is sparse with the same fill.
+    Raises TypeError if a dense array is needed and much larger than the memory of `x`."""
     at = _axis_of(x, axis)
     stored = _stored(x)
     if stored is None:
@@ -86,6 +89,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     starts = np.searchsorted(lines, lines)
     counts = np.searchsorted(lines, lines, "right") - starts
     places = np.arange(len(values)) - starts
+    # in each line: the entries below the fill, then the fills, then the entries above it and NaN
     is_after = np.sort([fill, fill])[0] < values if fill == fill else np.zeros(len(values), bool)
     is_after |= values != values
     places = places + np.where(is_after, shape[at] - counts, 0)
@@ -95,7 +99,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """Where the elements of each place in order are along an axis, from 0; equal ones in turn."""
+    """The coordinates, from 0, that put the elements along an axis in order; equal elements keep theirs."""
     at, given = _axis_of(x, axis), dense_array(x)
     if not descending:
         return asarray(np.argsort(given, axis=at, kind="stable"))
@@ -104,14 +108,15 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
-    """Before which element of the vector `x1` in order, or in the order `sorter` gives, those of `x2`
-    come; with `side` "right" after those that are equal."""
+    """The places, from 0, at which to insert the elements of `x2` into the sorted vector `x1` (sorted by
+    `sorter`, if given): before equal elements, or with `side="right"` after them."""
     order = None if sorter is None else dense_array(sorter)
     return asarray(np.searchsorted(dense_array(x1), dense_array(x2), side, order))  # type: ignore
 
 
 def nonzero(x: Any, /) -> tuple[Array, ...]:
-    """For each axis the coordinates, from 0, of what is not 0, in row-major order."""
+    """For each axis the coordinates, from 0, of the elements that are not 0, in row-major order. Raises
+    ValueError for an array without dimensions."""
     if not as_expression(x).shape:
         raise ValueError("an array without dimensions has no coordinates")
     stored = _stored(x)
@@ -122,7 +127,7 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
-    """The distinct elements in order, each NaN for itself, and how often each is there."""
+    """The distinct elements in order, and how often each occurs; each NaN is distinct."""
     stored = _stored(x)
     if stored is None or stored[2] != stored[2]:
         found = np.unique(dense_array(x), return_counts=True, equal_nan=False)
@@ -135,18 +140,20 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 
 
 def unique_values(x: Any, /) -> Array:
-    """The distinct elements in order."""
+    """The distinct elements in order; each NaN is distinct."""
     return unique_counts(x).values
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The distinct elements in order, and for each element which one it is."""
+    """The distinct elements in order, and an array of the shape of `x` with the place of each element among
+    them."""
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """What the other functions of distinct elements give, and where each is first in row-major order."""
+    """The distinct elements in order, the place of the first of each in row-major order, the place of each
+    element among them, and how often each occurs."""
     found = np.unique(
         dense_array(x),
         return_index=True,
@@ -162,14 +169,16 @@ def unique_all(x: Any, /) -> UniqueAll:
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
-    """The sums of the elements up to each along an axis, which may be left out of a vector."""
+    """The cumulative sums along an axis; a vector needs none. With `include_initial` they start with 0.
+    Raises ValueError if an axis is needed."""
     return _cumulative(np.cumsum, 0, x, axis, dtype, include_initial)
 
 
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Array:
-    """The products of the elements up to each along an axis, which may be left out of a vector."""
+    """The cumulative products along an axis; a vector needs none. With `include_initial` they start with 1.
+    Raises ValueError if an axis is needed."""
     return _cumulative(np.cumprod, 1, x, axis, dtype, include_initial)
 
 
@@ -196,19 +205,20 @@ def _resized(given: np.ndarray, axis: int, size: int) -> tuple[int, ...]:
 
 
 def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> Array:
-    """NumPy's `cumulative_sum`: of all elements in row-major order if no axis is given."""
+    """As `cumulative_sum`, but of all elements in row-major order if no axis is given."""
     return cumulative_sum(ravel(x) if axis is None else x, axis=axis, dtype=dtype)
 
 
 def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None) -> Array:
-    """NumPy's `cumulative_prod`: of all elements in row-major order if no axis is given."""
+    """As `cumulative_prod`, but of all elements in row-major order if no axis is given."""
     return cumulative_prod(ravel(x) if axis is None else x, axis=axis, dtype=dtype)
 
 
 def diff(
     x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None
 ) -> Array:
-    """The differences of neighbours along an axis, `n` times."""
+    """The differences of neighbours along an axis, taken `n` times, of `x` with `prepend` before and
+    `append` after it; of Bools whether neighbours differ. Raises ValueError for a negative `n`."""
     at = _axis_of(x, axis)
     parts = [part for part in (prepend, x, append) if part is not None]
     found = concat(parts, axis=at) if len(parts) > 1 else x
@@ -223,7 +233,8 @@ def diff(
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
-    """Vectors as arrays of one shape, each along its own axis; by "xy" the first two change places."""
+    """Vectors as arrays of one shape, each along its own axis; with "xy" the first vector is along the
+    second axis, and the second along the first."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f'indexing is "xy" or "ij", not {indexing!r}')
     order = len(arrays)
@@ -240,11 +251,11 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
-    """Of each line along an axis the elements at its own coordinates, from 0."""
+    """The elements of `x` at `indices` along an axis, from 0: each line has coordinates of its own."""
     at = _axis_of(x, axis)
     return asarray(np.take_along_axis(dense_array(x), dense_array(indices), at))
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """The array of another library, in its own memory if that can be."""
+    """An array of another library by DLPack, over its own memory if that is possible."""
     return asarray(np.from_dlpack(x, copy=copy))

@@ -1,5 +1,5 @@
-"""What a program's loops and results are like: the order of loops, and the format of each result, for
-each statement by what it reads."""
+"""The planner: for each loop nest, the order of loops, the format of the result, and how operands are
+read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from finchlang.levels.scalars import Scalar
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.nodes import Index, Literal, Node
 
-#: how many candidates are told of
+#: so many candidates are listed in a plan's text
 SHOWN = 4
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The loops of a nest, the outermost first, the format of the result, the reads that are looked up,
-    those that are searched at an index, and what was chosen from; whether counts decided."""
+    """The loops of a nest, the outermost first; the format of the result; the reads that are looked up
+    (`followed`) and those that are `galloped` at an index; the candidates as text; and whether the plan
+    depends on how many entries operands store (`is_counted`)."""
 
     order: tuple[Index, ...]
     format: Level | Swizzled
@@ -34,8 +35,9 @@ class Plan:
 
 
 def planned(nest: LoopNest, is_dense: bool) -> Plan:
-    """The plan of a nest: as the operands are stored where all are stored alike, else the cheapest order
-    of loops."""
+    """The plan of a nest. Its loops are in the order in which operands are stored if that is one for all
+    and nothing is reduced over several reads, or if there are too many loops; else in the cheapest
+    order."""
     usual = order = tuple(loop_order(nest))
     followed: tuple[Read, ...] = ()
     sparse = [read for read in nest.reads if read.is_sparse]
@@ -45,7 +47,7 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
     if is_choice and len(nest.extents) <= MOST:
         found = candidates(nest)
         told = "by steps: " + ", ".join(map(str, found[:SHOWN]))
-        # of orders that cost the same the one that operands are stored in
+        # costs are estimates: within 5 % the order in which operands are stored is preferred
         near = [c for c in found if c.cost <= 1.05 * found[0].cost]
         best = next((c for c in near if c.order == usual), near[0])
         order, followed = best.order, best.followed
@@ -59,8 +61,8 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
 
 
 def loop_order(nest: LoopNest) -> list[Index]:
-    """The loops from the outermost to the innermost: as the operands are stored, the one with the most
-    sparse modes first; what they leave open is as in a column-major array."""
+    """The loops, outermost first, in the order in which operands are stored. Where these contradict each
+    other the one with the most sparse modes decides; what they leave open is column-major."""
     own = {*nest.kept, *nest.reduced}
     wanted = [[i for i, _ in read.levels() if i in own] for read in sorted(nest.reads, key=_weight)]
     wanted.append([*nest.reduced, *nest.kept[::-1]])
@@ -85,16 +87,19 @@ def _weight(read: Read) -> tuple[int, int]:
 
 
 def _reaches(before: dict[Node, set[Node]], index: Node, other: Node) -> bool:
-    """Whether `other` comes before `index`, perhaps by way of others."""
+    """Whether `other` comes before `index`, directly or transitively."""
     return other in before[index] or any(_reaches(before, i, other) for i in before[index])
 
 
 def result_format(
     nest: LoopNest, counts: Counts, order: Sequence[Index], is_dense: bool
 ) -> Level | Swizzled:
-    """The format of the result, whose modes are stored in the order of the loops. Where values are not
-    known to be the fill it is dense; a reduction's is as full as is expected; else it is as that of the
-    operands if they have the same, or dense where all of them are, and lists elsewhere."""
+    """The format of the result, whose modes are stored in the order of the loops, swizzled if that is
+    another than its own.
+
+    It is dense if values are not known to have a fill. For a reduction a level is dense if it is expected
+    to be full enough. Otherwise the result has the operands' format if that is one for all, or else a
+    mode is dense where all operands have it dense, and a list where not."""
     leaf = Element(nest.values.fill)
     stored = [index for index in order if index in nest.kept]
     if not stored:
@@ -116,8 +121,8 @@ def result_format(
 def joining(
     nest: LoopNest, plan: Plan, groups: Sequence[tuple[Index, ...]], fill: Literal
 ) -> Plan | None:
-    """The plan of a result in which the indices of each group are one mode, so that loops over those of
-    a group are in a row; None where operands are stored in another order."""
+    """The plan of a result in which each group of indices is joined into one mode, so that the loops of a
+    group must be consecutive; None if an operand is stored in another order, or is looked up."""
     format = level_of(plan.format)
     levels = [level.is_dense for level in format.levels() for _ in range(level.modes)]
     are_dense = dict(zip(plan.order, levels, strict=True))
@@ -135,14 +140,15 @@ def joining(
 
 
 def nest_of(are_dense: list[bool], leaf: Level) -> Level:
-    """Dense levels and lists, the outermost first."""
+    """A format of Dense and SparseList levels over a leaf, the outermost first."""
     for is_dense in reversed(are_dense):
         leaf = Dense(leaf) if is_dense else SparseList(leaf)
     return leaf
 
 
 def _is_dense(nest: LoopNest, counts: Counts, index: Index) -> bool:
-    """Whether all that has a mode has it dense, of copies those."""
+    """Whether every read with this mode has it dense, or its copy has; reads that are looked up do not
+    count."""
     found = [
         counts.are_dense[id(read)][index] if read.is_sparse else read.is_dense_at(index)
         for read in nest.reads
@@ -152,8 +158,8 @@ def _is_dense(nest: LoopNest, counts: Counts, index: Index) -> bool:
 
 
 def _same_format(nest: LoopNest, stored: list[Index]) -> Level | None:
-    """The format that all operands with sparse modes have, if they are read in the order of the loops and
-    its indices have room for the extents of these."""
+    """The format, but for the fill, that all operands with sparse modes have; None if they differ, are not
+    read in the order of the loops, or if the index type does not hold the extents."""
     formats: list[Level] = []
     for read in nest.reads:
         levels = read.levels()

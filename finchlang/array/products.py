@@ -11,8 +11,8 @@ from finchlang.syntax.types import Bool
 
 
 def _summed(args: list[Expression], places: list[tuple[int, ...]], order: int, kept: int) -> Array:
-    """The sum over all but the first `kept` of so many modes of the product of arguments, whose modes
-    are at these places."""
+    """The product of arguments whose modes are at these `places` among `order` modes, summed over all modes
+    but the first `kept`. Bools are multiplied by `&&` and summed by `||`."""
     sizes = [1] * order
     for arg, own in zip(args, places, strict=True):
         for place, size in zip(own, arg.shape, strict=True):
@@ -28,7 +28,9 @@ def _summed(args: list[Expression], places: list[tuple[int, ...]], order: int, k
 
 
 def matmul(x1: Any, x2: Any, /) -> Array:
-    """The matrix product of the last two axes; an array of one dimension is a row, or a column."""
+    """The matrix product over the last two axes, others broadcast; a vector is a row on the left, a column
+    on the right. Raises ValueError if the sizes that are summed over differ, or an array has no
+    dimensions."""
     a, b = operands(x1, x2)
     if not a.shape or not b.shape:
         raise ValueError("matmul takes arrays of at least one dimension")
@@ -49,8 +51,8 @@ def matmul(x1: Any, x2: Any, /) -> Array:
 
 
 def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> Array:
-    """The sum of products over some axes of both: so many last of the first and first of the second, or
-    those of two lists."""
+    """The sum of products over some axes: the last `axes` of the first array and the first of the second,
+    or the axes in two lists. Raises ValueError if those differ in number or in size."""
     a, b = operands(x1, x2)
     m, n = len(a.shape), len(b.shape)
     if hasattr(axes, "__index__"):
@@ -77,8 +79,8 @@ def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> Array:
 
 
 def dot(x1: Any, x2: Any, /) -> Array:
-    """NumPy's product: over the last axis of the first and the last but one of the second, or its only
-    one; of a number that of the elements."""
+    """NumPy's `dot`: the sum of products over the last axis of the first array and the last but one, or
+    only one, of the second; if one is a number, the product of the elements with it."""
     a, b = operands(x1, x2)
     if not a.shape or not b.shape:
         return Array(apply("&&" if a.values.type is Bool else "*", a, b))
@@ -95,7 +97,8 @@ def _check_pairs(a: Expression, b: Expression, first: list[int], second: list[in
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """The sum of products along one axis, which is of one size in both; others broadcast."""
+    """The sum of products along one axis; other axes broadcast. Raises ValueError if the axis has different
+    sizes."""
     a, b = operands(x1, x2)
     sizes = [x.shape[normalized_axis(axis, len(x.shape))] for x in (a, b)]
     if sizes[0] != sizes[1]:
@@ -106,8 +109,9 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 
 def einsum(subscripts: str, /, *arrays: Any) -> Array:
-    """The sum of products that NumPy's notation says: `einsum("ik,kj->ij", A, B)`. Without `->` the
-    letters that are there once are kept, in the order of the alphabet."""
+    """The sum of products in NumPy's notation, as one loop nest: `einsum("ik,kj->ij", A, B)`. Without `->`
+    the letters that occur once are kept, in alphabetical order. There is no `...`. Raises ValueError for
+    a notation that is wrong or does not fit the arrays."""
     args = operands(*arrays)
     text = subscripts.replace(" ", "")
     given, arrow, result = text.partition("->")

@@ -1,4 +1,4 @@
-"""The types that arrays have, how they promote (as NumPy's do), and how shapes broadcast."""
+"""Element types of arrays, their promotion (NumPy's), broadcasting of shapes, and axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from finchlang.syntax.types import Float64, PairType, Type, type_of_dtype
 
 
 def type_of(dtype: Any) -> Type:
-    """The element type of what NumPy takes for a dtype. Raises TypeError where there is none."""
+    """The element type of anything that NumPy takes for a dtype, in any byte order. Raises TypeError if
+    there is none."""
     given = np.dtype(dtype)
     found = type_of_dtype(given.newbyteorder("="))
     if found is None or isinstance(found, PairType):
@@ -21,7 +22,7 @@ def type_of(dtype: Any) -> Type:
 
 @lru_cache(1024)
 def _promoted(kinds: tuple[Any, ...]) -> Type:
-    """`kinds` are types, and the classes of Python numbers, whose values do not count (NEP 50)."""
+    """As `promoted`; a Python number has a kind, and its value does not count (NEP 50)."""
     given = [kind.dtype if isinstance(kind, Type) else kind(0) for kind in kinds]
     return type_of(np.result_type(*given))
 
@@ -35,12 +36,12 @@ def promoted(*kinds: Any) -> Type:
 
 
 def floating(type: Type) -> Type:
-    """The type that a function of floats has for an argument of this one."""
+    """The type in which functions of floats compute for an argument of this type."""
     return type if type.is_float else Float64
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that all of these broadcast to. Raises ValueError with two that do not."""
+    """The shape that all of these broadcast to. Raises ValueError if there is none."""
     found: tuple[int, ...] = ()
     for shape in shapes:
         if shape != found:
@@ -61,8 +62,8 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
     """Axes of an array of `order` dimensions as numbers from 0, in ascending order; None for all.
 
-    Raises ValueError (NumPy's AxisError) for one out of range, ValueError for one that is there twice.
-    """
+    Raises ValueError (NumPy's AxisError) for one out of range, ValueError for one that is given twice,
+    TypeError for one that is no integer."""
     if axes is None:
         return tuple(range(order))
     found = [
@@ -74,7 +75,8 @@ def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
 
 
 def normalized_axis(axis: Any, order: int) -> int:
-    """An axis as a number from 0. Raises NumPy's AxisError, a ValueError, for one out of range."""
+    """An axis as a number from 0. Raises NumPy's AxisError, a ValueError, if it is out of range, TypeError
+    if it is no integer."""
     try:
         number = axis.__index__()
     except AttributeError:

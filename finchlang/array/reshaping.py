@@ -1,5 +1,4 @@
-"""Functions that give the modes of an array another order, new ones or another shape: views, of which
-nothing is computed."""
+"""Transposing, adding and removing axes, broadcasting and reshaping: views, which compute nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +20,8 @@ from finchlang.syntax.nodes import Node
 
 
 def permute_dims(x: Any, /, axes: Any = None) -> Array:
-    """The axes in another order; in the reverse one if none is given."""
+    """The axes in another order: axis k of the result is `axes[k]`; in reverse order if none is given.
+    Raises ValueError for what is no permutation of the axes."""
     arg = as_expression(x)
     order = len(arg.shape)
     given = range(order)[::-1] if axes is None else axes
@@ -32,12 +32,12 @@ def permute_dims(x: Any, /, axes: Any = None) -> Array:
 
 
 def transpose(x: Any, /, axes: Any = None) -> Array:
-    """`permute_dims`, and what `x.T` is."""
+    """As `permute_dims`, under NumPy's name."""
     return permute_dims(x, axes)
 
 
 def matrix_transpose(x: Any, /) -> Array:
-    """The last two axes exchanged."""
+    """The last two axes exchanged. Raises ValueError for fewer than two dimensions."""
     order = len(x.shape)
     if order < 2:
         raise ValueError("a matrix has at least two dimensions")
@@ -45,7 +45,7 @@ def matrix_transpose(x: Any, /) -> Array:
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
-    """Some axes at other places."""
+    """The axes `source` moved to the places `destination`, the others in their order."""
     order = len(x.shape)
     sources, places = (
         [
@@ -71,7 +71,7 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
-    """New axes of size 1 at these places of the result."""
+    """`x` with new axes of size 1 at these places of the result."""
     arg = as_expression(x)
     many = len(axis) if isinstance(axis, (tuple, list)) else 1
     return Array(
@@ -80,14 +80,15 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Array:
 
 
 def with_axes(arg: Expression, axes: tuple[int, ...], order: int) -> Expression:
-    """`arg` with these axes of size 1 put in, in all `order`."""
+    """`arg` as an expression of `order` modes, with new ones of size 1 at `axes`."""
     kept = iter(range(order))
     places = tuple([None if k in axes else next(kept) for k in range(order)])
     return View(arg, places, tuple([1 if p is None else arg.shape[p] for p in places]))
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Array:
-    """Without these axes, which must be of size 1; without all of that size if none is given."""
+    """`x` without these axes, or without all of size 1 if none is given. Raises ValueError for an axis of
+    another size."""
     arg = as_expression(x)
     order = len(arg.shape)
     ones = tuple([k for k, size in enumerate(arg.shape) if size == 1])
@@ -99,7 +100,8 @@ def squeeze(x: Any, /, axis: Any = None) -> Array:
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Array:
-    """`x` repeated along axes of size 1, and new ones in front, up to a shape."""
+    """`x` repeated along axes of size 1 and along new axes in front, to have this shape. Raises ValueError
+    if it does not broadcast to that."""
     arg = as_expression(x)
     wanted = _sizes(shape)
     if any([size < 0 for size in wanted]):
@@ -111,14 +113,14 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
 
 
 def broadcast_arrays(*arrays: Any) -> list[Array]:
-    """Arrays of the shape that all of them broadcast to."""
+    """The arrays, broadcast to a common shape."""
     shape = broadcast_shapes(*[as_expression(x).shape for x in arrays])
     return [broadcast_to(x, shape) for x in arrays]
 
 
 # ----------------------------------------------------------------------------------------- reshape
 
-#: the most places that an axis has
+#: the greatest size of an axis
 MOST = 1 << 62
 
 
@@ -135,7 +137,8 @@ def _reshape(to: Lowering, node: Reshape, indices: tuple[Node, ...]) -> Node:
 
 
 def reshaped(arg: Expression, shape: tuple[int, ...]) -> Expression:
-    """`arg` in another shape of as many places."""
+    """`arg` in another shape with as many elements: a NumPy array by NumPy if that needs no copy, a View if
+    only modes of size 1 change, else a Reshape. Raises ValueError for an axis that is too large."""
     if isinstance(arg, Reshape):
         (arg,) = arg.args
     if arg.shape == shape:
@@ -155,7 +158,8 @@ def reshaped(arg: Expression, shape: tuple[int, ...]) -> Expression:
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[Group, ...]:
-    """The fewest modes that must change together."""
+    """The groups of modes that are reshaped by themselves, as small as they can be; modes of size 1 are in
+    none."""
     modes, places = ([k for k, size in enumerate(s) if size != 1] for s in (old, new))
     found: list[Group] = []
     while modes:
@@ -172,8 +176,9 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[Group, ...]:
 
 
 def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Array:
-    """The elements in row-major order in another shape, one size of which may be -1: what is left. With
-    `order="F"` they are column-major. Nothing is copied before it is computed, but for `copy`."""
+    """The elements in row-major order (column-major with `order="F"`) in another shape, one size of which
+    may be -1: what is left for it. Nothing is copied, unless `copy` is true and `x` is an operand. Raises
+    ValueError for a shape with another number of elements."""
     arg = as_expression(x)
     if order not in ("C", "F", "A"):
         raise ValueError(f"the order of a reshape is 'C' or 'F', not {order!r}")
@@ -186,7 +191,7 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
-    """A shape as it is given: an integer, or several."""
+    """A shape given as an integer or as several. Raises TypeError for a size that is no integer."""
     with suppress(TypeError):
         return (index(shape),)
     try:
@@ -196,7 +201,8 @@ def _sizes(shape: Any) -> tuple[int, ...]:
 
 
 def _wanted(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape of as many places, in which what is -1 is found."""
+    """The shape with -1 replaced by the size that is left. Raises ValueError if the number of elements is
+    another."""
     new = [*shape]
     if any([size < -1 for size in new]):
         raise ValueError(f"reshape to {shape}: a size is not negative")
@@ -213,5 +219,5 @@ def _wanted(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def ravel(x: Any, /, order: str = "C") -> Array:
-    """All elements as a vector, in row-major order."""
+    """All elements as a vector, in row-major order (column-major with `order="F"`)."""
     return reshape(x, -1, order=order)

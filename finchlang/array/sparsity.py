@@ -20,8 +20,9 @@ def space_of(
     read_of: Callable[[Access], Read | None],
     names: Mapping[str, Level | Swizzled | Type],
 ) -> ValueSpace | Read:
-    """The space of an expression with these reads, of other names of these formats and types: all but
-    where what operands have at their fills makes it the fill."""
+    """The space in which an expression may differ from `fill`: the complement of where the fills of sparse
+    operands make it that (`algebra/absence.py`). `read_of` gives the Read of an access, `names` the
+    formats and types of names."""
     reads: list[Read] = []
 
     def fills(access: Access) -> Iterator[tuple[int, Node]]:
@@ -33,6 +34,7 @@ def space_of(
     def space(where: Where) -> ValueSpace | Read:
         if isinstance(where, int):
             return reads[where]
+        # absent where all parts are absent: present in the union
         return ValueSpace(tuple(map(space, where.parts)), where.is_and)
 
     known = Absence(fills).value(annotate(value, names)).values()

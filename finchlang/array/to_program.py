@@ -1,5 +1,5 @@
-"""Expressions to Finch programs: one kernel for all that is asked for, in which each result, and each
-reduction within an expression, is a loop nest of its own."""
+"""Expressions to Finch programs: one kernel for all results, in which each result, and each reduction
+within an expression, is a loop nest of its own."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from finchlang.syntax.traversal import accesses, check_depth, rewrite_bottom_up,
 from finchlang.syntax.types import Int64, Type
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
-#: a larger expression than of so many nodes is not written twice
+#: an expression of more nodes is stored if it is used twice
 SHARED = 16
-#: names of the loops' indices, by the modes of what they go over
+#: names of the indices of loops, by mode
 _NAMES = "ijklmnop"
 
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel, and what its names stand for: `operands` and `numbers` are bound anew at each call, to
-    the value of a node (by its number among the nodes of the expression), to one of its numbers or to
-    one of its sizes; `tensors` are made anew, with the number of the node they hold; `results` are
-    the names of what was asked for."""
+    """A kernel and its names, to be bound at each call. Nodes are given by their numbers. `operands` are
+    the values of leaves, `numbers` and `sizes` one number (with its place in `numbers`) or size (with its
+    mode) of a node, `tensors` are made anew to hold a node (-1 for a copy of an operand), and `results`
+    name the tensors that were asked for."""
 
     kernel: ast.KernelNode
     operands: tuple[tuple[str, int], ...]
@@ -55,17 +55,17 @@ class Program:
     tensors: tuple[tuple[str, Level | Swizzled, int], ...]
     results: tuple[str, ...]
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
-    decisions: tuple[tuple[str, str], ...]  # what was chosen from, with costs
-    is_counted: bool  # whether it depends on how much operands store
-    sized: frozenset[str]  # the tensors that are made of the size of what they hold
+    decisions: tuple[tuple[str, str], ...]  # the candidates with their costs, as notes
+    is_counted: bool  # whether the plan depends on how many entries operands store
+    sized: frozenset[str]  # the tensors that are made with the shape of their node
     #: how many entries the arrays of small results had the last time
     rooms: dict[str, list[int] | None] = field(default_factory=dict)
 
 
 @dataclass
 class _Loops:
-    """What is found of a loop nest while its expression is lowered: the accesses, and the indices that
-    get their extents from them."""
+    """The accesses found while the expression of one loop nest is lowered, and the indices that get their
+    extents from them (`covered`)."""
 
     reads: list[Read] = field(default_factory=list)
     accesses: list[ast.Access] = field(default_factory=list)
@@ -73,7 +73,7 @@ class _Loops:
 
 
 class Lowering:
-    """A program in the making, for an expression whose nodes are numbered by `number_of`."""
+    """A program being made, for expressions whose nodes are numbered by `number_of`."""
 
     def __init__(self, number_of: Callable[[Expression], int], is_dense: bool):
         self.number_of, self.is_dense = number_of, is_dense
@@ -85,8 +85,8 @@ class Lowering:
         self.given: dict[int, Level | Swizzled] = {}
         self.decisions: list[str] = []
         self.copies: list[tuple[str, Level | Swizzled]] = []
-        self.types: dict[str, Type] = {}  # of numbers
-        self.expected: dict[str, float] = {}  # how many entries tensors are expected to store
+        self.types: dict[str, Type] = {}  # of numbers and sizes
+        self.expected: dict[str, float] = {}  # numbers of entries of tensors
         self.is_counted = False
         self.sized: frozenset[str] = frozenset()
         self.shared: set[int] = set()
@@ -95,7 +95,8 @@ class Lowering:
     # ------------------------------------------------------------------------------ expressions
 
     def value(self, node: Expression, indices: tuple[ast.Node, ...]) -> ast.Node:
-        """The element of a node at these indices, one for each of its modes, as an expression."""
+        """The element of a node at these indices, one for each of its modes, as an expression of the
+        language: an access if the node is stored, else lowered by its class."""
         number = self.number_of(node)
         if number in self.shared:
             self.tensor(node)
@@ -105,7 +106,8 @@ class Lowering:
         return LOWERINGS[type(node)](self, node, indices)
 
     def read(self, name: str, format: Any, indices: tuple[ast.Node, ...]) -> ast.Node:
-        """An access of a tensor of the kernel, its fill where that has no such place."""
+        """An access of a tensor of the kernel, noted for the planner; its fill where an index may be out
+        of range."""
         own = tuple([index if is_path(index) else loops_of(index)[0] for index in indices])
         found = accessed(ast.Variable(name), indices)
         self._loops.reads.append(Read(format, own, self.expected.get(name, float("inf")), name))
@@ -118,24 +120,20 @@ class Lowering:
         return ast.Call(op_node("coalesce"), (found, plain(level.fill)))
 
     def read_leaf(self, node: Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
-        """An access of an operand."""
         found = self.read(self.operand(node), node.static.format, indices)
         reads = self._loops.reads
         reads[-1] = replace(reads[-1], stored=entries_of(node.value))
         return found
 
     def operand(self, node: Leaf) -> str:
-        """The name of an operand."""
         return self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
 
     def number(self, node: Expression, k: int = 0) -> ast.Variable:
-        """The name of one of a node's numbers."""
         name = self.numbers.setdefault((self.number_of(node), k), f"n{len(self.numbers)}")
         self.types[name] = node.values.type if isinstance(node, NumberOperand) else Int64
         return ast.Variable(name)
 
     def size(self, node: Expression, mode: int) -> ast.Variable:
-        """The name of one of a node's sizes."""
         name = self.sizes.setdefault((self.number_of(node), mode), f"s{len(self.sizes)}")
         self.types[name] = Int64
         return ast.Variable(name)
@@ -143,8 +141,9 @@ class Lowering:
     # ------------------------------------------------------------------------------- statements
 
     def tensor(self, node: Expression, through: bool = True) -> str:
-        """The name of the tensor that a node is stored in, by a loop nest before the present one. Where
-        modes become one they are written one by one, if the loops are in their order."""
+        """The name of the tensor that holds a node, written by a loop nest of its own before the present
+        one. A Reshape that only joins modes loops over the modes of its argument, if they can be in that
+        order (`through`): joining indices is cheaper than dividing one (a tenth of the time of `kron`)."""
         known = self.tensors.get(self.number_of(node))
         if known is not None:
             return known[0]
@@ -158,13 +157,13 @@ class Lowering:
         if is_joined := is_joined and self.number_of(node) not in self.given:
             (arg,) = node.args
         own = tuple([ast.Index(_name(k)) for k in range(len(arg.shape))])
-        lower = LOWERINGS[type(node)]  # what is stored is not read from itself
+        lower = LOWERINGS[type(node)]  # not `value`, which would read the tensor being made
         value = self.value(arg, own) if arg is not node else lower(self, node, own)
-        check_depth(value)  # before its parts are asked about one by one
-        # a list may be read whose places then do not count
+        check_depth(value)  # before functions that recurse into it
+        # lowering may have dropped an access, and with it the extent of an index
         self._loops.covered &= {n for n in walk(value) if isinstance(n, ast.Index)}
         kept = tuple([i for k, i in enumerate(own) if k not in reduced])
-        # a tensor begins as its fill does
+        # the tensor is declared with `start`, which thereby is its fill
         values = values_of(start, node.values.is_fill)
         extents = dict(zip(own, arg.shape, strict=True))
         others = tuple([own[k] for k in reduced])
@@ -203,14 +202,14 @@ class Lowering:
     def arranged(
         self, value: ast.Node, plan: Plan, read_at: Callable[[ast.Access], Read | None]
     ) -> ast.Node:
-        """An expression with copies of the sparse operands that are stored in another order than that of
-        the loops, but for those that are looked up, and with protocols."""
+        """An expression with its accesses as planned: of copies, where a sparse operand is stored in
+        another order than that of the loops and not looked up, and with the protocols gallop and follow."""
         found = accesses(value)
         for access in dict.fromkeys(found):
             read = read_at(access)
             if read is None or not read.is_sparse or len(read.own) < len(access.indices):
                 continue
-            if access.indices != read.indices:  # a part
+            if access.indices != read.indices:  # a slice, or read through an index map
                 continue
             searched: dict[ast.Node, str] = {
                 index: "gallop" for r, index in plan.galloped if r is read
@@ -226,7 +225,7 @@ class Lowering:
         return value
 
     def copied(self, access: ast.Access, read: Read, order: tuple[ast.Index, ...]) -> ast.Access:
-        """An access of a copy, which is stored in the order of the loops."""
+        """An access of a copy of an operand that is stored in the order of the loops, dense over lists."""
         own = [index for index in order if index in read.own]
         level = level_of(read.format)
         copied = nest_of([True, *[False] * (len(own) - 1)], Element(level.fill))
@@ -242,7 +241,8 @@ class Lowering:
         return target
 
     def _extent(self, node: Expression, mode: int, index: ast.Index) -> ast.Node:
-        """What the operands say, if one is read at this index, else what the node's shape does."""
+        """The extent of a loop: inferred from an access at its index if there is one, else the size of the
+        node's mode."""
         if index in self._loops.covered:
             return ast.Dimensionless()
         return ast.Extent(ONE, self.size(node, mode))
@@ -250,7 +250,7 @@ class Lowering:
     def program(
         self, results: tuple[Expression, ...], given: dict[int, Level | Swizzled]
     ) -> Program:
-        """The program that makes these, some of them of `given` formats."""
+        """The program that computes these results, some of them in `given` formats."""
         self.given, self.shared = given, self._shared(results)
         names = tuple([self.tensor(node) for node in results])
         decisions = tuple([("plan", told) for told in self.decisions])
@@ -271,8 +271,8 @@ class Lowering:
         )
 
     def _shared(self, results: tuple[Expression, ...]) -> set[int]:
-        """The nodes that are stored because they are used more than once: those that have cases, and
-        expressions of more than SHARED nodes, for which those that are stored count as one."""
+        """The nodes to be stored because they are used more than once: those that have cases, and those of
+        more than SHARED nodes, where a stored node counts as one."""
         uses: dict[int, int] = {}
         sizes: dict[int, int] = {}
         shared: set[int] = set()
@@ -307,7 +307,7 @@ class Lowering:
 
 
 def entries_of(value: Any) -> float:
-    """How many entries an operand stores."""
+    """The number of values that an operand stores, or of elements of a NumPy array."""
     if isinstance(value, np.ndarray):
         return float(value.size)
     if isinstance(value, (Tensor, SwizzledTensor)):
@@ -321,12 +321,12 @@ def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
 
 
 def _by(protocol: str | None, index: ast.Node) -> ast.Node:
-    """An index that a mode is read at by a protocol."""
+    """An index with a protocol around it, if there is one."""
     return index if protocol is None else ast.Call(ast.Variable(protocol), (index,))
 
 
 def plain(literal: ast.Literal) -> ast.Literal:
-    """A literal as it is written where its type is the one it has anyway."""
+    """A literal without its type where that is the type it has when written without."""
     own = literal.type in ("Bool", "Int64", "Float64")
     return ast.Literal(literal.value) if own else literal
 
@@ -335,12 +335,12 @@ def _name(mode: int) -> str:
     return _NAMES[mode] if mode < len(_NAMES) else f"i{mode + 1}"
 
 
-#: by the class of a node, its element at these indices; whoever adds a node adds its own
+#: by the class of a node, the function that gives its element at indices; modules that add a node add it
 LOWERINGS: dict[type[Expression], Callable[[Lowering, Any, tuple[ast.Node, ...]], ast.Node]] = {}
 
 
 def lowers(kind: type[Expression]) -> Callable[[Any], Any]:
-    """A decorator for the function that lowers nodes of a class."""
+    """A decorator that registers the function which lowers nodes of a class."""
 
     def add(function: Any) -> Any:
         LOWERINGS[kind] = function
@@ -377,7 +377,7 @@ def _map(to: Lowering, node: Map, indices: tuple[ast.Node, ...]) -> ast.Node:
 
 
 def unstretched(indices: tuple[ast.Node, ...], stretched: tuple[bool, ...]) -> tuple[ast.Node, ...]:
-    """The indices of an argument where what it is broadcast to has these: 1 in modes of size 1."""
+    """The indices of an argument, of those of the shape that it is broadcast to: 1 in repeated modes."""
     last = indices[len(indices) - len(stretched) :]
     return tuple([ONE if repeats else i for i, repeats in zip(last, stretched, strict=True)])
 

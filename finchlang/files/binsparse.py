@@ -1,8 +1,8 @@
 """Binsparse files (`.bsp.h5`, `.bsp.npz`, `.bsp.zarr`): tensors level by level, read and written by
 the standard's reference library.
 
-The standard's levels are dense and sparse ones of any rank over elements. Its outermost level has
-the first dimension, ours the last; the descriptor's `transpose` says so.
+The standard's levels are dense or sparse, of any rank, over elements. Its outermost level has the first
+dimension, ours the last; the descriptor's `transpose` says so.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ from finchlang.tensors.entries import mirrored
 from finchlang.tensors.pack import aligned_storage
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
-#: matrices of which a file holds one triangle
+#: the structures of matrices of which a file holds one triangle
 STRUCTURES = tuple(
     f"{kind}_{half}" for kind in ("symmetric", "skew_symmetric") for half in ("lower", "upper")
 )
 
 
 def read_binsparse(file: Path) -> Tensor | SwizzledTensor | Scalar:
-    """The tensor in a file: Dense, SparseList and SparseCOO levels as the file names them, swizzled if
-    its outermost level does not have the last dimension (CSR is a swizzled CSC). Values that are all
-    the same are `iso`: true ones become a Pattern. One triangle of a symmetric or skew-symmetric
-    matrix stands for both.
+    """The tensor in a file: Dense, SparseList and SparseCOO levels as in the file, swizzled if the order of
+    modes is another (CSR is a swizzled CSC). Values stored once for all (`iso`) become a Pattern if they
+    are true. A symmetric or skew-symmetric matrix stored as a triangle is completed.
 
-    Raises FinchError "I/O" where the library is missing, "type" for complex numbers, "resource";
-    ValueError for a damaged file.
+    Raises FinchError "I/O" if the library is missing, "type" for complex numbers, "resource" for a file
+    larger than the memory; ValueError for a damaged file.
     """
     library, containers = _library("read", file)
     with containers.opened(file) as container:
@@ -53,9 +52,9 @@ def read_binsparse(file: Path) -> Tensor | SwizzledTensor | Scalar:
 def write_binsparse(
     out: BinaryIO | Path, tensor: Tensor | SwizzledTensor | Scalar, suffix: str
 ) -> None:
-    """Write a tensor to a container of that suffix, a file or an empty folder; levels that the
-    standard cannot name become the sparse or dense level that holds the same entries. Raises
-    FinchError "I/O" where the library is missing, "type" for pairs."""
+    """Write a tensor to a file, or to an empty folder, of this suffix. Levels that the standard does not
+    have become dense or sparse levels with the same entries. Raises FinchError "I/O" if the library is
+    missing, "type" for pairs."""
     library, containers = _library("write", "a Binsparse file")
     if tensor.dtype.names:
         raise FinchError("type", "a Binsparse file holds numbers, not pairs")
@@ -64,7 +63,7 @@ def write_binsparse(
 
 
 def _library(what: str, path: Any) -> tuple[Any, Any]:
-    """The reference library, and the containers we give it."""
+    """The reference library, and our module of its containers. Raises FinchError "I/O"."""
     try:
         import binsparse
 
@@ -79,7 +78,6 @@ def _library(what: str, path: Any) -> tuple[Any, Any]:
 
 
 def _custom(library: Any, tensor: Tensor | SwizzledTensor | Scalar) -> Any:
-    """A tensor as the library has it."""
     names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, tensor.order + 1)
     transpose = tuple(name - 1 for name in reversed(names))
     if isinstance(tensor, Scalar):
@@ -102,12 +100,13 @@ def _custom(library: Any, tensor: Tensor | SwizzledTensor | Scalar) -> Any:
 def _described(
     library: Any, parts: Iterator[tuple[Level, dict[str, Any], Any]], count: int, is_inner: bool
 ) -> tuple[Any, int]:
-    """The levels from the next of `parts` on, for `count` fibers, and the number of values."""
+    """The remaining levels of `parts`, of `count` fibers, as objects of the library, and the number of
+    values."""
     level, storage, size = next(parts)
     if isinstance(level, Dense):
         child, values = _described(library, parts, count * size, True)
         return library.DenseLevel(1, child), values
-    if isinstance(level, Pattern):  # one value stands for all
+    if isinstance(level, Pattern):  # `iso`: one value for all, by an array of stride 0
         true = np.lib.stride_tricks.as_strided(np.ones(1, bool), (max(count, 1),), (0,))
         return library.ElementLevel(true), count
     if level.is_leaf:
@@ -121,7 +120,7 @@ def _described(
 
 
 def _nameable(tensor: Tensor) -> Tensor:
-    """The same tensor in levels that the standard has: itself if it is so already."""
+    """The tensor in levels that the standard has; itself if all of its levels are such."""
     levels = list(tensor.format.levels())
     named = levels[-1]
     for level in reversed(levels[:-1]):
@@ -140,7 +139,7 @@ def _nameable(tensor: Tensor) -> Tensor:
 
 
 class _Reader:
-    """Makes a tensor of what the library read."""
+    """Makes a tensor of the library's object. Raises ValueError for a damaged file."""
 
     def __init__(self, file: Path, library: Any, parsed: Any, header: dict[str, Any]):
         self.file, self.library, self.parsed = file, library, parsed
@@ -173,8 +172,8 @@ class _Reader:
     def _levels(
         self, found: Any, depth: int, count: int, is_sparse: bool
     ) -> tuple[Level, list[dict[str, Any]]]:
-        """The levels from `found` on, whose first dimension is `depth`, for `count` fibers of a level
-        that is sparse or not; and their storage."""
+        """The format and the storage of the levels from `found` on, the first of them for the dimension
+        `depth` of the file, with `count` fibers; `is_sparse` tells of the level above."""
         if isinstance(found, self.library.ElementLevel):
             return self._leaf(found.values, count, is_sparse)
         sizes = [self.parsed.shape[k] for k in self.transpose[depth : depth + found.rank]]
@@ -191,7 +190,8 @@ class _Reader:
         return SparseList(level, index), [own, *storage]
 
     def _sparse(self, found: Any, depth: int, count: int, size: int) -> tuple[Type, dict[str, Any]]:
-        """The type of a sparse level's indices, and its storage."""
+        """The index type and the storage of a sparse level of `count` fibers, the largest of whose
+        dimensions is `size`. Pointers and indices are made to count from 0."""
         rows, ptr = found.indices, found.pointers_to_next
         stored = len(rows[0])
         if any(len(row) != stored for row in rows):
@@ -216,11 +216,10 @@ class _Reader:
     def _leaf(
         self, values: np.ndarray, count: int, is_sparse: bool
     ) -> tuple[Level, list[dict[str, Any]]]:
-        """The elements of all positions."""
         if len(values) != count:
             raise ValueError(f"it has {len(values)} values for {count} positions")
         fill = self.parsed.fill_value if self.parsed.fill else 0
-        if values.strides == (0,):  # one value stands for all
+        if values.strides == (0,):  # `iso`: an element level has to store each
             if is_sparse and values.dtype == np.bool_ and not fill and values[:1].all():
                 return Pattern(), [{}]
             check_memory(self.file, values.nbytes)
@@ -229,8 +228,8 @@ class _Reader:
 
 
 def _index_type(arrays: list[np.ndarray], greatest: int) -> Type:
-    """The type of a level's stored indices: that of the arrays if it is signed and the same for all,
-    and can count all the level counts."""
+    """The index type of a level: that of the arrays if it is one signed integer type that holds `greatest`,
+    else Int64."""
     dtypes = {array.dtype for array in arrays}
     found = type_of_dtype(dtypes.pop())
     if dtypes or found is None or found.kind != "int" or greatest > found.highest:
@@ -239,7 +238,7 @@ def _index_type(arrays: list[np.ndarray], greatest: int) -> Type:
 
 
 def _expanded(body: Tensor, structure: str, is_transposed: bool) -> Tensor:
-    """A square matrix of which the file holds one triangle, as `structure` says."""
+    """A square matrix of which one triangle is stored, completed; entries outside of that are ignored."""
     coordinates, values = body.entries()
     is_lower = structure.endswith("lower") != is_transposed
     first, second = coordinates if is_lower else coordinates[::-1]

@@ -1,6 +1,5 @@
-"""Binsparse files as the library `binsparse` (which this module needs) asks for them, with what a file
-says checked before it is believed: what it holds is in it, and not in other files that it names, and
-sizes are looked at before memory is asked for."""
+"""Binsparse files as containers of the library `binsparse` (which this module needs), with checks of what
+a file says: its arrays are in it and not in other files, and fit in the memory."""
 
 from __future__ import annotations
 
@@ -27,18 +26,19 @@ from binsparse import (
 from finchlang.base.errors import FinchError
 from finchlang.files.paths import check_memory, failure
 
-#: how deeply brackets may nest in a descriptor, where each level of a tensor has one
+#: brackets of a descriptor may nest so deeply; each level of a tensor takes one
 DEPTH = 200
-#: how arrays of Zarr may be encoded: as numbers, which nothing else is made of
+#: the codecs of Zarr that are allowed: those that encode nothing but numbers
 CODECS = {"bytes", "transpose", "blosc", "gzip", "zstd", "crc32c"}
-#: what drafts of the standard called its parts, and how they wrote its version
+#: the keys of drafts of the standard with those of the standard, and the version in drafts
 DRAFT = {"tensor": "custom", "level_kind": "level_desc"}
 DRAFT_VERSION = "0.1"
 
 
 @contextmanager
 def opened(file: Path) -> Iterator[BinsparseContainer]:
-    """A file to be read. What its library says of files that are not sound becomes ValueError."""
+    """A container to read from a file. Raises ValueError for a damaged one, whatever the libraries
+    raise."""
     try:
         if file.suffix == ".zarr":
             yield Zarr(_zarr_group(file, "r"), file)
@@ -54,20 +54,20 @@ def opened(file: Path) -> Iterator[BinsparseContainer]:
 
 @contextmanager
 def created(out: Any, suffix: str) -> Iterator[BinsparseContainer]:
-    """A file to be written, which is open, or a folder."""
+    """A container to write to an open file or, for `.zarr`, a folder."""
     if suffix == ".zarr":
         yield Zarr(_zarr_group(out, "w"))
     elif suffix == ".npz":
         arrays: dict[str, np.ndarray] = {}
         yield Npz(arrays)
         np.savez(out, **arrays)  # type: ignore[arg-type]
-    else:  # headers of HDF5 1.8 have checksums
+    else:  # the format of HDF5 1.8, whose headers have checksums
         with h5py.File(out, "w", libver=("v108", "v108")) as group:
             yield Hdf5(group)
 
 
 class Hdf5(HDF5BinsparseContainer):
-    """An HDF5 file."""
+    """An HDF5 file. Links and external storage are refused: they would read other files."""
 
     def __init__(self, group: Any, file: Any = None):
         super().__init__(group)
@@ -80,8 +80,8 @@ class Hdf5(HDF5BinsparseContainer):
         return checked_header(text if isinstance(text, str) else bytes(text).decode(), self.file)
 
     def _write_header(self, value: dict[str, Any]) -> None:
-        # a text of fixed length stands in a header with a checksum: damage to it is found, where
-        # HDF5 would else read for ever
+        # a text of fixed length is in a header with a checksum, so damage is found; in another text HDF5
+        # may read damage forever
         self.group.attrs["binsparse"] = np.bytes_(json.dumps({"binsparse": value}, indent=2))
 
     def _read_buffer(self, key: str) -> np.ndarray:
@@ -100,7 +100,7 @@ class Hdf5(HDF5BinsparseContainer):
 
 
 class Npz(NPZBinsparseContainer):
-    """An archive of NumPy's, or a mapping that is to become one."""
+    """A NumPy archive, or a dictionary of arrays that will be written to one."""
 
     def __init__(self, arrays: Any, path: Any = None):
         super().__init__(arrays)
@@ -132,8 +132,6 @@ def _zarr_group(folder: Path, mode: Any) -> Any:
 
 
 class Zarr(ZarrBinsparseContainer):
-    """A group of Zarr's."""
-
     def __init__(self, group: Any, file: Any = None):
         super().__init__(group)
         self.file = file
@@ -154,8 +152,8 @@ class Zarr(ZarrBinsparseContainer):
 
 
 def checked_header(text: str, file: Any) -> dict[str, Any]:
-    """The descriptor, in the words of the standard. Raises FinchError "type" for complex numbers,
-    ValueError for what is no descriptor."""
+    """The descriptor with the standard's keys. Raises FinchError "type" for complex numbers, ValueError for
+    a text that is no descriptor."""
     check_depth(text)
     found = json.loads(text, object_pairs_hook=lambda p: {DRAFT.get(k, k): v for k, v in p})
     header = found.get("binsparse") if isinstance(found, dict) else None
@@ -172,7 +170,7 @@ def checked_header(text: str, file: Any) -> dict[str, Any]:
 
 
 def check_depth(text: str) -> None:
-    """Raises ValueError where brackets nest deeply in JSON: its reader takes a frame of C's for each."""
+    """Raises ValueError if brackets in JSON nest too deeply: its reader would overflow the C stack."""
     depth = deepest = 0
     for found in re.finditer(r'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', text, re.DOTALL):
         depth += (found[0] in "[{") - (found[0] in "]}")
@@ -182,7 +180,7 @@ def check_depth(text: str) -> None:
 
 
 def _checked(key: str, array: np.ndarray, header: dict[str, Any]) -> np.ndarray:
-    """An array as it is stored, which must be one of numbers such as the descriptor tells."""
+    """An array as a vector. Raises ValueError unless it holds numbers of the descriptor's kind."""
     if array.dtype.kind not in "biuf":
         raise ValueError(f"`{key}` is no array of numbers")
     told = str(header["data_types"].get(key))

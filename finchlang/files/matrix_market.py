@@ -1,5 +1,5 @@
-"""Matrix Market files (`.mtx`): matrices as lists of coordinates, or as dense arrays; and the header
-and lines of numbers that other text files have too."""
+"""Matrix Market files (`.mtx`): matrices as lists of coordinates or as dense arrays; and the header and
+lines of numbers, which other text formats share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from finchlang.tensors.array_base import MAX_DIMENSION
 from finchlang.tensors.entries import mirrored
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
-#: what stands in a list of coordinates or an array
+#: the types of values by the field of a header
 FIELDS = {
     "real": np.float64,
     "double": np.float64,
@@ -30,15 +30,17 @@ FIELDS = {
     "unsigned-integer": np.uint64,
     "pattern": np.bool_,
 }
-#: which diagonal is the first of those below it that an array has; a list may have any entries
+#: by symmetry, the highest diagonal (counted downwards) that an array file stores; None for all entries.
+#: A coordinate file may list any entries
 SYMMETRIES = {"general": None, "symmetric": 0, "hermitian": 0, "skew-symmetric": 1}
 
 
 def read_mtx(file: Path) -> Tensor:
-    """A matrix: Dense(SparseList(...)) of a coordinate file, Dense(Dense(...)) of an array file.
+    """A matrix: Dense(SparseList(...)) of a coordinate file, Dense(Dense(...)) of an array file. Symmetric
+    and skew-symmetric matrices are completed.
 
-    Each line has one entry, and nothing but that. Raises FinchError "type" for complex numbers,
-    "resource", ValueError for a damaged file.
+    Each line must hold exactly one entry. Raises FinchError "type" for complex numbers, "resource" for a
+    matrix larger than the memory, ValueError for a damaged file.
     """
     with open(file, encoding="utf-8", errors="replace") as lines:
         layout, field, symmetry = read_header(lines, file, ("matrix",))
@@ -66,7 +68,8 @@ def read_mtx(file: Path) -> Tensor:
 def _array(
     file: Path, lines: TextIO, shape: tuple[int, int], dtype: np.dtype, symmetry: str
 ) -> np.ndarray:
-    """The entries column by column; of a symmetric matrix only those from a diagonal on down."""
+    """The matrix of an array file, whose entries are column-major; of a symmetric one only those on and
+    below a diagonal."""
     if dtype == np.bool_:
         raise ValueError("a pattern is a list of coordinates, and no array")
     first, size = SYMMETRIES[symmetry], shape[0]
@@ -85,9 +88,8 @@ def _array(
 
 
 def read_header(lines: TextIO, file: Path, objects: tuple[str, ...]) -> tuple[str, str, str]:
-    """What the first line says of layout, field and symmetry; it may leave out `real general`.
-
-    Raises FinchError "type" for complex numbers, ValueError for another header."""
+    """Layout, field and symmetry of the first line, which may leave out `real general`. Raises FinchError
+    "type" for complex numbers, ValueError for another header."""
     words = next(lines, "").lower().split()
     words += ["real", "general"][len(words) - 3 :]
     if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] not in objects:
@@ -102,7 +104,7 @@ def read_header(lines: TextIO, file: Path, objects: tuple[str, ...]) -> tuple[st
 
 
 def read_sizes(lines: TextIO) -> list[int]:
-    """The whole numbers of the first line that has any."""
+    """The integers of the first line that is no comment. Raises ValueError if there are none."""
     sizes = list(map(int, next(content(lines, "%"), [])))
     if not sizes or min(sizes) < 0:
         raise ValueError("it does not tell its sizes and its number of entries")
@@ -110,7 +112,8 @@ def read_sizes(lines: TextIO) -> list[int]:
 
 
 def content(lines: TextIO, comment: str) -> Iterator[list[str]]:
-    """The words of each line that has any besides comments. (`readline`, for `seek` to work.)"""
+    """The words of each line that has any besides comments. (By `readline`, since `seek` does not work
+    while lines are iterated over.)"""
     while line := lines.readline():
         words = line.partition(comment)[0].split()
         if words:
@@ -120,8 +123,8 @@ def content(lines: TextIO, comment: str) -> Iterator[list[str]]:
 def read_counted(
     file: Path, lines: TextIO, shape: tuple[int, ...], dtype: np.dtype, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `read_entries`, of which there must be `count`, within `shape`."""
-    # a number takes two bytes at least; this is seen before memory is asked for
+    """As `read_entries`; raises ValueError unless there are `count` entries with coordinates in `shape`."""
+    # a number takes at least two bytes; checked before memory is allocated
     if 2 * count * (len(shape) + (dtype != np.bool_)) > file.stat().st_size + 1:
         raise ValueError("it is cut short")
     coordinates, values = read_entries(lines, len(shape), dtype, "%")
@@ -135,14 +138,14 @@ def read_counted(
 def read_entries(
     lines: TextIO, order: int, dtype: np.dtype, comment: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The coordinates of each entry, from 1 (a row for each mode), and the values: of Bool none are
-    written. Raises ValueError unless each line has these numbers and nothing else."""
+    """The coordinates of all entries, from 1 (a row for each mode), and their values; lines of Bools have
+    coordinates alone. Raises ValueError unless each line has exactly these numbers."""
     fields: list[Any] = [("at", np.int64, (order,))] if order else []
     if dtype != np.bool_:
         fields.append(("value", dtype))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*input contained no data")
-        warnings.simplefilter("error", DeprecationWarning)  # a fraction that is cut off
+        warnings.simplefilter("error", DeprecationWarning)  # of a fraction as an integer
         table = np.loadtxt(lines, np.dtype(fields), comments=comment, ndmin=1)
     coordinates = table["at"].T if order else np.empty((0, len(table)), np.int64)
     if coordinates.size and coordinates.min() < 1:
@@ -151,7 +154,7 @@ def read_entries(
 
 
 def leaf_of(dtype: np.dtype) -> Level:
-    """The leaf that holds entries of a file."""
+    """The leaf for values of a file: Pattern for Bools, else an Element of fill 0."""
     return Pattern() if dtype == np.bool_ else Element(typed_literal(0, type_of_dtype(dtype)))
 
 
@@ -159,10 +162,8 @@ def leaf_of(dtype: np.dtype) -> Level:
 
 
 def mtx_matrix(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[Any, str]:
-    """A tensor as what SciPy writes, and the field of the file.
-
-    Raises FinchError "dimension" for what is no matrix, "type" for a fill that is not 0.
-    """
+    """A tensor as a matrix that SciPy can write, and the field of the file. Raises FinchError "dimension"
+    for what is no matrix, "type" for a fill that is not 0."""
     if isinstance(tensor, Scalar) or tensor.order != 2:
         hint = ".ttx, .npy and .bsp.h5 files hold tensors of any number of dimensions"
         raise FinchError("dimension", "a .mtx file holds a matrix", hint=hint)
@@ -185,24 +186,24 @@ def write_mtx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
     import scipy.sparse
 
     matrix, field = mtx_matrix(tensor)
-    if not matrix.size:  # which SciPy writes as real numbers
+    if not matrix.size:  # SciPy would write the field `real`, whatever the type
         layout, count = ("coordinate", " 0") if scipy.sparse.issparse(matrix) else ("array", "")
         rows, columns = matrix.shape
         text = f"%%MatrixMarket matrix {layout} {field} general\n{rows} {columns}{count}\n"
         out.write(text.encode())
         return
+    # from 17 digits each float64 is read back exactly
     scipy.io.mmwrite(out, matrix, field=field, precision=17, symmetry="general")
 
 
 def check_fill(tensor: Tensor | SwizzledTensor, suffix: str) -> None:
-    """What text files leave out is 0. Raises FinchError "type" for another fill."""
+    """Raises FinchError "type" for a fill that is not 0, which text files cannot hold."""
     if tensor.fill != 0:
         hint = "a .bsp.h5 file holds any fill"
         raise FinchError("type", f"a {suffix} file holds a fill of 0, not {tensor.fill}", hint=hint)
 
 
 def field_of(tensor: Tensor | SwizzledTensor) -> str:
-    """What Matrix Market calls the element type."""
     kind = tensor.dtype.kind
     if tensor.dtype == np.uint64:
         return "unsigned-integer"

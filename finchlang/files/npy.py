@@ -13,8 +13,9 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 
 def read_npy(file: Path) -> np.ndarray:
-    """The array in a file, in the machine's byte order. Raises FinchError "type" for entries that
-    are no element type, ValueError for a damaged file."""
+    """The array in a file, in native byte order. Raises FinchError "type" for a type that is no element
+    type, ValueError for a damaged file."""
+    # the header's sizes are checked against the file's length before `np.load` allocates memory
     with open(file, "rb") as text:
         version = np.lib.format.read_magic(text)
         read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
@@ -33,6 +34,6 @@ def read_npy(file: Path) -> np.ndarray:
 
 
 def write_npy(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar, value: Any) -> None:
-    """`value` if it is an array, or else `tensor` made dense."""
+    """Write `value` if it is a NumPy array, else `tensor` as a dense array."""
     array = value if isinstance(value, np.ndarray) else tensor.to_numpy()
     np.save(out, array, allow_pickle=False)

@@ -1,4 +1,4 @@
-"""What every kind of file needs: paths that are checked, files replaced whole, memory asked for."""
+"""What all file formats share: checks of paths and sizes, and replacing a file as a whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from finchlang.base.errors import FinchError
 
 
 def checked_path(path: Any, suffixes: Iterable[str]) -> Path:
-    """The path a script names. Raises FinchError "type", or "I/O" for a suffix that is not known."""
+    """A path of a script. Raises FinchError "type" for what is no string, "I/O" for an unknown suffix."""
     if not isinstance(path, str):
         raise FinchError("type", "the path of a file is a string")
     if "\0" in path:
@@ -29,7 +29,8 @@ def checked_path(path: Any, suffixes: Iterable[str]) -> Path:
 
 
 def read_script(path: str | Path) -> str:
-    """The text of a script file. Raises FinchError "I/O"."""
+    """The text of a script file. Raises FinchError "I/O" if it cannot be read or is not UTF-8, "type" for
+    what is no path."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -46,7 +47,8 @@ def failure(what: str, path: Any, why: str, hint: str | None = None) -> FinchErr
 
 @contextlib.contextmanager
 def told(what: str, path: Any) -> Iterator[None]:
-    """What the system says while a file is read or written as errors of kind "I/O" and "resource"."""
+    """Turns OSError and MemoryError into FinchErrors "I/O" and "resource" about reading or writing
+    `path`."""
     try:
         yield
     except OSError as error:
@@ -56,11 +58,11 @@ def told(what: str, path: Any) -> Iterator[None]:
 
 
 def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> None:
-    """Write a new file and put it in the place of `file`, or of what that links to, once it is
-    complete; it gets the mode of what was there.
+    """Write a new file, and once it is complete put it in the place of `file`, or of the file that it links
+    to, with the permissions of that.
 
-    Until then it has no name where the file system allows that, so that nothing is left behind if
-    the process ends before, however it ends. Raises FinchError "I/O", "resource".
+    Until then the new file has no name, if the file system allows that, so that nothing is left behind
+    however the process ends. Raises FinchError "I/O" or "resource".
     """
     target = Path(os.path.realpath(file))
     new = target.with_name(f".{target.name}.{os.getpid()}.new")
@@ -80,10 +82,10 @@ def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> No
 
 
 def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> None:
-    """As `replace_file`, of what is kept as a folder, which nothing but its own kind is replaced by.
+    """As `replace_file`, for a format that is a folder, which replaces only a folder of the same format.
 
-    A folder has a name from the start, so SIGTERM waits until it is complete.
-    Raises FinchError "I/O", "resource"."""
+    A folder has a name from the start, so SIGTERM is delayed until it is complete. Raises FinchError
+    "I/O" or "resource"."""
     target = Path(os.path.realpath(folder))
     new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
     with told("write", path), _before_termination():
@@ -103,7 +105,7 @@ def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> No
 
 @contextlib.contextmanager
 def _before_termination() -> Iterator[None]:
-    """SIGTERM, where it ends the process, does so after this."""
+    """Delays a SIGTERM that would end the process until this is done."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -119,7 +121,7 @@ def _before_termination() -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises OSError where anything in a folder is neither a file nor a folder, or is elsewhere."""
+    """Raises OSError if anything in a folder is neither a regular file nor a folder, as links are not."""
     for entry in os.scandir(folder):
         if entry.is_dir(follow_symlinks=False):
             check_folder(Path(entry))
@@ -128,7 +130,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _mode_of(target: Path) -> int | None:
-    """The permissions of a file, None if there is none. Raises OSError for what is no file."""
+    """The permissions of a file, None if it does not exist. Raises OSError for what is no regular file."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
@@ -138,7 +140,7 @@ def _mode_of(target: Path) -> int | None:
 
 
 def check_regular(mode: int) -> None:
-    """Raises OSError for folders, and for pipes and devices, which reading could wait for."""
+    """Raises OSError for a folder, and for a pipe or device, on which reading could block."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(21, "it is a directory")
     if not stat.S_ISREG(mode):
@@ -146,13 +148,14 @@ def check_regular(mode: int) -> None:
 
 
 def _open_new(new: Path) -> int:
-    """A file that does not have the name `new` yet, or that has it at once where it must."""
+    """An open file without a name, or with the name `new` if the file system has no nameless files."""
     with contextlib.suppress(OSError):
         return os.open(new.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
     return os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
 
 
 def _give_name(handle: int, new: Path) -> None:
+    """Names a nameless file by linking its entry in /proc, which needs no privileges."""
     if os.fstat(handle).st_nlink == 0:
         opened = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY)
         try:
@@ -162,9 +165,7 @@ def _give_name(handle: int, new: Path) -> None:
 
 
 def check_memory(file: Path, bytes_needed: int) -> None:
-    """Sizes are read before what they are the sizes of: do not ask for more than the machine has.
-
-    Raises FinchError "resource".
-    """
+    """Raises FinchError "resource" if a file says that it holds more than the machine's memory: sizes are
+    checked before arrays of them are made."""
     if bytes_needed > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
         raise FinchError("resource", f"no memory for what {file} holds")

@@ -1,4 +1,4 @@
-"""Tensors in files: which module reads and writes what, by the suffix."""
+"""Reading and writing tensors in files, by the module of the suffix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from finchlang.tensors.adopt import as_tensor
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How files of a suffix are read, and written from a tensor and the value it stands for."""
+    """How files of a suffix are read and written. `write` takes an open file (or the path of a folder), the
+    tensor and the value that it was made of."""
 
     read: Callable[[Path], Any]
     write: Callable[[Any, Any, Any], None]
@@ -42,7 +43,7 @@ def _binsparse(suffix: str) -> FileFormat:
     )
 
 
-#: by suffix
+#: the formats by suffix
 FORMATS: dict[str, FileFormat] = {
     ".mtx": FileFormat(read_mtx, lambda out, tensor, value: write_mtx(out, tensor)),
     ".tns": FileFormat(read_tns, lambda out, tensor, value: write_tns(out, tensor)),
@@ -59,11 +60,13 @@ def fread(path: Any) -> Any:
     """The tensor in a file; relative paths start at the current folder.
 
     `.mtx` (Matrix Market): a coordinate matrix is Dense(SparseList(...)) with Element(0.0),
-    Element(0) or Pattern() leaves as its field says; symmetric and skew-symmetric ones are expanded,
+    Element(0) or Pattern() leaves by its field; symmetric and skew-symmetric ones are completed, and
     repeated entries summed. An array matrix is Dense(Dense(...)). `.tns` (FROSTT) and `.ttx` are
-    SparseCOO of all modes, repeated entries summed. `.npy`: a NumPy array. `.bsp.h5`, `.bsp.npz`,
-    `.bsp.zarr` (Binsparse 0.1): the levels the file names.
-    Raises FinchError "I/O" that names the path; "type" for complex numbers; "resource".
+    SparseCOO of all modes, with repeated entries summed. `.npy`: a NumPy array. `.bsp.h5`, `.bsp.npz`,
+    `.bsp.zarr` (Binsparse 0.1): the levels in the file.
+
+    Raises FinchError "I/O", with the path, for a file that is damaged or cannot be read, "type" for
+    complex numbers, "resource" for a tensor larger than the memory.
     """
     file = checked_path(path, FORMATS)
     format = _format(file)
@@ -73,7 +76,7 @@ def fread(path: Any) -> Any:
                 check_folder(file)
             else:
                 check_regular(file.stat().st_mode)
-                with open(file, "rb"):  # whatever keeps us from reading is said in the same words
+                with open(file, "rb"):  # one message for all formats if it cannot be read
                     pass
             return format.read(file)
     except (ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:
@@ -81,14 +84,15 @@ def fread(path: Any) -> Any:
 
 
 def fwrite(path: Any, value: Any) -> None:
-    """Write a tensor to a file, all of it or nothing: a failure leaves what was there before.
+    """Write a tensor to a file, all of it or nothing: a failure leaves the file that was there before.
 
-    `.mtx`, `.tns` and `.ttx` take tensors of fill 0: what is stored is written, Bool tensors as the
-    field `pattern`, a `.mtx` of tensors that are dense in both modes as an array. `.npy` takes any
-    tensor, densely. `.bsp.h5`, `.bsp.npz` and the folder `.bsp.zarr` (Binsparse 0.1) take any tensor,
-    level by level: levels the standard has no name for become the sparse or dense level that stores
-    the same entries.
-    Raises FinchError "I/O" that names the path, "type" or "dimension" for what a file cannot hold.
+    `.mtx`, `.tns` and `.ttx` take tensors of fill 0 and write their stored entries, Bools as the field
+    `pattern`; a tensor that is dense in both modes is an array in `.mtx`. `.npy` takes any tensor, as a
+    dense array. `.bsp.h5`, `.bsp.npz` and the folder `.bsp.zarr` (Binsparse 0.1) take any tensor, level
+    by level: levels that the standard does not have become dense or sparse levels with the same entries.
+
+    Raises FinchError "I/O", with the path, if it cannot be written, "type" or "dimension" for a tensor
+    that the format cannot hold.
     """
     file = checked_path(path, FORMATS)
     tensor = as_tensor(value)

@@ -28,11 +28,9 @@ HEADER = "%%MatrixMarket tensor coordinate"
 
 
 def read_tns(file: Path) -> Tensor:
-    """FROSTT: the coordinates of an entry, from 1, and its value in each line; `#` begins a comment.
-
-    A SparseCOO of Float64 whose sizes are the greatest coordinates, for the file tells no others.
-    Raises ValueError for a damaged file.
-    """
+    """A FROSTT file: each line has the coordinates of an entry, from 1, and its value; `#` begins a
+    comment. The tensor is a SparseCOO of Float64; its sizes are the greatest coordinates, as the file has
+    no others. Raises ValueError for a damaged file, or one without entries."""
     with open(file, encoding="utf-8") as lines:
         first = next(content(lines, "#"), None)
         if first is None:
@@ -45,12 +43,10 @@ def read_tns(file: Path) -> Tensor:
 
 
 def read_ttx(file: Path) -> Tensor:
-    """Matrix Market's header with `tensor` for `matrix`, comments after `%`, the sizes and the number
-    of entries in a line, then the entries as in a .tns file. A SparseCOO, of Element(0.0), Element(0)
-    or Pattern() leaves as the field says.
-
-    Raises FinchError "type" for complex numbers, ValueError for a damaged file.
-    """
+    """A `.ttx` file: Matrix Market's header with `tensor` for `matrix`, comments after `%`, a line with the
+    sizes and the number of entries, then entries as in a `.tns` file. The tensor is a SparseCOO with
+    Element(0.0), Element(0) or Pattern() leaves by the field. Raises FinchError "type" for complex
+    numbers, ValueError for a damaged file."""
     with open(file, encoding="utf-8") as lines:
         layout, field, symmetry = read_header(lines, file, ("tensor", "matrix"))
         if (layout, symmetry) != ("coordinate", "general"):
@@ -64,8 +60,8 @@ def read_ttx(file: Path) -> Tensor:
 
 
 def write_tns(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
-    """What is stored, a line for each entry. Raises FinchError "dimension" for a tensor whose sizes
-    could not be read back for want of dimensions or entries, "type" for a fill that is not 0."""
+    """Write the stored entries, one a line. Raises FinchError "dimension" for a tensor without dimensions
+    or entries, whose sizes could not be read back, "type" for a fill that is not 0."""
     coordinates, values = _stored(tensor, ".tns")
     if not len(values):
         hint = "a .ttx file tells its sizes"
@@ -76,7 +72,8 @@ def write_tns(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
 
 
 def write_ttx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
-    """What is stored, after a header. Raises FinchError as `write_tns`, but for missing entries."""
+    """Write a header and the stored entries. Raises FinchError as `write_tns`, but not for a tensor without
+    entries."""
     coordinates, values = _stored(tensor, ".ttx")
     assert not isinstance(tensor, Scalar)
     sizes = " ".join(map(str, (*tensor.shape, len(values))))
@@ -85,7 +82,7 @@ def write_ttx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
 
 
 def _stored(tensor: Any, suffix: str) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates from 1 and values of what is stored; of a Bool tensor, of what is true."""
+    """Coordinates, from 1, and values of the stored entries; of a Bool tensor, of the true ones."""
     if tensor.order == 0:
         raise FinchError("dimension", f"a {suffix} file holds tensors of one dimension or more")
     check_fill(tensor, suffix)
@@ -96,10 +93,10 @@ def _stored(tensor: Any, suffix: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _write_lines(out: BinaryIO, columns: list[np.ndarray]) -> None:
-    """Numbers print as Python writes them, so that they are read back exactly."""
+    """Numbers are written with the digits of Python's `str`, from which they are read back exactly."""
     step = 100_000
     for start in range(0, len(columns[0]), step):
-        # a float32 prints its own shortest digits, not those of the float64 it becomes
+        # not `tolist` for float32: it would print the digits of a float64
         texts = [map(str, column[start : start + step].tolist()) for column in columns[:-1]]
         last = columns[-1][start : start + step]
         texts.append(map(str, last if last.dtype == np.float32 else last.tolist()))

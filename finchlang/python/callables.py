@@ -1,5 +1,5 @@
-"""Python's functions in scripts: those translated from their source, Python's own and NumPy's by what they
-are here."""
+"""Python's functions in scripts: functions are translated from their source, built-in ones and NumPy's
+ufuncs become operators of the language."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from finchlang.syntax.traversal import replace, rewrite_bottom_up
 from finchlang.syntax.types import type_of_dtype
 from finchlang.text.tree_cache import script_of
 
-#: what operators and functions of Python are that no operator here is
+#: operators and functions of Python that no operator of the language equals, written in the language
 _WRITTEN = {
-    # an integer to a negative power is an error: it would be a float
+    # an integer to a negative power would be a float in Python: here it is made an error (fld by 0). Of the
+    # types only integers have 2 ^ -1 == 0
     "power": "power(a, b) = b < 0 && 2 ^ (0 * a * b - 1) == 0 ? a ^ fld(b, 0 * b) : a ^ b",
     "max": "max(a, b) = b > a ? b : a",
     "min": "min(a, b) = b < a ? b : a",
@@ -47,7 +48,7 @@ _SAME = (
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh"),
     *("atanh", "copysign", "nextafter", "ldexp", "isnan"),
 )
-#: functions of Python, by the names of what they are here
+#: functions of Python, with their names in the language or in _WRITTEN
 _PYTHON: dict[Any, str] = {
     **{abs: "abs", max: "max", min: "min", int: "int", float: "Float64", bool: "Bool"},
     **{round: "whole", pow: "power", math.floor: "lower", math.ceil: "upper", math.trunc: "int"},
@@ -58,7 +59,7 @@ _PYTHON: dict[Any, str] = {
     },
     **{math.degrees: "degrees", math.radians: "radians"},
 }
-#: NumPy's ufuncs that have another name here
+#: NumPy's ufuncs that have another name in the language
 _UFUNCS = {
     **{"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "fld"},
     **{"remainder": "mod", "fmod": "%", "power": "^", "float_power": "pow"},
@@ -70,21 +71,19 @@ _UFUNCS = {
     **{"left_shift": "<<", "right_shift": ">>", "arctan2": "atan2"},
     **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
 }
-#: of those functions, those which are NumPy's as well
+#: the functions of _WRITTEN that are NumPy's of the same name, too
 _SHARED = ("gcd", "fabs", "isinf", "isfinite", "degrees", "radians", "square", "pow")
 
 
 class Undefined:
-    """What a name stands for that Python does not know."""
+    """The value of a name that is not defined in Python; messages call it by its `kind`."""
 
     kind = "not defined in Python"
 
 
 def from_callable(value: Any) -> Any:
-    """What a function of Python, or one of NumPy's, is in scripts; of other values, the value itself.
-
-    Raises FinchError "type" for one that cannot be translated, or is no operator here.
-    """
+    """A function of Python or NumPy as a value of scripts; another value itself. Raises FinchError "type"
+    for a function that cannot be translated, or that no operator equals."""
     if isinstance(value, FunctionType):
         return function_of(value)
     if isinstance(value, (np.ufunc, BuiltinFunctionType)):
@@ -99,14 +98,15 @@ def from_callable(value: Any) -> Any:
         what = f"this {type(value).__name__} of Python"
         hint = "write what it computes as a function of its own"
         raise FinchError("type", f"{what} is no operator here", hint=hint)
-    own = getattr(type(value), "as_function", None)  # of a kernel that Python has
+    own = getattr(type(value), "as_function", None)  # of a Kernel
     return value if own is None else own(value)
 
 
 def function_of(function: FunctionType) -> FinchFunction:
-    """A function of Python as one of the script; the same one again and again."""
+    """A function of Python as one of the script, translated once."""
     known = getattr(function, "__finch__", None)
-    if known is None or known[0] is not function.__code__:  # `functools.wraps` copies attributes
+    # `functools.wraps` copies attributes to another function
+    if known is None or known[0] is not function.__code__:
         node, free = translated(function)
         remember(function, made(node, _Names(function, free)))
         known = function.__finch__  # type: ignore[attr-defined]
@@ -114,12 +114,12 @@ def function_of(function: FunctionType) -> FinchFunction:
 
 
 def remember(function: FunctionType, value: FinchFunction) -> None:
-    """Let a function of Python be this one of the script."""
+    """Note which function of the script a function of Python is."""
     function.__finch__ = function.__code__, value  # type: ignore[attr-defined]
 
 
 def made(node: Function, values: Any = None) -> FinchFunction:
-    """A function of the script that has these values around it."""
+    """A function of the script, with these values for the names around it."""
     inner = Scope(OUTERMOST, assigned_names(node.body) | {*node.parameters})
     body = Evaluator(_without_kernels).closure(node.body, inner)
     return FinchFunction(node, inner, Environment(values=values), body)
@@ -133,7 +133,7 @@ def _without_kernels(kernel: Any, environment: Environment) -> Any:
 def _written(name: str) -> FinchFunction:
     (node,) = script_of(_WRITTEN[name], f"<{name}>").statements
     assert isinstance(node, Function)
-    node = rewrite_bottom_up(lambda n: replace(n, span=None), node)  # errors stand at the call
+    node = rewrite_bottom_up(lambda n: replace(n, span=None), node)  # errors are placed at the call
     return made(node, {"pi": math.pi})
 
 
@@ -144,7 +144,7 @@ def _named(name: str, is_numpy: bool = False) -> Any:
 
 
 def _meaning(value: Any) -> Any:
-    """What a Python object that is called is here; None if nothing."""
+    """A callable of Python as a value of scripts; None if it is none."""
     if isinstance(value, FunctionType):
         return function_of(value)
     if isinstance(value, np.ufunc):
@@ -158,8 +158,9 @@ def _meaning(value: Any) -> Any:
 
 
 class _Names(Mapping[str, Any]):
-    """What the names in a translated function stand for in Python now: those of its closure, its module
-    and Python itself. Names of operators are none of them."""
+    """The present values in Python of the names in a translated function: of its closure, its module and
+    Python's built-ins. `paths` maps a name to its path in Python (`math.pi`); names of operators that are
+    in _WRITTEN are not Python's."""
 
     def __init__(self, function: FunctionType, paths: dict[str, str]):
         self.function, self.paths = function, paths

@@ -1,4 +1,4 @@
-"""What Python binds to the names of a script: which names there are, and what values become."""
+"""Values of Python as values of scripts, and the names that they can be bound to."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from finchlang.tensors.formats import MODES, parse_format
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.text.tree_cache import script_of
 
-#: how many entries nested lists may have: few lists, each in the next twice, have very many
+#: nested lists may have so many entries: a few lists, each twice in the next, would have very many
 MOST = 1 << 26
 
 
 @lru_cache(maxsize=1024)
 def check_name(name: Any) -> None:
-    """Raises FinchError "type" for what is no string, "syntax" for a name no script could assign to."""
+    """Raises FinchError "type" for a name that is no string, "syntax" for one that no script could assign
+    to."""
     if not isinstance(name, str):
         raise FinchError("type", f"a name is a string, not {foreign(name)}")
     try:
@@ -38,12 +39,12 @@ def check_name(name: Any) -> None:
 
 
 def from_python(value: Any, name: str = "x") -> Any:
-    """A value as scripts have it: None is `nothing`, lists of numbers, which may be nested, are arrays,
-    sparse arrays of PyData and lazy arrays tensors of their own. It is called by this name in hints.
+    """A value of Python as a value of scripts: None becomes `nothing`, lists of numbers, also nested ones,
+    become arrays, and PyData's sparse arrays and lazy arrays become tensors. `name` is used in hints.
 
-    Raises FinchError "dimension" for lists of different lengths in one, "type" for integers of more
-    than 64 bits and for arrays of libraries that are not taken, "resource" for lists that are nested in
-    themselves.
+    Raises FinchError "dimension" for lists of different lengths in a list, "type" for integers of more
+    than 64 bits, dtypes that are no element type and arrays of other libraries, "resource" for lists that
+    are nested too deeply or in themselves.
     """
     if value is None:
         return ast.NOTHING
@@ -54,7 +55,7 @@ def from_python(value: Any, name: str = "x") -> Any:
     if is_pydata(value):
         return as_tensor(value)
     if isinstance(value, ArrayMethods) and not isinstance(value, (TensorBase, LazyTensor)):
-        return value.compute()  # a lazy array
+        return value.compute()  # of a lazy array
     if isinstance(value, np.ma.MaskedArray):
         raise masked_entries(name)
     library = type(value).__module__.partition(".")[0]
@@ -74,8 +75,8 @@ def from_python(value: Any, name: str = "x") -> Any:
 
 
 def tensor_in_python(*given: Any) -> Tensor:
-    """What `Tensor(format, array)` and `Tensor(array)` are in Python: as in scripts, but that the format is
-    a text, and that the modes of an array stay as they are named."""
+    """`Tensor(format, array)` and `Tensor(array)` of Python: as in scripts, but the format may be a text,
+    and a swizzled array keeps its order of modes. Raises FinchError as the functions of scripts do."""
     values = [from_python(value) for value in given]
     if values and isinstance(values[0], str):
         values[0] = parse_format(values[0])
@@ -87,11 +88,11 @@ def tensor_in_python(*given: Any) -> Tensor:
     return made
 
 
-#: what is a value of scripts beside what has a `dtype`, and what is our own
+#: values of scripts, besides those with a `dtype` and finchlang's own
 _VALUES = (bool, int, float, str, tuple, np.generic, np.ndarray)
-#: the libraries whose arrays are values here
+#: the libraries whose arrays are taken as they are
 _TAKEN = ("numpy", "scipy", "finchlang")
-#: how what holds arrays in other libraries is made one of NumPy's, by a method that it has
+#: how an array of another library becomes a NumPy array, by a method that it has (for hints)
 _WAYS = {
     "collect": "collect().to_numpy()",
     "to_numpy": "to_numpy()",
@@ -102,7 +103,6 @@ _WAYS = {
 
 
 def _refusal(value: Any, name: str) -> FinchError:
-    """The error for an array, or a table, of a library whose values are not taken."""
     kind = type(value)
     calls = (f"{name}.{call}" for way, call in _WAYS.items() if hasattr(kind, way))
     library = kind.__module__.partition(".")[0]
@@ -127,7 +127,7 @@ def _array(values: list[Any]) -> Any:
     if len(numbers) < len(entries):
         if any(isinstance(entry, int) and not is_number(entry) for entry in entries):
             raise FinchError("type", f"this list has {foreign(1 << 64)}")
-        return values  # a script's vector, of strings say
+        return values  # a growing vector of scripts, as of strings
     types = [found for entry in numbers if (found := type_of_value(entry)) is not None]
     try:
         return np.array(numbers, (reduce(promote, types) if types else Float64).dtype).reshape(
@@ -138,10 +138,8 @@ def _array(values: list[Any]) -> Any:
 
 
 def check_values(program: ast.Node, bound: dict[str, Any]) -> None:
-    """Check that no free name of a kernel is `bound` to what is neither a tensor nor a number.
-
-    Raises FinchError "type", at the name.
-    """
+    """Raises FinchError "type", at the name, if a free name of a kernel is among those `bound` to values
+    that are neither tensors nor numbers."""
     own: set[str] = set()
     uses: dict[str, ast.Variable] = {}
     for node in walk(program):

@@ -1,5 +1,5 @@
-"""`finchlang.kernel`: Finch text as a function of Python, which is compiled once for each combination of
-formats that it is called with."""
+"""`finchlang.kernel`: Finch text as a function of Python, compiled once for each combination of formats
+that it is called with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 class _Last(Observer):
-    """Remembers the last kernel."""
+    """Keeps the event of the last compiled kernel."""
 
     last: KernelEvent | None = None
 
@@ -41,8 +41,8 @@ class _Last(Observer):
 
 
 class Kernel(Generic[P, R]):
-    """Finch text as a function of Python: `text` is what was given, `session` where it runs. Its
-    arguments are what a name can be bound to: arrays of NumPy and SciPy, tensors, numbers, functions."""
+    """Finch text as a function of Python: `text` is its text, `session` the one it runs in. Arguments are
+    what names of a session can be bound to: NumPy and SciPy arrays, tensors, numbers, functions."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class Kernel(Generic[P, R]):
         self.__signature__, self.__doc__ = signature, text
         self.__name__ = self.__qualname__ = "kernel"
         self._names = tuple(signature.parameters)
-        self._source: Source | None = None  # of a kernel that is nothing but its text
-        self._is_global = False
+        self._source: Source | None = None  # of a kernel that can be pickled as its text
+        self._is_global = False  # whether it is pickled as a name of its module
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
-        """Run it. Raises TypeError for other arguments than there are parameters, FinchError for what is
-        wrong with their values; everything is then as it was."""
+        """Run it. Raises TypeError if the arguments do not fit the parameters, FinchError for a fault of
+        their values or of the text; a kernel that fails leaves tensors as they were."""
         given: tuple[Any, ...] = args
         if keywords or len(given) != len(self._names):
             bound = self.__signature__.bind(*args, **keywords)
@@ -72,21 +72,21 @@ class Kernel(Generic[P, R]):
 
     @property
     def compiled(self) -> KernelEvent | None:
-        """The kernel that was compiled last, which can be looked at; of a session of its own."""
+        """The last kernel compiled, with its passes, residual and code; None if there is none, or if it
+        runs in a session that it was given."""
         observer = self.session.observer
         return observer.last if isinstance(observer, _Last) else None
 
     def as_function(self) -> FinchFunction:
-        """What it is in scripts."""
         return self.function
 
     def __copy__(self, memo: object = None) -> Kernel[P, R]:
-        return self  # as functions are
+        return self  # as copies of Python functions are
 
     __deepcopy__ = __copy__
 
     def __reduce__(self) -> Any:
-        """A function of Python is found by its name, as others are; a text is compiled again."""
+        """A decorated function is pickled by its name, as others are, and another kernel by its text."""
         if self._is_global:
             return self.__qualname__
         if self._source is not None:
@@ -131,17 +131,17 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
         \"\"\")
         y = spmv(A, x)
 
-    A text that ends with a function is that function. Of any other text the parameters are the names
-    that it does not give a value itself, in the order in which they come; it returns the value of its
-    last statement or, if that is a kernel, what this returns or else what it writes: a tuple if these
-    are several. Tensors and arrays that it writes are changed in place, as by `Session.run`.
+    A text that ends with a function defines that function. The parameters of another text are its free
+    names, in the order of their first use; it returns the value of its last statement or, if that is a
+    kernel, what the kernel returns, or else the tensors that it writes, as a tuple if there are several.
+    Tensors and arrays that it writes are changed in place, as by `Session.run`.
 
-    As a decorator, `@finchlang.kernel` makes one of a Python function whose docstring is the text; the
-    parameters, defaults and types are the function's. Functions of Python that the text calls are found
-    in its module.
+    As a decorator, `@finchlang.kernel` makes a kernel of a Python function whose docstring is the text;
+    the parameters, defaults and types are those of the function. Python functions that the text calls are
+    looked up in its module.
 
     The text runs in a `session` of its own unless one is given. Raises FinchError, at its place in the
-    Python file, for text that is wrong, now or, for what depends on formats, when it is called.
+    Python file, for a wrong text: now, or when it is called for a fault that depends on formats.
     """
     if isinstance(text, FunctionType):
         return _decorated(text, sys._getframe(1), session or _own())
@@ -160,7 +160,7 @@ def _own() -> Session:
 
 
 def _of_text(text: str, source: Source, session: Session | None = None) -> Kernel[..., Any]:
-    """A kernel of a text, which stands in a source, in a session or one of its own."""
+    """A kernel of a text with its place in a source, in this session or one of its own."""
     own, script = session or _own(), script_of(source.text, source.name)
     last = script.statements[-1] if script.statements else None
     if isinstance(last, syntax.Function):
@@ -176,7 +176,7 @@ def _of_text(text: str, source: Source, session: Session | None = None) -> Kerne
 def kernel_of(
     function: FinchFunction, session: Session, text: str | None = None
 ) -> Kernel[..., Any]:
-    """A function of a script as one of Python."""
+    """A function of a script as a Kernel; `text` is printed from its definition if not given."""
     definition, kind = function.definition, inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [inspect.Parameter(_python(name), kind) for name in definition.parameters]
     text = pretty(definition) if text is None else text
@@ -186,7 +186,7 @@ def kernel_of(
 
 
 def _positions(code: Any, instruction: int) -> Iterator[tuple[int | None, int | None]]:
-    """The first and the last line of an instruction."""
+    """The first and the last line of an instruction, by its offset in bytes; Nones if not known."""
     for k, (first, last, _, _) in enumerate(code.co_positions()):
         if 2 * k == instruction:
             yield first, last
@@ -194,13 +194,11 @@ def _positions(code: Any, instruction: int) -> Iterator[tuple[int | None, int | 
 
 
 def _python(name: str) -> str:
-    """A name as Python can have it."""
     name = name.replace("!", "_")
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Kernel[..., Any]:
-    """A kernel of a function whose docstring is its text."""
     text, code = function.__doc__, function.__code__
     if not text or not text.strip():
         message = f"`{code.co_name}` has no docstring, which would be the text of the kernel"
@@ -216,7 +214,7 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     except (OSError, TypeError, SyntaxError, IndexError):
         lines, found = [], None
     if isinstance(found, ast.FunctionDef):
-        text = ast.get_docstring(found, clean=False) or text  # Python 3.13 takes white space out
+        text = ast.get_docstring(found, clean=False) or text  # Python 3.13 removes indentation
         first, last = found.body[0].lineno, found.body[0].end_lineno
     source = _source(text, file, lines, first, last)
     script = script_of(source.text, source.name)
@@ -234,7 +232,8 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
 
 
 def _around(function: FunctionType, frame: FrameType, name: str, span: Span | None) -> Any:
-    """What a name that is no parameter is in Python, where the function is defined."""
+    """The function that a name of the text, which is no parameter, means where the kernel is defined.
+    Raises FinchError "unknown name"."""
     value = {**function.__globals__, **frame.f_locals}.get(name)
     if callable(value):
         return value
@@ -243,12 +242,13 @@ def _around(function: FunctionType, frame: FrameType, name: str, span: Span | No
 
 
 def _source(text: str, file: str, lines: list[str], first: int | None, last: int | None) -> Source:
-    """A text as it stands in a Python file, in these lines, with all that is before it as white space; one
-    that does not stand there as it is has no place in the file."""
+    """A text as a source with the same lines and columns as in a Python file, by putting white space before
+    it. It is searched between two lines, then in the whole file; if it is not found, as with escapes in
+    the literal, the source is the text alone, named by file and line."""
     file = file_called(file)
     whole, first = "".join(lines), first or 1
     at = whole.find(text, len("".join(lines[: first - 1])), len("".join(lines[:last])))
-    if at < 0 and "\n" in text and whole.count(text) == 1:  # a constant
+    if at < 0 and "\n" in text and whole.count(text) == 1:  # defined elsewhere as a constant
         at = whole.find(text)
     if at < 0:
         return Source(text, f"<kernel at {file}:{first}>")
@@ -257,7 +257,7 @@ def _source(text: str, file: str, lines: list[str], first: int | None, last: int
 
 
 def own_names(script: syntax.Node) -> set[str]:
-    """The names that a script gives a value itself somewhere, or that have a meaning of their own."""
+    """The names that a script binds somewhere itself, and the predefined names."""
     own = {*PREDEFINED, *assigned_names(script)}
     for node in walk(script):
         bound = *getattr(node, "parameters", ()), getattr(node, "variable", None)
@@ -286,7 +286,7 @@ def own_names(script: syntax.Node) -> set[str]:
 
 
 def _free(script: syntax.Node) -> dict[str, syntax.Variable]:
-    """The names that a script takes from around it, with their first place, in the order of these."""
+    """The free names of a script, each with its first use, in the order of these."""
     with EnoughFrames():
         nodes, own = list(walk(script)), own_names(script)
     found: dict[str, syntax.Variable] = {}
@@ -297,7 +297,8 @@ def _free(script: syntax.Node) -> dict[str, syntax.Variable]:
 
 
 def _returning(script: syntax.Script) -> syntax.Script:
-    """The script, in which a kernel that is last returns what it writes if it does not say what."""
+    """The script, with its last statement changed: a kernel without `return` returns the tensors that it
+    writes."""
     *others, last = script.statements or (script,)
     if not isinstance(last, syntax.KernelNode):
         return script
@@ -321,6 +322,6 @@ def _returning(script: syntax.Script) -> syntax.Script:
 def _function(
     session: Session, script: syntax.Script, names: tuple[str, ...], name: str = "kernel"
 ) -> FinchFunction:
-    """A function of these parameters, in the names of a session, whose body the script is."""
+    """A function with these parameters whose body is the script, among the names of a session."""
     node = syntax.Function(name, names, _returning(script), span=script.span)
     return session.function(node)

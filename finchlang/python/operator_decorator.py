@@ -39,15 +39,18 @@ def operator(**laws: Any) -> Callable[[F], F]: ...
 
 
 def operator(function: Any = None, /, **laws: Any) -> Any:
-    """Make a Python function an operator of kernels, with these laws; it stays the function that it is.
+    """Make a Python function an operator of kernels with these laws; it stays the same function of Python.
 
-    `commutative`, `associative`, `idempotent`, `right_idempotent`, `involution`: True; `identity`,
-    `annihilator`: a number, or {argument from 0: number}; `distributes`, `inverse`: a function, or an
-    operator of the language by its name; `cases`: {(None, 0): lambda x: ...}, where None is any number,
-    and a string one that has a name; `iterate`: the region outside of which nothing is stored,
-    "(x | y) & ~(x & y)"; `where`: {"x >= 0": {...}}, laws that hold over a range of each argument.
+    `commutative`, `associative`, `idempotent`, `right_idempotent`, `involution` are True; `identity` and
+    `annihilator` a number, or {argument from 0: number}; `distributes` and `inverse` a function, or the
+    name of an operator of the language, and `distributes` also {operator: argument from 0}. `cases` is a
+    dictionary as {(None, 0): lambda x: ...}, where None stands for any number, and a string for any number
+    with a name; `iterate` is the region outside of which nothing is stored, as "(x | y) & ~(x & y)";
+    `where` is a dictionary as {"x >= 0": {...}} of laws that hold if each argument is in a range
+    (SparseArray'21 sections 4 and 5).
 
-    Raises FinchError "type", with file and line, at Python that cannot be translated.
+    Raises FinchError "type", with file and line, for Python that cannot be translated, or laws that are
+    none or contradict each other.
     """
     if function is None:
         return lambda function: operator(function, **laws)
@@ -64,7 +67,7 @@ def operator(function: Any = None, /, **laws: Any) -> Any:
 
 
 def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
-    """The function of the script with these laws."""
+    """A function of the script with these laws, as `@properties`, `@case` and `@iterate` would add them."""
     name = Variable(function.__name__)
     cases, region = laws.pop("cases", {}), laws.pop("iterate", None)
     ranges = laws.pop("where", {})
@@ -93,7 +96,8 @@ def _expression(text: str, what: str) -> Node:
 
 
 def _stated(law: str, what: Any, given: list[Any]) -> list[Node]:
-    """What `@properties` would state; the values it is about go to `given`."""
+    """A law as `@properties` states it. Its values are appended to `given`, and literals in the nodes are
+    their places there."""
 
     def argument(value: Any) -> Literal:
         given.append(from_callable(value))

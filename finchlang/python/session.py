@@ -1,4 +1,4 @@
-"""A session: names, and scripts that run on them, with every kernel run by one of the engines."""
+"""A session: names bound between scripts, and an engine that runs the kernels of these."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from finchlang.script.functions import FinchFunction
 from finchlang.syntax.nodes import Function, KernelNode, Node
 from finchlang.text.tree_cache import script_of
 
-#: the name of a script that has none
+#: the name of a script without a file
 INPUT = "<input>"
 
 
 class Session(Runner):
-    """A running script world: variables, and kernels compiled so far.
+    """Variables, and the kernels compiled so far, for scripts that run one after the other.
 
     `engine` is one of ENGINES (`check` normalises kernels without running them); `rules` is "all"
-    or "paper" (no derived rules); `output` is what printing writes to. `workspaces=False` makes
-    updates across the order of their loops errors, where workspaces are inserted otherwise. In native
-    code that is `checked` each access to memory is, and a wrong one raises Bug. `notes` tell of kernels
-    that were compiled, in order, the last of them.
+    or "paper" (no derived rules); `output` is called with printed text; `args` is bound to `ARGS`. With
+    `workspaces=False` an update across the order of its loops is an error, where otherwise a workspace
+    is inserted. With `checked` native code checks each access to memory, and a wrong one raises Bug.
+    `notes` are the latest notes about compiled kernels, in order.
     """
 
-    #: what goes through a script with the engine `check`
+    #: the evaluator of scripts with the engine `check`
     checker: type[Evaluator] = Checker
 
     def __init__(
@@ -54,20 +54,21 @@ class Session(Runner):
         evaluator = self.checker if engine == "check" else Evaluator
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
         self._evaluator.arrays = _array
-        self._alone: dict[str, CallSite] = {}  # nameless scripts of one kernel, by their text
+        self._alone: dict[str, CallSite] = {}  # unnamed scripts of one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables
 
     def __getitem__(self, name: str) -> Any:
-        """What `name` is bound to: the very object that was bound, as far as kernels kept it."""
+        """The value of `name`: the object that was bound, unless a kernel or script has bound another.
+        Raises KeyError."""
         if not self.environment.has(name):
             raise KeyError(name)
         return self.environment.get(name)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Bind a number, a NumPy array, a SciPy matrix, a Tensor or a Scalar (arrays in place); lists
-        of numbers become arrays, None becomes `nothing`, and functions of Python and NumPy are
-        operators. Raises FinchError, of kind "syntax" for what is no name."""
+        """Bind a number, a NumPy array, a SciPy matrix, a Tensor or a Scalar, without copying; lists of
+        numbers become arrays, None becomes `nothing`, and functions of Python and NumPy become operators.
+        Raises FinchError, of kind "syntax" if `name` cannot be a name, "type" for another value."""
         check_name(name)
         self.environment.set(name, from_python(from_callable(value), name))
 
@@ -75,7 +76,7 @@ class Session(Runner):
         return self.environment.has(name)
 
     def names(self) -> list[str]:
-        """The names that are bound."""
+        """The names that are bound, sorted."""
         return sorted(self.environment.names())
 
     def __reduce__(self) -> Any:
@@ -85,10 +86,11 @@ class Session(Runner):
     # ---------------------------------------------------------------------------------------- scripts
 
     def run(self, text: str, name: str = INPUT) -> Any:
-        """Run a script; gives the value of its last statement. Raises FinchError."""
+        """Run a script. Returns the value of its last statement, None if that has none. `name` is the
+        script's in messages. Raises FinchError."""
         if not isinstance(text, str):
             raise FinchError("type", f"a script is a text, not a {type(text).__name__}")
-        site = self._alone.get(text) if name is INPUT else None  # loops run it again and again
+        site = self._alone.get(text) if name is INPUT else None  # loops run a text again
         if site is not None:
             return self._call(site, self.environment)
         script = script_of(text, name)
@@ -100,29 +102,29 @@ class Session(Runner):
         return self.execute(script)
 
     def execute(self, script: Node) -> Any:
-        """Run a script, or one statement of it, that is parsed already. Raises FinchError."""
+        """Run a parsed script, or one statement of it. Raises FinchError."""
         if not isinstance(script, Node):
             message = f"what is run is a script that is parsed, not a {type(script).__name__}"
             raise FinchError("type", message, hint="`parse_script(text)` makes one of a text")
         return self._evaluator.evaluate(script, self.environment)
 
     def run_file(self, path: str | Path) -> Any:
-        """Run a script file. Raises FinchError, of kind I/O if it cannot be read."""
+        """Run a script file. Raises FinchError, of kind "I/O" if it cannot be read."""
         return self.run(read_script(path), str(path))
 
     def function(self, node: Function) -> FinchFunction:
-        """A function of the script that is bound to no name."""
+        """A function of the script, without binding its name."""
         own = Environment(Scope(self.environment.scope, {node.name}), self.environment)
         self._evaluator.closure(node, own.scope)(own)
         return own.get(node.name)
 
     def call(self, function: FinchFunction, args: list[Any]) -> Any:
-        """Call a function of the script. Raises FinchError."""
+        """Call a function of the script, from outside of a run. Raises FinchError."""
         return self._evaluator.called(function, args)
 
     @property
     def unchecked(self) -> tuple[Span | None, ...]:
-        """The places of the kernels that the engine `check` did not reach."""
+        """The places of kernels that the engine `check` did not reach; none with other engines."""
         return getattr(self._evaluator, "unchecked", ())
 
     # ------------------------------------------------------------------- what kernels need of scripts
@@ -134,13 +136,14 @@ class Session(Runner):
         return denoted(self._evaluator.apply, values)
 
     def denote(self, *args: Any, **named: Any) -> dict[str, Any]:
+        # imported for the engine `denote` alone: other engines must not depend on the denotation
         from finchlang.denote.denotation import denote
 
         return denote(*args, **named)
 
 
 def _array(*args: Any) -> Any:
-    """What `@array` and `@einsum` make, by `finchlang.array`, which is imported with the first of them."""
+    """Makes the arrays of `@array` and `@einsum`; `finchlang.array` is imported with the first of them."""
     from finchlang.script.array_statements import made
 
     return made(*args)

@@ -1,5 +1,5 @@
-"""Functions of Python as functions of the script, translated from their source; what would mean something
-else here is refused, at its place in its file."""
+"""Translates Python functions from their source to functions of the script; what would mean something
+else there is refused, at its place in the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from finchlang.syntax import nodes
 from finchlang.syntax.control_flow import NEXT, ways
 from finchlang.syntax.types import type_of_value
 
-#: operators of Python by the names that they have here; those in words no name of Python's may have
+#: operators of Python by their names in the language; a name of Python that is one of the words is renamed
 OPERATORS: dict[type, str] = {
     **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "fld"},
     **{ast.Mod: "mod", ast.Pow: "power", ast.LShift: "<<", ast.RShift: ">>"},
@@ -33,27 +33,28 @@ _ALLOWED = (
 
 
 def translated(function: FunctionType) -> tuple[nodes.Function, dict[str, str]]:
-    """A function of Python as one of the script, and the names in it that are none of its own, with what
-    stands for them in Python (`math.pi`). Raises FinchError "type"."""
+    """A function of Python as one of the script, and its free names, each with its path in Python
+    (`math.pi`). Raises FinchError "type" if there is no source, or it cannot be translated."""
     made = _Translation(function)
     return made.definition(), made.free
 
 
 @lru_cache(maxsize=8)
 def parsed(text: str) -> ast.Module:
-    """A Python file. Raises SyntaxError."""
+    """The tree of a Python file, of the last few texts cached. Raises SyntaxError."""
     return ast.parse(text)
 
 
 def file_called(file: str) -> str:
-    """What messages call a Python file: of a cell of IPython or a notebook, its number."""
+    """The name of a Python file in messages; of a cell of IPython or a notebook, its number."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     cell = shell.compile.format_code_name(file) if shell is not None else None
     return cell[1] if cell else file
 
 
 class _Translation:
-    """The source of a function; `names` are those here of the function's own, `free` the others."""
+    """The translation of one function. `names` maps the function's own names to names of the script, `free`
+    names of the script to paths outside of the function."""
 
     def __init__(self, function: FunctionType):
         code = function.__code__
@@ -77,7 +78,7 @@ class _Translation:
                 self.names[name] = self.fresh(name)
 
     def fresh(self, name: str) -> str:
-        """A name like this one that the script can have, and that means nothing there."""
+        """A name of the script similar to this one, not in use and not predefined."""
         while name in self.taken or name in PREDEFINED or not _is_name(name):
             name += "_"
         self.taken.add(name)
@@ -87,7 +88,7 @@ class _Translation:
         node = self.node if node is None else node
         lines = self.text.split("\n")
         last, end = node.end_lineno, node.end_col_offset
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef):  # only its first line
             last, end = node.lineno, len(lines[node.lineno - 1].encode())
         columns = [
             len(lines[line - 1].encode()[:offset].decode(errors="replace")) + 1
@@ -175,7 +176,8 @@ class _Translation:
     def count(
         self, node: ast.For, target: ast.Name, args: list[ast.expr], body: list[ast.stmt]
     ) -> nodes.For:
-        """A loop over a range. Its variable keeps its value afterwards, as all names of Python do."""
+        """A loop over a range. In Python the variable keeps its value afterwards, so it is assigned from a
+        counter with a new name."""
         start: nodes.Node = nodes.Literal(0)
         step: nodes.Node = nodes.Literal(1)
         stop = self.expression(args[0])
@@ -233,7 +235,7 @@ class _Translation:
         return nodes.Call(nodes.Variable(name, span=span), args, span=span)
 
     def unary(self, op: ast.unaryop, operand: nodes.Node, span: Span) -> nodes.Node:
-        if isinstance(op, ast.Invert):  # an integer, of a Bool too
+        if isinstance(op, ast.Invert):  # in Python ~ of a bool is an integer, as + of it is
             return self.call("~", (self.call("+", (operand,), span),), span)
         is_number = isinstance(operand, nodes.Literal) and type(operand.value) is not bool
         if isinstance(op, ast.USub) and is_number:
@@ -247,13 +249,13 @@ class _Translation:
             raise self.refused(node)
         name, span = OPERATORS[type(op)], self.span(node)
         if name == "power" and isinstance(right, nodes.Literal) and type(right.value) is int:
-            if right.value < 0:  # a float, of integers too
+            if right.value < 0:  # in Python a float, also for integers
                 left = self.call("/", (left, nodes.Literal(1)), span)
             name = "^"
         return self.call(name, (left, right), span)
 
     def variable(self, node: ast.expr) -> nodes.Variable:
-        """A name of the function, or a path to what is outside of it."""
+        """A name of the function, or a path outside of it."""
         path, root = [], node
         while isinstance(root, ast.Attribute):
             path.append(root.attr)
@@ -280,14 +282,14 @@ def _is_name(name: str) -> bool:
 
 
 def defined(module: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
-    """The definition that was compiled to this code; None if it stands there no more."""
+    """The definition from which this code was compiled; None if the file has changed."""
     found: Any = None
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == code.co_firstlineno:
                 found = node
         elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and _holds(node, code):
-            found = node  # the one within another comes later
+            found = node  # of nested lambdas the inner one, which `walk` comes to later
     if found is None:
         return None
     given = [a.arg for a in (*found.args.posonlyargs, *found.args.args)]
@@ -295,7 +297,7 @@ def defined(module: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda 
 
 
 def _holds(node: ast.Lambda, code: CodeType) -> bool:
-    """Whether all instructions of the code stand in the body."""
+    """Whether all instructions of the code are in the body of a lambda."""
     body = node.body
     start, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
     at = [(line, column) for line, _, column, _ in code.co_positions() if line and column]

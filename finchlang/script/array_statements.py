@@ -1,5 +1,5 @@
-"""The statements `@array` and `@einsum` of scripts as lazy arrays. In both an operator is that of kernels,
-of the elements, with the types it has there; modes count from 1, and broadcast from the first on."""
+"""The statements `@array` and `@einsum` of scripts as lazy arrays. Operators are those of kernels, applied
+to elements with the types they have there; modes count from 1, and broadcast from the first on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from finchlang.tensors.array_base import size_text
 from finchlang.tensors.tensor import Scalar
 from finchlang.text.literals import SPELLINGS
 
-#: the operators that have a dot between arrays
+#: the operators that are refused between arrays without a dot
 _SIGNS = {"/", "div", "%", "^", "&", "|", "xor", "<<", ">>", "==", "!=", "<", "<=", ">", ">="}
 
 Value = Callable[[ast.Node], Any]
@@ -43,7 +43,8 @@ RunKernel = Callable[[ast.KernelNode, Environment], Any]
 
 
 def made(node: ast.Macro, environment: Environment, value: Value, run_kernel: RunKernel) -> Any:
-    """The tensor that a statement makes, by one kernel; of `@array` without modes a number."""
+    """The tensor that a statement makes, by one kernel; `@array` without modes gives a number. Raises
+    FinchError of kind "dimension", "bounds" or "type", at the node at fault."""
 
     is_einsum = node.name == "einsum"
     elements = (_Einsum if is_einsum else _Elements)(environment, value)
@@ -60,11 +61,13 @@ def made(node: ast.Macro, environment: Environment, value: Value, run_kernel: Ru
     return held(found) if isinstance(found, Scalar) and not is_einsum else found
 
 
+# by the id of a kernel, which is kept so that the id is not used again
 _named: dict[int, tuple[ast.KernelNode, ast.KernelNode, dict[str, ast.Node]]] = {}
 
 
 def _called_by_name(kernel: ast.KernelNode) -> tuple[ast.KernelNode, dict[str, ast.Node]]:
-    """A kernel with names in the places of the functions in it, as a session has it, and these."""
+    """A kernel that calls functions of the script by name, as kernels in scripts do, and the functions by
+    these names."""
     known = _named.get(id(kernel))
     if known is None:
         found = dict.fromkeys(n for n in walk(kernel.program) if isinstance(n, Operation))
@@ -83,7 +86,7 @@ def _called_by_name(kernel: ast.KernelNode) -> tuple[ast.KernelNode, dict[str, a
 
 @contextmanager
 def told(node: ast.Node) -> Iterator[None]:
-    """What Python says of operands is an error of the user's, at this node."""
+    """Turns Python's exceptions about operands into FinchErrors at this node."""
     try:
         yield
     except FinchError as error:
@@ -97,15 +100,16 @@ def told(node: ast.Node) -> Iterator[None]:
 
 
 class _Elements:
-    """The expression of `@array`. `value` gives what nodes of the script are, and `environment` has the
-    names."""
+    """Builds the expression of `@array`. `value` evaluates nodes of the script, `environment` tells which
+    names the script has bound."""
 
     def __init__(self, environment: Environment, value: Value):
         self.environment, self.value = environment, value
-        self.functions: dict[ast.Node, Any] = {}  # of the script, by what they are as operators
+        # functions of the script, by the operators made of them
+        self.functions: dict[ast.Node, Any] = {}
 
     def statement(self, node: ast.Node) -> tuple[Expression, bool]:
-        """What is computed, and whether as a dense tensor."""
+        """The expression to compute, and whether in a dense format (`todense(...)`)."""
         if (
             isinstance(node, ast.Call)
             and node.op == ast.Variable("todense")
@@ -115,7 +119,6 @@ class _Elements:
         return self.node(node), False
 
     def node(self, node: ast.Node) -> Expression:
-        """The lazy array of a node."""
         with told(node):
             return self._node(node)
 
@@ -144,7 +147,6 @@ class _Elements:
                 return operand(self.value(node))
 
     def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> Expression:
-        """A function of whole arrays, or an operator of elements."""
         takes = range(1, 3 if name == "permutedims" else 2)
         if name in FUNCTIONS and len(args) in takes and not self.environment.has(name):
             return FUNCTIONS[name](self.node(args[0]), *map(self.value, args[1:]))
@@ -160,9 +162,9 @@ class _Elements:
         return elementwise(self.operator(op), parts)
 
     def operator(self, node: ast.Node) -> Any:
-        """An operator by the name of the table, or that which a function of the script is."""
+        """The operator of a name: its name in the table, or the Operation made of a script's function."""
         value = self.value(node)
-        if isinstance(value, Builtin):  # `round` is an operator, too
+        if isinstance(value, Builtin):  # as `round`, whose name is also an operator's
             value = OPERATORS.get(value.name)
         found = operation(value)
         if found is None:
@@ -174,7 +176,7 @@ class _Elements:
         return found
 
     def index(self, node: ast.Node, size: int) -> Any:
-        """An index of Python's: from 0, a range a slice."""
+        """The index as Python's: from 0, a range as a slice. Raises FinchError "bounds"."""
         if isinstance(node, ast.Colon):
             return slice(None)
         if isinstance(node, ast.Extent):
@@ -194,7 +196,8 @@ class _Elements:
 
 
 class _Einsum(_Elements):
-    """The value of `@einsum`, in the modes of its indices: those of the target, then those reduced."""
+    """Builds the expression of `@einsum`. Its modes are the indices: those of the target, then those that
+    are reduced."""
 
     def statement(self, target: ast.Node, op: ast.Node, value: ast.Node) -> tuple[Expression, bool]:  # type: ignore[override]
         assert isinstance(target, ast.Group)
@@ -219,7 +222,7 @@ class _Einsum(_Elements):
         self.indices = [*target.items, *(i for i in self.sizes if i not in target.items)]
         result = self.node(value)
         shape = tuple([self.sizes[index] for index in self.indices])
-        if result.shape != shape:  # a number, or not of all indices
+        if result.shape != shape:  # it does not depend on all indices
             result = View(result, (None,) * len(shape), shape)
         axes = tuple(range(kept, len(shape)))
         if op == ast.Variable("initwrite"):
@@ -232,7 +235,7 @@ class _Einsum(_Elements):
 
     def _node(self, node: ast.Node) -> Expression:
         names: tuple[ast.Node, ...]
-        if isinstance(node, ast.Index):  # the number that it is
+        if isinstance(node, ast.Index):  # an index as a number: a vector of its values
             found, names = as_expression(np.arange(1, self.sizes[node] + 1)), (node,)
         elif isinstance(node, ast.Access):
             found, names = self.parts[id(node)]
@@ -243,8 +246,8 @@ class _Einsum(_Elements):
         return Spread(found, places, shape) if shape else found
 
     def _part(self, access: ast.Access) -> tuple[Expression, tuple[ast.Node, ...]]:
-        """What an access reads, without the modes in which that is one coordinate, and the names of the
-        others."""
+        """The part of an array that an access reads, without the modes that are indexed by a number, and
+        the indices of the other modes."""
         array = operand(self.value(access.tensor))
         check_order(access, array)
         ranges = [index.op if isinstance(index, ast.Call) else index for index in access.indices]
@@ -269,14 +272,14 @@ class _Einsum(_Elements):
 
 
 def check_order(access: ast.Access, array: Expression) -> None:
-    """Check that an access has as many indices as the array has modes. Raises FinchError "dimension"."""
+    """Raises FinchError "dimension" unless an access has as many indices as the array has modes."""
     if len(access.indices) != len(array.shape):
         message = f"{len(access.indices)} indices of an array of {len(array.shape)} modes"
         raise FinchError("dimension", message, access.span)
 
 
 def operand(value: Any) -> Expression:
-    """A value of the script as an array, or a number."""
+    """A value of the script as an expression. Raises FinchError "type" for what is no array or number."""
     try:
         return as_expression(value)
     except TypeError:
@@ -294,8 +297,8 @@ def literal(node: ast.Literal) -> Expression:
 
 
 def elementwise(op: Any, args: list[Expression]) -> Expression:
-    """An operator of elements. Modes that an array has less than others are its last ones. An operator of
-    two that is associative takes more, as in kernels."""
+    """An operator applied to elements. Arrays of fewer modes get new ones at the end; associative operators
+    take more than two arguments, as in kernels. Raises FinchError "dimension" if sizes do not match."""
     order = max([len(arg.shape) for arg in args], default=0)
     for sizes in zip_longest(*[arg.shape for arg in args], fillvalue=1):
         if len({*sizes} - {1}) > 1:
@@ -315,14 +318,14 @@ def _of_order(arg: Expression, order: int) -> Expression:
 
 
 def summed(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
-    """A reduction, of the type that the operator gives: Int64 for the sum of Bools."""
+    """A reduction in the type that the operator has for two elements: Int64 for the sum of Bools."""
     type = result_of(op, arg.values, arg.values).type
     arg = converted(arg, type)
     return reduced(op, arg, axes, False) if axes else arg
 
 
 def product(a: Expression, b: Expression) -> Expression:
-    """The product of a matrix and a matrix or vector."""
+    """The product of a matrix and a matrix or vector. Raises FinchError "dimension" for other arrays."""
     if len(a.shape) != 2 or len(b.shape) > 2 or a.shape[1] != b.shape[0]:
         message = f"arrays of sizes {size_text(a.shape)} and {size_text(b.shape)} have no product"
         hint = "`.*` is that of elements"
@@ -334,7 +337,7 @@ def product(a: Expression, b: Expression) -> Expression:
 
 
 def axes_of(arg: Expression, dims: Any) -> tuple[int, ...] | None:
-    """`dims`, which count from 1, as axes; None for all."""
+    """`dims`, which count from 1, as axes from 0; None for all. Raises FinchError "dimension"."""
     if dims is None or isinstance(dims, ast.Colon):
         return None
     given = list(dims) if isinstance(dims, (tuple, list, FinchRange)) else [dims]
@@ -377,7 +380,7 @@ def _dropped(arg: Expression, dims: Any = None) -> Expression:
     return namespace.squeeze(Array(arg), axis=axes_of(arg, dims)).node
 
 
-#: the functions of whole arrays, by the names that Julia has for them
+#: functions of whole arrays, by Julia's names
 FUNCTIONS: dict[str, Callable[..., Expression]] = {
     **{name: _reduction(name) for name in ("sum", "prod", "any", "all", "mean")},
     **{"maximum": _reduction("max"), "minimum": _reduction("min")},

@@ -1,5 +1,5 @@
-"""Functions of the script as operators of kernels: a function with all it takes from around it, by
-value (`syntax.Operation`). What an operator cannot have is refused here."""
+"""Functions of the script as operators of kernels: a function with the values of all names that it uses
+from around it (`syntax.Operation`). What an operator cannot have is refused here."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from finchlang.syntax.types import PairType, Type, type_of_value
 from finchlang.syntax.user_function import Operation
 from finchlang.text.other_languages import explained
 
-#: what a name of the script was bound to when a function was closed: where, its name, and the value
+#: a name that a closed function uses: the dictionary that binds it, the name, and its value at the time
 Use = tuple[dict[str, Any], str, Any]
 
 
 class Closed:
-    """A function as the operator it is as long as the names it uses are bound to what they were;
-    `functions` are those in it, and itself, with what they are as operators."""
+    """The operator made of a function, valid as long as the names that it uses have the same values.
+    `functions` are the functions that it calls, and itself, each with its operator."""
 
     def __init__(
         self,
@@ -46,17 +46,15 @@ class Closed:
 
 
 def operation(value: Any) -> ast.Node | None:
-    """What a value is in the place of an operator of a kernel, now; None if it is no function.
-
-    Raises FinchError, of kind type or unknown name, at what an operator cannot have.
-    """
+    """The node of a value as an operator of a kernel, with the present values of names; None if it is no
+    function. Raises FinchError of kind "type" or "unknown name" at what an operator cannot have."""
     if isinstance(value, FinchFunction):
         return closed(value, ()).operation
     return node_of(value)
 
 
 class Denoted:
-    """A function of the script as the denotation has it: run by `apply` of the script's evaluator."""
+    """A function of the script for the denotation: it is run by the script's evaluator (`apply`)."""
 
     def __init__(
         self, apply: Callable[..., Any], function: FinchFunction | Operator, operation: Operation
@@ -75,7 +73,7 @@ class Denoted:
 
 
 def denoted(apply: Callable[..., Any], values: Iterable[Any]) -> dict[Operation, Denoted]:
-    """The functions among the values, and those that they call, for the denotation."""
+    """The script's functions among the values, and those that they call, for the denotation."""
     found: set[tuple[Operation, FinchFunction | Operator]] = set()
     for value in values:
         if isinstance(value, FinchFunction):
@@ -86,23 +84,24 @@ def denoted(apply: Callable[..., Any], values: Iterable[Any]) -> dict[Operation,
 
 
 def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed:
-    """A function closed over what it uses; `within` are the functions that are being closed and call
-    it."""
+    """A function closed over the names that it uses. `within` are the functions being closed that call it,
+    which finds recursion."""
     known = function.closed
     if known is not None and known.is_current:
         return known
     closing = _Closing(function.definition, function.scope, function.parent, (*within, function))
     found = replace(closing.operation(), laws=function.laws)
     if known is not None and known.operation == found:
-        found = known.operation  # the same object is compared in no time
+        found = known.operation  # comparing one object with itself is quick
     made = Closed(found, tuple(closing.uses), (*closing.functions, (found, function)))
     function.closed = made
     return made
 
 
 class _Closing:
-    """A function being closed: its scope, the environment around it, and the function it stands in, of
-    which it is given the names it uses (`free`) as more arguments. `local` are functions in it."""
+    """A function being closed. A function within another (`outer`) gets the names of that which it uses
+    (`free`) as further arguments. `own` are the names that it binds, `taken` those that a loop's variable
+    may not be renamed to, `local` the functions within it."""
 
     def __init__(
         self,
@@ -133,7 +132,7 @@ class _Closing:
         body = definition.body
         if isinstance(body, ast.Script):
             body = self.block(body, names, is_last=True)
-            if RETURN not in ways(body):  # it never ends
+            if RETURN not in ways(body):  # an endless loop
                 raise self.without_value(definition.span)
             found = None if self.local else as_expression(body)
             body = body if found is None else found
@@ -142,7 +141,6 @@ class _Closing:
         return Operation(self.name, (*self.parameters, *self.free), body, span=definition.span)
 
     def define(self, node: ast.Function) -> None:
-        """A function in this one, which is an operator of more arguments: the names it uses of it."""
         if node.name in self.local:
             message = f"`{node.name}` is defined twice in `{self.name}`"
             raise FinchError("type", message, node.span, _ALLOWED)
@@ -157,7 +155,7 @@ class _Closing:
     # ---------------------------------------------------------------- statements
 
     def block(self, node: ast.Script, names: dict[str, str], is_last: bool = False) -> ast.Script:
-        """Statements; those that are the last of the function return a value on all ways."""
+        """Statements. If the block `is_last` in the function, it must return a value on every path."""
         statements = flat(node.statements)
         if is_last and not statements:
             raise self.without_value(node.span)
@@ -172,7 +170,7 @@ class _Closing:
         return ast.Script(tuple(done), span=node.span)
 
     def each(self, node: ast.Node, names: dict[str, str], is_last: bool) -> Iterator[ast.Node]:
-        """A statement, and the `return` of its value if it is the last."""
+        """A statement, and if it is the function's last the `return` of its value."""
         done = self.statement(node, names, is_last)
         if not is_last:
             yield done
@@ -305,7 +303,7 @@ class _Closing:
         return FinchError("type", message, node.span, _ALLOWED)
 
     def number(self, name: str, span: Span | None) -> ast.Node:
-        """A name of the function around this one, or a number of the script as it is now."""
+        """A name of a function around this one, or a literal of the script's present value."""
         if any(name in closing.own and name not in closing.local for closing in self.outers()):
             self.free += [name] * (name not in self.free)
             return ast.Variable(name, span=span)
@@ -322,7 +320,7 @@ class _Closing:
         return ast.Literal(held, type, span=span)
 
     def bound(self, name: str) -> Any:
-        """What the script has bound a name to around the function; None if nothing."""
+        """The value of a name around the function, None if it has none; noted as used."""
         values = self.environment.owner(name).values
         value = values.get(name)
         self.uses.append((values, name, value))
@@ -370,7 +368,7 @@ class _Closing:
             raise FinchError("type", message, span, _ALLOWED)
         least, most = row.arity
         meant: ast.Node = ast.Variable(row.name, span=span)
-        if row.node is not None:  # with laws declared of it
+        if row.node is not None:  # an operator of the language with declared laws
             meant = replace(row.node, span=span)
             self.functions.append((row.node, row))
         if row.associative and len(args) > most:
@@ -379,7 +377,6 @@ class _Closing:
         return ast.Call(meant, args, span=node.span)
 
     def outers(self) -> Iterator[_Closing]:
-        """The functions around this one, from the inside."""
         closing = self.outer
         while closing is not None:
             yield closing
@@ -397,7 +394,7 @@ def check_count(
     span: Span | None,
     parameters: tuple[str, ...] | None = None,
 ) -> None:
-    """Check how many arguments a call has. Raises FinchError "type"."""
+    """Raises FinchError "type" if a call has too few or too many arguments."""
     if not arity[0] <= given <= arity[1]:
         hint = None
         if parameters is not None:

@@ -1,4 +1,4 @@
-"""Functions and operators with a dot: of the elements of arrays, vectors and ranges, one with another."""
+"""Functions and operators with a dot, applied to the elements of arrays, vectors and ranges."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def elementwise(
     apply: Callable[..., Any],
     arrays: Callable[[Macro, Environment, Callable[[Node], Any]], Any],
 ) -> Any:
-    """`function.(args...)`: by `arrays`, as `@array` does it, where there are tensors; else `apply` of
-    each element. Dimensions are matched from the first on, and those of size 1 are repeated."""
+    """`function.(args...)`. With tensors it is computed by a kernel, as `@array` does (`arrays`); else
+    `apply` calls the function for each element, in column-major order. Dimensions are matched from the
+    first on, and those of size 1 are repeated. Raises FinchError "dimension" if sizes do not match."""
     if any(is_array(a) and not isinstance(a, np.ndarray) for a in args):
         return _of_tensors(function, args, arrays)
     shapes = [_shape(a) for a in args]
@@ -45,7 +46,7 @@ def elementwise(
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """The sizes of what has elements; a string is one."""
+    """The sizes of a value that has elements; None for one that counts as a single element, as a string."""
     if is_array(value):
         return tuple(value.shape)
     return (len(value),) if isinstance(value, (list, tuple, FinchRange)) else None

@@ -1,4 +1,4 @@
-"""The functions scripts can call, by name, each with a line that says what it does."""
+"""The built-in functions of scripts, by name, each with its documentation."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 @dataclass(frozen=True)
 class Builtin:
-    """A function of the table: how it is called, what it does, and whether it prints (it is then
-    given the output's `write` first) or calls functions of the script (then what does that)."""
+    """A built-in function with its usage and documentation. One that `prints` gets the output's `write` as
+    its first argument; one that `calls` functions of the script gets a `Caller`."""
 
     name: str
     usage: str
@@ -67,7 +67,7 @@ class Builtin:
         return self.name
 
 
-#: name → what `finch` offers besides operators, levels and element types
+#: by name; operators, levels and element types are in tables of their own
 BUILTINS: dict[str, Builtin] = {}
 
 
@@ -79,8 +79,8 @@ def _add(
 
 
 def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
-    """What `name{parameters...}(args...)` makes: a level, or of a scalar's name a Scalar, whose
-    value may follow its fill."""
+    """`name{parameters...}(args...)`: a level, or for a scalar level a Scalar, whose value may follow its
+    fill. Raises FinchError "type"."""
     if not issubclass(LEVELS[name], ScalarLevel):
         return construct(name, parameters, args)
     fills = 0 if any(not isinstance(p, Type) for p in parameters) else 1
@@ -145,7 +145,7 @@ _add("time()", "seconds since 1970", time.time)
 
 
 def _sizes(args: tuple[Any, ...]) -> tuple[Type, tuple[int, ...]]:
-    """An optional element type, and sizes."""
+    """An optional element type (Float64) and sizes, of the arguments of `zeros` and others."""
     type = args[0] if args and isinstance(args[0], Type) else None
     sizes = tuple(whole(a, "a size") for a in (args[1:] if type else args))
     if any(size < 0 for size in sizes):
@@ -229,7 +229,7 @@ _OF_STRINGS: dict[str, Callable[..., Any]] = {"split": split_string, "repeat": r
 
 
 def _of_shape(usage: str) -> Callable[..., Any]:
-    """A shape operator, or what a function of its name is of a string."""
+    """The function of a shape operator's name, which may also have a meaning for strings (`split`)."""
     of_tensors = shape_function(usage)
     of_strings = _OF_STRINGS.get(usage.partition("(")[0], of_tensors)
     if of_strings is of_tensors:
@@ -284,7 +284,7 @@ _add(
 )
 
 
-# the formats of files are imported with the first file
+# the modules of file formats are imported when the first file is read or written
 
 
 def _fread(path: Any) -> Any:
@@ -311,7 +311,7 @@ _add(
 
 
 def _reduction(name: str) -> Callable[[Any], Any]:
-    """sum, maximum and minimum: NumPy's over arrays, the operator over anything else."""
+    """`sum`, `maximum` or `minimum`: by NumPy for arrays, by the operator for other values."""
     ufuncs: dict[str, tuple[str, Any]] = {
         "sum": ("+", np.sum),
         "maximum": ("max", np.max),
@@ -339,8 +339,8 @@ def _reduction(name: str) -> Callable[[Any], Any]:
 
 
 def _coordinates(find: Callable[[np.ndarray], Any]) -> Callable[[Any], Any]:
-    """argmin and argmax: the coordinates of the least or greatest entry, the first by columns; NaN is
-    both."""
+    """`argmin` or `argmax`: the coordinates of the first least or greatest entry, column-major; NaN counts
+    as least and as greatest."""
 
     def found(value: Any) -> Any:
         array = dense(value) if is_array(value) else np.array(list(entries(value)))
@@ -389,7 +389,7 @@ def _collect(value: Any) -> Any:
 
 
 def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> bool:
-    """Julia's: the norm of the difference is at most the greater of atol and rtol times a norm."""
+    """Julia's `isapprox`: whether norm(a - b) <= max(atol, rtol * max(norm(a), norm(b)))."""
     x, y = (np.asarray(dense(v) if is_array(v) else getattr(v, "value", v)) for v in (a, b))
     if x.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
         raise FinchError("type", f"isapprox does not take {kind_of(a)} and {kind_of(b)}")

@@ -1,4 +1,4 @@
-"""The checker: goes through a script with every kernel it comes to checked, and none run."""
+"""The checker: evaluates a script, but checks its kernels instead of running them."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from finchlang.syntax.traversal import children, walk
 
 
 class Checker(Evaluator):
-    """An Evaluator whose `run_kernel` looks a kernel over without running it.
+    """An Evaluator whose `run_kernel` checks a kernel without running it.
 
-    From the first kernel on its results are missing: assertions are taken to hold and loops go
-    round once. What a script does with them may fail; such a statement is left out, and kernels
-    that use the names it would have assigned are not looked over. No file is written.
+    From the first kernel on results of kernels are missing: assertions are taken to hold and loops run
+    once. A statement may fail for want of a result; it is skipped, and kernels that use the names it
+    would have assigned are not checked. No file is written.
     """
 
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
         super().__init__(self._pass_over, output)
         self._look_over = run_kernel
         self._lost: set[str] = set()  # names whose values are not known
-        self._fault: FinchError | None = None
-        self._whole: ast.Node | None = None  # the script whose statements are gone through
-        self._faults: list[FinchError] = []  # one for each of its statements that has one
+        self._fault: FinchError | None = None  # the last one that a kernel's check found
+        self._whole: ast.Node | None = None  # the script that is being evaluated
+        self._faults: list[FinchError] = []  # at most one for each of its statements
         self._kernels: dict[int, ast.KernelNode] = {}
         self._checked: set[int] = set()
 
     @property
     def unchecked(self) -> tuple[Span | None, ...]:
-        """The places of the kernels which were not reached, or not with what they use."""
+        """The places of kernels that were not reached, or not with values for the names they use."""
         return tuple(k.span for key, k in self._kernels.items() if key not in self._checked)
 
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:
-        """Go through a script. Raises the first of its faults, with the others in `others`."""
+        """Check a script. Raises the first fault found, with the others in its `others`."""
         self._kernels.update((id(kernel), kernel) for kernel in _kernels(script))
         outer = self._whole, self._faults
         self._whole, self._faults = script, []
@@ -82,6 +82,7 @@ class Checker(Evaluator):
                     if self._lost:
                         self._lost -= assigned_names(written)
                 except FinchError as error:
+                    # another error, after a kernel was not run, may be for want of its result
                     is_sure = error is self._fault or not self._checked
                     if error.kind == "interrupted" or (is_sure and not is_whole):
                         raise
@@ -109,8 +110,9 @@ class Checker(Evaluator):
 
 
 def unbound_names(script: ast.Node, environment: Environment) -> list[FinchError]:
-    """Errors "unknown name" for the names that nothing in a script binds, where each is first used: also
-    in functions and branches that do not run. None if files are included, which may bind any."""
+    """Errors "unknown name" for the names that nothing in a script binds, each where it is first used, also
+    in functions and branches that do not run. There are none if the script includes files, which may bind
+    any name."""
     bound = {*PREDEFINED, *RESERVED, *ast.MODES, *POLICIES, "_", "end", *environment.names()}
     uses: dict[str, ast.Variable] = {}
     left = [script]
@@ -137,7 +139,7 @@ def unbound_names(script: ast.Node, environment: Environment) -> list[FinchError
 
 
 def _strings(values: Iterable[Any]) -> set[str]:
-    """The strings among the parts of a node, and in tuples there: what it binds is named by one."""
+    """The strings among the fields of a node and in their tuples: nodes name what they bind by strings."""
     found: set[str] = set()
     for value in values:
         if isinstance(value, str):
@@ -148,7 +150,7 @@ def _strings(values: Iterable[Any]) -> set[str]:
 
 
 def _names(program: ast.Node, environment: Environment) -> set[str]:
-    """The names in a kernel, and in the functions that it may call."""
+    """The names in a kernel and in the functions that it may call, transitively."""
     found: set[str] = set()
     left = [program]
     while left:
@@ -160,7 +162,7 @@ def _names(program: ast.Node, environment: Environment) -> set[str]:
 
 
 def _kernels(script: ast.Node) -> Iterator[ast.KernelNode]:
-    """The kernels in a script, in their order; however deeply it is nested."""
+    """The kernels in a script, in order; without recursion, as scripts may be nested deeply."""
     left = [script]
     while left:
         node = left.pop()

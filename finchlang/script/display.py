@@ -1,4 +1,4 @@
-"""A tensor explained: its levels with what they take (Finch'25 Fig 6), then its numbers or a picture."""
+"""What `display` prints: a tensor's levels and their memory (Finch'25 Fig 6), its entries or a picture."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from finchlang.tensors.array_base import size_text
 from finchlang.tensors.storage_report import LevelUse, measure
 from finchlang.tensors.tensor import Scalar
 
-#: the most entries of a level's array that are listed
+#: arrays of a level of at most this many entries are listed
 LISTED = 24
 HEADINGS = ("level", "dimension", "size", "positions", "bytes")
 
 
 def display_text(value: Any) -> str:
-    """What `display` prints. Of a tensor (an array, a SciPy matrix): its size, fill and number of
-    stored entries; a line for each level, with the dimensions it has, how many positions (fibers; of
-    the leaf, values), the bytes of its arrays, and the arrays if they are short; last the entries of
-    a small tensor, or a picture of where a large one has entries. Other values print as always."""
+    """What `display` prints. For a tensor, an array or a SciPy matrix: a line with its size, fill and
+    number of stored entries; a line for each level, with its dimensions, the number of its positions
+    (fibers; for the leaf, values), the bytes of its arrays, and the arrays if they are short; then the
+    entries of a small tensor, or a picture of where a large one has entries. Other values print as with
+    `println`."""
     tensor = as_tensor(value)
     if tensor is None or isinstance(tensor, Scalar) or tensor.order == 0:
         return show(value if tensor is None else tensor)
@@ -41,7 +42,7 @@ def display_text(value: Any) -> str:
 
 
 def summary(tensor: Any, levels: list[LevelUse]) -> str:
-    """What a tensor of these levels is, in a line."""
+    """A line with a tensor's element type, size, fill, number of stored entries and bytes."""
     leaf, total = levels[-1].level, sum(use.bytes for use in levels)
     stored = _count(tensor.countstored(), "entry", "entries")
     return (
@@ -51,13 +52,12 @@ def summary(tensor: Any, levels: list[LevelUse]) -> str:
 
 
 def rows(levels: list[LevelUse]) -> list[tuple[str, ...]]:
-    """What there is to say of each level, below HEADINGS."""
     return [_row(depth, use) for depth, use in enumerate(levels)]
 
 
 def save_picture(path: str, value: Any) -> None:
-    """Write where a tensor has entries as a PNG file. Raises FinchError "type" for what has no
-    entries to show, "I/O"."""
+    """Write a picture of where a tensor has entries as a PNG file. Raises FinchError "type" for a value
+    without dimensions, "I/O" if the file cannot be written."""
     file = checked_path(path, (".png",))
     tensor = as_tensor(value)
     if tensor is None or isinstance(tensor, Scalar) or tensor.order == 0:
@@ -66,7 +66,7 @@ def save_picture(path: str, value: Any) -> None:
 
 
 def level_label(level: Level) -> str:
-    """A level as it is written, without the level below it."""
+    """The text of a level without the level below it."""
     return str(level) if level.is_leaf else str(level).removesuffix(f"({level.child})")
 
 
@@ -78,7 +78,6 @@ def _row(depth: int, use: LevelUse) -> tuple[str, ...]:
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Rows in columns: names to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

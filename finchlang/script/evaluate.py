@@ -1,4 +1,4 @@
-"""The evaluator of the script stratum: what statements mean; constructs mean what Julia's do.
+"""The evaluator of the script stratum: statements and control flow; constructs mean what Julia's do.
 
 A script is turned into closures once (`Evaluator.closure`), which then run in an environment.
 """
@@ -31,19 +31,19 @@ from finchlang.script.vectors_and_dicts import items
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames
 
-#: how many scripts are kept ready to run
+#: so many scripts are kept as closures; the oldest goes first
 SCRIPTS = 256
 
 
 class RunKernel(Protocol):
-    """Runs a kernel on what its free names are bound to, and gives what it returns."""
+    """Runs a kernel on the values of its free names, and returns what the kernel returns."""
 
     def __call__(self, kernel: ast.KernelNode, environment: Environment, /) -> Any: ...
 
 
 class MakeArray(Protocol):
-    """Makes the array that `@array` or `@einsum` asks for, where the value of any node of the script is
-    given, as are the names and what runs kernels."""
+    """Makes the array of `@array` or `@einsum`, given the names, the function that evaluates nodes of the
+    script, and the one that runs kernels."""
 
     def __call__(
         self,
@@ -56,18 +56,15 @@ class MakeArray(Protocol):
 
 
 class Evaluator(Forms):
-    """Evaluates scripts. `run_kernel` does what `@finch` asks for, `arrays` what `@array` and `@einsum`
-    do; `output` takes what is printed.
-
-    Everything that goes wrong is a FinchError with the place in the script.
-    """
+    """Evaluates scripts. `run_kernel` runs the kernels of `@finch`, `arrays` makes the arrays of `@array`
+    and `@einsum`, and `output` prints. All errors are FinchErrors with their place in the script."""
 
     arrays: MakeArray
 
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
         self.run_kernel = run_kernel
         self.output = output or (lambda s: sys.stdout.write(s))
-        self._ready: dict[int, tuple[ast.Node, Closure]] = {}  # scripts by their identity
+        self._ready: dict[int, tuple[ast.Node, Closure]] = {}  # by the script's id
         self.rules: dict[type[ast.Node], Callable[[Any, Scope], Closure]] = {
             ast.Literal: self.literal,
             ast.Variable: self.variable,
@@ -100,7 +97,7 @@ class Evaluator(Forms):
         }
 
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:
-        """Run a script in the outermost environment; the value of its last statement, None if that
+        """Run a script in the outermost environment. Returns the value of its last statement, None if that
         has none."""
         self.environment = environment
         return self._outermost(
@@ -108,7 +105,7 @@ class Evaluator(Forms):
         )
 
     def called(self, function: Any, args: list[Any]) -> Any:
-        """What a function of the script gives for these, called from outside of it."""
+        """The value of a function of the script, called from outside of the script."""
         return self._outermost(lambda: self.apply(function, args, {}, None), None)
 
     def _outermost(self, run: Callable[[], Any], span: Span | None) -> Any:
@@ -129,7 +126,7 @@ class Evaluator(Forms):
             raise FinchError("interrupted", "stopped", span) from None
 
     def ready(self, script: ast.Node, scope: Scope) -> Closure:
-        """A script as a closure, which is kept in case the same one is run again."""
+        """A script as a closure, cached in case the same one is run again."""
         known = self._ready.get(id(script))
         if known is None:
             if len(self._ready) >= SCRIPTS:
@@ -158,7 +155,8 @@ class Evaluator(Forms):
     # ---------------------------------------------------------------- assignments
 
     def let(self, node: ast.Let, scope: Scope) -> Closure:
-        """`x = value`; `x += value` is `x = x + value`; `a, b = values`."""
+        """`x = value`, `a, b = values`, and `x += value` as `x = x + value`, which reads x first, as Julia
+        does."""
         span, target = node.span, node.targets[0]
         if isinstance(node.value, ast.Lambda) and isinstance(target, ast.Variable):
             value = self.lambda_(node.value, scope, target.name)
@@ -188,7 +186,7 @@ class Evaluator(Forms):
         return placed(span, let_each) if others else let
 
     def assignment(self, target: ast.Node, scope: Scope) -> Callable[[Environment, Any], None]:
-        """What binds a target to a value."""
+        """The function that binds a target to a value."""
         span = target.span
 
         def check(value: Any) -> None:
@@ -255,7 +253,7 @@ class Evaluator(Forms):
         return interruptible(node.span, placed(node.span, iterate))
 
     def body(self, node: ast.Node, scope: Scope) -> Callable[[Environment], bool]:
-        """What runs a loop's body once, and says whether the loop goes on."""
+        """The function that runs a loop's body once, and returns whether the loop goes on."""
         run = self.closure(node, scope)
 
         def goes_on(env: Environment) -> bool:
@@ -287,7 +285,7 @@ class Evaluator(Forms):
         return others.get(node.name, self.declaration)(node, scope)
 
     def declaration(self, node: ast.Macro, scope: Scope) -> Closure:
-        """A law declared of a function, which makes a new one of its name."""
+        """A declaration of laws, which binds the function's name to a new function."""
         first, *others = node.args
         name = first.op if isinstance(first, ast.Call) else first
         assert isinstance(name, ast.Variable)
@@ -312,7 +310,6 @@ class Evaluator(Forms):
         return declare
 
     def array(self, node: ast.Macro, scope: Scope) -> Closure:
-        """`@array` and `@einsum`: what `arrays` makes of it."""
 
         def array(env: Environment) -> Any:
             return self.arrays(node, env, lambda n: self.closure(n, scope)(env), self.run_kernel)

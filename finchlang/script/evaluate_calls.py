@@ -1,4 +1,4 @@
-"""What calls in the script stratum mean: of operators, of built-in functions, and of the script's own."""
+"""Calls in the script stratum: of operators, of built-in functions and of the script's functions."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import Type
 from finchlang.wrappers.masks import MaskValue
 
-#: how deeply calls of a script's functions may nest
+#: calls of a script's functions may nest so deeply
 CALL_DEPTH = 5_000
 
 
 class Leave(Exception):
-    """`break`, `continue` or `return` on its way to what it leaves."""
+    """Raised by `break`, `continue` and `return`, and caught by the loop or function that they leave."""
 
     def __init__(self, node: ast.Return | ast.Break | ast.Continue, value: Any = None):
         super().__init__()
         self.node, self.value = node, value
 
     def outside(self) -> FinchError:
-        """The error where there is nothing to leave."""
         word = type(self.node).__name__.lower()
         where = "a function" if isinstance(self.node, ast.Return) else "a loop"
         return FinchError("syntax", f"`{word}` stands outside of {where}", self.node.span)
 
 
 class Caller(NamedTuple):
-    """What functions that call others are given: the evaluator, and where they are called."""
+    """The first argument of built-in functions that call others: the evaluator, and where they are called
+    themselves."""
 
     evaluator: Any
     span: Span | None
@@ -57,7 +57,7 @@ class Caller(NamedTuple):
 
 
 class Calls(Expressions):
-    """Calls as closures. `output` takes what is printed, `run_kernel` runs kernels."""
+    """Turns calls into closures. `output` prints, `run_kernel` runs kernels."""
 
     run_kernel: Callable[[ast.KernelNode, Environment], Any]
     output: Callable[[str], Any]
@@ -65,7 +65,7 @@ class Calls(Expressions):
 
     @abstractmethod
     def dotted(self, node: ast.Call, scope: Scope) -> Closure:
-        """An operator with a dot."""
+        """The closure of an operator with a dot (`a .+ b`)."""
 
     def call(self, node: ast.Call | ast.KeywordCall, scope: Scope) -> Closure:
         op, span = node.op, node.span
@@ -86,7 +86,6 @@ class Calls(Expressions):
         return self.call_of(self.closure(op, scope), arguments, span)
 
     def call_of(self, called: Closure, arguments: list[Closure], span: Span | None) -> Closure:
-        """A call of whatever `called` gives."""
 
         def call(env: Environment) -> Any:
             try:
@@ -100,8 +99,7 @@ class Calls(Expressions):
     def call_by_name(
         self, op: ast.Variable, arguments: list[Closure], span: Span | None, scope: Scope
     ) -> Closure:
-        """A call of what `op` names: unless the script has bound the name, of what the language
-        means by it."""
+        """A call of the function that a name is bound to in the script, or else in the language."""
         bound = self.call_of(self.named(op.name, op.span, scope), arguments, span)
         meant = PREDEFINED.get(op.name)
         if scope.is_local(op.name):
@@ -123,7 +121,8 @@ class Calls(Expressions):
         arguments: list[Closure],
         span: Span | None,
     ) -> Closure:
-        """An operator of the table, at once on Python's own numbers; or what `name` is `bound` to."""
+        """A call of an operator of the table, directly if all arguments are Python's own numbers; of what
+        `name` is `bound` to if the script has bound it."""
         functions = plain_functions(op)
 
         def call(env: Environment) -> Any:
@@ -137,7 +136,7 @@ class Calls(Expressions):
                 error.at(span)
                 raise
 
-        def call_of_two(env: Environment) -> Any:
+        def call_of_two(env: Environment) -> Any:  # as `call`, quicker: most operators take two
             if name in env.outermost:
                 return bound(env)
             try:
@@ -156,7 +155,8 @@ class Calls(Expressions):
     def apply(
         self, function: Any, args: list[Any], keywords: dict[str, Any], span: Span | None
     ) -> Any:
-        """`function(args...; keywords...)`, for whatever can be called."""
+        """`function(args...; keywords...)` for any value. Raises FinchError "type" if it cannot be
+        called."""
         if isinstance(function, Builtin):
             return self.apply_builtin(function, args, keywords, span)
         if isinstance(function, FinchFunction):
@@ -200,7 +200,6 @@ class Calls(Expressions):
         keywords: dict[str, Any],
         span: Span | None,
     ) -> Any:
-        """A call of one of the script's functions."""
         definition, environment = function.definition, None
         parameters = definition.parameters
         if keywords or definition.defaults or definition.types:
@@ -230,7 +229,7 @@ class Calls(Expressions):
 
 
 def lazy(name: str, operands: list[Closure]) -> Closure:
-    """`&&`, `||` and `c ? a : b` evaluate only the operands they need."""
+    """`&&`, `||` and `c ? a : b`, which evaluate only the operands that they need."""
     count = 3 if name == "ifelse" else 2
     if len(operands) != count:
 

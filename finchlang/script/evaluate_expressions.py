@@ -1,4 +1,4 @@
-"""What names and simple expressions of the script stratum mean, as closures over an environment."""
+"""Names and simple expressions of the script stratum, as closures over an environment."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar
 from finchlang.text.other_languages import explained
 
-#: a part of a script, ready to run: gives its value, None for statements without one
+#: a node of a script ready to run: returns its value, None for statements without one
 Closure = Callable[[Environment], Any]
 
 
 class Expressions:
-    """Turns nodes into closures. Each method says what one construct means: it is given the node and
-    the scope that the node stands in, and goes through what is below once, not at each run."""
+    """Turns nodes into closures. Each method takes a node of one kind and the scope around it, and makes
+    the closures of its parts once, not at each run."""
 
     @abstractmethod
     def closure(self, node: ast.Node, scope: Scope) -> Closure:
-        """Any node as a closure; its errors have a place."""
+        """Any node as a closure."""
 
     def closures(self, nodes: tuple[ast.Node, ...], scope: Scope) -> list[Closure]:
         return [self.closure(node, scope) for node in nodes]
@@ -47,7 +47,7 @@ class Expressions:
         return self.named(node.name, node.span, scope)
 
     def named(self, name: str, span: Span | None, scope: Scope) -> Closure:
-        """What a name stands for: bound in the script, or defined by the language."""
+        """The value of a name, bound in the script or predefined."""
         values, is_local = scope.values_with(name), scope.is_local(name)
 
         def missing(env: Environment) -> Any:
@@ -61,7 +61,7 @@ class Expressions:
             except KeyError:
                 return missing(env)
 
-        def own_value(env: Environment) -> Any:  # as `value`, of this very scope: the most frequent
+        def own_value(env: Environment) -> Any:  # as `value`, of this very scope: the usual case
             try:
                 return env.values[name]
             except KeyError:
@@ -118,7 +118,7 @@ class Expressions:
         return entry if node.indices else content
 
     def places(self, node: ast.Subscript, scope: Scope) -> Callable[[Environment, Any], list[Any]]:
-        """The indices into a value, in which `end` is the size of the dimension."""
+        """The function that gives the indices into a value; in them `end` is the size of the dimension."""
         inner, has_end = Scope(scope, ("end",)), any(map(_has_end, node.indices))
         indices: list[Closure] = [
             (lambda env: ALL)
@@ -132,7 +132,7 @@ class Expressions:
 
         def places_with_end(env: Environment, value: Any) -> list[Any]:
             shape = shape_of(value)
-            if len(shape) != len(indices):  # which is said where the value is indexed
+            if len(shape) != len(indices):  # an error that `subscript` reports
                 shape = (*shape, *[0] * len(indices))[: len(indices)]
             within = [Environment(inner, env, {"end": size}) for size in shape]
             return [index(each) for index, each in zip(indices, within, strict=True)]
@@ -140,7 +140,7 @@ class Expressions:
         return places_with_end if has_end else places
 
     def typed(self, node: ast.Typed, scope: Scope) -> Closure:
-        """`x::Int64`: x, which must be a number of that type."""
+        """`x::Int64`: the value of x. Raises FinchError "type" unless it is a number of that type."""
         value = self.variable(node.name, scope)
         if named_type(node.kind) is None:
             raise FinchError("syntax", f"there is no type {node.kind}", node.span)
@@ -175,7 +175,7 @@ class Expressions:
         return level
 
     def parameter(self, name: str, node: ast.Node, scope: Scope) -> Closure:
-        """A parameter of the level `name`; policies of workspaces are names that stand for themselves."""
+        """A parameter of the level `name`; a policy of a workspace is its name."""
         given = self.closure(node, scope)
         if name != Workspace.__name__ or not isinstance(node, ast.Variable):
             return given
@@ -196,13 +196,13 @@ class Expressions:
 
 
 def _has_end(node: ast.Node) -> bool:
-    """Whether `end` is in an index, and not in one of another subscript there."""
+    """Whether `end` stands in an index, outside of the indices of another subscript in it."""
     below = [node.object] if isinstance(node, ast.Subscript) else children(node)
     return node == ast.Variable("end") or any(map(_has_end, below))
 
 
 def placed(span: Span | None, run: Closure) -> Closure:
-    """`run`, whose errors are placed at `span` unless they have a place already."""
+    """`run`, with errors placed at `span` if they have no place yet."""
 
     def placed_run(env: Environment) -> Any:
         try:
@@ -223,7 +223,6 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
 
 
 def unknown_name(name: str, span: Span | None, known: set[str]) -> FinchError:
-    """The error for a name that is none of those `known`."""
     close = difflib.get_close_matches(name, known, 1)
     guess = f"did you mean {close[0]}?" if close else None
     return explained(FinchError("unknown name", f"{name} is not defined", span, guess))

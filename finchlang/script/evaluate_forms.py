@@ -1,4 +1,4 @@
-"""Functions without a name, comprehensions, calls with a dot, `let` and `try` as closures."""
+"""Definitions of functions, comprehensions, calls with a dot, `let`, `try` and `include` as closures."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from finchlang.text.tree_cache import script_of
 
 
 class Forms(Calls):
-    """Forms that open a scope of their own, or call a function for each of many elements."""
+    """Turns forms that open a scope, or that apply a function to many elements, into closures."""
 
     arrays: Callable[..., Any]
-    environment: Environment  # the outermost one of what runs
+    environment: Environment  # the outermost one
 
     def function(self, node: ast.Function, scope: Scope) -> Closure:
         made, values = self.made(node, scope), scope.values_with(node.name)
@@ -40,7 +40,7 @@ class Forms(Calls):
         return self.made(ast.Function(name, node.parameters, node.body, span=node.span), scope)
 
     def made(self, node: ast.Function, scope: Scope) -> Closure:
-        """A function, which knows where it was made."""
+        """A function value, with the environment in which it is defined."""
         check_types(node)
         own = {n for n in assigned_names(node.body) if not scope.is_local(n)}
         inner = Scope(scope, own | {*node.parameters})
@@ -57,7 +57,7 @@ class Forms(Calls):
         sources = [self.closure(i, s) for i, s in zip(node.iterables, within, strict=True)]
 
         def rounds(env: Environment, k: int, known: dict[str, Any]) -> Iterator[Environment]:
-            """The environments of the elements, of loops one in the other."""
+            """An environment for each element, of nested loops over the sources from the k-th on."""
             if k == len(sources):
                 yield Environment(inner, env, known)
                 return
@@ -70,7 +70,7 @@ class Forms(Calls):
         def grid(env: Environment) -> Any:
             parts = [list(items(source(env))) for source in sources]
             found = []
-            for places in product(*parts[::-1]):
+            for places in product(*parts[::-1]):  # column-major: the first source is the fastest
                 known: dict[str, Any] = {}
                 for item, names in zip(places[::-1], node.names, strict=True):
                     known |= taken_apart(item, names)
@@ -84,7 +84,6 @@ class Forms(Calls):
         return self.by_elements(self.closure(node.op, scope), node.args, node.span, scope)
 
     def dotted(self, node: ast.Call, scope: Scope) -> Closure:
-        """`a .+ b`"""
         assert isinstance(node.op, ast.Variable)
         sign = node.op.name[1:]
         op = PREDEFINED[SPELLINGS.get(sign, sign)]
@@ -135,7 +134,7 @@ class Forms(Calls):
         return holds
 
     def try_(self, node: ast.Try, scope: Scope) -> Closure:
-        """The name of a `catch` is bound to the message. What stops a script is not caught."""
+        """`try`, where `catch` binds its name to the error's message. An interruption is not caught."""
         body, inner = self.closure(node.body, scope), Scope(scope, (node.name,))
         handler = None if node.handler is None else self.closure(node.handler, inner)
         last = None if node.last is None else self.closure(node.last, scope)
@@ -158,7 +157,8 @@ class Forms(Calls):
         return attempt if last is None else attempt_and
 
     def include(self, path: Any, span: Span | None) -> Any:
-        """Runs the file at a path, which is taken from the folder of the file that asks."""
+        """Runs the script in a file, in the outermost environment. A relative path is taken from the folder
+        of the including file. Raises FinchError "I/O" if it cannot be read."""
         if not isinstance(path, str):
             raise FinchError("type", "include takes the path of a file")
         asking = span.source.name if span is not None else "<"
@@ -174,7 +174,8 @@ class Forms(Calls):
 
 
 def taken_apart(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """What the names of a loop are bound to for an entry."""
+    """The values of a loop's names for an item, which is taken apart if there are several names. Raises
+    FinchError "type" if it has too few parts."""
     if len(names) == 1:
         return {names[0]: item}
     parts = list(items(item))
@@ -184,7 +185,7 @@ def taken_apart(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def interruptible(span: Span | None, loop: Callable[[Environment], Any]) -> Closure:
-    """A loop, which Ctrl-C stops with an error at its place."""
+    """A loop that Ctrl-C stops with a FinchError "interrupted" at its place."""
 
     def run(env: Environment) -> Any:
         try:

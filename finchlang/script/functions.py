@@ -1,4 +1,5 @@
-"""What scripts call besides built-in functions, and how faults of a call are told to the user."""
+"""Values that scripts can call: functions of the script, names of levels and masks; the predefined names;
+and Python's exceptions in a call as FinchErrors."""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ from finchlang.wrappers.masks import MASKS
 
 @dataclass(eq=False)
 class FinchFunction:
-    """A function of the script: its scope, the environment it was made in, and its body, ready to
-    run in an environment of that scope. `closed` is what kernels made of it (`closing.Closed`),
-    `laws` what is declared of it, `defaults` what parameters are that are left out."""
+    """A function of the script: its scope, the environment in which it was defined, and its body, to be
+    run in an environment of that scope. `closed` caches the operator made of it (`as_operator.Closed`),
+    `laws` are declared of it, `defaults` give the values of parameters that a call leaves out."""
 
     definition: Function
     scope: Scope
@@ -39,7 +40,7 @@ class FinchFunction:
         return f"{self.definition.name}({', '.join(self.definition.parameters)})"
 
     def __copy__(self, memo: object = None) -> FinchFunction:
-        return self  # as functions are
+        return self  # as copies of Python functions are
 
     __deepcopy__ = __copy__
 
@@ -50,7 +51,8 @@ class FinchFunction:
 
 @dataclass(frozen=True)
 class LevelName:
-    """What makes levels: `Dense`, or with parameters `Element{0.0}`."""
+    """The name of a level, perhaps with parameters, as a value that makes levels: `Dense`,
+    `Element{0.0}`."""
 
     name: str
     parameters: tuple[Any, ...] = ()
@@ -63,7 +65,7 @@ class LevelName:
 
 @dataclass(frozen=True)
 class MaskName:
-    """What makes masks: `UpTriMask`."""
+    """The name of a mask as a value that makes masks: `UpTriMask`."""
 
     name: str
 
@@ -73,7 +75,7 @@ class MaskName:
         return self.name
 
 
-#: What names mean that a script has not bound.
+#: the values of names that a script has not bound
 PREDEFINED: dict[str, Any] = {
     **OPERATORS,
     **TYPES,
@@ -90,14 +92,14 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:
-    """Raise FinchError "type" unless the function takes so many arguments of these names."""
+    """Raises FinchError "type" if the arguments do not fit the function's signature."""
     try:
         signature(function.function).bind(*args, **keywords)
     except TypeError:
         message = f"this is not how {function.name} is called"
         raise FinchError("type", message, hint=f"{function.usage}: {function.doc}") from None
     except ValueError:
-        pass  # a function of C's without a signature
+        pass  # a function in C without a signature
 
 
 _KINDS: dict[type[Exception], str] = {
@@ -109,11 +111,10 @@ _KINDS: dict[type[Exception], str] = {
     ArithmeticError: "type",
     AttributeError: "type",
 }
-#: what Python raises where a user's operands do not suit
+#: the exceptions that Python and NumPy raise for a user's operands
 PYTHON_FAULTS = tuple(_KINDS)
 
 
 def fault(error: Exception, what: str, span: Span | None) -> FinchError:
-    """What Python says about a user's operands as an error of the user's."""
     kind = next(name for type, name in _KINDS.items() if isinstance(error, type))
     return FinchError(kind, f"{what} does not take these: {error}", span)

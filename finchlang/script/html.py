@@ -1,4 +1,4 @@
-"""Tensors as notebooks show them, in HTML: what they are, a row for each level, and where entries are."""
+"""Tensors in notebooks, as HTML: a summary, a table of levels, and a picture of where entries are."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from finchlang.script.picture import picture
 from finchlang.tensors.storage_report import measure
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
-#: the squares of a picture's side, its size in pixels, and the most values that one is made of
+#: squares of a picture's side, pixels of it, and the most values of a tensor that is drawn
 SQUARES, PIXELS, MOST = 80, 160, 20_000_000
-#: how dark squares are, by how many entries they stand for
+#: opacities of squares, for few to many entries
 SHADES = (0.35, 0.6, 0.8, 1.0)
 
 
 def html(value: Any) -> str | None:
-    """What `_repr_html_` gives: of a tensor a table of its levels and a picture of its first two
-    dimensions; None for what has no dimensions or is not computed yet, which is shown as text."""
+    """The result of `_repr_html_`: for a tensor a table of its levels and a picture of its first two
+    dimensions; None for a value without dimensions or a lazy one, which notebooks then show as text."""
     if not isinstance(value, (Tensor, SwizzledTensor)) or value.order == 0:
         return None
     levels = measure(value)
@@ -38,7 +38,7 @@ def html(value: Any) -> str | None:
 
 
 def _row(tag: str, words: Iterable[str]) -> str:
-    """A row of the table: names to the left as they are, numbers to the right."""
+    """A row of the table: the first cell to the left with its spaces, others to the right."""
     look = "white-space: pre; padding: 0 .4em; text-align:"
     cells = [
         f'<{tag} style="{look} {"right" if k else "left"}">{escape(word)}</{tag}>'
@@ -48,8 +48,8 @@ def _row(tag: str, words: Iterable[str]) -> str:
 
 
 def spy_svg(tensor: Any) -> str:
-    """The picture of a tensor as SVG, in the colour of the text around: squares with entries, the darker
-    the more, as those next to each other in a row are one rectangle."""
+    """The picture of a tensor as SVG, in the colour of the surrounding text: the more entries on a square
+    the darker it is. Neighbours in a row with one shade are one rectangle."""
     found = picture(tensor, SQUARES, SQUARES)
     (height, width), greatest = found.counts.shape, max(int(found.counts.max(initial=0)), 1)
     last = len(SHADES) - 1
@@ -73,7 +73,7 @@ def spy_svg(tensor: Any) -> str:
 
 
 def _rectangles(is_set: np.ndarray) -> Iterable[str]:
-    """The rectangles of a shade, one for each run of squares in a row."""
+    """SVG paths of rectangles, one for each run of squares in a row."""
     edges = np.diff(np.pad(is_set.astype(np.int8), ((0, 0), (1, 1))), axis=1)
     (rows, starts), (_, stops) = np.nonzero(edges > 0), np.nonzero(edges < 0)
     for row, start, stop in zip(rows, starts, stops, strict=True):

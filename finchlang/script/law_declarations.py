@@ -1,5 +1,5 @@
-"""What scripts declare of functions: `@properties`, `@case` and `@iterate` (SparseArray'21 sections 4
-and 5). A declaration makes a new function of the same name; nothing but that name knows of it."""
+"""Declarations of laws in scripts: `@properties`, `@case` and `@iterate` (SparseArray'21 sections 4 and
+5). A declaration binds the name to a new function with the laws; the old one stays without them."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from finchlang.syntax.traversal import walk
 from finchlang.syntax.types import type_of_value
 from finchlang.syntax.user_function import COMPARISONS, Case, Laws, Operation, Ranged
 
-#: the properties that are declared by their name alone, and of how few and many arguments a function
-#: has them
+#: properties that are declared by name alone, and the least and greatest number of arguments of functions
+#: that have them
 PROPERTIES = {
     **dict.fromkeys(("commutative", "associative", "right_idempotent"), (2, 2)),
     **{"idempotent": (2, 99), "involution": (1, 1)},
 }
-#: those that take a value; those that take an operator, with how many arguments they have
+#: laws about a value; laws about an operator, with the numbers of arguments they may be written with
 OF_VALUES = ("identity", "annihilator")
 OF_OPERATORS = {"distributes": (1, 2), "inverse": (1,)}
-#: what stands between laws and their range
+#: stands between laws and their range
 WHERE = Variable("where")
-#: what regions are made of
+#: the operators of regions
 SETS = ("|", "&", "~")
 
-#: gives the value of an expression, or of the argument of a law
+#: evaluates an expression, or an argument of a law
 Evaluate = Callable[[Node], Any]
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A function with what is declared of it, about to be bound to its name again."""
+    """A function with the laws that are declared of it so far."""
 
     name: str
     parameters: tuple[str, ...]
@@ -46,10 +46,11 @@ class Declared:
 
 
 def declared(value: Any, name: Variable) -> Declared:
-    """What is known of a value whose laws are declared. Raises FinchError "type" for what has none."""
+    """A function of the script, or an operator of one or two arguments, with its laws so far. Raises
+    FinchError "type" for another value."""
     if isinstance(value, FinchFunction):
         return Declared(name.name, value.definition.parameters, value.laws)
-    if isinstance(value, Operator) and value.arity[0] <= 2:  # some take more, or one argument, too
+    if isinstance(value, Operator) and value.arity[0] <= 2:  # as `-`, of one or two arguments
         parameters = ("x", "y")[: value.arity[1]]
         laws = Laws() if value.node is None else value.node.laws
         return Declared(name.name, parameters, laws)
@@ -58,7 +59,8 @@ def declared(value: Any, name: Variable) -> Declared:
 
 
 def with_laws(value: Any, known: Declared, laws: Laws) -> Any:
-    """The function with these laws; an operator of the language keeps its own beside them."""
+    """The function with these laws. An operator of the language becomes a function that calls it, and so
+    keeps its own laws as well."""
     if isinstance(value, FinchFunction):
         return replace(value, laws=laws, closed=None)
     parameters = tuple(map(Variable, known.parameters))
@@ -72,8 +74,8 @@ def with_laws(value: Any, known: Declared, laws: Laws) -> Any:
 
 
 def with_properties(known: Declared, stated: tuple[Node, ...], evaluate: Evaluate) -> Laws:
-    """The laws with those of a line `@properties`. Raises FinchError "type" at what no function has,
-    and where laws contradict each other."""
+    """The laws with those of a line `@properties`. Raises FinchError "type" for what is no property, or one
+    that contradicts the others."""
     laws = known.laws
     if WHERE in stated:
         return _with_range(known, stated[:-2], stated[-1], evaluate)
@@ -88,7 +90,7 @@ def with_properties(known: Declared, stated: tuple[Node, ...], evaluate: Evaluat
 def _with_range(
     known: Declared, stated: tuple[Node, ...], condition: Node, evaluate: Evaluate
 ) -> Laws:
-    """The laws with some that hold where the comparisons of a condition hold of each argument."""
+    """The laws with some that hold if the comparisons of a condition are true of each argument."""
     bounds, ranged = tuple(_bounds(condition)), known.laws.ranged
     if len({arg for bound in bounds for arg in bound.args if isinstance(arg, Variable)}) > 1:
         raise _no_range(condition)
@@ -170,7 +172,8 @@ def _argument(node: Node, count: int, evaluate: Evaluate) -> int:
 
 
 def _operator(node: Node, count: int, evaluate: Evaluate) -> Node:
-    """The function or operator that a law names, which takes `count` arguments."""
+    """The function or operator that a law names. Raises FinchError "type" unless it takes `count`
+    arguments."""
     value = evaluate(node)
     made = Variable(value) if isinstance(value, str) and value in OPERATORS else operation(value)
     row = None if made is None else operator(made)
@@ -182,7 +185,7 @@ def _operator(node: Node, count: int, evaluate: Evaluate) -> Node:
 
 
 def _contradictions(laws: Laws) -> Iterator[str]:
-    """Why laws cannot hold together, for a type of more than one value."""
+    """Messages for laws that cannot hold together in a type of more than one value."""
     for k, (zero, at) in enumerate(laws.annihilators):
         if laws.identity is not None:
             unit, where = laws.identity
@@ -203,8 +206,8 @@ def _contradictions(laws: Laws) -> Iterator[str]:
 
 
 def patterns(known: Declared, call: Call) -> tuple[str, ...]:
-    """The names of a case, in the order of the arguments they stand for first. Raises FinchError "type"
-    for what is no case."""
+    """The names in the pattern of a case, each once, in order of first use. Raises FinchError "type" for
+    another number of arguments, an argument that is no number or name, or if all are different names."""
     if len(call.args) != len(known.parameters):
         count = len(known.parameters)
         raise _error(f"`{known.name}` takes {count} argument{'s' * (count != 1)}", call)
@@ -219,14 +222,15 @@ def patterns(known: Declared, call: Call) -> tuple[str, ...]:
 
 
 def with_case(known: Declared, call: Call, body: FinchFunction) -> Laws:
-    """The laws with a case, in the place of another of the same arguments."""
+    """The laws with a case, which replaces one of the same pattern."""
     case = Case(call.args, operation(body))  # type: ignore[arg-type]
     others = tuple(c for c in known.laws.cases if c.patterns != case.patterns)
     return replace(known.laws, cases=(*others, case))
 
 
 def with_region(known: Declared, call: Call, region: Node) -> Laws:
-    """The laws with the region in which a result may differ from that of the fills."""
+    """The laws with the region in which a result may differ from the result for the fills. Raises
+    FinchError "type" for what is no region of the arguments."""
     names = [a.name if isinstance(a, Variable) else "" for a in call.args]
     if len(names) != len(known.parameters) or "" in names or len(set(names)) < len(names):
         raise _error(f"`@iterate` names each argument of `{known.name}` once", call)

@@ -1,4 +1,4 @@
-"""Functions of vectors and matrices as Julia's packages have them, and Finch.jl's names of formats."""
+"""Functions of vectors and matrices, as in Julia's LinearAlgebra, and Finch.jl's names of formats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from finchlang.tensors.formats import construct
 
 
 def _adjoint(value: Any) -> Any:
-    """A matrix with its dimensions in the other order; a vector as a row."""
+    """The transpose of a matrix; a vector as a row; a number itself. Raises FinchError "type" for
+    others."""
     if isinstance(value, (list, FinchRange)):
         value = np.array(list(value))
     if is_number(value):
@@ -42,7 +43,7 @@ def _numbers(value: Any, name: str) -> np.ndarray:
 
 
 def _norm(value: Any, order: Any = 2) -> float:
-    """The p-norm of the entries, also of a matrix, as Julia has it."""
+    """The p-norm of the entries, also for a matrix (Julia's `norm`)."""
     found = np.abs(_numbers(value, "norm"))
     if not is_number(order):
         raise FinchError("type", f"the order of a norm is a number, not {kind_of(order)}")
@@ -83,7 +84,8 @@ def _find_stored(value: Any) -> tuple[Any, ...]:
 
 
 def _format(outer: str, inner: str, default: int | None) -> Callable[..., Level]:
-    """A format of so many modes: the outermost level is `outer`, the others are `inner`."""
+    """A function that makes formats with `outer` as the outermost level and `inner` for the others, of
+    `default` modes, or as many as its first argument says. COO and hash levels hold all modes in one."""
 
     def made(*args: Any) -> Level:
         order, *rest = args if default is None else (default, *args)

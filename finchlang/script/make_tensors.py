@@ -1,4 +1,4 @@
-"""Making tensors in scripts: `Tensor(...)` and its relatives."""
+"""Functions of scripts that make tensors: `Tensor`, `swizzle`, `fsparse`, `fsprand`, `pattern`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
-#: how many random entries are made at a time
+#: so many random entries are made at a time
 PART = 1 << 20
 
 
@@ -46,13 +46,13 @@ def construct_tensor(*args: Any) -> Tensor:
 
 
 def _is_made_of(view: Any, format: Level) -> bool:
-    """Whether a kernel can make a tensor of a view, so that it needs no other before."""
+    """Whether a view can be computed directly in a format, without a tensor in between."""
     can_hold = can_store(view.format.element_type, format.element_type)
     return isinstance(format.leaf, Element) and can_hold and format.order == view.order
 
 
 def tensor_of(value: Any) -> Any:
-    """The tensor a value is; FinchError "type" if it is none."""
+    """A value as a tensor. Raises FinchError "type" if it is none."""
     tensor = as_tensor(value)
     if tensor is None:
         raise FinchError("type", f"{kind_of(value)} is no tensor")
@@ -60,7 +60,7 @@ def tensor_of(value: Any) -> Any:
 
 
 def element_type(value: Any) -> Type:
-    """The type of a number, or of the entries of a tensor."""
+    """The type of a number, or of the entries of an array or tensor. Raises FinchError "type"."""
     found = type_of_value(value)
     if found is None and is_array(value):
         found = type_of_dtype(value.dtype)
@@ -72,8 +72,9 @@ def element_type(value: Any) -> Type:
 
 
 def pattern_of(value: Any) -> Any:
-    """A tensor with Pattern leaves, true where `value` stores an entry. A level that stores what is
-    not written (Dense, runs, a band) has no place for a Pattern and gets Bool elements."""
+    """A tensor of the same levels with Pattern leaves, true where `value` stores an entry. Levels that
+    store entries that were not written (Dense, runs, a band) get Bool elements instead. Raises FinchError
+    "type" for a Scalar."""
     tensor = tensor_of(value)
     if isinstance(tensor, SwizzledTensor):
         return SwizzledTensor(pattern_of(tensor.body), tensor.permutation)
@@ -88,7 +89,8 @@ def pattern_of(value: Any) -> Any:
 
 
 def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
-    """`swizzle(A, p...)[i...]` is `A[i[p[1]], i[p[2]], ...]` (Finch'25 Table 5)."""
+    """The tensor S = swizzle(A, p...) with `S[i...] = A[i[p[1]], i[p[2]], ...]` (Finch'25 Table 5). Raises
+    FinchError "dimension" for what is no permutation, "type" for a Scalar."""
     body, modes = tensor_of(tensor), tuple(whole(p, "a mode") for p in permutation)
     if isinstance(body, Scalar):
         raise FinchError("type", "a Scalar has no modes to swizzle")
@@ -100,13 +102,13 @@ def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
 
 
 def sparse_of(*args: Any) -> Tensor:
-    """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1; as many
-    vectors of coordinates as dimensions. Without a shape the greatest coordinates are the sizes; one
-    number V stands for all entries; those of the same coordinates are summed (of Bool values, any).
+    """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1, with a
+    vector of coordinates for each dimension. Without a shape the greatest coordinates are the sizes. V may
+    be one number for all entries. Entries at the same coordinates are summed (Bools by or).
 
-    SparseList for a vector, Dense(SparseList) for a matrix, SparseCOO for more dimensions. Raises
-    FinchError "type", "dimension" for vectors of different lengths, "bounds" for coordinates outside.
-    """
+    The format is SparseList for a vector, Dense(SparseList) for a matrix, SparseCOO for more dimensions.
+    Raises FinchError "type", "dimension" for vectors of different lengths, "bounds" for coordinates out
+    of range."""
     *vectors, last = args
     shape = last if isinstance(last, tuple) else None
     if shape is not None and vectors:
@@ -138,7 +140,6 @@ def sparse_of(*args: Any) -> Tensor:
 
 
 def _vector(value: Any) -> Any:
-    """An array of one dimension, of what a script calls a vector."""
     if not isinstance(value, (str, tuple)) and not is_array(value) and hasattr(value, "__len__"):
         value = np.array(list(value) or np.empty(0, np.int64))
     if not is_array(value) or len(value.shape) != 1:
@@ -154,8 +155,8 @@ def _coordinates(value: Any) -> np.ndarray:
 
 
 def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
-    """`fsprand(m, n, density)`: each entry is stored with probability `density`, from 0 to 1; its
-    value is uniform in 0 to 1."""
+    """`fsprand(m, n, density)`: a tensor in which each entry is stored with probability `density`, with a
+    value uniformly from 0 to 1. Raises FinchError "type", "dimension" for too many entries to count."""
     if len(args) < 2:
         raise FinchError("type", "fsprand takes sizes and a density")
     *given, density = args
@@ -177,8 +178,8 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
 def _stored_places(
     generator: np.random.Generator, total: int, density: float
 ) -> Iterator[np.ndarray]:
-    """Each of so many places with a probability, in order: the gaps between them are geometric. In
-    parts, between which Ctrl-C is heeded."""
+    """The places, in order, if each of `total` is chosen with this probability: the gaps between them have
+    a geometric distribution. In parts, so that Ctrl-C can interrupt."""
     start = 0
     while density > 0 and start < total:
         count = min(PART, int((total - start) * density) + 100)

@@ -1,4 +1,4 @@
-"""Typed parameters, and those that may be left out: what a call of a script's function gives."""
+"""Parameters of a script's functions: their types, defaults, and arguments given by name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _is_numeric(*kinds: str) -> Callable[[Any], bool]:
 
 
 _INTEGERS, _FLOATS = _is_numeric("int", "uint", "bool"), _is_numeric("float")
-#: types of Julia's that have others below them
+#: Julia's names of abstract types, and of types of values that are no numbers
 ABSTRACT: dict[str, Callable[[Any], bool]] = {
     "Any": lambda value: True,
     "Number": is_number,
@@ -56,7 +56,8 @@ ABSTRACT: dict[str, Callable[[Any], bool]] = {
 
 
 def check_types(definition: Function) -> None:
-    """Refuse types of parameters that there are not, and parameters of one name."""
+    """Raises FinchError "unknown name" for a type that there is not, "type" for two parameters of one
+    name."""
     names = definition.parameters
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -68,7 +69,8 @@ def check_types(definition: Function) -> None:
 
 
 def refuse_methods(definition: Function, known: Any) -> None:
-    """Refuse two definitions in a text that types or the number of arguments would tell apart."""
+    """Raises FinchError "type" if a text defines a function twice with other types of parameters: in Julia
+    these would be two methods."""
     old = known.definition if isinstance(known, FinchFunction) else None
     if old is None or old.span is None or definition.span is None or old is definition:
         return
@@ -81,8 +83,8 @@ def refuse_methods(definition: Function, known: Any) -> None:
 def arguments(
     function: FinchFunction, args: list[Any], keywords: dict[str, Any], span: Span | None
 ) -> Environment:
-    """The environment of a call. Parameters are given in their order or by their names; those that have
-    a default may be left out."""
+    """The environment of a call, with arguments given in order or by name, and defaults for others, which
+    may use earlier parameters. Raises FinchError "type" if they do not fit the parameters."""
     definition, values = (
         function.definition,
         dict(zip(function.definition.parameters, args, strict=False)),

@@ -1,6 +1,6 @@
 """Pictures of where a tensor has entries: in characters for a terminal, or in a PNG file.
 
-A picture shows the first two dimensions; entries that differ in others fall on the same square. A
+A picture shows the first two dimensions; entries that differ in others alone fall on the same square. A
 vector is one row.
 """
 
@@ -16,10 +16,10 @@ import numpy as np
 
 from finchlang.levels.element import differs
 
-#: the most dots of a picture in a terminal (a character has 4 x 2), and the pixels of a PNG's side
+#: the most dots of a picture in a terminal (4 x 2 in a character), and the pixels of a PNG's longer side
 TEXT_ROWS, TEXT_COLUMNS = 96, 144
 PIXELS = 1024
-#: the dots of a Braille character as bits added to its first code point, by row and column
+#: the first Braille code point, and the bit of each dot, by row and column
 BRAILLE, DOTS = 0x2800, np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 SHADES = " ░▒▓█"
 MARGIN, LARGEST_CELL, LEAST_SIDE = 8, 32, 16
@@ -27,16 +27,16 @@ MARGIN, LARGEST_CELL, LEAST_SIDE = 8, 32, 16
 
 @dataclass(frozen=True)
 class Picture:
-    """A grid of `counts`: how many entries other than the fill fall on each square. A square stands for
-    at most `cell` coordinates of each dimension."""
+    """A grid of squares. `counts` are the numbers of entries on each that differ from the fill; `cell` is
+    how many coordinates of each dimension a square stands for at most."""
 
     counts: np.ndarray
     cell: tuple[int, int]
 
 
 def picture(tensor: Any, rows: int, columns: int) -> Picture:
-    """The picture of a tensor of one dimension or more, of at most these sizes; its sides are in the
-    proportion of the tensor's as far as a narrow one can still be seen."""
+    """The picture of a tensor of at least one dimension, of at most these sizes. It has the tensor's
+    proportions, but at least 4 squares a side (or the tensor's size), so that a narrow one is seen."""
     coordinates, values = tensor.entries()
     stored = differs(values, tensor.fill)
     m, n = (1, *tensor.shape) if tensor.order == 1 else tensor.shape[:2]
@@ -54,15 +54,15 @@ def picture(tensor: Any, rows: int, columns: int) -> Picture:
 
 
 def _part(coordinates: np.ndarray, size: int, parts: int) -> np.ndarray:
-    """Which of `parts` equal parts of 0..size-1 each coordinate lies in."""
-    if size <= 1 << 31:
+    """Which of `parts` equal parts of 0..size-1 each coordinate is in."""
+    if size <= 1 << 31:  # the product cannot overflow
         return coordinates * parts // size
     return np.minimum((coordinates / size * parts).astype(np.int64), parts - 1)
 
 
 def spy_text(tensor: Any) -> str:
-    """The picture in a frame. Each dot stands for a square with an entry; where most of them would
-    have one, characters are shaded by how many entries they stand for."""
+    """The picture in a frame, with a Braille dot for each square that has an entry; if most have one and
+    stand for several coordinates, characters are shaded by their numbers of entries instead."""
     found = picture(tensor, TEXT_ROWS, TEXT_COLUMNS)
     rows, columns = (
         -(-size // step) for size, step in zip(found.counts.shape, (4, 2), strict=True)
@@ -85,8 +85,8 @@ def spy_text(tensor: Any) -> str:
 
 
 def write_spy(out: BinaryIO, tensor: Any) -> None:
-    """The picture as a PNG of about 1024 pixels: entries are black on white in a grey frame; a pixel
-    that stands for several squares is the darker the more entries it has."""
+    """Writes the picture as a PNG of about 1024 pixels a side: entries are black on white in a grey frame;
+    a pixel that stands for several coordinates is darker the more entries it has."""
     found = picture(tensor, PIXELS, PIXELS)
     greatest = max(int(found.counts.max(initial=0)), 1)
     shade = np.where(found.counts > 0, 190 * (1 - np.sqrt(found.counts / greatest)), 255)
@@ -100,7 +100,7 @@ def write_spy(out: BinaryIO, tensor: Any) -> None:
 
 
 def grey_png(grey: np.ndarray) -> bytes:
-    """A PNG file of 8-bit grey pixels (PNG specification, chapters 5 and 11)."""
+    """A PNG file of these 8-bit grey pixels (PNG specification, chapters 5 and 11)."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
         body = name + content

@@ -13,7 +13,7 @@ from finchlang.script.show import kind_of
 from finchlang.script.values import FinchRange, is_array
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
 
-#: how each is called, and what it gives
+#: usage and documentation of each
 SHAPE_FUNCTIONS = {
     "collapse(A, p, q)": "dimensions p and q of A as one, of which p runs fastest",
     "split(A, p, m)": "dimension p of A as two, the first of size m: `split(A, p, m, true)` the other way",
@@ -42,12 +42,14 @@ SHAPE_FUNCTIONS = {
     "triu(A, k)": "the elements from the k-th diagonal above the main one on, else 0",
 }
 
-#: those whose numbers, or the one in that place, are sizes, which kernels are given anew
+#: the place, after the tensors, of the argument that is a size and an argument of kernels (as all sizes of
+#: reshape are); other numbers are literals in them
 _SIZES = {"split": 1, "broadcast": 1, "repeat": 1, "tile": 1, "roll": 1}
 
 
 def shape_function(usage: str) -> Callable[..., Any]:
-    """The function of a script for a shape operator: a view, or an array over memory of NumPy's."""
+    """The function of a script for a shape operator. It returns a lazy view, or a NumPy view if there is
+    one of a NumPy array, and raises FinchError "type" or "dimension" for wrong arguments at once."""
     name, _, given = usage.rstrip(")").partition("(")
     parts = given.split(", ")
     first = next(k for k, part in enumerate(parts) if part[0] == "A")
@@ -55,7 +57,7 @@ def shape_function(usage: str) -> Callable[..., Any]:
 
     def made(*args: Any) -> Any:
         values: dict[str, Any] = {}
-        if len(args) == 2 and isinstance(args[1], tuple):  # the sizes, or modes, in one
+        if len(args) == 2 and isinstance(args[1], tuple):  # sizes or modes as a tuple
             args = (args[0], *args[1])
         nodes = list[Node]()
         for k, arg in enumerate(args):
@@ -64,7 +66,7 @@ def shape_function(usage: str) -> Callable[..., Any]:
             else:
                 nodes.append(_setting(name, usage, arg, k - (k > first), values))
         call = Call(Variable(name), tuple(nodes))
-        view = TensorView(call, values)  # the arguments are right
+        view = TensorView(call, values)  # raises if the arguments are wrong
         modes = [arg for arg in args[1:] if type(arg) is int]
         found = numpy_view(name, args[0], modes, view.shape)
         return view if found is None else found

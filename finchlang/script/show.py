@@ -1,4 +1,4 @@
-"""How the values of scripts print, and what messages call them."""
+"""The text of values of scripts, as they print and as messages describe them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: tensors of more entries print as a summary
 SMALL = 1000
-#: how deeply tuples and vectors may be nested where they are gone through; they may have themselves
-#: as an entry
+#: tuples and vectors are printed and compared to this depth, since a vector may contain itself
 NESTED = 200
-#: how many characters a string may have
+#: the most characters of a string
 LONGEST = 1 << 28
 
 
 def kind_of(value: Any) -> str:
-    """What a message calls a value."""
+    """A value as messages describe it: "a tensor of size 3 x 4"."""
     found = type_of_value(value)
     if found is not None:
         return f"{found} ({text(value)})"
@@ -51,20 +50,20 @@ def kind_of(value: Any) -> str:
 
 
 def check_depth(depth: int) -> None:
-    """Raises FinchError "resource" where values are nested too deeply."""
+    """Raises FinchError "resource" if values are nested too deeply."""
     if depth > NESTED:
         raise FinchError("resource", f"values are nested more than {NESTED} deep here")
 
 
 def joined(parts: Sequence[str]) -> str:
-    """Strings put together. Raises FinchError "resource" if that is longer than any may be."""
+    """The concatenation of strings. Raises FinchError "resource" if it is too long."""
     if sum(map(len, parts)) > LONGEST:
         raise FinchError("resource", f"a string has at most {LONGEST} characters")
     return "".join(parts)
 
 
 def show(value: Any, depth: int = 0) -> str:
-    """A value as the prompt prints it: tensors with what they hold if they are small."""
+    """A value as the prompt prints it: strings in quotes, small tensors with their entries."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
     if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)):

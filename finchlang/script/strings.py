@@ -1,4 +1,4 @@
-"""Functions of strings."""
+"""The built-in functions of strings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from finchlang.syntax.types import Pair
 
 
 def _of_string(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose arguments are strings."""
+    """`function`, which raises FinchError "type" unless all arguments are strings."""
 
     def checked(*args: Any) -> Any:
         for arg in args:
@@ -51,7 +51,7 @@ def _padded(name: str) -> Callable[..., str]:
 
 
 def split_string(string: str, sign: Any = None) -> list[str]:
-    """The parts of a string between blanks, or what `sign` is."""
+    """The parts of a string between whitespace, or between `sign`; its characters if that is empty."""
     if sign is not None and not isinstance(sign, str):
         raise FinchError("type", f"a string is split at a string, not {kind_of(sign)}")
     return list(string) if sign == "" else string.split(sign)

@@ -27,7 +27,8 @@ ALL = slice(None)  # the index `:`
 
 
 def subscript(value: Any, indices: list[Any]) -> Any:
-    """`value[indices...]`, counted from 1. Raises FinchError "bounds", "dimension" or "type"."""
+    """`value[indices...]`, counted from 1. Parts of arrays and tensors are copied to NumPy arrays. Raises
+    FinchError "bounds", "dimension" or "type"."""
     if isinstance(value, Scalar):
         _check_count(value, (), indices)
         return held(value)
@@ -55,8 +56,8 @@ def subscript(value: Any, indices: list[Any]) -> Any:
 
 
 def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
-    """`target[indices...] = value`; errors as `subscript`, and "access order" for a tensor whose
-    entries cannot be set one by one."""
+    """`target[indices...] = value`. Raises FinchErrors as `subscript`, and "access order" for a tensor that
+    is not dense, whose entries cannot be set one by one."""
     if isinstance(target, Scalar):
         _check_count(target, (), indices)
         element = target.format.element_type
@@ -97,7 +98,7 @@ def _key(indices: list[Any]) -> Any:
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """The sizes of what has indices."""
+    """The sizes of a value that can be indexed. Raises FinchError "type" for others."""
     if is_array(value) or isinstance(value, Scalar):
         return tuple(value.shape)
     if isinstance(value, (list, tuple, str, FinchRange)):
@@ -106,7 +107,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 
 def dense_view(value: Any) -> np.ndarray | None:
-    """An array over the memory of a tensor that is dense in every mode; None for others."""
+    """An array over the memory of a tensor that is dense in every mode; None for another tensor."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, SwizzledTensor):
@@ -124,7 +125,7 @@ def _storable(value: Any, element: Type) -> Any:
 
 
 def _part(tensor: Tensor | SwizzledTensor, subscripts: tuple[int | slice, ...]) -> Any:
-    """What NumPy has for `subscripts` of the dense array, which is not made."""
+    """The part of a tensor that NumPy would give for its dense array, which is not made."""
     view = dense_view(tensor)
     if view is not None:
         return view[subscripts]
@@ -149,7 +150,8 @@ def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None
 
 
 def _subscripts(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
-    """The indices as NumPy's: counted from 0, ranges as slices."""
+    """The indices for NumPy: counted from 0, ranges as slices. Raises FinchError "dimension" or
+    "bounds"."""
     _check_count(value, shape, indices)
     return tuple(_subscript(i, size) for i, size in zip(indices, shape, strict=True))
 

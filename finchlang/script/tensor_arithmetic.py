@@ -16,19 +16,20 @@ from finchlang.syntax.nodes import KernelNode
 
 
 def is_by_kernel(op: Operator, args: list[Any]) -> bool:
-    """Whether an operator has tensors to work on; with an array of NumPy's all is dense anyway."""
+    """Whether an operator of arithmetic is applied to tensors, none of them a NumPy array: with one of
+    those the result is dense anyway, and NumPy computes it."""
     arrays = [a for a in args if is_array(a)]
     is_dense = any(isinstance(a, np.ndarray) for a in arrays)
     return bool(arrays) and not is_dense and op.name in ARITHMETIC
 
 
 def compute(op: Operator, args: list[Any], run: Callable[[KernelNode, Environment], Any]) -> Any:
-    """`op` of two tensors of one size, or of one and perhaps a number, as a tensor; `run` runs its
-    kernel. What is stored in none of the operands is not stored in the result.
+    """`op` of two tensors of one size, or of a tensor and perhaps a number, as a tensor; `run` runs its
+    kernel. What none of the operands stores is not stored in the result.
 
-    The modes of the result are stored in the order that those of the first tensor are. If the operands
-    have the same format, and it can hold any entries, so has the result; else modes that are dense in
-    all operands are dense, others lists. Raises FinchError "dimension", "type".
+    The modes of the result are stored in the same order as in the first tensor. The result has the
+    format of the operands if that is one for all and can hold any entries; else a mode is dense if it is
+    dense in all operands, and a list if not. Raises FinchError "dimension" or "type".
     """
     check_arrays(op.name, args)
     from finchlang.array.compute import computed, sized_tensor
@@ -39,12 +40,12 @@ def compute(op: Operator, args: list[Any], run: Callable[[KernelNode, Environmen
     formats = [arg.static.format for arg in operands if arg.shape]
     first = formats[0]
     permutation = _order(first)
-    # those whose modes are in another order are read in that of the first
+    # operands stored in another order do not count: they are copied to that of the first
     alike = [f.level if permutation else f for f in formats if _order(f) == permutation]
-    # a dense tensor and a number have a dense result, whatever its fill
+    # for a dense tensor and a number the result is dense, and its fill does not matter
     is_known = root.values.is_fill or all(arg.shape for arg in operands)
     type, fill = root.values.type, root.values.fill.value if is_known else 0
-    level: Any = _common(alike, Element(typed_literal(type.wrap(fill or 0), type)))  # 0.0 for -0.0
+    level: Any = _common(alike, Element(typed_literal(type.wrap(fill or 0), type)))  # 0.0 if -0.0
     format = Swizzled(level, permutation) if permutation else level
 
     def run_kernel(kernel: KernelNode, values: dict[str, Any]) -> Any:
@@ -58,7 +59,7 @@ def _order(format: Level | Swizzled) -> tuple[int, ...] | None:
 
 
 def _common(formats: list[Level], leaf: Level) -> Level:
-    """The format over `leaf` of what is computed from tensors of `formats`."""
+    """The format over `leaf` of a result of tensors of these formats."""
     from finchlang.array.plan import nest_of
 
     found = [format.with_leaf(leaf) for format in formats]

@@ -26,7 +26,8 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 @dataclass(frozen=True)
 class FinchRange:
-    """`start:stop` or `start:step:stop`: the numbers from start in steps to stop, included."""
+    """`start:stop` or `start:step:stop`: the numbers from start by step up to and including stop. Raises
+    FinchError "type" for a step of 0, or bounds that are no finite numbers."""
 
     start: Any
     step: Any
@@ -49,7 +50,7 @@ class FinchRange:
 
     @property
     def _exact(self) -> tuple[Any, Any, Any]:
-        """Start, step and stop; integers as Python's, which do not wrap around."""
+        """Start, step and stop, with integers as Python's, which do not overflow."""
         parts = (self.start, self.step, self.stop)
         start, step, stop = (p.item() if isinstance(p, np.integer) else p for p in parts)
         return start, step, stop
@@ -58,7 +59,7 @@ class FinchRange:
         start, step, stop = self._exact
         if all(isinstance(part, int) for part in (start, step, stop)):
             return max(0, (stop - start) // step + 1)
-        # a stop that is missed by rounding alone is included
+        # a stop that is missed only by rounding is included
         return max(0, math.floor((stop - start) / step + 1e-9) + 1)
 
     def __getitem__(self, k: int) -> Any:
@@ -83,14 +84,14 @@ def is_number(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A number as scripts keep it: Int64, Float64 and Bool are Python's, others NumPy's."""
+    """A number as scripts keep it: Int64, Float64 and Bool as Python's numbers, other types as NumPy's."""
     if isinstance(value, np.generic) and value.dtype in (np.int64, np.float64, np.bool_):
         return value.item()
     return Pair(*value.item()) if isinstance(value, np.void) else value
 
 
 def number(value: Any, type: Type) -> Any:
-    """`value` as a number of `type`."""
+    """`value` as a number of `type`, as scripts keep it."""
     value = type.wrap(value)
     is_plain = type in (Int64, Float64, Bool) or isinstance(value, Pair)
     return value if is_plain else type.dtype.type(value)
@@ -99,6 +100,7 @@ def number(value: Any, type: Type) -> Any:
 def held(scalar: Scalar) -> Any:
     """The value of a Scalar as scripts keep numbers."""
     type = scalar.format.element_type
+    # as `number`, without wrapping a value that is of its type already
     if type is Int64 or type is Float64 or type is Bool:
         return scalar.value
     return number(scalar.value, type)
@@ -109,15 +111,15 @@ def is_array(value: Any) -> bool:
 
 
 def dense(value: Any) -> np.ndarray:
-    """An array or tensor as a NumPy array."""
+    """An array or tensor as a NumPy array; a NumPy array itself."""
     if is_scipy(value):
         return value.toarray()
     return value if isinstance(value, np.ndarray) else value.to_numpy()
 
 
 def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
-    """np.sum, np.max or np.min of an array or tensor: of what is stored, and of its fill for each place
-    that is not."""
+    """np.sum, np.max or np.min of an array or tensor: of its stored values, and of the fill once for each
+    place that is not stored."""
     body = body_of(value)
     if not isinstance(body, Tensor) or is_whole(body.format):
         return ufunc(dense(value))
@@ -127,12 +129,13 @@ def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
         return ufunc(np.concatenate([values, fill[: others > 0]]))
     if not others or not fill[0]:
         return ufunc(values)
-    total, rest = np.array([ufunc(values), ufunc(fill)])[:, None]  # arrays, which wrap around
+    total, rest = np.array([ufunc(values), ufunc(fill)])[:, None]  # arrays overflow without warning
     return (total + rest * rest.dtype.type(others))[0]
 
 
 def entries(value: Any) -> Iterable[Any]:
-    """The entries of a value, in order."""
+    """The entries of a value, in order: of an array column-major, of a dictionary its pairs. Raises
+    FinchError "type" for a value without entries."""
     if isinstance(value, (list, tuple, FinchRange)):
         return value
     if is_array(value):
@@ -142,13 +145,13 @@ def entries(value: Any) -> Iterable[Any]:
     raise FinchError("type", f"{kind_of(value)} has no entries")
 
 
-#: the Python types that numbers of these types are in scripts
+#: the element types of Python's own numbers
 _PLAIN = {int: Int64, float: Float64, bool: Bool}
 
 
 class PlainFunctions(dict[tuple[type, ...], Callable[..., Any] | None]):
-    """What an operator does to Python's own numbers and strings, by their types, if that can be done
-    without looking at them."""
+    """By the types of arguments, all Python's own numbers or strings, the function that applies an operator
+    to them directly; None if their values must be looked at first."""
 
     def __init__(self, op: Operator):
         self.op = op
@@ -165,20 +168,20 @@ class PlainFunctions(dict[tuple[type, ...], Callable[..., Any] | None]):
             return None
         try:
             function, result = on_types(self.op, types)
-        except FinchError:  # is said where the operator stands
+        except FinchError:  # reported when the operator is applied, with its place
             return None
         return function if result in _PLAIN.values() else None
 
 
 @cache
 def plain_functions(op: Operator) -> PlainFunctions:
-    """The functions of `op` on Python's own numbers."""
+    """The PlainFunctions of an operator, one object for each."""
     return PlainFunctions(op)
 
 
 def operate(op: Operator, args: list[Any]) -> Any:
-    """An operator of the table on values: numbers as the table says; sums and multiples of arrays;
-    comparisons of anything; `*` joins strings."""
+    """An operator of the table on values: numbers by the table, arithmetic of arrays by NumPy, comparisons
+    of any values, `*` of strings, pairs. Raises FinchError "type" for values that it does not take."""
     if op.name == "coalesce":
         return next((a for a in args if a is not MISSING), MISSING)
     if any(a is MISSING for a in args):
@@ -221,7 +224,7 @@ def _on_numbers(op: Operator, args: list[Any]) -> Any:
 @lru_cache(maxsize=1024)
 def on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any], Type]:
     """An operator on numbers of these types as a Python function, and the type of its result. The
-    function raises FinchError "bounds" where there is no result."""
+    function raises FinchError "bounds" for arguments for which the operator is not defined."""
     variables = [Var("x", type) for type in types]
     expr = op.build(*variables)
     function = as_function(expr, variables)
@@ -237,7 +240,7 @@ def on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any],
     return checked, expr.type
 
 
-#: the operators that take arrays
+#: the operators that take arrays, by NumPy
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 
 
@@ -249,8 +252,8 @@ def _on_arrays(name: str, args: list[Any]) -> Any:
 
 
 def check_arrays(name: str, args: list[Any]) -> None:
-    """Raise FinchError unless the arrays and numbers `args` are what `name` takes: sums and
-    differences of arrays of one size, arrays times numbers or divided by them, -array."""
+    """Raises FinchError "dimension" or "type" unless `name` takes these arrays and numbers: a sum or
+    difference of arrays of one size, an array times a number or divided by it, or minus an array."""
     are_arrays = tuple([is_array(a) for a in args])
     if are_arrays == (True, True) and name not in ("+", "-"):
         hint = f"write `a .{name} b`"
@@ -273,10 +276,8 @@ def check_arrays(name: str, args: list[Any]) -> None:
 
 
 def equal(a: Any, b: Any, depth: int = 0) -> bool:
-    """Whether two values are equal; arrays and tensors by their sizes and entries.
-
-    Raises FinchError "resource" if they are nested too deeply.
-    """
+    """Whether two values are equal; arrays and tensors by their sizes and entries. Raises FinchError
+    "resource" if tuples or vectors are nested too deeply."""
     if isinstance(a, Scalar) and isinstance(b, Scalar):
         return a.value == b.value
     if is_array(a) and is_array(b):
@@ -287,7 +288,7 @@ def equal(a: Any, b: Any, depth: int = 0) -> bool:
         return a.keys() == b.keys() and all(equal(a[k], b[k], depth + 1) for k in a)
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         check_depth(depth)
-        # a loop of its own: `all` of a generator takes C's stack
+        # no `all` of a generator, which would recurse on the C stack
         for x, y in zip(a, b, strict=False):
             if not equal(x, y, depth + 1):
                 return False
@@ -296,7 +297,7 @@ def equal(a: Any, b: Any, depth: int = 0) -> bool:
 
 
 def truth(value: Any) -> bool:
-    """A condition's value, which must be a Bool."""
+    """The value of a condition. Raises FinchError "type" unless it is a Bool."""
     if value is True or value is False:
         return value
     if isinstance(value, (bool, np.bool_)):
@@ -305,14 +306,15 @@ def truth(value: Any) -> bool:
 
 
 def whole(value: Any, what: str) -> int:
-    """An integer, where `what` needs one."""
+    """An integer as Python's. Raises FinchError "type", naming `what`, for another value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise FinchError("type", f"{what} must be an integer, not {kind_of(value)}")
     return int(value)
 
 
 def shaped(found: list[Any], shape: tuple[int, ...] | None = None) -> Any:
-    """What was computed of many elements: numbers as an array, by columns, other values as a vector."""
+    """Values computed for many elements: numbers as an array of this shape, column-major, others as a
+    vector. Raises FinchError "type" if the shape has several dimensions and not all values are numbers."""
     if found and all(map(is_number, found)):
         array = array_literal([found], False)
         return array if shape is None else array.reshape(shape, order="F")
@@ -322,11 +324,11 @@ def shaped(found: list[Any], shape: tuple[int, ...] | None = None) -> Any:
 
 
 def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
-    """`[1, 2.0]` as a vector, `[1 2; 3 4]` as a matrix of the entries' common type; anything but
-    numbers makes a plain vector."""
+    """`[1, 2.0]` as a vector, `[1 2; 3 4]` as a matrix, of the entries' common type; other values than
+    numbers as a list. Raises FinchError "type" for a matrix of these, or arrays among the entries."""
     entries = [entry for row in rows for entry in row]
     if not entries:
-        return []  # which grows
+        return []  # a list: a vector that can grow
     if all(is_number(e) for e in entries):
         types = [found for e in entries if (found := type_of_value(e)) is not None]
         element = reduce(promote, types) if types else Float64

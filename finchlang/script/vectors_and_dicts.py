@@ -1,4 +1,4 @@
-"""Functions of vectors that grow, of dictionaries, and of other functions."""
+"""The built-in functions of growing vectors and dictionaries, and those that take other functions."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from finchlang.script.values import (
 from finchlang.syntax.nodes import NOTHING
 from finchlang.syntax.types import Pair
 
-#: calls a function of any kind
+#: calls a function of the script or a built-in one
 Call = Callable[..., Any]
 
 
 class CollectionRow(NamedTuple):
-    """A function of the table: what it does, and whether it is given what calls others first."""
+    """A row of a table of built-in functions. One that `calls` functions of the script gets a Call
+    first."""
 
     doc: str
     function: Callable[..., Any]
@@ -41,7 +42,7 @@ class CollectionRow(NamedTuple):
 
 
 def items(value: Any) -> Iterable[Any]:
-    """The entries of a value, in order; of a string, its characters."""
+    """The entries of a value, in order; the characters of a string."""
     return value if isinstance(value, str) else entries(value)
 
 
@@ -49,7 +50,8 @@ def items(value: Any) -> Iterable[Any]:
 
 
 def _growing(change: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that changes a vector in place, and gives it if nothing else."""
+    """`change`, which changes a vector in place, as a built-in function; it returns the vector if `change`
+    returns None. Raises FinchError "type" for what is no growing vector."""
 
     def changed(vector: Any, *args: Any) -> Any:
         if is_array(vector):
@@ -87,7 +89,7 @@ def _extended(vector: list[Any], *others: Any) -> None:
 def _ordered(
     call: Call, values: list[Any], by: Any, is_less: Any, rev: Any
 ) -> list[tuple[Any, int]]:
-    """The values with their places, from the least on; equal ones stay as they stand."""
+    """The values in stable order, each with its place from 0."""
     keys = [call(by, value) if by is not None else value for value in values]
 
     def less(a: Any, b: Any) -> bool:
@@ -151,7 +153,7 @@ def _unique(value: Any) -> Any:
         try:
             is_new = item not in seen
             seen.add(item)
-        except TypeError:  # as arrays are
+        except TypeError:  # not hashable, as arrays
             is_new = not any(equal(item, other) for other in found)
         found += [item] * is_new
     return shaped(found)
@@ -204,7 +206,7 @@ def _mapreduced(
 
 
 def _held(call: Call, args: tuple[Any, ...], name: str) -> list[bool]:
-    """Which entries are true, or for which a function is."""
+    """For each entry whether it is true, or the function given is true for it."""
     *function, value = args if args else (None,)
     if len(function) > 1 or not args:
         raise FinchError("type", f"{name} takes a vector, or a function and a vector")
