@@ -1,5 +1,4 @@
-"""Tensors as the denotation has them: functions from indices to values, which know where they have
-structure."""
+"""Tensors as the denotation has them: dense arrays that also know which of their elements are stored."""
 
 from __future__ import annotations
 
@@ -22,12 +21,12 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, mirrored_modes
 
 @dataclass
 class DenseArray:
-    """A tensor: dense `data` of `type`, of which what is not `stored` is structure. An element is the
-    same as that with the coordinates of a pair of `mirrored` modes exchanged.
+    """A tensor: dense `data` of `type`; elements that are not `stored` are structural. An element is the
+    same as the one with the coordinates of a pair of `mirrored` modes exchanged.
 
-    What is stored is known of every tensor that the program does not write. Of one that it writes: a
-    written element is, and with it all of the `whole` modes, which store what is not written; those
-    are None if every element is stored."""
+    For tensors that the program does not write, `stored` is exact. Of one that it writes, a written element
+    is stored, together with all elements along the `whole` modes, whose levels store what is not written;
+    `whole` is None if every element is stored."""
 
     data: np.ndarray
     stored: np.ndarray
@@ -43,7 +42,8 @@ class DenseArray:
         self.stored = np.full(shape, self.whole is None)
 
     def write(self, at: tuple[int, ...], value: Any, stores: bool = True) -> None:
-        """Set an element; `stores`: whether it is stored from now on."""
+        """Set an element (coordinates from 0), and its mirror images; `stores`: it is stored from now
+        on."""
         mirrored = [at]
         for a, b in self.mirrored:
             for known in list(mirrored):
@@ -59,7 +59,7 @@ class DenseArray:
 
 
 def bind(program: Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseArray], Environment]:
-    """The tensors and the numbers and ranges among the free names of a program."""
+    """The tensors among the free names of a program, and the numbers and ranges."""
     arrays: dict[str, DenseArray] = {}
     environment: Environment = {}
     same: dict[int, DenseArray] = {}  # two names of one tensor see each other's updates
@@ -90,8 +90,7 @@ def _dense(tensor: Any) -> DenseArray:
 
 
 def _whole_modes(tensor: Any) -> tuple[int, ...] | None:
-    """The modes, from 0, of the levels at the bottom that store what is not written; None if all
-    levels do."""
+    """The modes, from 0, of the innermost levels that store what is not written; None if all levels do."""
     if isinstance(tensor, Scalar):
         return () if tensor.format.is_structured else None
     level = tensor.format.level if isinstance(tensor, SwizzledTensor) else tensor.format
@@ -109,17 +108,18 @@ def _whole_modes(tensor: Any) -> tuple[int, ...] | None:
 
 
 class ScriptFunction(Protocol):
-    """A function of the script, which its own evaluator runs."""
+    """A function of the script, run by the script's own evaluator."""
 
     def __call__(self, values: Sequence[Any]) -> Any:
         """The result for numbers. Raises FinchError."""
 
     def type(self, types: Sequence[Type]) -> Type:
-        """The type of the result for numbers of these types. Raises FinchError "type"."""
+        """The type of the result for numbers of these types. Raises FinchError of kind type."""
 
 
 def type_of_result(function: ScriptFunction, args: list[Any], node: Node) -> Type | None:
-    """The type of the result for these values, None if one is missing. Raises FinchError "type"."""
+    """The type of the result for these values, or None if one is missing. Raises FinchError of kind
+    type."""
     if MISSING in args:
         return None
     if not all(isinstance(a, (Number, Failed)) for a in args):
@@ -133,7 +133,8 @@ def type_of_result(function: ScriptFunction, args: list[Any], node: Node) -> Typ
 def of_function(
     function: ScriptFunction, type: Any, args: list[Any], node: Node, is_idle: bool
 ) -> Number | Failed:
-    """A function on values, with a result of `type`; it is not called where that is not needed."""
+    """A script's function on values, with a result of `type`. It is not called if the value is not needed
+    (`is_idle`), since it might not return or might fail."""
     any_value = number(type.wrap((0, 0) if type.kind == "pair" else 0), type)
     failed = next((a for a in args if isinstance(a, Failed)), None)
     if failed is not None:
@@ -156,7 +157,7 @@ def _type_of(value: Any) -> Type:
 
 
 def is_needed(op: Node, before: list[Any]) -> bool:
-    """Whether the next operand of an operator is needed, after those before."""
+    """Whether the next operand of `op` is needed, given the values of those before."""
     name = SPELLINGS.get(op.name, op.name) if isinstance(op, Variable) else ""
     if not before or name not in ("ifelse", "&&", "||"):
         return True

@@ -1,6 +1,6 @@
-"""What a program may do to a tensor where (Finch'25 section 4): it changes between reading and updating in
-the scope that it is declared in, the program or the body of a loop, condition or `let`, and nowhere else; a
-statement of that scope reads it or updates it."""
+"""The life cycle of tensors (Finch'25 section 4): a tensor changes between reading and updating only in the
+scope that declares it, which is the program or the body of a loop, condition or `let`; each statement of
+that scope either reads it or updates it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import children, walk
 
 READ, UPDATE = ast.MODES
-#: what writes without looking at what was there
+#: operators that do not look at the old value
 WRITES = ast.Variable("initwrite"), ast.Variable("overwrite")
 
 
 def check_life_cycle(program: ast.Node) -> None:
-    """Raises FinchError "life cycle" for a tensor that a statement of its scope reads and updates, or
-    updates by two operators; that is used before it is declared, or declared where it is not at home; and
-    for a mode that it is asked to leave, or to take, in vain."""
+    """Raises FinchError of kind life cycle for a tensor that a statement of its scope reads and updates, or
+    updates by two operators; that is used before it is declared, or declared outside of its scope; and for
+    a freeze or thaw in the wrong mode."""
     declared = {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
     bound = {n.variable.name for n in walk(program) if isinstance(n, ast.Define)}
     used = {t.name for n in walk(program) for t in _named(n)} - bound
@@ -36,17 +36,15 @@ def _named(node: ast.Node) -> Iterator[ast.Variable]:
 
 @dataclass
 class _StatementUses:
-    """Where a statement reads tensors, and where it updates them, with what operators."""
+    """Where a statement reads tensors, and where it updates them, by which operators."""
 
     reads: dict[str, Span | None] = field(default_factory=dict)
     updates: dict[str, list[tuple[ast.Node, Span | None]]] = field(default_factory=dict)
 
 
 class _ScopeWalk:
-    """Goes through the scopes of a program."""
-
     def __init__(self) -> None:
-        self.formulas: dict[str, ast.Node] = {}  # what a `let` binds that is read as a tensor
+        self.formulas: dict[str, ast.Node] = {}  # what `let` binds as tensors
 
     def scope(
         self,
@@ -55,9 +53,9 @@ class _ScopeWalk:
         visible: set[str],
         start: str | None = None,
     ) -> None:
-        """A scope, to which `own` tensors belong already, with their modes; those that it declares have the
-        mode `start` before: None where they are not to be used."""
-        while isinstance(node, ast.Define):  # a `let` that is all of a scope goes on with it
+        """A scope. `own` are the tensors that belong to it already, with their modes; those that it
+        declares have the mode `start` before their declaration, or None if they must not be used there."""
+        while isinstance(node, ast.Define):  # a `let` that is all of a scope opens none of its own
             self.check_visible(node.value, visible)
             self.bind(node)
             node = node.body
@@ -73,7 +71,7 @@ class _ScopeWalk:
             self.inside(s, visible)
 
     def statement(self, node: ast.Node, own: dict[str, str | None]) -> None:
-        """What a statement does to the tensors of the scope."""
+        """The effect of a statement on the tensors of the scope."""
         uses = _StatementUses()
         self.note(node, uses)
         for name in uses.reads.keys() & own.keys():
@@ -98,7 +96,7 @@ class _ScopeWalk:
             own[name] = READ if isinstance(node, ast.Freeze) else UPDATE
 
     def inside(self, node: ast.Node, visible: set[str]) -> None:
-        """The scopes within a statement."""
+        """Check the scopes within a statement."""
         if isinstance(node, (ast.Loop, ast.Sieve, ast.Define)):
             header = [child for child in children(node) if child is not node.body]
             for child in header:
@@ -125,7 +123,7 @@ class _ScopeWalk:
                     )
 
     def note(self, node: ast.Node, uses: _StatementUses) -> None:
-        """Note what a statement reads and updates, however deep."""
+        """Note what a statement reads and updates, at any depth."""
         match node:
             case ast.Assign(target, op, value):
                 for part in (*target.indices, value):

@@ -1,7 +1,7 @@
 """The denotational semantics (Finch'25 Fig 8b): what a program means if every tensor is dense.
 
-It runs on the program as it was parsed, visits every value of every index, and shares no rule with
-the rest of the system: the interpreter and compiled code are checked against it.
+It runs on the program as parsed, visits every value of every index, and shares no rule with the rest of the
+system: the interpreter and compiled code are checked against it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ def denote(
 ) -> dict[str, Any]:
     """The final contents of every tensor `program` updates, by name.
 
-    `bindings` gives the free names: tensors (Tensor, SwizzledTensor, Scalar, NumPy, SciPy), numbers
-    and ranges, none of which is changed; `functions` what the functions in it are
-    in the script; `semantics` makes another Denotation; `declared` is given the names of the tensors that
-    it came to declare. Results are NumPy arrays; of a Scalar, its value.
+    `bindings` gives the free names: tensors (Tensor, SwizzledTensor, Scalar, NumPy, SciPy), numbers and
+    ranges, none of which is changed. `functions` gives the script's functions in the program, `semantics`
+    another class than Denotation. `declared` is extended by the names of the tensors whose declarations
+    were reached. Results are NumPy arrays; of a Scalar, its value.
+
     Raises FinchError of kind dimension, bounds, type, life cycle or unknown name.
     """
     if isinstance(program, ast.Annotated):  # annotations do not change what it means
@@ -56,7 +57,7 @@ def denote(
         made.run(program, environment, ())
     except FinchError as error:
         if error.kind not in ("unknown name", "type"):
-            check_life_cycle(program)  # which depends on no value
+            check_life_cycle(program)  # before the others: it depends on no value
         raise
     check_life_cycle(program)
     if declared is not None:
@@ -66,7 +67,6 @@ def denote(
 
 
 def _updated(program: ast.Node) -> set[str]:
-    """The names of the tensors that are assigned to or declared in `program`."""
     targets = [n.target.tensor for n in walk(program) if isinstance(n, ast.Assign)]
     return {t.name for target in targets for t in tensors_of(target)} | _declared(program)
 
@@ -79,8 +79,7 @@ def _declared(program: ast.Node) -> set[str]:
 
 
 class Denotation(Places):
-    """What statements do to `arrays`, and what expressions are worth, where operators compute what
-    `meanings` say."""
+    """Statements change `arrays`, expressions have values; operators compute as `meanings` say."""
 
     meanings: Mapping[tuple[str, int], Meaning] = MEANINGS
 
@@ -93,7 +92,7 @@ class Denotation(Places):
     ):
         self.arrays, self.functions = arrays, functions
         self.declared: set[str] = set()  # the tensors that the program came to declare
-        self.is_idle = False  # whether the value of what is being looked at is not needed
+        self.is_idle = False  # whether the value being computed is not needed
         self.is_ahead = False  # whether dimensions are being found, ahead of the program
         self.changing: set[str] = set()  # tensors whose contents must not be looked at now
         self.resizing: set[str] = set()  # tensors whose sizes must not be looked at now
@@ -147,7 +146,7 @@ class Denotation(Places):
     def declare(self, node: ast.Declare, env: Environment, rest: tuple[ast.Node, ...]) -> None:
         self.check_is_tensor(node.tensor, env)
         array = self.array(node.tensor)
-        # sizes that depend on the loops around are found when the program comes here
+        # sizes that depend on the loops around are solved for when the program comes here
         shape = self.dimensions.shape(node)
         if shape is None:
             shape = self.solve(ast.Block((node, *rest)), env).shape(node)
@@ -167,7 +166,7 @@ class Denotation(Places):
         self.declared.add(node.tensor.name)
 
     def assign(self, target: ast.Access, op: ast.Node, value: Any, env: Environment) -> None:
-        """`target <<op>>= value`; of or at `missing`, nothing."""
+        """`target <<op>>= value`; nothing is done for or at `missing`."""
         name, at = self.place(target, env)
         array = self.array(name)
         if value is ast.MISSING or at is None:
@@ -176,7 +175,7 @@ class Denotation(Places):
         old = array.read(at)
         if isinstance(op, ast.Variable) and op.name in ("initwrite", "overwrite"):  # `=`, `:=`
             new = apply(ast.Variable("identity"), [value], target)
-        else:  # what is there counts, structure or not
+        else:  # the old value counts as a number, structural or not
             operands = [Number(x.value) if isinstance(x, Number) else x for x in (old, value)]
             new = needed(self.apply(op, operands, target), target)
         if not fits_in(new, array.type):
@@ -220,7 +219,7 @@ class Denotation(Places):
                     for arg in args:
                         self.is_idle = was_idle or not is_needed(op, values)
                         values.append(self.value(arg, env))
-                finally:  # an extent that is not known yet is no end
+                finally:  # Late is raised here, too, and the program goes on
                     self.is_idle = was_idle
                 return self.apply(op, values, node)
         raise FinchError("type", "this is no number", node.span)
@@ -248,7 +247,6 @@ class Denotation(Places):
     # ---------------------------------------------------------------- dimensions (section 4)
 
     def extent_of(self, loop: ast.Loop, env: Environment) -> tuple[int, int]:
-        """The dimension of a loop's index."""
         found = self.dimensions.extent(loop) or self.solve(loop, env).extent(loop)
         if found is None:
             message = f"nothing gives the index {loop.index.name} a dimension"
@@ -257,8 +255,8 @@ class Denotation(Places):
         return found
 
     def solve(self, region: ast.Node, env: Environment) -> Equations:
-        """The dimensions of loops and declarations in `region`, as far as they can be told before
-        it is run: from what `env` knows and what `region` does not change."""
+        """The dimensions of loops and declarations in `region`, as far as they follow, before it is run,
+        from what `env` knows and what `region` does not change."""
         before = self.is_ahead, self.changing, self.resizing
         self.is_ahead, self.changing, self.resizing = True, _updated(region), _declared(region)
         try:
@@ -269,7 +267,7 @@ class Denotation(Places):
         return equations
 
     def modes_of(self, named: Named) -> list[Bounds]:
-        """The bounds of an expression as a tensor: what its accesses tell of its indices."""
+        """The bounds of the modes of a formula, from the accesses in it."""
         if not named.modes:
             equations = self.solve(
                 ast.Define(ast.Variable(""), named.formula, ast.EMPTY), named.env
@@ -281,7 +279,7 @@ class Denotation(Places):
         return named.modes
 
     def extent(self, node: ast.Node, env: Environment) -> tuple[int, int] | None:
-        """The extent an expression stands for; None for `_`. Raises Late."""
+        """The extent that an expression stands for, or None for `_`. Raises Late."""
         match node:
             case ast.Dimensionless():
                 return None
@@ -313,6 +311,5 @@ class Denotation(Places):
 
 
 def fits_in(value: Any, type: Type) -> bool:
-    """Whether a value may be kept as `type`."""
     found = type_of_dtype(value.value.dtype)
     return found is not None and can_store(found, type)

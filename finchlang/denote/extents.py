@@ -1,5 +1,5 @@
-"""Dimensions for the denotational semantics: which integers each index and each declared tensor
-runs over, found by solving equations between actual numbers (Finch'25 section 4)."""
+"""Dimensions for the denotational semantics: which integers each index and each declared tensor runs over,
+found by solving equations between actual numbers (Finch'25 section 4)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from finchlang.denote.shape_arithmetic import Bounds, infer, tensors_of
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import children
 
-#: what names stand for: a number, `missing`, an extent (start, stop), or None while not known
+#: by name: a number, `missing`, an extent (start, stop), or None while that is not known
 Environment = dict[str, Any]
 
 
 class Late(Exception):
-    """An expression whose value is known only later, when the program has come to it."""
+    """Raised for an expression whose value is known only when the program reaches it."""
 
 
 class ExtentEvaluator(Protocol):
-    """What is asked of the semantics; all raise Late."""
+    """What the equations ask of the semantics; all methods raise Late."""
 
     def bound(self, node: ast.Node, env: Environment) -> Any: ...
     def whole(self, node: ast.Node, env: Environment) -> int: ...
@@ -35,8 +35,8 @@ class ExtentEvaluator(Protocol):
 
 
 def _is_single(extent: ast.Node) -> bool:
-    """Whether a loop visits one coordinate only, `for k = x:x` (Fig 12): its index is any expression,
-    and says nothing about dimensions."""
+    """Whether a loop visits one coordinate only, as `for k = x:x` (Fig 12): then its index may be any
+    expression, and says nothing about dimensions."""
     return (
         isinstance(extent, ast.Extent)
         and extent.start == extent.stop
@@ -46,9 +46,9 @@ def _is_single(extent: ast.Node) -> bool:
 
 @dataclass(eq=False)
 class UnknownDimension:
-    """A dimension to be found. `state` is 0 for `_`, 1 for one that is known only when the program
-    comes there, 2 for start:stop. `origin` says where it came from. A `fixed` one was given by a
-    loop's bounds and is not to be learnt from others, and an `endless` one has no bounds."""
+    """A dimension to be found. `state` is 0 if nothing is known (`_`), 1 if it is known only when the
+    program reaches it, 2 for start:stop. `origin` says where that came from. A `fixed` one is not to be
+    learnt from others, and an `endless` one has no bounds."""
 
     state: int = 0
     start: int = 0
@@ -62,7 +62,7 @@ class UnknownDimension:
         return self.state == 2
 
     def take(self, other: UnknownDimension, shift: int) -> bool:
-        """Learn from `other`, moved by `shift`; whether there was something to learn."""
+        """Learn from `other`, moved by `shift`; returns whether anything was learnt."""
         if other.state <= self.state or self.fixed:
             return False
         self.state, self.origin = other.state, other.origin
@@ -70,7 +70,7 @@ class UnknownDimension:
         return True
 
     def follow(self, parts: Sequence[UnknownDimension], function: Any, access: ast.Access) -> bool:
-        """Learn from those it is made of, by a function on their bounds."""
+        """Learn from the dimensions that it is made of, by a function on their bounds."""
         if self.state == 2 or self.endless or any(d.state == 0 and not d.endless for d in parts):
             return False
         if any(d.state == 1 for d in parts):
@@ -93,7 +93,7 @@ def _computed(parts: Sequence[UnknownDimension], function: Any, access: ast.Acce
 
 
 def _of_bounds(bounds: Bounds, origin: str) -> UnknownDimension:
-    """That of a mode that is known; it tells nothing if it has no bounds."""
+    """The dimension of a mode with known bounds; without bounds it tells nothing."""
     if bounds is None:
         return UnknownDimension(fixed=True, endless=True)
     return UnknownDimension(2, *bounds, f"a mode of {origin}", True)
@@ -101,20 +101,20 @@ def _of_bounds(bounds: Bounds, origin: str) -> UnknownDimension:
 
 @dataclass(eq=False)
 class Repeated(UnknownDimension):
-    """That of an index k in `for k = i:i`: where nothing else tells, i has the dimension k has."""
+    """The dimension of an index k in `for k = i:i`: if nothing else determines i, it has that of k."""
 
     other: UnknownDimension = field(default_factory=UnknownDimension)
 
 
 @dataclass
 class Equations:
-    """The dimensions of the loops and declarations in `region`, by the identity of their nodes, and
-    how they depend on each other.
+    """The dimensions of the loops and declarations in `region`, by the identity of their nodes, and the
+    equations between them.
 
-    `same` holds (a, b, shift, access) for b = a + shift; `sized` (a, b) for a tensor that has been
-    written with dimension a and is then read with b = 1:stop of a; `defaults` (a, b) for a tensor
-    of dimension a, if no index tells, declared where it had dimension b; `made` (a, b, f, access) for
-    b that follows from some a by f, a function on bounds.
+    `same` holds (a, b, shift, access) for b = a + shift. `sized` holds (a, b) for a tensor that has been
+    written with dimension a, and is read with b = 1:stop of a. `defaults` holds (a, b): a dimension a that
+    no index determines is b, which it had before the declaration. `made` holds (a, b, f, access) for a
+    dimension b that follows from those in a by f, a function on bounds.
     """
 
     semantics: ExtentEvaluator
@@ -133,7 +133,7 @@ class Equations:
 
     def __post_init__(self) -> None:
         self.tensors: dict[str, list[UnknownDimension]] = {}  # the modes of each, where the walk is
-        #: the sizes, before, of what is declared and not read since
+        #: the previous modes of tensors that have been declared, and not read since
         self.written: dict[str, list[UnknownDimension]] = {}
         self.visit(self.region, self.env, {})
         for name in list(self.written):
@@ -181,7 +181,7 @@ class Equations:
                     self.visit(child, env, indices)
 
     def given(self, node: ast.Node, env: Environment) -> UnknownDimension:
-        """The dimension written down in the program."""
+        """The dimension that the program states."""
         try:
             found = self.semantics.extent(node, env)
         except Late:
@@ -201,7 +201,7 @@ class Equations:
     def formula(
         self, formula: ast.Formula, env: Environment, indices: dict[str, UnknownDimension]
     ) -> list[UnknownDimension]:
-        """The modes of an expression as a tensor: what its accesses tell of its indices."""
+        """The modes of a formula, from the accesses in it."""
         own = {index.name: UnknownDimension() for index in formula.indices}
         self.visit(formula.value, env | dict.fromkeys(own), indices | own)
         return list(own.values())
@@ -234,8 +234,8 @@ class Equations:
         self.written[tensor.name] = before
 
     def finish(self, name: str) -> None:
-        """From here on the tensor has a size, and is no longer sized by its indices: it is sized
-        before those that are written with what is read of it."""
+        """From here on a tensor has a size: later accesses are equated with its sizes, and no longer with
+        the dimensions of the indices that wrote it."""
         if name in self.written:
             self.defaults += zip(self.tensors[name], self.written.pop(name), strict=True)
             sizes = [UnknownDimension() for _ in self.tensors[name]]
@@ -263,14 +263,14 @@ class Equations:
         env: Environment,
         indices: dict[str, UnknownDimension],
     ) -> None:
-        """`index`, if it is an index of a loop but for a shift, runs over all of `size`."""
+        """If `index` is an index of a loop, up to a shift, it runs over all of `size`."""
         found = [(s, n) for s, n in summands(index) if isinstance(n, ast.Index)]
         if len(found) != 1 or found[0][0] != 1:
             return
         (_, name), shift = found[0], 0
         dimension = indices.get(name.name)
         if dimension is None:
-            return  # a loop around the region, which has been seen to
+            return  # the index of a loop around the region, whose dimension is known
         try:
             for sign, term in summands(index):
                 if term is not name:
@@ -283,7 +283,7 @@ class Equations:
             self.defaults.append((dimension.other, size))
 
     def window(self, window: ast.Extent, env: Environment) -> UnknownDimension:
-        """The dimension of an index that counts within a window."""
+        """The dimension of an index into a window, which counts from 1."""
         try:
             room = self.semantics.room(window, env)
         except Late:
@@ -293,7 +293,7 @@ class Equations:
     def sizes(
         self, tensor: ast.Node, env: Environment, access: ast.Access
     ) -> list[UnknownDimension]:
-        """The modes of what is accessed, within its wrappers (Burrito'24 Fig 9)."""
+        """The modes of the tensor accessed, through wrappers and shape operators (Burrito'24 Fig 9)."""
 
         def leaf(tensor: Any) -> list[UnknownDimension]:
             if isinstance(tensor, ast.Variable):
@@ -316,7 +316,7 @@ class Equations:
     # ---------------------------------------------------------------- solving
 
     def solve(self) -> None:
-        """Find what can be found. Raises FinchError "dimension" where two do not match."""
+        """Find all dimensions that can be found. Raises FinchError of kind dimension for a mismatch."""
         self.propagate()
         for dimension, before in self.defaults:
             if dimension.state == 0 and dimension.take(before, 0):
@@ -344,7 +344,8 @@ class Equations:
     def kept(
         self, dimension: UnknownDimension
     ) -> list[tuple[UnknownDimension, UnknownDimension, int, ast.Access]]:
-        """All tensors written with an index that only they tell of keep theirs if one does."""
+        """If one of several tensors that are written with the same otherwise undetermined index keeps its
+        dimension, so do the others: the equations for that."""
         before, met = dict(self.defaults), {dimension}
         told = {index for index, size, _, _ in self.same if not (size in before or size.fixed)}
         edges = [e for e in self.same if e[0] not in told and e[1] in before]
@@ -354,12 +355,12 @@ class Equations:
         return [edge for edge in kept if edge[0].is_known]
 
     def extent(self, loop: ast.Loop) -> tuple[int, int] | None:
-        """The dimension of a loop's index, or None where it is not found (yet)."""
+        """The dimension of a loop's index, or None where it is not known (yet)."""
         found = self.loops.get(id(loop))
         return (found.start, found.stop) if found and found.is_known else None
 
     def shape(self, declare: ast.Declare) -> tuple[int, ...] | None:
-        """The sizes of a declared tensor, or None where they are not found (yet)."""
+        """The sizes of a declared tensor, or None where they are not known (yet)."""
         found = self.declarations.get(id(declare))
         if found is None or not all(d.is_known for d in found):
             return None

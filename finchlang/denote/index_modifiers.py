@@ -1,5 +1,4 @@
-"""How tensors are accessed within wrappers (Finch'25 Table 5), and what masks mean, as the denotation
-has it."""
+"""How tensors are accessed through wrappers (Finch'25 Table 5), and what masks mean, for the denotation."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, V
 
 @dataclass(frozen=True)
 class MaskMeaning:
-    """What a mask says of its arguments and indices (Finch'25 Table 5), and its sizes for its
-    arguments (None: a mode without bounds)."""
+    """A mask: whether it holds for its arguments and indices (Finch'25 Table 5), and its sizes for its
+    arguments (None for a mode without bounds)."""
 
     holds: Callable[..., bool]
     shape: Callable[..., tuple[int | None, ...]] = lambda: (None, None)
@@ -41,9 +40,9 @@ def is_mask(tensor: Node) -> bool:
 
 @dataclass(frozen=True)
 class AccessedMode:
-    """How one mode of a tensor is accessed within its wrappers: at `index`, which may be out of range
-    if `permissive`; for each of its `windows` (index, extent, permissive, whether that is an index
-    of the access) that index counts from 1."""
+    """How one mode of a tensor is accessed through its wrappers: at `index`, which may be out of range if
+    it is `permissive`. `windows` are the windows around it, each with its own index (from 1), its extent,
+    whether it is permissive, and whether its index is one of the access."""
 
     index: Node
     permissive: bool
@@ -62,8 +61,8 @@ class AccessedMode:
 
 
 def unwrap(access: Access) -> tuple[Any, list[AccessedMode]]:
-    """What is accessed within its wrappers (Finch'25 Table 5), a name or another call, and how each of
-    its modes is."""
+    """The tensor of an access without its wrappers (Finch'25 Table 5), which is a name or another call, and
+    how each of its modes is accessed."""
     modes = [_modifiers(index) for index in access.indices]
     tensor = access.tensor
     while isinstance(tensor, Call):
@@ -80,7 +79,7 @@ def unwrap(access: Access) -> tuple[Any, list[AccessedMode]]:
 
 
 def check_count(root: Any, sizes: Sequence[Any], modes: list[AccessedMode], access: Access) -> None:
-    """Raises FinchError "dimension" unless an access has an index for each dimension."""
+    """Raises FinchError of kind dimension unless an access has an index for each dimension."""
     if len(modes) != len(sizes):
         name = root.op.name if isinstance(root, Call) else root.name  # type: ignore[attr-defined]
         message = f"{name} has {len(sizes)} dimensions, {len(modes)} indices given"
@@ -88,7 +87,7 @@ def check_count(root: Any, sizes: Sequence[Any], modes: list[AccessedMode], acce
 
 
 def _modifiers(index: Node) -> AccessedMode:
-    """How an index without `~`, protocols and windows accesses its mode."""
+    """How an index accesses its mode, with its `~`, protocols and windows taken off."""
     if isinstance(index, Call) and len(index.args) == 1:
         if isinstance(index.op, Extent):
             return _modifiers(index.args[0]).within(index.op)
@@ -120,7 +119,6 @@ def _toeplitz(modes: list[AccessedMode], settings: tuple[Any, ...]) -> list[Acce
 def _each(
     change: Callable[[AccessedMode, Any], AccessedMode],
 ) -> Callable[[list[AccessedMode], tuple[Any, ...]], list[AccessedMode]]:
-    """A wrapper that has a setting for each mode."""
     return lambda modes, settings: list(map(change, modes, settings))
 
 

@@ -1,8 +1,8 @@
-"""The operators as the denotation has them: written with NumPy, apart from the operator table, so that
-a fault there is seen.
+"""The operators for the denotation: written with NumPy, apart from the operator table, so that a fault
+there is seen.
 
-A value is a NumPy scalar. It is `structural` if it is a literal or what a tensor has where it stores
-nothing: such a value decides the result of some operators whatever the others are (`0 * NaN` is 0).
+A value is a NumPy scalar. It is structural if it is a literal, or the value of a tensor's element that is
+not stored: for some operators such a value decides the result, whatever the others are (`0 * NaN` is 0).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from finchlang.syntax.types import ALIASES, TYPES
 
 
 def common(*types: np.dtype) -> np.dtype:
-    """What operands are brought to: floats win, then width, then unsigned; Bool is the least. Pairs
-    are brought to that part by part."""
+    """The common type of operands: floats win, then the larger width, then unsigned; Bool comes last. For
+    pairs it is found part by part."""
     if all(t.names for t in types):
         return pair_of(*(common(*(t[name] for t in types)) for name in ("first", "second")))
     if any(t.names for t in types):
@@ -37,7 +37,7 @@ def common(*types: np.dtype) -> np.dtype:
 
 
 def _together(args: Sequence[Any], bools: bool = False) -> list[Any]:
-    """The operands in their common type; Bools count as Int64 unless told."""
+    """The operands in their common type; Bools become Int64 unless `bools`."""
     dtype = common(*(a.dtype for a in args))
     if dtype.kind == "b" and not bools:
         dtype = np.dtype(np.int64)
@@ -64,7 +64,7 @@ def _on_floats(function: Meaning) -> Meaning:
 
 
 def _whole(function: Callable[[int, int], int], floating: Meaning) -> Meaning:
-    """A division: `function` on integers of any size, `floating` on floats."""
+    """A division: `function` on Python integers, `floating` on floats."""
 
     def divide(*args: Any) -> Any:
         a, b = _together(args)
@@ -76,7 +76,7 @@ def _whole(function: Callable[[int, int], int], floating: Meaning) -> Meaning:
 
 
 def _exactly(rounded: Callable[[Fraction], int]) -> Meaning:
-    """The quotient of two floats as they are, rounded to a whole number."""
+    """The exact quotient of two floats, rounded to a whole number."""
 
     def divide(a: Any, b: Any) -> Any:
         if np.isnan(a) or np.isnan(b) or b == 0:
@@ -84,7 +84,7 @@ def _exactly(rounded: Callable[[Fraction], int]) -> Meaning:
         if np.isinf(a):
             return a.dtype.type(np.nan)
         one = Fraction(float(a))
-        if np.isinf(b):  # less than any number, but not 0
+        if np.isinf(b):  # the quotient is closer to 0 than any number, but not 0
             return a.dtype.type(rounded(Fraction(int(np.sign(a) * np.sign(b)), 2)))
         try:
             return a.dtype.type(float(rounded(one / Fraction(float(b)))))
@@ -112,7 +112,7 @@ _STEPS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_
 
 
 def _stepped(step: Meaning) -> Meaning:
-    """As many steps with a as n says, one by one."""
+    """n steps with a, one by one."""
 
     def run(x: Any, a: Any, n: Any) -> Any:
         x, a = _floats((x, a))
@@ -122,7 +122,7 @@ def _stepped(step: Meaning) -> Meaning:
 
 
 def _compared(function: Callable[[Any, Any], bool]) -> Meaning:
-    """Integers are compared by their values, whatever their types."""
+    """Integers are compared by value, whatever their types."""
 
     def compare(a: Any, b: Any) -> Any:
         if "f" in (a.dtype.kind, b.dtype.kind):
@@ -151,7 +151,7 @@ def _bits(function: Meaning) -> Meaning:
 
 
 def _shifted(sign: int) -> Meaning:
-    """By a count of any size; a negative one shifts the other way."""
+    """A shift by a count of any size; a negative one shifts the other way."""
 
     def shift(a: Any, b: Any) -> Any:
         if "f" in (a.dtype.kind, b.dtype.kind):
@@ -184,7 +184,7 @@ def _part(name: str) -> Meaning:
 
 
 def _by_first(is_worse: Callable[[Any, Any], bool]) -> Meaning:
-    """The first pair, unless its first part is worse than that of the second."""
+    """The first pair, unless its first part is worse than that of the second pair."""
 
     def chosen(a: Any, b: Any) -> Any:
         if not (a.dtype.names and b.dtype.names):
@@ -203,7 +203,7 @@ _OF_FLOATS = (
     *("acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt"),
 )
 _OF_TWO_FLOATS = ("atan2", "copysign", "hypot", "nextafter")
-#: by name and number of operands
+#: what each operator computes, by name and number of operands
 MEANINGS: dict[tuple[str, int], Meaning] = {
     ("+", 1): _promoted(lambda a: a),
     ("-", 1): _promoted(np.negative),
@@ -256,7 +256,7 @@ SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {
     name: type.name for name, type in ALIASES.items()
 }
 _LAZY = ("coalesce", "ifelse")
-#: the operators that take any number of operands, from left to right
+#: operators that take any number of operands, applied from left to right
 OF_MANY = ("+", "*", "min", "max", "&&", "||", "&", "|", "xor")
 
 
@@ -264,7 +264,7 @@ OF_MANY = ("+", "*", "min", "max", "&&", "||", "&", "|", "xor")
 
 
 def _is_extreme(x: Any, dtype: np.dtype, sign: int) -> bool:
-    """Whether nothing of a type is beyond x."""
+    """Whether no value of the type lies beyond x, below (sign -1) or above."""
     if dtype.kind == "f":
         return bool(x == sign * np.inf)
     limits = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -287,8 +287,8 @@ def _has_all_bits(x: Any, dtype: np.dtype) -> bool:
     return bool(x == (1 if dtype.kind == "b" else wrap(-1, dtype)))
 
 
-#: what a structural k-th operand x decides alone, whatever the others are, else None; the
-#: operands have a common type
+#: The result that a structural k-th operand x alone decides, whatever the others are, else None; operands
+#: have been brought to a common type.
 DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "*": lambda k, x, t: 0 if x == 0 else None,
     **dict.fromkeys(("/", "div"), _of_quotient),
@@ -315,10 +315,9 @@ DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
 def apply(
     op: Node, args: list[Any], node: Node, meanings: Mapping[tuple[str, int], Meaning] = MEANINGS
 ) -> Any:
-    """An operator, which computes what `meanings` say, on values (Number, Failed, `missing`): a value,
-    or `missing`.
+    """An operator, as `meanings` say, on values (Number, Failed, `missing`): a value, or `missing`.
 
-    Raises FinchError of kind type or unknown name, placed at `node`."""
+    Raises FinchError of kind type or unknown name, with the place of `node`."""
     try:
         result = _apply(op, args, meanings)
         return (
@@ -376,9 +375,9 @@ def _of_numbers(name: str, meaning: Meaning, args: list[Any]) -> Any:
     return Number(result, all(a.is_structural for a in args))
 
 
-#: those that take pairs
+#: operators that take pairs
 OF_PAIRS = ("minby", "maxby", "first", "last", "identity", "initwrite", "overwrite")
-#: those of which integers cannot be divided by 0
+#: operators that fail for an integer divisor 0
 DIVISIONS = ("div", "fld", "cld", "%", "mod")
 
 
@@ -387,7 +386,7 @@ def _divides_by_zero(a: Any, b: Any) -> bool:
 
 
 def _decided(name: str, args: list[Any]) -> Any:
-    """What structural operands decide, if they do not decide differently."""
+    """The result that structural operands decide, if all that decide agree."""
     if name not in DECIDING or len(args) != 2:
         return None
     dtype = common(*(a.value.dtype for a in args))

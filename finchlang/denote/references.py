@@ -1,5 +1,5 @@
-"""Where accesses lead, as the denotation has it: to an element of a tensor, of a formula, of a mask, or
-of what a shape operator makes."""
+"""Where accesses lead, for the denotation: to an element of a tensor, a formula, a mask, or the result of a
+shape operator."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _TIMES = Variable("*")
 
 @dataclass(frozen=True)
 class Named:
-    """What `let T[i, j] = e` binds: an expression as a tensor, and what its names stand for."""
+    """What `let T[i, j] = e` binds: a formula, which is read like a tensor, and its environment."""
 
     formula: Formula
     env: Environment
-    #: its modes, once they have been asked for
+    #: the bounds of its modes, empty until they are asked for
     modes: list[Bounds] = field(default_factory=list, compare=False)
 
 
 class Places(ABC):
-    """What accesses mean, for `arrays`."""
+    """The meaning of accesses, with tensors in `arrays`."""
 
     arrays: dict[str, DenseArray]
     is_ahead: bool  # whether dimensions are being found, ahead of the program
@@ -52,7 +52,7 @@ class Places(ABC):
     resizing: set[str]  # tensors whose sizes must not be looked at now
     unwrapped: dict[int, Any]  # what `unwrap` gives for each access met so far
 
-    # what expressions are worth, and the sizes a formula gives its indices
+    # what Denotation adds: values of expressions, and the sizes that a formula gives its indices
     @abstractmethod
     def value(self, node: Node, env: Environment) -> Any:
         """The value of an expression."""
@@ -68,7 +68,8 @@ class Places(ABC):
     # ---------------------------------------------------------------- elements
 
     def read(self, access: Access, env: Environment) -> Any:
-        """What is read; of a place that is out of range an error, if anything needs the value."""
+        """The value read. Out of range it is Failed, so that the error is raised only if the value is
+        needed."""
         try:
             root, at = self.locate(access, env)
         except FinchError as error:
@@ -79,7 +80,7 @@ class Places(ABC):
         return MISSING if at is None else self.element(root, at, env)
 
     def element(self, root: Any, at: tuple[int, ...], env: Environment) -> Any:
-        """The element at `at`, from 1, of a name or of a call."""
+        """The element at coordinates `at`, from 1, of a name or of a call."""
         if isinstance(root, Variable):
             named = env.get(root.name)
             if isinstance(named, Named):
@@ -109,7 +110,7 @@ class Places(ABC):
         )
 
     def inside(self, root: Call, at: tuple[int, ...], env: Environment) -> list[Access]:
-        """What an element of an operator is the product of."""
+        """The accesses whose product is an element of a shape operator's result; most have one."""
         row = shape_arithmetic.operator(root)
         parts = row.parts(root)
         settings = [self.setting(s, env) for s in row.settings(root)]
@@ -120,7 +121,7 @@ class Places(ABC):
         ]
 
     def place(self, access: Access, env: Environment) -> tuple[Variable, tuple[int, ...] | None]:
-        """The tensor that an assignment to `access` comes to, and the coordinates, from 0."""
+        """The tensor that an assignment to `access` writes, and the coordinates, from 0."""
         root, at = self.locate(access, env)
         while is_operator(root) and shape_arithmetic.operator(root).is_written:
             if at is None:
@@ -139,8 +140,8 @@ class Places(ABC):
         return root, None if at is None else tuple(i - 1 for i in at)
 
     def locate(self, access: Access, env: Environment) -> tuple[Any, tuple[int, ...] | None]:
-        """The tensor (its name, or the call of a mask or an operator) and the coordinates, from 1,
-        that are accessed; None for those out of range that read `missing`."""
+        """The tensor accessed (its name, or the call of a mask or an operator) and the coordinates, from 1;
+        None for coordinates out of range that read `missing`."""
         root, modes = self.within_wrappers(access)
         bounds = self.bounds(root, env)
         check_count(root, bounds, modes, access)
@@ -167,7 +168,7 @@ class Places(ABC):
 
     def within_wrappers(self, access: Access) -> Any:
         if all(isinstance(i, Literal) for i in access.indices):
-            return unwrap(access)  # it may have been made for one element
+            return unwrap(access)  # made for one element: its id may be used again
         if id(access) not in self.unwrapped:
             self.unwrapped[id(access)] = unwrap(access)
         return self.unwrapped[id(access)]
@@ -175,21 +176,20 @@ class Places(ABC):
     def is_inside(
         self, i: Number, limits: Bounds, permissive: bool, where: str, index: Node
     ) -> bool:
-        """Whether an index is within its limits; if it is neither that nor permissive, that is an
-        error."""
+        """Whether an index is within its limits; an error if it is neither that nor permissive."""
         if limits is None or limits[0] <= i.value <= limits[1]:
             return True
         if permissive:
             return False
         if self.is_ahead:
-            raise Late  # the program may never come there
+            raise Late  # the program may never reach this access
         shown = f"{limits[0]}:{limits[1]} {where}"
         raise FinchError("bounds", f"index {i.value} is not in {shown}", index.span)
 
     # ---------------------------------------------------------------- shapes and types
 
     def bounds(self, tensor: Node, env: Environment) -> list[Bounds]:
-        """The bounds of the modes of a tensor within wrappers and operators (Burrito'24 Fig 9)."""
+        """The bounds of a tensor's modes, through wrappers and operators (Burrito'24 Fig 9)."""
 
         def of(function: Any, *modes: Bounds, back: Any = None) -> Bounds:
             return function(*modes)
@@ -207,8 +207,7 @@ class Places(ABC):
         return shape_arithmetic.infer(tensor, leaf, lambda node: self.setting(node, env), of)
 
     def setting(self, node: Node, env: Environment) -> Any:
-        """An argument of an operator, or of a wrapper: a range with its step, true or false, or a
-        number."""
+        """An argument of an operator or wrapper: a range as (start, stop, step), a Bool, or a number."""
         if isinstance(node, Extent):
             step = 1 if node.step is None else self.whole(node.step, env)
             return self.whole(node.start, env), self.whole(node.stop, env), step
@@ -217,8 +216,7 @@ class Places(ABC):
         return self.whole(node, env)
 
     def dtype(self, tensor: Any, env: Environment) -> np.dtype:
-        """The type of the elements of a tensor: of a concatenation, what those of its parts have in
-        common."""
+        """The type of a tensor's elements; for a concatenation the common type of its parts."""
         if is_operator(tensor):
             parts = [
                 self.dtype(part, env) for part in shape_arithmetic.operator(tensor).parts(tensor)
@@ -233,7 +231,7 @@ class Places(ABC):
         if not isinstance(named, Named):
             return self.array(tensor).type.dtype
         if any(b is not None and b[1] < b[0] for b in self.modes_of(named)):
-            return np.dtype(bool)  # nothing is read of it
+            return np.dtype(bool)  # no element is ever read
         first = tuple(1 if b is None else b[0] for b in self.modes_of(named))
         found = self.element(tensor, first, env)
         return np.dtype(bool) if found is MISSING else found.value.dtype
@@ -280,14 +278,14 @@ class Places(ABC):
 
 
 def _shown(root: Any) -> str:
-    """What is no tensor, for messages."""
+    """The kind of something that is no tensor, for messages."""
     if isinstance(root, Variable):
         return "an expression"
     return "a mask" if is_mask(root) else f"what {root.op.name} makes"
 
 
 def needed(value: Any, node: Node) -> Any:
-    """A value that something needs. Raises what it failed with."""
+    """A value that is needed. Raises the error of a Failed one."""
     if isinstance(value, Failed):
         raise value.error.at(node.span)
     return value

@@ -1,5 +1,5 @@
-"""The shape operators as the denotation has them: the sizes they give (Burrito'24 Fig 9), and where
-their elements stand in what they are made of (section 4.1), each by index arithmetic of its own."""
+"""The shape operators for the denotation: the sizes of their results (Burrito'24 Fig 9), and where elements
+of these are in the arguments (section 4.1), each by index arithmetic of its own."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
 
 #: the integers that an index of a mode may be; None where there are no bounds
 Bounds = tuple[int, int] | None
-#: a mode of which the bounds are known, or are to be found
+#: a mode: its bounds, or, while dimensions are solved for, an unknown
 Mode = Any
-#: makes a mode of others: of how its bounds follow from theirs, and how those of the one that it is
-#: made of follow from its own
+#: makes a mode from others, given how its bounds follow from theirs, and, by `back`, how those of the first
+#: follow from its own
 Of = Callable[..., Mode]
-#: an element of one of the tensors an operator is made of: which, and its coordinates
+#: an element of one of an operator's tensors: the number of the tensor, and the coordinates
 Place = tuple[int, tuple[int, ...]]
 Places = Callable[[list[Any], list[list[Bounds]], tuple[int, ...]], list[Place]]
 
 
 @dataclass(frozen=True)
 class TensorOperator:
-    """An operator on tensors, which stand among its arguments from the `first` on, one, or all that
-    follow. `modes` gives the modes of the result for the other arguments and the modes of the
-    tensors; `places` the elements of which one at some coordinates is the product, for the bounds
-    of these modes; what `is_written` comes to one element."""
+    """An operator on tensors. Its tensors are the arguments from number `first` on: one, or all that
+    follow. `modes` gives the modes of the result, from the other arguments and the modes of the tensors.
+    `places` gives the elements whose product an element of the result is, from the other arguments, the
+    bounds of the tensors' modes, and coordinates. If it `is_written`, an element of the result is one
+    element, which can be assigned to."""
 
     modes: Callable[[list[Any], list[list[Mode]], Of], list[Mode]]
     places: Places
@@ -54,7 +55,7 @@ def operator(call: Call) -> TensorOperator:
 
 
 def tensors_of(tensor: Node) -> Iterator[Variable]:
-    """The tensors, or the names of formulas, within wrappers and operators."""
+    """The names of tensors and formulas within wrappers and operators."""
     if isinstance(tensor, Variable):
         yield tensor
     elif isinstance(tensor, Call) and is_operator(tensor):
@@ -67,7 +68,7 @@ def tensors_of(tensor: Node) -> Iterator[Variable]:
 def infer(
     tensor: Any, leaf: Callable[[Node], list[Mode]], value: Callable[[Node], Any], of: Of
 ) -> list[Mode]:
-    """The modes of a tensor within wrappers and operators: `leaf` gives those of a name or a mask,
+    """The modes of a tensor, through wrappers and operators: `leaf` gives those of a name or a mask,
     `value` the values of arguments. Raises FinchError of kind dimension."""
     try:
         if is_operator(tensor):
@@ -110,14 +111,14 @@ def _refused(message: str) -> FinchError:
 
 
 def size(bounds: Bounds) -> int:
-    """The size of a mode. Raises FinchError "dimension" unless it counts from 1 and ends."""
+    """The size of a mode. Raises FinchError of kind dimension unless it has bounds and begins at 1."""
     if bounds is None or bounds[0] != 1:
         raise _refused("the shape of a tensor changes only where a mode counts from 1 and ends")
     return max(bounds[1], 0)
 
 
 def _sized(function: Callable[..., int]) -> Callable[..., Bounds]:
-    """A function on sizes as one on bounds."""
+    """A function on sizes as a function on bounds."""
 
     def on_bounds(*bounds: Bounds) -> Bounds:
         result = function(*map(size, bounds))
@@ -140,7 +141,7 @@ def _equal(*sizes: int, mode: int) -> int:
 
 
 def _index(p: Any, order: int) -> int:
-    """Mode p, from 1, as a place in a list."""
+    """The mode p, which counts from 1, as a position in a list."""
     if type(p) is not int or not 1 <= p <= order:
         raise _refused(f"there is no mode {p} of {order}")
     return p - 1
@@ -159,7 +160,6 @@ def _length(start: int, stop: int, step: int) -> int:
 
 
 def _with(items: Sequence[Any], k: int, *new: Any) -> list[Any]:
-    """`items` with others in the place of the k-th."""
     return [*items[:k], *new, *items[k + 1 :]]
 
 
@@ -232,7 +232,7 @@ def _in_concat(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) ->
 
 
 def _slice(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    """(Whether it is within the mode is seen where an element is read.)"""
+    """(That the slice is within the mode is checked where an element is read.)"""
     (modes,), (p, given) = parts, s
     p, length = _index(p, len(modes)), _length(*given)
     return _with(modes, p, of(_sized(lambda _: length), modes[p]))
@@ -301,7 +301,7 @@ def _in_stack(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> 
 
 
 class _Block(TensorOperator):
-    """Rows of tensors beside each other, one row below the other."""
+    """Rows of tensors side by side, one row below the other."""
 
     def parts(self, call: Call) -> tuple[Node, ...]:
         c, *tensors = call.args
@@ -328,14 +328,14 @@ def _in_rows(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> l
 
 
 def _times(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    """`repeat` and `tile`."""
+    """For `repeat` and `tile`."""
     (modes,), (p, n) = parts, s
     return _with(modes, _index(p, len(modes)), of(_sized(lambda size: size * n), modes[p - 1]))
 
 
 def _moved(to: Callable[[int, int, Any], int]) -> Places:
-    """Where an element of index i of the mode that is named first stands, by i, the mode's size, and
-    the setting that follows."""
+    """Places of an operator on one mode: `to` gives the coordinate in the argument, from that in the
+    result, the mode's size, and the last setting."""
 
     def places(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
         p = s[0] - 1
@@ -345,7 +345,7 @@ def _moved(to: Callable[[int, int, Any], int]) -> Places:
 
 
 def _same(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    """`roll` and `flip`."""
+    """For `roll` and `flip`."""
     p = _index(s[0], len(parts[0]))
     return _with(parts[0], p, of(_sized(lambda n: n), parts[0][p]))
 
@@ -362,7 +362,7 @@ def _squeeze(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
 
 
 def _in_squeezed(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
-    _squeeze(s, shapes, lambda bounds, *modes: bounds(*modes))  # it is of size 1
+    _squeeze(s, shapes, lambda bounds, *modes: bounds(*modes))  # checks that it is of size 1
     return [(0, (*at[: s[0] - 1], 1, *at[s[0] - 1 :]))]
 
 
@@ -412,7 +412,7 @@ def _triangle(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
 
 
 def _in_triangle(holds: Callable[[int, int, int], bool]) -> Places:
-    """Outside of it there is no element, and 0."""
+    """Outside of the triangle there is no element, so that the value is 0."""
     return lambda s, shapes, at: [(0, at)] if holds(*at, *(s or [0])) else []
 
 

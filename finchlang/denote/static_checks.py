@@ -1,5 +1,5 @@
-"""What a program says of modes and types is settled before it is denoted: from how its statements
-follow each other (Finch'25 sections 4 and 5.5), and from what its names are bound to."""
+"""Modes and types that a program asks for, settled before it is denoted: modes from the order of its
+statements (Finch'25 sections 4 and 5.5), types from the values of its names."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ Modes = dict[str, str]
 
 
 def settled(program: ast.Node, bindings: Mapping[str, Any]) -> ast.Node:
-    """`program` with the modes it asks for as numbers, and with names in place of typed names.
-
-    Raises FinchError "type" for a name whose value is of another type."""
+    """`program` with the modes that it asks for as numbers, and typed names checked and made plain. Raises
+    FinchError of kind type for a name whose value is of another type."""
     if not any(isinstance(n, (ast.Mode, ast.Typed)) for n in walk(program)):
         return program
     own = {n.variable.name for n in walk(program) if isinstance(n, ast.Define)}
@@ -49,8 +48,8 @@ def _checked(node: ast.Typed, bindings: Mapping[str, Any]) -> ast.Variable:
 
 
 def _scope(node: ast.Node, modes: Modes) -> Any:
-    """The statements of a scope, with the modes of tensors before it. What is declared, or updated by
-    a statement, is in update mode from there on until it is read."""
+    """A scope, given the modes of tensors before it. A tensor that is declared, or updated by a statement,
+    is in update mode from there on, until it is read."""
     if isinstance(node, ast.Define):
         return replace(node, value=_asked(node.value, modes), body=_scope(node.body, modes))
     if not isinstance(node, ast.Block):
@@ -59,9 +58,9 @@ def _scope(node: ast.Node, modes: Modes) -> Any:
 
 
 def _statement(node: ast.Node, modes: Modes) -> Any:
-    """A statement of the scope whose tensors have `modes`, which it changes."""
+    """A statement of the scope whose tensors have `modes`, which are changed."""
     match node:
-        case ast.Declare(tensor):  # what it is declared as is found before
+        case ast.Declare(tensor):  # its initial value is computed before it is in update mode
             node = _asked(node, modes | {tensor.name: READ})
             modes[tensor.name] = UPDATE
         case ast.Thaw(tensor):
@@ -74,7 +73,7 @@ def _statement(node: ast.Node, modes: Modes) -> Any:
 
 
 def _inside(node: ast.Node, modes: Modes) -> Any:
-    """A statement when tensors have these modes."""
+    """A statement, with the modes that tensors have there."""
     match node:
         case ast.Loop(_, extent, body):
             return replace(node, extent=_asked(extent, modes), body=_scope(body, dict(modes)))
@@ -95,7 +94,7 @@ def _asked(node: ast.Node, modes: Modes) -> Any:
 
 
 def _uses(node: ast.Node) -> Modes:
-    """The modes of the tensors that a statement reads or updates, but for those it declares."""
+    """The modes of the tensors that a statement reads or updates, without those that it declares."""
     declared = {n.tensor.name for n in walk(node) if isinstance(n, ast.Declare)}
     targets = [n.target for n in walk(node) if isinstance(n, ast.Assign)]
     updated = {t.name for target in targets for t in tensors_of(target.tensor)}

@@ -1,4 +1,4 @@
-"""The values that expressions have in the denotation, and how they are converted."""
+"""The values of expressions in the denotation, and how they are converted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from finchlang.syntax.types import Type, type_of_value
 
 @dataclass(frozen=True)
 class Number:
-    """A value of an expression; `value` is a NumPy scalar."""
+    """The value of an expression; `value` is a NumPy scalar."""
 
     value: Any
     is_structural: bool = False
@@ -29,14 +29,14 @@ class Number:
 
 @dataclass(frozen=True)
 class Failed:
-    """What an operator gives that cannot be computed: an error, if anything needs the value."""
+    """The result of an operator that cannot be computed: an error, raised only if the value is needed."""
 
     error: FinchError
-    value: Any  # any of the type that there would be
+    value: Any  # any value of the type that the result would have
 
 
 def number(value: Any, type: Type | None = None, is_structural: bool = False) -> Number:
-    """A Python or NumPy number as a value of `type`, or of the type it has."""
+    """A Python or NumPy number as a Number of `type`, by default of its own type."""
     found = type or type_of_value(value)
     assert found is not None
     return Number(wrap(value, found.dtype), is_structural)
@@ -50,7 +50,7 @@ def wrap(value: Any, dtype: np.dtype) -> Any:
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """A NumPy scalar as another type: floats are cut to integers of the range, NaN to 0."""
+    """A NumPy scalar as another type: floats are truncated and saturate, NaN becomes 0."""
     if dtype.names:
         return pair(*(convert(value[name], dtype[name]) for name in dtype.names))
     if dtype.kind == "b":

@@ -10,14 +10,14 @@ from finchlang.host.ir import COMPARISONS, OPS, Const, Expr, Op, Var
 from finchlang.host.primitives import MOST_STEPS, STEPS, apply
 from finchlang.syntax.types import Bool, Int64, PairType, Type, pair_of, type_of_value
 
-#: operations whose last argument is a number of times or places, of a type of its own
+#: operations whose last argument is a count (of steps or of places) with a type of its own
 OF_A_COUNT = ("ipow", "shl", "shr", "ldexp", *STEPS)
 TRUE, FALSE = Const(True, Bool), Const(False, Bool)
 ZERO, ONE = Const(0, Int64), Const(1, Int64)
 
 
 def const(value: Any, type: Type | None = None) -> Const:
-    """A constant, of the type its Python value has unless told."""
+    """A constant of type `type`, by default the type of its Python value."""
     return Const(value, type or type_of_value(value) or Int64)
 
 
@@ -55,7 +55,8 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
 
 
 def _of_pairs(name: str, exprs: tuple[Expr, ...], type: Type | None) -> Expr:
-    """An operation on pairs as operations on what they are made of."""
+    """An operation on pairs, as operations on their two parts. Raises FinchError of kind type where pairs
+    are not numbers."""
     if name == "cast" and isinstance(type, PairType):
         (pair,) = exprs
         if pair.type == type:
@@ -74,7 +75,7 @@ def _of_pairs(name: str, exprs: tuple[Expr, ...], type: Type | None) -> Expr:
 
 
 def _trivial(name: str, exprs: tuple[Expr, ...], result: Type) -> Expr | None:
-    """The shorter expression equal to `name(exprs)` for every value, or None."""
+    """A shorter expression that equals `name(exprs)` for all values, or None."""
     first, last = exprs[0], exprs[-1]
     if name in ("first", "second") and isinstance(first, Op) and first.name == "pair":
         return first.args[name == "second"]
@@ -108,7 +109,7 @@ def _logical(name: str, first: Expr, last: Expr) -> Expr | None:
 
 
 def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
-    """Keep Int64 sums in the form `x + c`: index arithmetic then meets itself again."""
+    """Keep Int64 sums in the form `x + c`, so that equal indices become the same expression."""
     first, last = exprs[0], exprs[-1]
     if name == "sub":
         if first is last:
@@ -157,7 +158,9 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
 
 
 def _quotient(dividend: Expr, size: Expr) -> Expr | None:
-    """a * m, a * m + m or a * m + m - 1 divided by m, which is not 0; None of all else."""
+    """a * m, a * m + m or a * m + m - 1 divided by m, if the dividend is written so; else None: blocks of a
+    size within blocks of the same size are found to be one each. Relies on m > 0, a >= 0 and no overflow,
+    as with sizes and positions."""
     if isinstance(dividend, Var) and dividend.definition is not None:
         dividend = dividend.definition
     base, shift = split_sum(dividend)
@@ -170,7 +173,7 @@ def _quotient(dividend: Expr, size: Expr) -> Expr | None:
 
 
 def _dividend(multiple: Expr, rest: Expr) -> Expr | None:
-    """(x + a div m) * m + a rem m as x * m + a; None of what does not look like it."""
+    """(x + a div m) * m + a rem m as x * m + a, if it is written so; else None."""
     if not (isinstance(rest, Op) and isinstance(multiple, Op)):
         return None
     if rest.name != "irem" or multiple.name != "mul" or rest.args[1] not in multiple.args:
@@ -199,8 +202,8 @@ def cast(expr: Expr, type: Type) -> Expr:
 
 
 def key_among(key: Expr, type: Type) -> Expr:
-    """What finds the same place among numbers of a type as a key does that the type may have no room for:
-    the end of the type on its side."""
+    """A key that finds the same position among sorted numbers of `type`: where `type` has no room for
+    `key`, the least or greatest number of `type`."""
     if isinstance(key, Const) or key.type == type:
         return cast(key, type)
     low = op("max", key, const(0 if type.kind == "uint" else type.lowest))
@@ -246,5 +249,6 @@ def disjunction(*conditions: Expr) -> Expr:
 
 
 def below_64(bits: Expr) -> Expr:
-    """`bits`, which are fewer than 64, as LLVM is to know: else a shift by them takes ten instructions."""
+    """`bits`, masked to less than 64: it is so already, but LLVM has to know, or a shift by it takes ten
+    instructions."""
     return op("and", bits, 63)

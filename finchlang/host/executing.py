@@ -23,12 +23,12 @@ from finchlang.syntax.types import Int64
 
 
 class ExecutingHost(Host):
-    """Performs statements. `arrays` maps each Buffer to its NumPy array; what a variable holds
-    is kept in the variable; `steps` counts what was done, by operation. An array has as
-    many entries as it had, or as were asked for (`sizes`), whatever room there is; `unwritten` says of
-    those of arrays that have grown, and of scratch memory, whether nothing was written there.
+    """Performs statements. `arrays` maps each Buffer to its NumPy array; a variable keeps its value itself;
+    `steps` counts what was done, by operation. `sizes` has the number of entries of arrays that have grown:
+    as many as there were or as were asked for, whatever the capacity. `unwritten` marks, for those arrays
+    and for scratch memory, the entries never written.
 
-    Raises Bug for what is read or written where no entry is, or read where none was written."""
+    Raises Bug for an access out of bounds, and for a read of an entry that was never written."""
 
     def __init__(self, arrays: dict[ir.Buffer, np.ndarray] | None = None):
         super().__init__()
@@ -40,7 +40,7 @@ class ExecutingHost(Host):
         self.steps: Counter[str] = Counter()
 
     def evaluate(self, expr: ir.Expr) -> Any:
-        """The value of a pure expression."""
+        """The value of a pure expression; of a `select` only the part chosen is evaluated."""
         if isinstance(expr, ir.Const):
             return expr.value
         if isinstance(expr, ir.Var):
@@ -52,14 +52,12 @@ class ExecutingHost(Host):
         return self.compute(expr, [self.evaluate(a) for a in expr.args])
 
     def compute(self, operation: ir.Op, args: list[Any]) -> Any:
-        """The value of an operation on these values."""
         return apply(operation.name, operation.type, operation.args[0].type, args)
 
     def do(self, statement: Any) -> None:
         self.performer(statement)(statement)
 
     def performer(self, statement: ir.Stmt) -> Callable[[Any], None]:
-        """The method that performs statements of this kind."""
         found: Callable[[Any], None] = getattr(self, f"do_{type(statement).__name__}")
         return found
 
@@ -75,7 +73,7 @@ class ExecutingHost(Host):
         s.variable.held = self._entries(s.buffer, position, position + 1)[0].item()
 
     def _entries(self, buffer: ir.Buffer, low: int, high: int, is_read: bool = True) -> np.ndarray:
-        """buffer[low .. high - 1], which are there and, if they are read, were written."""
+        """buffer[low .. high - 1]; checks that they exist and, if they are read, were written."""
         array, unwritten = self.arrays[buffer], self.unwritten.get(buffer)
         if high <= low:
             return array[:0]
@@ -131,7 +129,7 @@ class ExecutingHost(Host):
         low, high = self.evaluate(s.start), self.evaluate(s.stop)
         part = self._entries(s.buffer, low, high)
         found = int(np.searchsorted(part, self.evaluate(s.key), "left"))
-        self.steps["search"] += 1 + found.bit_length()  # an exponential, then a binary search
+        self.steps["search"] += 1 + found.bit_length()  # as an exponential search takes
         s.variable.held = low + found
 
     def do_Disjoint(self, s: ir.Disjoint) -> None:
@@ -185,7 +183,7 @@ class ExecutingHost(Host):
             return
         entries = self._entries(s.buffer, low, high)
         entries[:] = entries[np.argsort(key(entries), kind="stable")]
-        self._entries(s.scratch, low, high, False)[:] = 0  # it is undefined
+        self._entries(s.scratch, low, high, False)[:] = 0  # undefined after a sort
         if s.scratch in self.unwritten:
             self.unwritten[s.scratch][low:high] = True
 
@@ -226,7 +224,7 @@ class ExecutingHost(Host):
     def count_by(
         self, variable: ir.Var, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None]
     ) -> None:
-        """`count`, with a variable given."""
+        """`count`, with the loop's variable given."""
         for i in range(self.evaluate(start), self.evaluate(stop) + 1):
             interrupts.check()
             self.steps["count"] += 1
@@ -261,7 +259,8 @@ class ExecutingHost(Host):
         self.count_by(s.variable, s.start, s.stop, lambda _: run_code(s.body, self))
 
     def do_CallProcedure(self, s: ir.CallProcedure) -> None:
-        """What is bound to the procedure's own names, whose code may be that of a caller, stays so."""
+        """The contents of the procedure's own variables and cells are restored afterwards, since the code
+        of the caller may use them, too."""
         procedure = self.procedures[s.name]
         values = [self.evaluate(value) for value in s.values]
         contents = [self.cells.get(cell) for cell in s.cells]
@@ -282,7 +281,6 @@ class ExecutingHost(Host):
 
 
 def run_code(code: ir.Code, host: ExecutingHost) -> None:
-    """Perform recorded statements, one by one."""
     for statement in code.statements:
         host.do(statement)
 
@@ -293,7 +291,7 @@ def run_residual(
     inputs: Sequence[Any],
     host: ExecutingHost | None = None,
 ) -> tuple[ExecutingHost, list[np.ndarray], list[Any]]:
-    """Run a residual program; gives the host (for its steps), the arrays and the outputs."""
+    """Run a residual program; returns the host (for its steps), the arrays and the outputs."""
     host = host or ExecutingHost()
     host.arrays |= dict(zip(residual.buffers, arrays, strict=True))
     host.arrays |= {b: np.empty(size, b.type.dtype) for b, size in residual.scratch}

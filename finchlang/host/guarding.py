@@ -11,8 +11,8 @@ from finchlang.syntax.types import Type
 
 
 class _Guarded:
-    """Reads memory only where `condition` holds; elsewhere what is read is zero, and a search finds
-    nothing: what follows from such zeros, as the end of a part of a fiber, need not be in bounds."""
+    """Reads memory only where `condition` holds; elsewhere a load gives zero, and a search finds nothing.
+    Searches are guarded, too, since their range may follow from such a zero and be out of bounds."""
 
     def __init__(self, host: Host, condition: Expr):
         self._host, self._condition = host, condition
@@ -48,5 +48,5 @@ class _Guarded:
 
 
 def guarded(host: Host, condition: Expr) -> Any:
-    """A host for what may be done only where `condition` holds, and matters only there."""
+    """A host for code that is run everywhere, but whose results matter only where `condition` holds."""
     return host if condition is TRUE else _Guarded(host, condition)

@@ -1,4 +1,4 @@
-"""A host that only looks: what the functions of looplets give is asked of it while tracers show them."""
+"""A host that only looks: the functions of looplets are called with it while tracers show their results."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from finchlang.syntax.types import Int64, Type
 
 
 def plain(expr: Expr) -> str:
-    """An expression without parentheses around it."""
+    """An expression as text, without parentheses around it."""
     return written(expr, str)
 
 
 class LookingHost(ResidualHost):
-    """Runs the functions of looplets to see what they give: nothing is kept of what they do, and what
-    they read stands where it is used."""
+    """Runs the functions of looplets to see what they give. What they record is dropped, and what they read
+    is shown in place, as `A_ptr[p]`."""
 
     def fresh(self, name: str) -> str:
         self._names[name] += 1
@@ -57,13 +57,13 @@ class LookingHost(ResidualHost):
         body(values, cells)
 
 
-#: the hosts that look now, if any
+#: the hosts that look now; the last one is asked
 _looking: list[LookingHost] = []
 
 
 class _Shielded:
-    """While looplets are looked at nothing is done on the host, also by those of their functions that
-    have kept it from when they were made."""
+    """A host that does nothing while looplets are looked at: functions of looplets may have kept the host
+    that they were made with, and then reach the one that looks."""
 
     def __init__(self, host: Host):
         self._host = host
@@ -73,13 +73,13 @@ class _Shielded:
 
 
 def shielded(host: Host) -> Any:
-    """A host for rules that tell of their steps."""
+    """A host for rules that tell a tracer of their steps."""
     return _Shielded(host)
 
 
 @contextmanager
 def looking() -> Iterator[Host]:
-    """A host that looks, which also stands for all that are shielded."""
+    """A host that looks; meanwhile all shielded hosts refer to it."""
     _looking.append(LookingHost())
     try:
         yield _looking[-1]
@@ -88,6 +88,6 @@ def looking() -> Iterator[Host]:
 
 
 def scratch() -> Host:
-    """A new one. A rule that asks which looplet a thunk leads to, for which every host has the same
-    answer, enters it here, and the rule's own host has nothing to do for it."""
+    """A new host whose code is dropped. A rule asks here which looplet a thunk leads to: the answer is the
+    same for every host, and the rule's own host must not record the question."""
     return ResidualHost()

@@ -1,5 +1,5 @@
 """What a rule or a level may ask of its host. An operation is a statement of the host language, which
-`executing.py` performs and `recording.py` records; what has code in it each does in its own way."""
+`executing.py` performs and `recording.py` records; statements with code in them are up to each host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from finchlang.syntax.types import Bool, Int64, Type
 
 
 class Host(ABC):
-    """A host. Positions are Int64 and count from 0; `lower`/`upper` are facts for the prover."""
+    """A host. Positions are Int64 and count from 0; `lower` and `upper` are facts for the prover. Functions
+    that are given as arguments, as the arms of a branch, may be called later than the rule runs (the
+    interpreter) or only once (recording)."""
 
     def __init__(self) -> None:
         self._names: Counter[str] = Counter()
@@ -32,7 +34,7 @@ class Host(ABC):
     def variable(
         self, name: str, type: Type, lower: Expr | None = None, upper: Expr | None = None
     ) -> Var:
-        """A variable that is bound from outside, as an input of a kernel, or by a statement to come."""
+        """A new variable, bound from outside as an input of a kernel, or by a statement to come."""
         return Var(self.fresh(name), type, lower, upper)
 
     def let(
@@ -54,7 +56,7 @@ class Host(ABC):
         lower: Expr | None = None,
         upper: Expr | None = None,
     ) -> Expr:
-        """buffer[index] now, cast to `type` if given."""
+        """A variable with buffer[index] as it is now, cast to `type` if given."""
         if type is None or type == buffer.type:
             variable = self.variable(name, buffer.type, lower, upper)
             self.do(ir.Load(variable, buffer, index))
@@ -74,17 +76,16 @@ class Host(ABC):
         return cell
 
     def get(self, cell: Cell, lower: Expr | None = None, upper: Expr | None = None) -> Expr:
-        """What `cell` holds now."""
+        """A variable with the content of `cell` as it is now."""
         variable = self.variable(cell.name.rsplit("_", 1)[0], cell.type, lower, upper)
         self.do(ir.Get(variable, cell))
         return variable
 
     def set(self, cell: Cell, value: Expr) -> None:
-        """Change what `cell` holds."""
         self.do(ir.Set(cell, cast(value, cell.type)))
 
     def grow(self, buffer: Buffer, size: Expr) -> None:
-        """Make room for `size` entries."""
+        """Make room for at least `size` entries; new ones are undefined."""
         self.do(ir.Grow(buffer, size))
 
     def fill(self, buffer: Buffer, start: Expr, stop: Expr, value: Expr) -> None:
@@ -101,7 +102,8 @@ class Host(ABC):
         self, buffer: Buffer, index: Expr, shift: Expr, other: Buffer, place: Expr
     ) -> Expr:
         """Whether none of buffer[index .. index + BLOCK - 1] + shift is one of
-        other[place .. place + BLOCK - 1], as far as the bits tell that both types have."""
+        other[place .. place + BLOCK - 1]. Only the bits that both types have are compared, so that it may
+        be false where all numbers differ."""
         variable = self.variable("disjoint", Bool)
         self.do(ir.Disjoint(variable, buffer, index, shift, other, place))
         return variable
@@ -119,21 +121,21 @@ class Host(ABC):
         keys: Buffer,
         bound: Expr,
     ) -> None:
-        """Sort numbers[start .. stop - 1] by their keys, where n has keys[n] in 0..bound - 1, and
-        equal ones stay in their order; `scratch`, with room for `stop`, is undefined afterwards."""
+        """Sort numbers[start .. stop - 1] by the keys keys[n] of its numbers n, all in 0..bound - 1; the
+        sort is stable. `scratch`, with room for `stop` entries, is undefined afterwards."""
         self.do(ir.SortBy(numbers, scratch, start, stop, keys, bound))
 
     def sort_bits(
         self, words: Buffer, scratch: Buffer, start: Expr, stop: Expr, low: Expr, high: Expr
     ) -> None:
-        """Sort words[start .. stop - 1] (Int64) by their bits from `low` up to, not including, `high`,
-        which is below 64; those that agree there stay in their order; `scratch` as in `sort_by`."""
+        """Sort words[start .. stop - 1] (Int64) by their bits low .. high - 1, with high < 64; the sort is
+        stable. `scratch` as in `sort_by`."""
         self.do(ir.SortBits(words, scratch, start, stop, low, high))
 
     def fail(
         self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
     ) -> None:
-        """Stop with a FinchError."""
+        """Stop with a FinchError of `kind`; `message` has a `{}` for each of `values`."""
         self.do(ir.Fail(kind, message, values, span))
 
     @abstractmethod
@@ -144,7 +146,7 @@ class Host(ABC):
         otherwise: Callable[[], None] | None = None,
         is_rare: bool = False,
     ) -> None:
-        """Run one of the arms; only the possible one if the condition is constant. `is_rare` as in
+        """Run one of the arms, or the only possible one if the condition is a constant. `is_rare` as in
         `ir.Branch`."""
 
     @abstractmethod
@@ -166,17 +168,18 @@ class Host(ABC):
         body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
     ) -> None:
         """Run `body` on variables that hold `values`, of which nothing else is known, and on cells that
-        stand for `cells`. What it does follows from `key`, so that it need be recorded only once."""
+        stand for `cells`. Calls with the same `key` must do the same, so that code is recorded only
+        once."""
 
 
 def fail_unless(
     host: Host, holds: Expr, kind: str, message: str, values: tuple[Expr, ...], span: Span | None
 ) -> None:
-    """Stop with a FinchError unless a condition holds."""
+    """Stop with a FinchError of `kind` unless a condition holds; nothing is done if it is true already."""
     if not (isinstance(holds, Const) and holds.value):
         host.branch(holds, lambda: None, lambda: host.fail(kind, message, values, span))
 
 
 def bit_length(host: Host, number: Expr) -> Expr:
-    """How many bits `number` (Int64) has, 0 if it is not positive; in as many steps whatever it is."""
+    """How many bits `number` (Int64) has; 0 if it is not positive. Takes the same time for all numbers."""
     return host.let(op("bits", number), "bits", lower=ZERO)

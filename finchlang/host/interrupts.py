@@ -1,7 +1,7 @@
 """Ctrl-C while a host runs in Python: it is noted at once, and raised where the host looks for it.
 
-Python would raise KeyboardInterrupt wherever it is just then; while some object is being cleaned up,
-it would be printed and forgotten.
+Otherwise Python would raise KeyboardInterrupt wherever it happens to be: within a finaliser it would be
+printed and forgotten.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _asked = False
 
 @contextmanager
 def noted() -> Iterator[None]:
-    """In here Ctrl-C is raised by `check` only. In another thread than the main one, and where
-    somebody else handles Ctrl-C, nothing changes."""
+    """In this context Ctrl-C is raised by `check` only. Nothing changes in a thread other than the main
+    one, and where Ctrl-C has another handler than Python's."""
     global _asked
     ours = threading.current_thread() is threading.main_thread()
     if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -41,7 +41,7 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt if it was asked for."""
+    """Raise KeyboardInterrupt if Ctrl-C was noted."""
     global _asked
     if _asked:
         _asked = False
@@ -49,7 +49,7 @@ def check() -> None:
 
 
 def interruptible(run: Callable[[], Any]) -> Any:
-    """The result of what an interrupt may end. Raises FinchError "interrupted"."""
+    """The result of `run`, during which Ctrl-C is raised as a FinchError of kind interrupted."""
     try:
         with noted():
             result = run()

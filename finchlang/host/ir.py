@@ -50,9 +50,9 @@ class Const(Expr):
 
 
 class Var(Expr):
-    """A variable bound once; each Var is its own. `lower`/`upper` are known inclusive bounds
-    (expressions of the same type) and `definition` the expression it was bound to, if any: facts
-    for the prover, not part of the meaning. `held` belongs to the executing host alone."""
+    """A variable that is bound once; variables are compared by identity. `lower` and `upper` are known
+    inclusive bounds (expressions of the same type), `definition` is the expression that it was bound to:
+    facts for the prover, not part of the meaning. `held` is used by executing hosts only."""
 
     __slots__ = ("name", "lower", "upper", "definition", "held")
     held: Any
@@ -147,8 +147,8 @@ _NAMES = {"idiv": "div", "irem": "rem", "select": "ifelse", "fpow": "pow", "ipow
 
 
 def written(expr: Expr, name: Callable[[Var], str], inside: bool = False) -> str:
-    """`expr` as Julia writes it; `inside` an operator, an operator is put in parentheses. The type of a
-    constant is written unless it is Bool, Int64 or Float64."""
+    """`expr` in Julia's notation; with `inside` an operation is put in parentheses. The type of a constant
+    is written unless it is Bool, Int64 or Float64."""
     if isinstance(expr, Const):
         value = {"inf": "Inf", "-inf": "-Inf", "nan": "NaN"}.get(repr(expr.value), repr(expr.value))
         if expr.type == Bool:
@@ -174,8 +174,8 @@ def written(expr: Expr, name: Callable[[Var], str], inside: bool = False) -> str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
-    """A growable array of `type`, indexed from 0; each Buffer is its own. `is_anything` says that what
-    was never written in it is read, too, and may be anything."""
+    """A growable array of `type`, indexed from 0; buffers are compared by identity. `is_anything` says that
+    entries are read before they are written, and may then be anything."""
 
     name: str
     type: Type
@@ -187,7 +187,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """A mutable local variable; each Cell is its own."""
+    """A mutable local variable; cells are compared by identity."""
 
     name: str
     type: Type
@@ -201,7 +201,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Stmt:
-    """What every statement is."""
+    """A statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +248,8 @@ class Set(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Branch(Stmt):
-    """Run `then` or `otherwise`. `is_rare` says that `then` is long and seldom run: a fact for native
-    code, which has it in a function of its own, and not part of the meaning."""
+    """Run `then` or `otherwise`. `is_rare` says that `then` is long and seldom run: a fact for native code,
+    which makes it a function of its own; not part of the meaning."""
 
     condition: Expr
     then: Code
@@ -259,9 +259,9 @@ class Branch(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class WhileLoop(Stmt):
-    """Run `test`, leave if `condition` (which may use what `test` binds) is false, run `body`,
-    and again. `is_endless` says that nothing bounds the number of steps: a fact for native code,
-    which looks for interrupts in it, and not part of the meaning."""
+    """Run `test`, leave if `condition` (which may use what `test` binds) is false, run `body`, and again.
+    `is_endless` says that the number of steps has no bound: a fact for native code, which then polls for
+    interrupts; not part of the meaning."""
 
     test: Code
     condition: Expr
@@ -271,8 +271,8 @@ class WhileLoop(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class ForLoop(Stmt):
-    """Run `body` for `variable` from `start` to `stop`, both included (Int64). `is_plain` says that
-    steps are best taken one by one, `is_append` that each stores behind the one before: facts for
+    """Run `body` for `variable` from `start` to `stop`, both included (Int64). `is_plain` says that it is
+    best neither vectorised nor unrolled, `is_append` that each step stores after the one before: facts for
     native code, not part of the meaning."""
 
     variable: Var
@@ -285,7 +285,7 @@ class ForLoop(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Room(Stmt):
-    """`variable` = for how many entries there is room in `buffer` (Int64)."""
+    """`variable` = the capacity of `buffer` in entries (Int64)."""
 
     variable: Var
     buffer: Buffer
@@ -321,15 +321,15 @@ class Search(Stmt):
     key: Expr
 
 
-#: so many entries at a time are compared with as many others
+#: how many entries `Disjoint` compares with as many others
 BLOCK = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Disjoint(Stmt):
     """`variable` (Bool) = whether none of buffer[index .. index + BLOCK - 1] + shift is one of
-    other[place .. place + BLOCK - 1], which are integers; of them the bits are compared that both
-    types have, so that those of different numbers may be equal."""
+    other[place .. place + BLOCK - 1], all integers. Only the bits that both types have are compared, so
+    that different numbers may count as equal."""
 
     variable: Var
     buffer: Buffer
@@ -350,9 +350,9 @@ class Sort(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class SortBy(Stmt):
-    """Sort buffer[start .. stop - 1] by keys[n] for each n of them, each in 0..bound - 1; those of
-    equal keys stay in their order. `scratch`, of the same type and with room for `stop` entries, is
-    undefined afterwards. All three are of integers."""
+    """Sort the numbers n in buffer[start .. stop - 1] by keys[n], each in 0..bound - 1; the sort is stable.
+    `scratch`, of the same type and with room for `stop` entries, is undefined afterwards. All three
+    buffers are of integers."""
 
     buffer: Buffer
     scratch: Buffer
@@ -364,8 +364,8 @@ class SortBy(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class SortBits(Stmt):
-    """Sort buffer[start .. stop - 1] (Int64) by the bits from `low` up to, not including, `high`,
-    which is below 64; those that agree there stay in their order. `scratch` is as for SortBy."""
+    """Sort buffer[start .. stop - 1] (Int64) by the bits low .. high - 1, with high < 64; the sort is
+    stable. `scratch` is as for SortBy."""
 
     buffer: Buffer
     scratch: Buffer
@@ -380,8 +380,8 @@ AnySort = Sort | SortBy | SortBits
 
 @dataclass(frozen=True, slots=True)
 class CallProcedure(Stmt):
-    """Run the procedure `name` of the program: its inputs are `values`, and its cells are `cells`, which
-    it may change. It works on the buffers `used`, and writes to those `changed`, or lets them grow."""
+    """Run the procedure `name` of the program with `values` as its inputs and `cells` as its cells, which
+    it may change. It reads the buffers `used`; those in `changed` it writes to, or lets grow."""
 
     name: str
     values: tuple[Expr, ...]
@@ -410,8 +410,8 @@ class Code:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Procedure:
-    """Code that calls run on the variables and cells they give, which is all that it has in common with
-    the code around, but for buffers. A call passes numbers by value, and cells by reference."""
+    """Code that is called with values and cells. Except for buffers it uses nothing of the code around the
+    call. Values are passed by value, cells by reference."""
 
     name: str
     inputs: tuple[Var, ...]
@@ -421,11 +421,11 @@ class Procedure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Residual:
-    """A residual program: what a kernel became. `inputs` are variables given from outside (sizes,
-    counts, script numbers), `buffers` the arrays it works on, `outputs` the cells whose final
-    contents are handed back. A buffer that no statement stores to, fills, sorts or grows is frozen.
-    `scratch` are buffers of its own, each with its number of entries, undefined at first. A procedure
-    calls those only that stand before it in `procedures`.
+    """A residual program: what a kernel became. `inputs` are variables given from outside (sizes, counts,
+    script numbers), `buffers` the arrays it works on, `outputs` the cells whose final contents are
+    returned. A buffer that no statement stores to, fills, sorts or grows is frozen. `scratch` are buffers
+    of its own, each with its number of entries, undefined at first. A procedure calls only procedures that
+    precede it in `procedures`.
     """
 
     name: str

@@ -20,7 +20,7 @@ def text(residual: ir.Residual) -> str:
     return Listing().text(residual)
 
 
-#: what statements are called that read like calls of their operands
+#: names of statements that are listed as calls of their operands
 _CALLS = {
     ir.Grow: "grow",
     ir.Room: "room",
@@ -40,7 +40,7 @@ class Listing:
         self.lines: list[str] = []
         self.names: dict[Any, str] = {}
         self.used: set[str] = set()
-        self.numbers: dict[str, int] = {}  # the last one of each name that is there more than once
+        self.numbers: dict[str, int] = {}  # the last one of each repeated name
 
     def text(self, residual: ir.Residual) -> str:
         buffers = [f"{self.name(b)}: {b.type}[]" for b in residual.buffers]
@@ -62,7 +62,7 @@ class Listing:
         self.line(1, "end")
 
     def name(self, thing: ir.Var | ir.Cell | ir.Buffer) -> str:
-        """The name a thing is listed by: its own, without the number its maker gave it."""
+        """The name under which a thing is listed: its own, without the number that its host gave it."""
         found = self.names.get(thing)
         if found is None:
             base = re.sub(r"_\d+$", "", thing.name) or thing.name
@@ -78,7 +78,7 @@ class Listing:
     # ------------------------------------------------------------------------------- expressions
 
     def expr(self, expr: ir.Expr, inside: bool = False) -> str:
-        """`inside` an operator, an operator is put in parentheses."""
+        """`expr` as text; with `inside` an operation is put in parentheses."""
         return ir.written(expr, self.name, inside)
 
     # -------------------------------------------------------------------------------- statements
@@ -141,7 +141,6 @@ class Listing:
         self.line(depth, "end")
 
     def simple(self, statement: Any) -> str:
-        """The line of a statement that reads like a call."""
         match statement:
             case ir.CallProcedure(name, values, cells):
                 numbers = ", ".join(self.expr(v) for v in values)

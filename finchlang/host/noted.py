@@ -1,4 +1,4 @@
-"""What a program notes of entries that it overwrites (`undo_log.py`), as data; putting them back."""
+"""The log of entries that a program overwrites (`undo_log.py`), as data; and putting them back."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from finchlang.syntax.types import UInt8
 
-#: The epochs of calls are 1 to this one; then `touched` is to be cleared, and they begin again.
+#: Calls have the epochs 1 to this one; then `touched` has to be cleared, and epochs begin again.
 LAST_EPOCH = UInt8.highest
 
 
 @dataclass(frozen=True)
 class Log:
-    """Which buffers and inputs of a program, by their numbers, belong to the log of one array.
+    """Which buffers and inputs of a program, by number, make up the log of one array.
 
-    For an array of n entries `touched` (zeros when it is new) has n entries at least, `at` n + 1 and
-    `was` n. `size` is the input that says n, where the program may grow the array: what is new need
+    For an array of n entries `touched` (zeros when it is new) has at least n entries, `at` n + 1 and `was`
+    n. `size` is the input with n, if the program may grow the array: entries after that are new, and need
     not be noted.
     """
 
@@ -30,14 +30,14 @@ class Log:
 
 @dataclass(frozen=True)
 class UndoLog:
-    """The logs of a program, and the input that says the epoch of a call, another one at each call
-    with the same `touched`. All their buffers and inputs stand behind the program's own."""
+    """The logs of a program, and the input with the epoch of a call, which differs between calls with the
+    same `touched`. The buffers and inputs of logs come after the program's own."""
 
     logs: tuple[Log, ...] = ()
     epoch: int | None = None
 
 
 def undo(array: np.ndarray, at: np.ndarray, was: np.ndarray) -> None:
-    """Have the array as it was before the call that wrote this log."""
+    """Restore the array to what it was before the call that wrote this log."""
     count = int(at[0])
     array[at[1 : count + 1]] = was[:count]

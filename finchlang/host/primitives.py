@@ -41,7 +41,7 @@ def _maximum(a: Any, b: Any) -> Any:
 
 
 def _total(function: Callable[..., Any]) -> Callable[..., float]:
-    """A function of `math` or NumPy that gives NaN or an infinity where Python's would raise."""
+    """A function of `math` or NumPy that gives NaN or an infinity where Python would raise or warn."""
 
     def total(*args: float) -> float:
         with np.errstate(all="ignore"):
@@ -76,15 +76,15 @@ def _cast(value: Any, source: Type, target: Type) -> Any:
     return value
 
 
-#: what takes n steps with the same value, by the operation of one step
+#: NumPy's function for one step, by the operation that takes n of them
 STEPS = {"add_times": np.add, "mul_times": np.multiply, "div_times": np.divide}
-#: so many steps are taken for constants at most, and at a time
+#: how many steps are folded for constants at most, and how many are taken at a time
 MOST_STEPS = 1 << 16
 
 
 def _stepped(step: np.ufunc, dtype: Any, x: float, a: float, count: int) -> float:
-    """`x` after so many steps with `a`, one after the other. Once two steps change nothing (x * -1), nor do
-    the two that follow."""
+    """`x` after `count` steps with `a`, one after the other. If two steps in a row change nothing (as
+    x * -1 does in two), no later two do, and only the parity of the rest matters."""
     with np.errstate(all="ignore"):
         while count > 0:
             given = np.full(min(count, MOST_STEPS) + 1, a, dtype)
@@ -151,7 +151,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
 }
 
 
-#: those that give Python's own Bools where the result is a Bool
+#: operations whose Python function returns a Python bool
 _TRUTHS = {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "isnan"}
 
 
@@ -194,8 +194,8 @@ def as_function(expr: Expr, variables: Sequence[Var]) -> Callable[..., Any]:
 
 
 def _as_function(name: str, result: Type, operand: Type) -> Callable[..., Any]:
-    """`apply` for these types, without what it need not look at: Python's own operation, if that
-    gives what is wanted, as a Float64 and a Bool is."""
+    """`apply` for these types, without its tests: Python's own operation, where that gives the right value,
+    as with Float64 and Bool."""
     if name in (_PLAIN if result == Float64 else _TRUTHS if result == Bool else ()):
         return _PLAIN[name]
     if name in ("add", "sub", "mul") and result.is_integer:

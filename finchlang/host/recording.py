@@ -21,15 +21,15 @@ from finchlang.host.rewrite import (
 )
 from finchlang.syntax.types import Int64
 
-#: Code of fewer statements is recorded again rather than called.
+#: Procedures of fewer statements are recorded in place rather than called.
 SHORT = 20
-#: Code of more is called even if that is done once: LLVM takes more than twice the time for a function
-#: that is twice as long.
+#: In a longer program also procedures that are called once are kept: LLVM takes more than twice the time
+#: for a function that is twice as long.
 LONG = 2_500
 
 
 class ResidualHost(Host):
-    """Appends statements to the code being built. `code()` is everything recorded so far at the outermost
+    """Appends statements to the code being built; `code()` is all that was recorded at the outermost
     level."""
 
     def __init__(self) -> None:
@@ -38,16 +38,16 @@ class ResidualHost(Host):
         self._passing: set[ir.Expr] = set()  # variables of loops and procedures
         self._own: list[set[ir.Cell]] = [set()]  # the cells made in each procedure being recorded
         self._shared: dict[Hashable, ir.CallProcedure] = {}
-        self._procedures: dict[str, ir.Procedure] = {}  # those called before those that call them
+        self._procedures: dict[str, ir.Procedure] = {}  # each before those that call it
         self._calls: Counter[str] = Counter()
         self._lengths: dict[str, int] = {}  # of procedures
 
     def code(self) -> ir.Code:
-        """What is recorded as a procedure and called once stands where it is called, if all is not long."""
+        """The code recorded; procedures that are not to be called stand in place of their calls."""
         return self._placed(ir.Code(tuple(self._blocks[0])))
 
     def procedures(self) -> tuple[ir.Procedure, ...]:
-        """What is called several times; if code is long and has such, what is called once, too."""
+        """The procedures to be called: several times, or, in a long program that has such, once."""
         kept = (p for p in self._procedures.values() if self._is_called(p.name))
         return tuple([replace(p, body=self._placed(p.body)) for p in kept])
 
@@ -58,7 +58,7 @@ class ResidualHost(Host):
         return self._calls[name] > 1 or (is_long and max(self._calls.values()) > 1)
 
     def _placed(self, code: ir.Code) -> ir.Code:
-        """`code` with procedures in place of their calls, but for those that are to be called."""
+        """`code` with procedures in place of their calls, except those that are to be called."""
 
         def place(statement: ir.Stmt) -> tuple[ir.Stmt, ...]:
             if not isinstance(statement, ir.CallProcedure) or self._is_called(statement.name):
@@ -140,9 +140,9 @@ class ResidualHost(Host):
         cells: tuple[ir.Cell, ...],
         body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
     ) -> ir.CallProcedure:
-        """Record a procedure; gives its call in its own terms. Behind those that each call has others for,
-        inputs and cells are what it uses of the code around. If that is not there wherever the
-        procedure may be called, it is not shared."""
+        """Record a procedure; returns its call in the procedure's own terms. Its inputs and cells are those
+        that a caller gives, then the variables and cells that it uses of the code around. If these are not
+        visible wherever the procedure may be called, it is not shared: then each call records it anew."""
         inputs = tuple([ir.Var(self.fresh("p"), value.type) for value in values])
         self._passing.update(inputs)
         places = tuple(
@@ -170,8 +170,8 @@ class ResidualHost(Host):
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Staging makes very many objects that all stay until it is done: Python would look for garbage
-    among them again and again, in vain, which can take a fifth of the time."""
+    """Turn Python's garbage collector off: staging makes many objects that all live until it is done, and
+    the collector, which finds nothing, can take a fifth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,7 @@
-"""An executing host that has each piece of code derived once: what rules do for the body of a loop, or an
-arm of a branch, is noted while it is performed for the first time, and from then on performed as it was
-noted. Rules see no values, so that they would do the same again, with other names for variables."""
+"""An executing host that derives each piece of code once: what rules do for the body of a loop or an arm
+of a branch is noted when it is first performed, and performed from the notes afterwards. Rules see no
+values (law 2), so that they would do the same again, with other names for variables: a product of 13 x 11 x
+12 in CSC takes 0.02 s in place of 0.76."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ Action = Callable[[], object]
 
 
 class RememberingHost(ExecutingHost):
-    """Takes the steps that an ExecutingHost takes. What it keeps is bounded by the size of the program,
-    as a residual is: an arm that is never reached is never derived."""
+    """Takes the same steps as an ExecutingHost. What it notes is bounded by the size of the program, as a
+    residual is: an arm that is never reached is never derived."""
 
     def __init__(self, arrays: dict[Buffer, np.ndarray] | None = None):
         super().__init__(arrays)
@@ -32,7 +33,7 @@ class RememberingHost(ExecutingHost):
         action()
 
     def _once(self, derive: Callable[[], Any]) -> Callable[[], Any]:
-        """What does as `derive` does, and gives what that gives, but calls it the first time only."""
+        """A function that does and returns what `derive` does, but calls it the first time only."""
         noted: list[Action] | None = None
         answer: Any = None
 

@@ -1,4 +1,4 @@
-"""Going through recorded code and its expressions, and making code anew from them."""
+"""Walks over recorded code and its expressions, and code made anew from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ def walk(code: ir.Code) -> Iterator[ir.Stmt]:
 
 
 def nested(statement: ir.Stmt) -> tuple[ir.Code, ...]:
-    """The pieces of code that stand directly in `statement`."""
     match statement:
         case ir.Branch(_, then, otherwise):
             return then, otherwise
@@ -34,8 +33,8 @@ def nested(statement: ir.Stmt) -> tuple[ir.Code, ...]:
 
 
 def rebuild(code: ir.Code, change: Callable[[tuple[ir.Stmt, ...]], Iterable[ir.Stmt]]) -> ir.Code:
-    """`code` with the statements that `change` makes of each piece of code in it, of what is nested
-    before what is around it. What does not change stays the same object."""
+    """`code` with the statements of each piece of code in it replaced by what `change` makes of them, inner
+    pieces first. A piece that does not change stays the same object."""
 
     def inside(statement: ir.Stmt) -> ir.Stmt:
         old = nested(statement)
@@ -55,19 +54,18 @@ def rebuild(code: ir.Code, change: Callable[[tuple[ir.Stmt, ...]], Iterable[ir.S
 
 
 def rewrite(code: ir.Code, change: Callable[[ir.Stmt], Iterable[ir.Stmt]]) -> ir.Code:
-    """`code` with each statement replaced by those that `change` gives for it, what is nested in it
-    having been replaced before."""
+    """`code` with each statement replaced by those that `change` gives for it, inner statements first."""
     return rebuild(code, lambda statements: [new for s in statements for new in change(s)])
 
 
 def everything(residual: ir.Residual) -> Iterator[ir.Stmt]:
-    """Every statement of a program, those of its procedures after its own."""
+    """Every statement of a program, then those of its procedures."""
     for code in (residual.body, *(procedure.body for procedure in residual.procedures)):
         yield from walk(code)
 
 
 def is_heavy(code: ir.Code) -> bool:
-    """Whether one run of `code` may take long: it has a loop, or works on a range."""
+    """Whether one run of `code` may take long: it has a loop, a call, or works on a range."""
     return any(
         isinstance(
             s,
@@ -130,7 +128,6 @@ def arrays(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
 
 
 def variables(expr: ir.Expr) -> set[ir.Var]:
-    """The variables in `expr`."""
     seen, stack = {expr}, [expr]
     while stack:
         top = stack.pop()
@@ -141,7 +138,7 @@ def variables(expr: ir.Expr) -> set[ir.Var]:
 
 
 def free_variables(code: ir.Code) -> list[ir.Var]:
-    """The variables that `code` uses and does not bind, by their names."""
+    """The variables that `code` uses and does not bind, sorted by name."""
     bound: set[ir.Var] = set()
     seen: set[ir.Expr] = set()
     stack: list[ir.Expr] = []
@@ -159,7 +156,7 @@ def free_variables(code: ir.Code) -> list[ir.Var]:
 
 
 def expressions(statement: ir.Stmt) -> Iterator[ir.Expr]:
-    """The expressions that `statement` itself uses, not those in the code nested in it."""
+    """The expressions that `statement` itself uses, without those of code nested in it."""
     kind: Any = type(statement)
     for name in _parts(kind):
         part = getattr(statement, name)
@@ -171,13 +168,13 @@ def expressions(statement: ir.Stmt) -> Iterator[ir.Expr]:
 
 @cache
 def _parts(kind: Any) -> tuple[str, ...]:
-    """The fields of a kind of statement that may have expressions it uses."""
+    """The fields of a kind of statement in which there may be expressions that it uses."""
     names = (f.name for f in fields(kind) if "Code" not in f.type)
     return tuple(name for name in names if name != "variable")
 
 
 def indirect(code: ir.Code) -> Iterator[ir.Load | ir.Store]:
-    """What reads or writes an array at an index that `code` has itself read from one."""
+    """The loads and stores at an index that depends on a value loaded by `code`."""
     read: set[ir.Expr] = set()
 
     def depends(expr: ir.Expr) -> bool:
@@ -193,8 +190,9 @@ def indirect(code: ir.Code) -> Iterator[ir.Load | ir.Store]:
 
 
 def substituted(code: ir.Code, values: dict[Any, Any]) -> ir.Code:
-    """`code` with other expressions and cells in place of the variables and cells in `values`, to which
-    this adds what it has found out about expressions. The variables that it binds are told."""
+    """`code` with expressions and cells in place of the variables and cells in `values`, which also
+    remembers the results for expressions. Definitions of the variables that `code` binds are changed in
+    place, so that the old code must not be used any more."""
 
     def new(part: Any) -> Any:
         if isinstance(part, ir.Op):
@@ -226,8 +224,8 @@ def substituted(code: ir.Code, values: dict[Any, Any]) -> ir.Code:
 
 
 def instance(statements: Iterable[ir.Stmt], values: dict[Any, Any]) -> list[ir.Stmt]:
-    """Statements once more, with variables of their own, and with `values` in place of other
-    variables and of buffers; `values` tells afterwards what stands for which variable."""
+    """A copy of statements that binds variables of its own, with `values` in place of other variables and
+    of buffers; afterwards `values` has the new variable for each one that they bound."""
 
     def new(part: Any) -> Any:
         match part:

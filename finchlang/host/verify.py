@@ -1,4 +1,4 @@
-"""The rules of the host language: what a residual program must satisfy before it becomes code."""
+"""The rules of the host language: what a residual program must satisfy before it becomes machine code."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _ANY_NUMBER = frozenset(
 
 
 _RANGE: dict[str, Type | str] = {"start": Int64, "stop": Int64}
-#: each kind of statement with the types of its operands, and of the variable that it binds; in the place of
-#: a type may be the field that has the same
+#: The types of the operands of each kind of statement, and of the variable that it binds. In place of a
+#: type there may be the name of a field that has the same type.
 OPERANDS: dict[type, dict[str, Type | str]] = {
     ir.Bind: {"variable": "expr"},
     ir.Load: {"index": Int64, "variable": "buffer"},
@@ -30,7 +30,7 @@ OPERANDS: dict[type, dict[str, Type | str]] = {
     ir.Set: {"value": "cell"},
     ir.Branch: {"condition": Bool},
     ir.WhileLoop: {},  # its condition may use what its test binds
-    ir.ForLoop: _RANGE,  # its variable is seen in its body alone
+    ir.ForLoop: _RANGE,  # its variable is visible in its body only
     ir.Room: {"variable": Int64},
     ir.Grow: {"size": Int64},
     ir.Fill: {**_RANGE, "value": "buffer"},
@@ -47,7 +47,7 @@ _OF_INTEGERS = (ir.Search, ir.Disjoint, ir.Sort, ir.SortBy, ir.SortBits)
 
 
 def check(residual: ir.Residual) -> None:
-    """Raise Bug, saying what is wrong where, unless
+    """Raise Bug, with a message that says what is wrong and where, unless
 
     - every variable is bound exactly once, before it is used, and used only in its scope;
     - the arguments and results of operations have the types that OPS says;
@@ -65,15 +65,15 @@ def check(residual: ir.Residual) -> None:
 
 
 def verified(residual: ir.Residual) -> ir.Residual:
-    """`residual`, after `check` if FINCH_CHECK is 1 in the environment."""
+    """`residual`, checked if FINCH_CHECK is 1 in the environment."""
     if os.environ.get("FINCH_CHECK") == "1":
         check(residual)
     return residual
 
 
 class _Checker:
-    """Walks a residual; `bound` are all variables met, `scope` those visible, `known` the cells
-    that are set by now (None behind a Fail, where nothing runs)."""
+    """Walks a residual. `bound` are all variables met, `scope` those visible, `known` the cells that are
+    set by now (None after a Fail, where nothing runs)."""
 
     def __init__(self, residual: ir.Residual):
         self.residual = residual
@@ -81,8 +81,8 @@ class _Checker:
         self.bound: set[ir.Var] = set()
         self.scope: set[ir.Var] = set()
         self.known: set[ir.Cell] | None = set()
-        self.checked: set[ir.Op] = set()  # operations whose types are right
-        self.procedures: dict[str, ir.Procedure] = {}  # those that may be called
+        self.checked: set[ir.Op] = set()  # operations whose types have been checked
+        self.procedures: dict[str, ir.Procedure] = {}  # those that precede, and may be called
 
     def procedure(self, procedure: ir.Procedure) -> None:
         if procedure.name in self.procedures:
@@ -133,7 +133,7 @@ class _Checker:
         self.scope.add(variable)
 
     def expr(self, expr: ir.Expr, type: Type, what: str) -> None:
-        """`expr` may be used here and is of `type`."""
+        """Check that `expr` may be used here and is of `type`."""
         self.visible(expr, what)
         if expr.type is not type:
             self.fail(f"{what} is {expr.type}, not {type}: {expr}")
@@ -152,7 +152,6 @@ class _Checker:
             self.fail(f"{what} is not an expression: {expr!r}")
 
     def op(self, op: ir.Op) -> None:
-        """The types of `op` are right."""
         if op.name not in ir.OPS:
             self.fail(f"unknown operation {op.name}")
         types = [arg.type for arg in op.args]
@@ -172,7 +171,7 @@ class _Checker:
     # -------------------------------------------------------------------------------- statements
 
     def code(self, code: ir.Code) -> set[ir.Cell] | None:
-        """Check `code` as a nested one; the cells that are set behind it."""
+        """Check `code` in a scope of its own; returns the cells that are set after it."""
         outer = self.scope
         self.scope = set(outer)
         self.statements(code)
@@ -203,7 +202,7 @@ class _Checker:
             self.control(statement)
 
     def special(self, statement: ir.Stmt) -> None:
-        """What the tables do not say of a statement."""
+        """Check what the table does not say of a statement."""
         match statement:
             case ir.Bind(variable, expr):
                 self.visible(expr, f"{variable}")
@@ -266,7 +265,7 @@ class _Checker:
 
 
 def _fits(name: str, types: list[Type], result: Type) -> bool:
-    """Whether the operation `name` takes arguments of `types` to `result`."""
+    """Whether the operation `name` takes arguments of `types` to `result`, as OPS says."""
     first = types[0]
     if name == "cast":
         return True

@@ -1,4 +1,4 @@
-"""Where a native kernel finds its arrays and numbers: the slots it is called with."""
+"""Where a native kernel finds its arrays and numbers: the slots that it is called with."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from finchlang.base.errors import Span
 from finchlang.host.noted import UndoLog
 from finchlang.syntax.types import Type
 
-#: What a kernel returns.
+#: the statuses that a kernel returns
 OK, FAILED, NO_MEMORY, INTERRUPTED = range(4)
 
 
@@ -20,8 +20,8 @@ NO_LOG = UndoLog()
 
 @dataclass(frozen=True)
 class Failure:
-    """A Fail statement, as far as whoever calls the kernel must know it: the types of the values
-    that stand in the failure area."""
+    """A Fail statement, as far as the caller of a kernel must know it; `values` are the types of the values
+    in the failure area."""
 
     kind: str
     message: str
@@ -31,8 +31,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Layout:
-    """What must be known of a compiled kernel to call it, and its slots (64-bit words), in this
-    order:
+    """What must be known of a compiled kernel to call it, and its slots (64-bit words), in this order:
 
     - three for each buffer: address, capacity in entries, and where the memory begins if it was
       allocated by the kernel (0 when it is called);
@@ -40,10 +39,10 @@ class Layout:
       to 64 bits, Float32 in the low half;
     - the failure area: which Fail statement (counted in textual order), then its values.
 
-    `buffers`, `inputs` and `outputs` are their types. `written` numbers the buffers whose contents
-    a call may change, `grown` those it may move to larger memory; `procedures` names what it calls
-    in `library.py`; `undo_log` says which buffers and inputs, behind the program's own, belong to
-    a log of what the call overwrites.
+    `buffers`, `inputs` and `outputs` are their types. `written` numbers the buffers whose contents a call
+    may change, `grown` those that it may move to larger memory; `procedures` names the procedures of
+    `library.py` that it calls; `undo_log` says which buffers and inputs, after the program's own, make up
+    the log of what the call overwrites.
     """
 
     name: str
@@ -78,7 +77,7 @@ class Layout:
 
 
 def packer(type: Type) -> Callable[[Any], int]:
-    """The function from a number of `type` to the content of its slot."""
+    """The function from a number of `type` to the content of its slot (a signed word)."""
     if type.kind != "float":
         return int
     code, word = ("<d", "<q") if type.bits == 64 else ("<f", "<i")

@@ -12,13 +12,13 @@ from finchlang.base.errors import Bug, FinchError, failure
 from finchlang.native.abi import FAILED, NO_MEMORY, OK, Layout, packer, unpacker
 from finchlang.native.growable_arrays import adopt, free
 
-#: The procedure that kernels are called by; like `grow` it is LLVM's, and compiled on its own.
+#: the procedure that Python calls kernels by; written as LLVM text, and compiled on its own
 CALL = "call"
 
-#: `call((entry, slots), arrays)`: puts where each array of a list is, and its room, into the slots, and
-#: runs. Where memory is is found by the buffer protocol, with nothing between that and the run. Null is
-#: returned for an array that is not contiguous, or if a signal's handler raised an exception, which
-#: then comes through.
+#: `call((entry, slots), arrays)` puts the address and the capacity of each array of a list into the slots,
+#: and runs the kernel. Addresses are asked for by the buffer protocol right before the run, so that nothing
+#: can move the arrays in between. Null is returned, with the exception set, for an array that is not
+#: contiguous, or if a signal's handler raised an exception.
 TEXT = """
 define ptr @call(ptr %kernel, ptr %arrays) nounwind {
 start:
@@ -68,11 +68,11 @@ end:
   ret ptr %number
 }"""
 
-#: The procedure that tells where an object's buffer is.
+#: the procedure that gives the address of an object's buffer
 ADDRESS = "address"
 
-#: `address(nothing, object)`: through the buffer protocol, an array's first entry, whatever its
-#: strides. It takes an eighth of the time of `__array_interface__`.
+#: `address(nothing, object)`: the address of an array's first entry, whatever its strides, by the buffer
+#: protocol, which takes an eighth of the time of `__array_interface__`
 TEXT_OF_ADDRESS = """
 define ptr @address(ptr %nothing, ptr %object) nounwind {
 start:
@@ -89,12 +89,12 @@ none:
   ret ptr null
 }"""
 
-#: the arrays of a kernel's buffers to the status of the call
+#: from the arrays of a kernel's buffers to the status of the call
 Entry = Callable[[list[Any]], int]
 
 
 class _Method(ctypes.Structure):
-    """What Python must know of a built-in function (`PyMethodDef`)."""
+    """How Python describes a built-in function (`PyMethodDef`)."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -116,29 +116,29 @@ _methods: dict[int, _Method] = {}
 
 
 def built_in(procedure: int, first: Any) -> Any:
-    """The procedure at an address, which takes and gives Python's objects, as a built-in function of
-    its second argument; the first is `first`."""
+    """The procedure at an address, which takes and returns Python objects, as a built-in function of its
+    second argument; its first argument is `first`."""
     if procedure not in _methods:
         method = _methods[procedure] = _Method(b"kernel", procedure, _ONE_ARGUMENT, None)
-        # a function looks into it even when it is freed, which may be after this module was
+        # the function reads it even when it is freed, which may be after this module is gone
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
     return _make(ctypes.addressof(_methods[procedure]), first, None)
 
 
 class NativeKernel:
-    """A compiled residual program; `layout` is what is known of it, `object_name` the name that its
-    object code has in the disk cache, if it is there.
+    """A compiled residual program. `layout` is what is known of it, `object_name` the name of its object
+    code in the disk cache, if it is there.
 
-    `entry`, given the arrays of the buffers, is the bare native call on them and the inputs in `slots`,
-    which are as `layout` has them. It returns a status (`abi.py`), and keeps nothing of what it
-    overwrites.
+    `entry`, given the arrays of the buffers, is the bare native call on them and on the inputs in `slots`,
+    which are laid out by `layout`. It returns a status (`abi.py`), and does not undo what it has
+    overwritten.
     """
 
     def __init__(
         self, layout: Layout, slots: Any, entry: Entry, code: Any, object_name: str | None = None
     ):
         self.layout, self.slots, self.entry, self.object_name = layout, slots, entry, object_name
-        self._code = code  # the machine code is there as long as this is
+        self._code = code  # keeps the machine code in memory
         pack = [packer(type) for type in layout.inputs]
         self._packed = [(k, p) for k, p in enumerate(pack) if p is not int]
         unpack = [unpacker(type) for type in layout.outputs]
@@ -147,12 +147,12 @@ class NativeKernel:
         self._outputs = slice(layout.first_output, layout.failure)
 
     def call(self, arrays: list[np.ndarray], inputs: list[Any]) -> list[Any]:
-        """Run on the arrays of the buffers, which are contiguous, and inputs (this changes `inputs`);
-        gives the outputs as Python numbers. Only one call is made at a time.
+        """Run on the arrays of the buffers, which are contiguous, and on inputs (this changes `inputs`);
+        returns the outputs as Python numbers. Only one call is made at a time.
 
-        Raises FinchError, or Bug, if a Fail statement is reached, memory is not to be had (resource),
-        or upon Ctrl-C (interrupted), and what a signal's handler raises. The arrays are then as the
-        kernel left them, and what it allocated is free again.
+        Raises FinchError (or Bug) of the kind of a Fail statement that is reached, of kind resource without
+        enough memory, of kind interrupted at Ctrl-C, and whatever a signal's handler raises. Arrays are
+        then as the kernel left them; memory that it allocated is freed.
         """
         for k, pack in self._packed:
             inputs[k] = pack(inputs[k])
@@ -175,7 +175,7 @@ class NativeKernel:
         return outputs
 
     def grown(self, number: int, dtype: np.dtype) -> np.ndarray | None:
-        """The new memory of buffer `number`, if the last call gave it any; to be asked for once."""
+        """The new memory of buffer `number`, if the last call allocated any; it can be taken only once."""
         slots, at = self.slots, 3 * number
         begin = slots[at + 2]
         if not begin:
@@ -184,7 +184,7 @@ class NativeKernel:
         return adopt(slots[at], slots[at + 1], begin, dtype)
 
     def release(self) -> None:
-        """Free the memory that the last call allocated, as far as nobody asked for it."""
+        """Free the memory that the last call allocated and nobody took by `grown`."""
         for number in self.layout.grown:
             begin = self.slots[3 * number + 2]
             if begin:
@@ -192,7 +192,6 @@ class NativeKernel:
                 free(begin)
 
     def _error(self, status: int) -> FinchError | Bug:
-        """What went wrong in the last call, which returned `status`."""
         layout = self.layout
         if status == NO_MEMORY:
             return FinchError("resource", f"{layout.name} ran out of memory")

@@ -14,7 +14,7 @@ from finchlang.base.disk_cache import DiskCache, kept
 from finchlang.native.emit import emit_procedure
 from finchlang.native.target import key_of, target_machine
 
-#: an access to entries of one or two bytes
+#: an access to entries of one or two bytes; see `_optimise`
 _NARROW = re.compile(r"\b(load|store) (volatile )?i(8|16)\b")
 
 
@@ -50,27 +50,27 @@ def _optimise(module: Any, has_narrow: bool) -> None:
 
 
 def _run(passes: ModulePassManager, module: Any, builder: Any) -> None:
-    """Run passes, and free them: llvmlite's `close` finds a method that does nothing before the one
-    that frees them (45 KB for each module; seen in 0.50). A builder's callbacks, 1.5 KB, it never frees,
-    and each run adds to them what is gone after it, so that builders cannot be used again."""
+    """Run passes, and free them: llvmlite's `close` finds a method that does nothing before the one that
+    frees them (45 KB for each module; seen in 0.50). The callbacks of a builder, 1.5 KB, are never freed;
+    they refer to things that are gone after a run, so a builder cannot be used again."""
     passes.run(module, builder)
     NewPassManager._dispose(passes)
     passes.detach()
 
 
-#: From so many lines of LLVM IR on, compiling in time matters more than how quick the code is.
+#: from so many lines of LLVM IR on, the time to compile matters more than that of the code
 LARGE = 3_000
-#: From so many on, the code generator does without its own: 1.6 s become 0.1 s for 22,000 lines. The
-#: xor of three tensors of five modes, 15,000 lines, takes three times as long to run without.
+#: From so many lines on, the code generator's own optimisations are left out: 1.6 s become 0.1 s for 22,000
+#: lines. The xor of three tensors of five modes, 15,000 lines, would take three times as long to run.
 HUGE = 20_000
 
 
 def _optimise_briefly(module: Any) -> None:
-    """Registers for variables, and no detours. Where many structures meet, code can be 20,000 lines
-    of IR: all of O2 takes 3.9 s for those, this and the code generator 1.4 s. For the erosion of an
-    image in runs, 4,400 lines, it is 0.26 s for 0.35, and the code takes 1.01 times as long: what
-    walks along several lists at once has little to hoist, and nothing to vectorise. (Dense inner
-    loops would take 1.5 to 3 times as long.)"""
+    """Only passes that put variables into registers and simplify control flow. Where many structures meet,
+    code can be 20,000 lines of IR: all of O2 takes 3.9 s for those, this and the code generator 1.4 s. For
+    the erosion of an image in runs, 4,400 lines, it is 0.26 s in place of 0.35, and the code takes 1.01
+    times as long: loops along several lists at once have little to hoist, and nothing to vectorise. (Dense
+    inner loops would take 1.5 to 3 times as long.)"""
     builder = llvm.create_pass_builder(target_machine(), llvm.create_pipeline_tuning_options())
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
@@ -82,13 +82,13 @@ def _optimise_briefly(module: Any) -> None:
 
 @contextmanager
 def optimised(source: str, is_rare: bool = False) -> Iterator[Any]:
-    """The optimised module of a text. For what is apart, being seldom run, and merges one by one, little
-    is enough: the merging of a workspace takes 50 ms to compile in place of 78, and no longer to run.
+    """The optimised module of a text. Brief optimisation is enough for a rare part, whose loops merge one
+    entry at a time: the merging of a workspace compiles in 50 ms in place of 78, and runs as fast.
 
-    It is freed here, also at an interrupt: the garbage collector might free what it is in before it."""
+    The module is freed here, also at an interrupt: the garbage collector might free its context first."""
     machine = target_machine()
     with llvm.parse_assembly(source, llvm.create_context()) as module:
-        # by which passes know where the parts of pairs are: without it, an i64 may stand at 4
+        # gives passes the offsets of the parts of pairs: without it, an i64 may stand at offset 4
         module.data_layout = str(machine.target_data)
         if is_rare or source.count("\n") >= LARGE:
             _optimise_briefly(module)
@@ -107,7 +107,7 @@ def is_plain() -> bool:
 
 def compile_plainly(on: bool = True) -> None:
     """From now on (or no longer) compile without LLVM's passes, which take most of the time and are not
-    needed where kernels run once: for tests. What is compiled so is not kept on disk."""
+    needed where kernels run once: for tests. Such code is not kept on disk."""
     global _is_plain
     _is_plain = on
     _parts.clear()
@@ -124,13 +124,13 @@ def machine_code(source: str, is_rare: bool = False) -> bytes:
         return generator(source).emit_object(module)
 
 
-#: what is apart in kernels, by the names under which it is kept on disk, too
+#: object code of rare parts, by the names under which it is on disk, too
 _parts: dict[str, bytes] = {}
 _MOST_PARTS = 64
 
 
 def part_code(source: str, cache: DiskCache | None) -> bytes:
-    """The machine code of a part's module."""
+    """The object code of the module of a rare part."""
     name = key_of("part", source)
     code = _parts.get(name)
     if code is None:
@@ -146,5 +146,4 @@ def generator(source: str) -> Any:
 
 
 def procedure_code(name: str) -> bytes:
-    """The machine code of a procedure of the library."""
     return machine_code(emit_procedure(name))

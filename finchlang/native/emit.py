@@ -29,8 +29,8 @@ from finchlang.syntax.types import Int64, Type
 
 
 def emit(residual: ir.Residual) -> list[str]:
-    """The texts of the LLVM modules for `residual`, which `host.check` accepts: its own, and one for
-    each part that is apart (`emit_procedures.py`)."""
+    """The texts of the LLVM modules for `residual`, which `host.verify` accepts: the kernel's, and one for
+    each rare part (`emit_procedures.py`)."""
     module = Module()
     module.functions.append(_Function(module, residual).kernel())
     return [module.text(), *module.parts.values()]
@@ -55,9 +55,9 @@ class _Function(SplitFunction):
     """One function being emitted: `kernel` or `procedure` gives its text."""
 
     is_procedure = False
-    #: whether the statement is in a `while` loop, which goes from entry to entry
+    #: whether the statement is in a `while` loop, which visits entries one after the other
     is_walking = False
-    #: whether some loop reads entries apart or has few steps: then eight at a time are better than
+    #: whether some loop reads scattered entries or has few steps: vectors of eight are then better than
     #: the usual four
     is_wide = False
 
@@ -68,7 +68,7 @@ class _Function(SplitFunction):
     # -------------------------------------------------------------------------------- functions
 
     def kernel(self) -> str:
-        """The whole function `entry`, from slots to status."""
+        """The whole function `entry`: reads slots, returns a status."""
         layout, residual = self.layout, self.residual
         for number, buffer in enumerate(residual.buffers):
             self.open_array(number, buffer, self.slot(3 * number))
@@ -81,8 +81,8 @@ class _Function(SplitFunction):
         return self.finish(f"define i32 @entry(ptr noalias %slots){attributes}", f"ret i32 {OK}")
 
     def procedure(self, linkage: str = "") -> str:
-        """A procedure of the library: its buffers, which never overlap, and its inputs are arguments,
-        the result is its output or, if it has none, a status."""
+        """A procedure of the library. Its buffers, which never overlap, and its inputs are arguments; it
+        returns its output or, if it has none, a status."""
         residual = self.residual
         self.is_procedure = True
         arguments = []
@@ -94,7 +94,7 @@ class _Function(SplitFunction):
             self.bind(variable, f"%input{number}")
         result, value = "i32", str(OK)
         if residual.outputs:
-            self.polls = False  # short, and without a status to return
+            self.polls = False  # it is short, and could not return a status
             result = llvm_type(residual.outputs[0].type)
         self.body()
         if residual.outputs:
@@ -109,7 +109,7 @@ class _Function(SplitFunction):
         self.emit_code(self.residual.body)
 
     def use(self, name: str, type: Type) -> str:
-        """The name of a procedure that is small enough to be emitted into this module, once."""
+        """The name of a small procedure of the library, which is emitted into this module, once."""
         procedure = library.OPERATIONS[name](type)
         if procedure.name not in self.module.declarations:
             self.module.declarations[procedure.name] = ""
@@ -119,7 +119,7 @@ class _Function(SplitFunction):
     # -------------------------------------------------------------------------------- statements
 
     def emit_code(self, code: ir.Code) -> None:
-        """The statements of `code`; what they bind is forgotten behind them."""
+        """The statements of `code`; variables that they bind are out of scope afterwards."""
         known = len(self.bound)
         for statement in code.statements:
             self.emit_statement(statement)
@@ -224,6 +224,7 @@ class _Function(SplitFunction):
             self.poll_if_spent(test)
             self.start(end)
             return
+        # an inner loop counts its steps, but polls only after its end
         (behind,) = self.labels("behind")
         self.jump(test)
         self.start(end)
@@ -255,7 +256,7 @@ class _Function(SplitFunction):
         self.start(end)
 
     def count_up(self, statement: ir.ForLoop, first: str, last: str, polls: bool) -> None:
-        """The loop from `first` to `last`, which is not less; with `polls` each step is counted."""
+        """The loop from `first` to `last`, where first <= last; with `polls` each step is counted."""
         body, latch, done = self.labels("body", "latch", "done")
         before, i, next_i = self.block, self.name(), self.name()
         self.jump(body)
@@ -279,7 +280,7 @@ class _Function(SplitFunction):
         self.start(done)
 
     def hint(self, loop: ir.ForLoop) -> str:
-        """What is known of how long `loop` is: rows, runs and blocks are often short."""
+        """Metadata for the length of `loop`: rows, runs and blocks are often short."""
         if loop.is_plain or self.is_apart:
             return self.module.loop_hint(vectorize_enable="i1 0", unroll_disable="i1 1")
         if not self.is_procedure:
@@ -287,6 +288,7 @@ class _Function(SplitFunction):
             if not is_short and not any(indirect(loop.body)):
                 return ""
             if any(isinstance(s, ir.ForLoop) and s.is_plain for s in walk(loop.body)):
+                # unrolled, SpMV by columns of one entry took 1.07 to 1.31 times as long
                 return self.module.loop_hint(unroll_disable="i1 1")
             self.is_wide |= not is_heavy(loop.body)
         scatters = any(isinstance(s, ir.Store) for s in indirect(loop.body))
@@ -298,7 +300,7 @@ class _Function(SplitFunction):
         short, got, end = self.labels("short", "got", "end")
         size = self.value(statement.size)
         capacity = self.new(f"load i64, ptr {array.capacity}")
-        # unsigned, so that a negative size goes there too, and is refused
+        # unsigned, so that a negative size takes this branch, too, and is refused by `grow`
         self.choose(self.new(f"icmp ugt i64 {size}, {capacity}"), short, end, cold=True)
         self.start(short)
         width = statement.buffer.type.bits // 8
@@ -347,7 +349,8 @@ class _Function(SplitFunction):
         self.start(end)
 
     def emit_search(self, statement: ir.Search) -> None:
-        """The first two entries are looked at here, as one of them is often the answer."""
+        """The first two entries are looked at in place, since one of them is often the answer; then the
+        library is called. Searches in fibers of one entry take half the time so."""
         buffer, type = statement.buffer, statement.buffer.type
         start, stop = self.value(statement.start), self.value(statement.stop)
         key, kind, [end] = self.value(statement.key), llvm_type(type), self.labels("end")
@@ -399,7 +402,7 @@ class _Function(SplitFunction):
         self.start(end)
 
     def emit_fail(self, statement: ir.Fail) -> None:
-        """Into the failure area: which statement, and the values of its message."""
+        """Write to the failure area: the number of the statement, and the values of its message."""
         failure = self.failure
         self.write_slot(failure, Int64, str(self.failures[id(statement)]))
         for number, expr in enumerate(statement.values, 1):

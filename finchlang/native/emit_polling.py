@@ -1,13 +1,13 @@
-"""Looking for an interrupt (Ctrl-C) while a kernel runs: often enough to leave within a second, and so
+"""Polling for an interrupt (Ctrl-C) while a kernel runs: often enough to leave within a second, and so
 rarely that it costs nothing.
 
-- An outermost loop with loops in it looks after a number of steps that it adapts, so that a
-  quarter of a millisecond to a few pass between two looks; its steps count nothing.
-- An innermost counted loop runs in chunks of 2^20 iterations, with nothing but the body inside. One
-  in another loop that reads or writes an array at each step, as over the entries of a row, cannot be
-  very long and has no chunks: they would make SpMV with 10 entries in a row 1.2 times slower. (In
-  procedures, which sort all there is, it has.)
-- Other loops take the work done inside them from a budget of 2^20 steps, and look when it is used up.
+- An outermost loop with loops in it polls after a number of steps that it adapts, so that between a quarter
+  of a millisecond and a few pass between two polls; its steps count nothing.
+- An innermost counted loop runs in chunks of 2^20 iterations, with nothing but the body inside. An inner
+  loop that reads or writes an array at each step, as over the entries of a row, cannot be very long and has
+  no chunks: they would make SpMV with 10 entries in a row 1.2 times slower. (In procedures, which sort
+  whole arrays, it has chunks.)
+- Other loops take the work done inside them from a budget of 2^20 steps, and poll when it is used up.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from finchlang.host import ir
 from finchlang.native.abi import INTERRUPTED
 from finchlang.native.function_text import FunctionText
 
-#: Steps between two looks for an interrupt.
+#: how many steps come between two polls
 CHUNK = 1 << 20
-#: An outermost loop with loops in it looks after so many steps: at first, and at most,
+#: After how many steps an outermost loop with loops in it polls: at first, and at most.
 TIMED_STEPS = 1, 4096
-#: as many as take more than the first number of cycles, and less than the second.
+#: A chunk that takes fewer cycles is doubled, one that takes more is halved.
 TIMED_CYCLES = 1 << 19, 1 << 22
 
 
 class Polling(FunctionText):
-    """A function being written that looks for interrupts."""
+    """A function being written that polls for interrupts."""
 
-    #: whether the innermost loop around runs in chunks of a certain time
+    #: whether the innermost loop around runs in timed chunks
     is_timed = False
 
     @abstractmethod
     def count_up(self, statement: ir.ForLoop, first: str, last: str, polls: bool) -> None:
-        """The loop from `first` to `last`, which is not less; with `polls` each step is counted."""
+        """The loop from `first` to `last`, where first <= last; with `polls` each step is counted."""
 
     def count_in_chunks(self, statement: ir.ForLoop, first: str, last: str) -> None:
-        """The loop in chunks, with a look for an interrupt between two of them."""
+        """The loop in chunks of a fixed number of steps, with a poll after each."""
         chunk, more, end = self.labels("chunk", "more", "end")
         before, next_low = self.block, self.name()
         self.jump(chunk)
@@ -54,9 +54,8 @@ class Polling(FunctionText):
         self.start(end)
 
     def count_in_timed_chunks(self, statement: ir.ForLoop, first: str, last: str) -> None:
-        """The loop in chunks, with a look for an interrupt between two of them, as long as keeps the
-        time of a chunk between a quarter of a millisecond and a few: the steps need not count
-        what they do."""
+        """The loop in chunks, with a poll after each, whose length is adapted so that a chunk takes between
+        a quarter of a millisecond and a few: its steps need not count what they do."""
         chunk, more, end = self.labels("chunk", "more", "end")
         before, next_low, length = self.block, self.name(), self.local("i64")
         self.declare("i64", "llvm.smin.i64", "i64, i64")
@@ -82,8 +81,8 @@ class Polling(FunctionText):
         self.start(end)
 
     def adapted(self, steps: str, elapsed: str) -> str:
-        """How many steps the next chunk has: twice as many after a short time, half as many after
-        a long one."""
+        """The number of steps of the next chunk: twice as many after a short time, half as many after a
+        long one."""
         twice = self.new(f"shl i64 {steps}, 1")
         more = self.new(f"call i64 @llvm.smin.i64(i64 {twice}, i64 {TIMED_STEPS[1]})")
         half = self.new(f"lshr i64 {self.new(f'add i64 {steps}, 1')}, 1")
@@ -93,14 +92,13 @@ class Polling(FunctionText):
         return self.new(f"select i1 {short}, i64 {more}, i64 {less}")
 
     def spend(self, amount: str) -> None:
-        """Take `amount` steps from the budget."""
         if self.polls:
             budget = self.new(f"load i64, ptr {self.budget}")
             rest = self.new(f"sub i64 {budget}, {amount}")
             self.do(f"store i64 {rest}, ptr {self.budget}")
 
     def poll_if_spent(self, target: str) -> None:
-        """Go on at `target`, looking for an interrupt if the budget is used up."""
+        """Go on at `target`; poll first if the budget is used up."""
         if not self.polls:
             self.jump(target)
             return
@@ -112,7 +110,7 @@ class Polling(FunctionText):
         self.poll(target)
 
     def poll(self, target: str) -> None:
-        """Look for an interrupt."""
+        """Ask Python whether a signal is pending, and leave the kernel if its handler raised."""
         self.module.use_look()
         signal = self.new("call preserve_mostcc i32 @look()")
         raised = self.new(f"icmp ne i32 {signal}, 0")

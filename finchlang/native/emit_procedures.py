@@ -1,12 +1,12 @@
-"""What is in functions of its own: procedures, and statements that are seldom run.
+"""Functions of their own: procedures, and rare branches.
 
-A procedure is a function of the kernel's module and works on the kernel's slots. What is seldom run, as
-the merging of a workspace, is not among what is run often, nor compiled as part of its loops. Its function
-knows nothing of the kernel that calls it, so that it is compiled once for all that have the same, in a
-module of its own.
+A procedure is a function of the kernel's module and works on the kernel's slots. A rare branch, as the
+merging of a workspace, is kept out of the hot code, and is not compiled as part of its loops. Its function
+knows nothing of the kernel that calls it, so that it is compiled once for all kernels that have the same
+one, in a module of its own.
 
-Both get the addresses of cells. A function has the cells it uses in registers, and puts them back there
-when it calls another, and in the end.
+Both get the addresses of cells. A function keeps the cells that it uses in registers, and writes them back
+when it calls another function, and at its end.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _RESULT, _NAME = "preserve_mostcc i32", "part"
 
 
 class SplitFunction(Polling):
-    """A function being written that may have parts of it in others."""
+    """A function being written that calls functions for parts of its code."""
 
-    #: whether it has what is seldom run, which is compiled quickly
+    #: whether it is that of a rare branch, which is compiled briefly
     is_apart = False
 
     @abstractmethod
     def emit_code(self, code: ir.Code) -> None:
-        """The statements of `code`; what they bind is forgotten behind them."""
+        """The statements of `code`; variables that they bind are out of scope afterwards."""
 
     # -------------------------------------------------------------------------------- procedures
 
     def emit_call(self, statement: ir.CallProcedure) -> None:
-        """The budget of steps goes with the cells: what is done there counts here."""
+        """The budget of steps is passed like a cell: steps of the procedure count here."""
         name = statement.name
         if name not in self.module.procedures:
             self.module.procedures.add(name)
@@ -62,7 +62,8 @@ class SplitFunction(Polling):
         self.reload(statement.changed)
 
     def called(self, procedure: ir.Procedure) -> str:
-        """The whole function that `emit_call` calls, for the most part from loops."""
+        """The whole function that `emit_call` calls. It is compiled as code within a `while` loop, since
+        most calls are in loops."""
         self.loops.append(ir.WhileLoop(ir.Code(()), TRUE, procedure.body))
         self.is_walking = True
         arguments = ["ptr noalias %slots"]
@@ -82,12 +83,13 @@ class SplitFunction(Polling):
         return self.finish(f"{head} noinline nounwind", f"ret i32 {OK}")
 
     def borrow(self, cells: Sequence[ir.Cell]) -> list[str]:
-        """The parameters of a function that is given cells."""
+        """The parameters of a function that is given cells: their addresses."""
         self.homes.update({cell: f"%cell{number}" for number, cell in enumerate(cells)})
         return [f"ptr noalias {self.homes[cell]}" for cell in cells]
 
     def lend(self, cells: Sequence[ir.Cell]) -> list[str]:
-        """Arguments for a function that is given cells: their addresses, where what they hold is now."""
+        """Arguments for a function that is given cells: their addresses, to which their contents are
+        written first."""
         for cell in cells:
             home = self.homes.setdefault(cell, "") or self.local(llvm_type(cell.type))
             self.homes[cell] = home
@@ -97,7 +99,7 @@ class SplitFunction(Polling):
         return [f"ptr {self.homes[cell]}" for cell in cells]
 
     def take_back(self, cells: Sequence[ir.Cell]) -> None:
-        """What is now in cells that are lent or borrowed."""
+        """Read what is now in cells that were lent or borrowed."""
         for cell in cells:
             if cell in self.own:
                 kind = llvm_type(cell.type)
@@ -105,7 +107,7 @@ class SplitFunction(Polling):
                 self.do(f"store {kind} {content}, ptr {self.cell(cell)}")
 
     def reload(self, buffers: Iterable[ir.Buffer]) -> None:
-        """See where buffers are now that a function may have let them grow."""
+        """Read again the addresses and capacities of buffers that a function may have let grow."""
         for array in (self.arrays[b] for b in dict.fromkeys(buffers) if b in self.used):
             if array.capacity:
                 data = self.new(f"load ptr, ptr {array.slot}, !tbaa {TBAA_SLOTS}")
@@ -115,9 +117,9 @@ class SplitFunction(Polling):
     # ------------------------------------------------------------------------------- rare branches
 
     def emit_apart(self, statement: ir.Branch) -> bool:
-        """A rare branch as a call of a function that has its statements. It is given what they use:
-        where failures are told, cells, which the statements may change, variables, and the slots of
-        buffers, which they may change too. False if that cannot be done."""
+        """A rare branch as a call of a function with its statements. Arguments are the failure area, the
+        variables that they use, the slots of buffers and the addresses of cells; buffers and cells may
+        change. False if that cannot be done."""
         code = statement.then
         if any(isinstance(s, ir.CallProcedure) for s in walk(code)):
             return False  # it would need the kernel's procedures
@@ -151,7 +153,8 @@ class SplitFunction(Polling):
         return True
 
     def pass_on(self, status: str, code: ir.Code) -> None:
-        """Return a part's status. Which of its Fail statements was reached is numbered among its own."""
+        """Return a part's status, with the number of its Fail statement, which counts within the part,
+        made that of the kernel."""
         fails = [s for s in walk(code) if isinstance(s, ir.Fail)]
         if fails:
             first = self.failures[id(fails[-1])] - (len(fails) - 1)
@@ -160,7 +163,7 @@ class SplitFunction(Polling):
         self.do(f"ret i32 {status}")
 
     def apart(self, cells: Sequence[ir.Cell]) -> str:
-        """The whole function that `emit_apart` calls; its slots are the failure area alone."""
+        """The whole function that `emit_apart` calls; its slots are only the failure area."""
         self.is_procedure = self.is_apart = True
         self.failure = 0
         arguments = ["ptr noalias %slots"]
@@ -181,5 +184,4 @@ class SplitFunction(Polling):
 
 
 def cells_used(statements: Iterable[ir.Stmt]) -> list[ir.Cell]:
-    """The cells that statements use themselves, in order."""
     return list(dict.fromkeys(s.cell for s in statements if isinstance(s, (ir.Get, ir.Set))))

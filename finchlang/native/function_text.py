@@ -20,7 +20,7 @@ from finchlang.syntax.types import Bool, Int64, Type
 
 
 def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
-    """The layout of the kernel that `residual` becomes, which has this undo log in it already."""
+    """The layout of the kernel that `residual` becomes; the residual contains the undo log already."""
     statements = [s for s in everything(residual) if not isinstance(s, ir.CallProcedure)]
 
     def numbers(found: Iterable[ir.Buffer]) -> tuple[int, ...]:
@@ -46,8 +46,8 @@ def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
 
 @dataclass(slots=True)
 class BufferAccess:
-    """How a function reaches a buffer: its address, or if it grows the locals that hold address
-    and capacity, and its slots; `load`/`store` are the metadata of accesses."""
+    """How a function reaches a buffer: its address, or, if it grows, the locals that hold address and
+    capacity; and its slots. `load` and `store` are the metadata of accesses."""
 
     data: str
     capacity: str = ""
@@ -57,19 +57,19 @@ class BufferAccess:
 
 
 class FunctionText(ABC):
-    """The text of one function being written: instructions, slots, expressions and memory."""
+    """One LLVM function being written: instructions, slots, expressions and memory."""
 
     def __init__(self, module: Module, residual: ir.Residual, kernel: FunctionText | None = None):
-        """`kernel` is the function whose slots this one works on, if that is another."""
+        """`kernel` is the function on whose slots this one works, if that is another one."""
         self.module, self.residual = module, residual
         own = [s for s in walk(residual.body) if not isinstance(s, ir.CallProcedure)]
-        self.used = {buffer for s in own for buffer in arrays(s)}  # here, not in what is called
+        self.used = {buffer for s in own for buffer in arrays(s)}  # not in procedures called
         self.own: set[ir.Cell] = {
             s.cell for s in own if isinstance(s, (ir.Get, ir.Set))
         }  # likewise
-        self.homes: dict[ir.Cell, str] = {}  # where cells are when other functions have them
+        self.homes: dict[ir.Cell, str] = {}  # the memory of cells while other functions have them
         self.layout: Layout = layout_of(residual) if kernel is None else kernel.layout
-        self.failure = self.layout.failure  # where the failure area is in the slots
+        self.failure = self.layout.failure  # the first slot of the failure area
         self.lines: list[str] = []
         self.locals: list[str] = []
         self.count = 0
@@ -80,17 +80,17 @@ class FunctionText(ABC):
         self.loops: list[
             ir.ForLoop | ir.WhileLoop
         ] = []  # around the current statement, the outermost first
-        self.read: set[ir.Expr] = set()  # what they have read from arrays
+        self.read: set[ir.Expr] = set()  # variables loaded in these loops
         self.exits: set[int] = set()
         self.values: dict[ir.Expr, str] = {}
-        self.bound: list[ir.Expr] = []  # the keys of `values`, in order, so that scopes can be left
+        self.bound: list[ir.Expr] = []  # the keys of `values`, in order, for leaving scopes
         self.cells: dict[ir.Cell, str] = {}
         self.arrays: dict[ir.Buffer, BufferAccess] = {}
         for buffer, size in residual.scratch:
             self.arrays[buffer] = BufferAccess(self.local(f"[{size} x {memory_type(buffer.type)}]"))
         self.polls = is_heavy(residual.body)
         self.budget = self.local("i64") if self.polls else ""
-        self.counter = ir.Cell("budget", Int64)  # the same as a cell
+        self.counter = ir.Cell("budget", Int64)  # stands for the budget where cells are passed
         if self.polls:
             self.cells[self.counter] = self.budget
             self.own.add(self.counter)
@@ -122,13 +122,13 @@ class FunctionText(ABC):
         """The name of the library's procedure for an operation on a type."""
 
     def local(self, kind: str) -> str:
-        """A new local variable: an alloca in the first block, which LLVM makes a register."""
+        """A new local variable: an alloca in the first block, which LLVM puts into a register."""
         self.count += 1
         self.locals.append(f"  %v{self.count} = alloca {kind}")
         return f"%v{self.count}"
 
     def labels(self, *names: str) -> list[str]:
-        """New labels, all with the same number."""
+        """New labels, which share a number."""
         self.count += 1
         return [f"{name}{self.count}" for name in names]
 
@@ -143,8 +143,9 @@ class FunctionText(ABC):
         cold: bool = False,
         is_whole: bool = False,
     ) -> None:
-        """Branch; `cold` says that `then` is unlikely, `is_whole` that the condition `a | b` is easier to
-        predict than its parts: where steppers meet it is true nearly always, but a or b by chance."""
+        """Branch. `cold` says that `then` is unlikely. `is_whole` says that a condition `a | b` is easier
+        to predict than its parts, so that LLVM must not make two branches of it: where steppers meet it is
+        nearly always true, but a and b are by chance."""
         weights = (
             f", !prof {UNLIKELY}"
             if cold
@@ -159,7 +160,7 @@ class FunctionText(ABC):
         self.block = label
 
     def leave(self, status: int) -> str:
-        """The label of the block that returns `status`."""
+        """The label of the block that returns `status`, which `finish` writes."""
         self.exits.add(status)
         return f"status{status}"
 
@@ -225,7 +226,7 @@ class FunctionText(ABC):
         del self.bound[known:]
 
     def value(self, expr: ir.Expr) -> str:
-        """The LLVM value of `expr`, computed here unless it is known in this scope."""
+        """The LLVM value of `expr`, computed here unless it is already in this scope."""
         if isinstance(expr, ir.Const):
             return constant(expr.value, expr.type)
         found = self.values.get(expr)
@@ -241,7 +242,7 @@ class FunctionText(ABC):
         return found
 
     def is_stored(self, *exprs: ir.Expr) -> bool:
-        """Whether any of `exprs` depends on what the loops around have read from an array."""
+        """Whether any of `exprs` depends on what the loops around have loaded from an array."""
         for expr in exprs:
             if isinstance(expr, ir.Var) and expr.definition is not None:
                 expr = expr.definition
@@ -266,7 +267,7 @@ class FunctionText(ABC):
         return self.new(f"load ptr, ptr {array.data}") if array.capacity else array.data
 
     def room(self, buffer: ir.Buffer) -> str:
-        """For how many entries an array has room."""
+        """The capacity of an array in entries."""
         array = self.arrays[buffer]
         if array.capacity:
             return self.new(f"load i64, ptr {array.capacity}")
@@ -279,7 +280,8 @@ class FunctionText(ABC):
         return self.new(f"icmp ne i8 {value}, 0") if buffer.type == Bool else value
 
     def disjoint(self, statement: ir.Disjoint) -> str:
-        """Whether two blocks have nothing in common: a vector is compared with each entry of the other."""
+        """Whether two blocks have nothing in common: one block, as a vector, is compared with each entry of
+        the other."""
         buffer, other = statement.buffer, statement.other
         type = min(buffer.type, other.type, key=lambda type: type.bits)
         width, narrow = buffer.type.bits, type.bits

@@ -1,4 +1,4 @@
-"""Memory that kernels allocate: how a buffer grows, and how what it grew into becomes an array."""
+"""Memory that kernels allocate: how a buffer grows, and how its memory becomes an array."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 
 from finchlang.base import aligned_memory
 
-#: Gives larger memory to the buffer at %slot: at least doubled, so that appending is linear in
-#: all. Memory that came from outside is left as it was and copied. Null if there is none.
-#:
-#: The allocator aligns to 16 bytes, or less; so an address aligned to more is looked for in somewhat more
-#: memory. The third word of the slot says where that memory begins, as it must be known to free it.
+#: Gives larger memory to the buffer at %slot: at least doubled, so that appending takes linear time in all.
+#: Memory that came from outside is copied, and left as it was. Null if there is no memory.  The allocator
+#: aligns to 16 bytes, or less; so somewhat more memory is allocated, and an aligned address in it is taken.
+#: The third word of the slot says where the memory begins, which is needed to free it.
 _GROW = """
 define preserve_mostcc noalias ptr @grow(ptr captures(none) %slot, i64 %size, i64 %width) nounwind {{
   %room = getelementptr i64, ptr %slot, i64 1
@@ -68,8 +67,8 @@ none:
   ret ptr null
 }}"""
 
-#: Asks the system for large pages for much memory, as NumPy does for its arrays: entries that lie
-#: apart are quicker to reach there.
+#: Asks the system for large pages for much memory, as NumPy does for its arrays: random accesses are
+#: quicker there.
 _ADVISE = """
 define internal void @advise(ptr %memory, i64 %bytes) cold noinline nounwind {{
   %is_large = icmp uge i64 %bytes, 4194304
@@ -91,7 +90,7 @@ define internal void @advise(ptr %memory, i64 %bytes) {
   ret void
 }"""
 
-#: what the allocator aligns to at least
+#: the alignment that the allocator is sure to give
 _LEAST = 8
 
 
@@ -130,7 +129,7 @@ class _Memory:
 
 
 def adopt(address: int, capacity: int, begin: int, dtype: np.dtype) -> np.ndarray:
-    """The `capacity` entries at `address`, in memory that a kernel allocated and that begins at
-    `begin`, as an array that owns it."""
+    """The `capacity` entries at `address`, in memory that a kernel allocated and that begins at `begin`, as
+    an array that owns this memory."""
     array = np.asarray(_Memory(address, capacity, begin, dtype))
     return array.view(dtype) if dtype.names else array

@@ -18,7 +18,7 @@ from finchlang.optimize.pipeline import lower
 
 
 def _modules(residual: Residual) -> Iterator[tuple[str, Any]]:
-    """The texts of the modules of `residual`, and what LLVM's passes leave of them."""
+    """The texts of the modules of `residual`, each with the module after LLVM's passes."""
     kernel, *parts = emit(lower(residual)[0])
     for part in (kernel, *parts):
         with optimised(part, is_rare=part is not kernel) as module:
@@ -26,21 +26,20 @@ def _modules(residual: Residual) -> Iterator[tuple[str, Any]]:
 
 
 def llvm_text(residual: Residual, optimised: bool = True) -> str:
-    """The LLVM IR of `residual`: as emitted, or as LLVM's passes leave it."""
+    """The LLVM IR of `residual`: as emitted, or after LLVM's passes."""
     if optimised:
         return "\n".join(str(module) for _, module in _modules(residual))
     return "\n".join(emit(lower(residual)[0]))
 
 
 def assembly_text(residual: Residual) -> str:
-    """The machine code of `residual` as assembly."""
     modules = _modules(residual)
     return "\n".join(generator(source).emit_assembly(module) for source, module in modules)
 
 
 def object_code(residual: Residual, cache: DiskCache | None = None) -> bytes:
-    """The machine code of `residual`. What is apart in it is taken from `cache`, if it is there, or if
-    another kernel had it, from memory."""
+    """The machine code of `residual`. That of its rare parts is taken from memory, if another kernel had
+    the same, or from `cache`."""
     kernel, *parts = emit(residual)
     return joined([machine_code(kernel), *(part_code(part, cache) for part in parts)])
 
@@ -48,8 +47,8 @@ def object_code(residual: Residual, cache: DiskCache | None = None) -> bytes:
 def compile_residual(
     residual: Residual, cache: DiskCache | None = None, checked: bool = False
 ) -> NativeKernel:
-    """Compile `residual`, which `host.verify` accepts, or take its object code from `cache` if
-    that holds it; `checked` as in `lower`."""
+    """Compile `residual`, which `host.verify` accepts, or take its object code from `cache` if it is there;
+    `checked` as in `lower`."""
     with linking:
         logging, undo_log = lower(residual, checked)
         code, name = _cached(logging, cache)
@@ -57,7 +56,7 @@ def compile_residual(
 
 
 def _cached(residual: Residual, cache: DiskCache | None) -> tuple[bytes, str | None]:
-    """The object code of `residual`, and the name `cache` has it under."""
+    """The object code of `residual`, and its name in `cache`."""
     if cache is None or is_plain():
         return object_code(residual), None
     name = key_of("kernel", text(residual))

@@ -1,9 +1,8 @@
-"""The procedures that native kernels call: what they are named, and those that are written in the
-host language itself.
+"""The procedures that native kernels call: their names, and those that are written in the host language.
 
-`search` and those that sort are compiled on their own, once for each type: with them inside, a kernel that
-sorts would take 25 ms longer to compile. So is `grow`, which is LLVM's own text and would take 3 ms
-in each kernel that grows. OPERATIONS are small, and good to inline.
+`search` and the sorts are compiled on their own, once for each type: inside, they would make a kernel that
+sorts take 25 ms longer to compile. So is `grow`, which is LLVM text and would take 3 ms in each kernel that
+grows. OPERATIONS are small enough to be inlined.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from finchlang.native.radix_sort import sort_bits, sort_by
 from finchlang.native.range_sort import both, sort
 from finchlang.syntax.types import TYPES, Int32, Int64, Type
 
-#: So many entries a search compares at once.
+#: how many entries a search compares at once
 _WINDOW = 16
 
 
-#: The procedure that gives a buffer larger memory; it is LLVM's (`module_text.py`), as the host language
-#: knows no addresses.
+#: the procedure that gives a buffer larger memory; LLVM text (`growable_arrays.py`), since the host
+#: language has no addresses
 GROW = "grow"
 
 
 def procedure_name(statement: Grow | Search | AnySort) -> str:
-    """The name of the procedure that does what `statement` says; it is compiled on its own."""
+    """The name of the procedure that performs `statement`; it is compiled on its own."""
     if isinstance(statement, Grow):
         return GROW
     keys = f"_{statement.keys.type}" if isinstance(statement, SortBy) else ""
@@ -37,7 +36,7 @@ def procedure_name(statement: Grow | Search | AnySort) -> str:
 
 
 def procedure(name: str) -> Residual:
-    """The procedure of a name that `procedure_name` gives, in the host language."""
+    """The procedure of a name made by `procedure_name`, in the host language."""
     kind, *types = name.split("_")
     make = {"search": search, "sort": sort, "sortby": sort_by, "sortbits": sort_bits}[kind]
     return make(*(TYPES[type] for type in types))
@@ -45,11 +44,11 @@ def procedure(name: str) -> Residual:
 
 @cache
 def search(type: Type) -> Residual:
-    """`search(data; start, stop, key)`: as Search, where data[start] < key is known already.
+    """`search(data; start, stop, key)`: as Search, but data[start] < key is known.
 
-    Entries in a window are compared all at once, which needs no branch that could be predicted
-    wrongly. What is not in the first is found by galloping in steps that double, and halving the
-    last of them down to a window.
+    The entries of a window are all compared at once, without branches that could be mispredicted. If the
+    key is not in the first window, it is found by galloping in steps that double, and by halving the last
+    step down to a window.
     """
     host = ResidualHost()
     data = Buffer("data", type)
@@ -59,8 +58,8 @@ def search(type: Type) -> Residual:
     high = host.cell(op("min", op("add", start, _WINDOW), stop), "high")
 
     def find() -> None:
-        """The answer is behind `low`, and at most `high`: it is `low` and one more for each entry
-        between them that is less than the key."""
+        """The answer is after `low`, and at most `high`: low + 1, and one more for each entry between them
+        that is less than the key."""
         first = op("add", host.get(low), 1)
         less = host.cell(const(0, Int32), "less")
 
@@ -95,8 +94,8 @@ def search(type: Type) -> Residual:
 
 @cache
 def power(type: Type) -> Residual:
-    """`power(; base, exponent)`: integer power by squaring; with a negative exponent 0, but for 1
-    and -1, which are their own inverses."""
+    """`power(; base, exponent)`: integer power by squaring. For a negative exponent it is 0, except for the
+    bases 1 and -1, which are their own inverses."""
     host = ResidualHost()
     base, exponent = host.variable("base", type), host.variable("exponent", Int64)
     negative = op("lt", exponent, 0)
@@ -120,7 +119,7 @@ def power(type: Type) -> Residual:
     return Residual(f"power_{type}", (), (base, exponent), (result,), host.code())
 
 
-#: by the operation of many steps, that of one, and the one that makes one value of those of many
+#: for the operation of many steps: that of one, and that which combines the operands of many into one
 _MANY = {
     "add_times": ("add", "mul"),
     "mul_times": ("mul", "fpow"),
@@ -130,19 +129,19 @@ _MANY = {
 
 @cache
 def steps(name: str, type: Type) -> Residual:
-    """`steps(; x, a, count)`: what so many steps with `a` make of x, at once.
+    """`steps(; x, a, count)`: the result of `count` steps with `a` on x, at once if that is exact.
 
-    From x to the result the steps go in one direction (but for the sign): if neither end is an infinity,
-    nor, of products, less than the normal numbers, nothing between them is. Otherwise it is one step, and
-    then twice as many or, where that is not so, half as many. A step that changes nothing is the
-    last, two that do are but for an odd one."""
+    The steps change x monotonically (but for the sign): if neither end is infinite nor, for products, below
+    the normal numbers, nothing between them is. Otherwise single steps are tried, then twice as many or,
+    where the test fails, half as many. After a step that changes nothing the rest is skipped; after two
+    steps that change nothing together, all but an odd one."""
     host, (one, many) = ResidualHost(), _MANY[name]
     given, a = host.variable("x", type), host.variable("a", type)
     count = host.variable("count", Int64)
     least = const(2.0**-1022 if type.bits == 64 else 2.0**-126, type)
 
     def tried(x: Expr, count: Expr) -> tuple[Expr, Expr]:
-        """The result of some steps, and whether it is that."""
+        """The result of some steps at once, and whether that is what they give one by one."""
         part = op(many, a, op("cast", count, type=type))
         result = op(one, x, part)
         normal = [] if one == "add" else [op("ge", op("abs", e), least) for e in (x, part, result)]
@@ -177,7 +176,7 @@ def steps(name: str, type: Type) -> Residual:
     return Residual(f"{name}_{type}", (), (given, a, count), (whole,), host.code())
 
 
-#: the procedures for operations
+#: the procedures for operations, each made for a type
 OPERATIONS: dict[str, Callable[[Type], Residual]] = {
     "ipow": power,
     **{name: partial(steps, name) for name in _MANY},

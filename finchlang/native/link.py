@@ -1,5 +1,5 @@
-"""Object code loaded into memory by LLVM's linker, which goes with the last reference to it. What is on
-disk needs nothing else: what makes object code is imported when some is not there."""
+"""Object code loaded into memory by LLVM's linker, which is freed with the last reference to it. A kernel
+that is on disk needs nothing else: the compiler is imported only where object code is missing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def new_slots(size: int) -> Any:
 
 
 def address_of(slots: Any) -> int:
-    """Where `slots` are in memory."""
     return ctypes.addressof(slots)
 
 
@@ -48,20 +47,20 @@ free_at_fork(ffi.lib._lock._lock)  # llvmlite's, for what is freed outside of ou
 #: held while anything is compiled or linked
 linking = reentrant_lock()
 
-#: A library that goes leaves 8 KB behind in the linker, whose own making takes 1 ms: so many
-#: libraries share one, which goes with the last of them.
+#: A library that is freed leaves 8 KB in its linker, but to make a linker takes 1 ms: so many libraries
+#: share one, which is freed with the last of them.
 _SHARING = 32
 
 
 class Linker:
-    """Links libraries; what they need of LLVM's linker they keep themselves."""
+    """Links libraries; each library keeps its linker alive."""
 
     def __init__(self) -> None:
         self._names = count()
         self._current: Any = None
 
     def link(self, code: bytes, symbol: str, addresses: dict[str, int]) -> Any:
-        """Load object code that defines `symbol`; the code is there as long as the result is."""
+        """Load object code that defines `symbol`; it stays in memory as long as the result does."""
         library = llvm.JITLibraryBuilder().add_current_process()
         for image in _images(code):
             library.add_object_img(image)
@@ -72,12 +71,12 @@ class Linker:
             self._current = llvm.create_lljit_compiler(target_machine())
         current = self._current
         linked = library.export_symbol(symbol).link(current, f"library{number}")
-        linked.linker = current  # the library must go before it
+        linked.linker = current  # the library must be freed before its linker
         return linked
 
 
 def joined(images: Iterable[bytes]) -> bytes:
-    """Object files as one, which `Linker.link` takes: each behind its length."""
+    """Object files as one, which `Linker.link` takes: each after its length."""
     return b"".join(struct.pack("<Q", len(image)) + image for image in images)
 
 
@@ -88,13 +87,13 @@ def _images(code: bytes) -> Iterator[bytes]:
         code = code[end:]
 
 
-#: procedures stay, and are linked apart from the kernels, which go
+#: procedures stay in memory, so that they are linked apart from the kernels, which are freed
 _kernels, _library = Linker(), Linker()
 _procedures: dict[str, Any] = {}
 
 
 def load_kernel(layout: Layout, name: str, cache: DiskCache) -> NativeKernel | None:
-    """The kernel of which `cache` holds the object code under `name`, if it does."""
+    """The kernel with the object code `name` of `cache`, if it is there."""
     with linking:
         code = cache.get(name)
         return None if code is None else kernel_of(layout, code, name, cache)
@@ -103,7 +102,7 @@ def load_kernel(layout: Layout, name: str, cache: DiskCache) -> NativeKernel | N
 def kernel_of(
     layout: Layout, code: bytes, name: str | None, cache: DiskCache | None
 ) -> NativeKernel:
-    """The kernel of some object code, which `cache` has under `name`."""
+    """The kernel with this object code, which `cache` has under `name`."""
     addresses = {p: _procedure(p, cache) for p in layout.procedures}
     linked = _kernels.link(code, "entry", addresses)
     slots = new_slots(layout.size)
@@ -112,12 +111,12 @@ def kernel_of(
 
 
 def _procedure(name: str, cache: DiskCache | None) -> int:
-    """The address of a procedure of the library, which stays in memory. On disk its name is enough
-    to find it: what it does is among the sources that the key is made of."""
+    """The address of a procedure of the library, which stays in memory. On disk it is found by its name:
+    its code depends on sources that are part of every key."""
     if name not in _procedures:
         key = key_of("procedure", name, str(aligned_memory.ALIGNMENT))
         code = kept(cache, key, lambda: _compiled(name))
-        # a signal's handler may have been here in between
+        # a signal's handler may have linked it in between
         _procedures.setdefault(name, _library.link(code, name, {}))
     return _procedures[name][name]
 
@@ -130,7 +129,7 @@ def _compiled(name: str) -> bytes:
 
 @cache
 def address_finder() -> Callable[[Any], int]:
-    """The built-in function that tells where an object's buffer is; BufferError if it has none, or
-    ValueError."""
+    """The built-in function that gives the address of an object's buffer. It raises BufferError or
+    ValueError if there is none."""
     with linking:
         return built_in(_procedure(ADDRESS, default_cache()), 0)

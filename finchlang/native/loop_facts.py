@@ -1,4 +1,4 @@
-"""What native code wants to know about the statements of a residual program."""
+"""Facts about the statements of a residual program that native code depends on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from finchlang.host import ir
 from finchlang.host.construct import compare, conjunction
 from finchlang.host.rewrite import walk
 
-#: compared with each of so many at once: the code of more would grow as their square
+#: up to how many ends are compared with each other at once: the code grows as their square
 FEW = 8
 
 
@@ -20,8 +20,8 @@ _CHEAP = {"add", "sub", "min", "max", "eq", "ne", "lt", "le", "gt", "ge", "and",
 
 
 def is_cheap(code: ir.Code) -> bool:
-    """Whether `code` only changes a few cells, so that doing it and keeping what was there before
-    is quicker than a branch that may be predicted wrongly."""
+    """Whether `code` only changes a few cells, so that selections are quicker than a branch that may be
+    mispredicted."""
 
     def is_simple(expr: ir.Expr) -> bool:
         return not isinstance(expr, ir.Op) or (
@@ -40,8 +40,8 @@ def is_cheap(code: ir.Code) -> bool:
 
 
 def runs_along_array(loop: ir.ForLoop) -> bool:
-    """Whether each step of `loop` reads or writes another entry of some array, so that there are
-    not more steps than the array has entries."""
+    """Whether each step of `loop` accesses another entry of some array, so that it has at most as many
+    steps as the array has entries."""
     inside = {
         s.variable for s in walk(loop.body) if isinstance(s, (ir.Bind, ir.Load, ir.Get, ir.Search))
     }
@@ -52,7 +52,8 @@ def runs_along_array(loop: ir.ForLoop) -> bool:
         return expr is not loop.variable and expr not in inside
 
     def is_shifted(expr: ir.Expr) -> bool:
-        """Whether `expr` is the loop's variable, or a multiple, plus what does not change."""
+        """Whether `expr` is the loop's variable, or a multiple of it, plus something that does not
+        change."""
         if not isinstance(expr, ir.Op) or expr.name not in ("add", "sub", "mul"):
             return expr is loop.variable
         left, right = expr.args
@@ -68,8 +69,8 @@ def runs_along_array(loop: ir.ForLoop) -> bool:
 
 
 def compared_at_once(expr: ir.Op) -> ir.Expr:
-    """`a == m` as `a <= b & a <= c`, where m is the least of the integers a, b and c: where steppers meet,
-    the next step waits for this, and not for m."""
+    """`a == m` as `a <= b & a <= c`, where m is the least of the integers a, b and c. Where steppers meet
+    the next step waits for this comparison, and so need not wait for m as well."""
     if expr.name == "eq" and not expr.args[0].type.is_float:
         for a, m in (expr.args, expr.args[::-1]):
             ends = _least_of(m.definition if isinstance(m, ir.Var) else m)
@@ -79,7 +80,7 @@ def compared_at_once(expr: ir.Op) -> ir.Expr:
 
 
 def _least_of(expr: ir.Expr | None) -> list[ir.Expr]:
-    """What `expr` is the least of, if that are no more than FEW."""
+    """The operands of a minimum, through nested ones; none if there are more than FEW."""
     ends: list[ir.Expr] = []
     parts = [] if expr is None else [expr]
     while parts and len(ends) + len(parts) <= FEW:

@@ -1,4 +1,4 @@
-"""An LLVM module as text: what its functions share."""
+"""An LLVM module as text: what its functions have in common."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from finchlang.native import compiled_kernel
 from finchlang.native.growable_arrays import grow_text
 from finchlang.native.target import has_masks
 
-#: The names of the metadata that do not depend on the residual: first weights (cold, hot).
+#: names of the metadata that every module has; UNLIKELY are branch weights (cold, hot)
 UNLIKELY, INVARIANT, TBAA_ROOT, TBAA_SLOTS = "!0", "!1", "!2", "!4"
-UNPREDICTABLE = "!1"  # which asks for no more than an empty list, either
+UNPREDICTABLE = "!1"  # it takes an empty list, too
 METADATA = [
     '!0 = !{!"branch_weights", i32 1, i32 4000}',
     "!1 = !{}",
@@ -18,28 +18,28 @@ METADATA = [
     '!3 = !{!"slots", !2, i64 0}',
     "!4 = !{!3, !3, i64 0}",
 ]
-#: What is called rarely, `look` and `grow`, keeps the caller's registers (`preserve_mostcc`): else a
-#: loop that might call it keeps its own in memory (1.15 times longer for short columns of a product).
+#: `look` and `grow`, which are called rarely, keep the caller's registers (`preserve_mostcc`): otherwise a
+#: loop that might call them keeps its own in memory (1.15 times longer for short columns of a product).
 LOOKS = "cold nounwind memory(inaccessiblemem: readwrite)"
 
 
 class Module:
-    """What the functions of one module share: declarations, library functions and metadata."""
+    """What the functions of a module have in common: declarations, library functions and metadata."""
 
     def __init__(self) -> None:
         self.functions: list[str] = []
         self.declarations: dict[str, str] = {}
         self.metadata = list(METADATA)
         self.procedures: set[str] = set()  # the kernel's own, by their names
-        self.parts: dict[str, str] = {}  # texts of other modules, by the functions called here
+        self.parts: dict[str, str] = {}  # texts of the modules of rare parts, by their functions
 
     def declare(self, result: str, name: str, arguments: str, attributes: str = "nounwind") -> None:
         if name not in self.declarations:
             self.declarations[name] = f"declare {result} @{name}({arguments}) {attributes}"
 
     def use_look(self) -> None:
-        """Define the procedure that looks for an interrupt, once. Its attributes say that a signal
-        handler leaves our arrays alone, so that they can be kept in registers across the call."""
+        """Define, once, the procedure that polls for an interrupt. Its attributes say that a signal handler
+        does not touch our arrays, so that these can be kept in registers across the call."""
         if "PyErr_CheckSignals" not in self.declarations:
             self.declare("i32", "PyErr_CheckSignals", "", LOOKS)
             self.functions.append(
@@ -48,8 +48,8 @@ class Module:
             )
 
     def use_part(self, part: Module, result: str, name: str, arguments: str) -> str:
-        """Declare the function `name` that another module defines; gives its name here, which tells
-        it from all others, so that it is compiled once for all that have it."""
+        """Declare the function `name` of another module; returns its name here, which has a hash of that
+        module's text, so that it is compiled once for all kernels that have the same."""
         text = part.text()
         unique = f"{name}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         self.parts |= {**part.parts, unique: text.replace(f"@{name}(", f"@{unique}(", 1)}
@@ -57,12 +57,10 @@ class Module:
         return unique
 
     def use_grow(self) -> None:
-        """Declare the procedure that gives a buffer larger memory."""
         arguments = "ptr captures(none), i64, i64"
         self.declare("preserve_mostcc noalias ptr", "grow", arguments, "cold nounwind")
 
     def define_grow(self) -> None:
-        """Define it."""
         self.functions.append(grow_text())
         self.declare("i64", "llvm.umax.i64", "i64, i64")
         self.declare("void", "llvm.memmove.p0.p0.i64", "ptr, ptr, i64, i1")
@@ -71,7 +69,6 @@ class Module:
         self.declare("i32", "madvise", "ptr, i64, i32")
 
     def define_call(self) -> None:
-        """Define the procedure that Python calls kernels by."""
         self.functions.append(compiled_kernel.TEXT)
         self._declare_buffers()
         self.declare("ptr", "PyErr_Occurred", "")
@@ -81,7 +78,6 @@ class Module:
         self.declare("i64", "PyList_Size", "ptr")
 
     def define_address(self) -> None:
-        """Define the procedure that tells where an object's buffer is."""
         self.functions.append(compiled_kernel.TEXT_OF_ADDRESS)
         self._declare_buffers()
 
@@ -91,14 +87,14 @@ class Module:
         self.declare("ptr", "PyLong_FromLong", "i64")
 
     def tbaa(self, name: str) -> str:
-        """The access tag of a new type of memory, apart from every other."""
+        """The access tag of a new type of memory, which aliases no other."""
         number = len(self.metadata)
         self.metadata.append(f'!{number} = !{{!"{name}", {TBAA_ROOT}, i64 0}}')
         self.metadata.append(f"!{number + 1} = !{{!{number}, !{number}, i64 0}}")
         return f", !tbaa !{number + 1}"
 
     def loop_hint(self, **properties: str) -> str:
-        """What LLVM is to do with a loop: a property's name has `_` where LLVM's has a dot."""
+        """Metadata for a loop; a property's name has `_` where LLVM's has a dot."""
         number = len(self.metadata)
         names = ", ".join(f"!{number + k}" for k in range(len(properties) + 1))
         self.metadata.append(f"!{number} = distinct !{{{names}}}")
@@ -108,15 +104,14 @@ class Module:
         return f", !llvm.loop !{number}"
 
     def short_loop(self, is_straight: bool, scatters: bool, is_append: bool) -> str:
-        """A hint for a loop that often has few steps: one vector at a time, the last one with
-        lanes left out where the processor can do that (loops that gather are `optimize/partial_sums.py`'s).
-
-        What is saved are branches that depend on the length, which cannot be predicted. Likewise a
-        loop that `is_straight`, without loops or branches in it, is unrolled twice only, if it is
-        not vectorised: columns of two or three entries are then 1.1 (CSC) to 1.2 times faster (a
-        stored triangle used twice) than with the usual four, and long ones as fast. One that scatters
-        has no vectors: to clear the entries of a short column with them takes twice the time. One that
-        is_append leaves out no lanes: stores would wait for each other, and copies take 1.6 times as long.
+        """A hint for a loop that often has few steps: one vector at a time, the last one with lanes masked
+        out where the processor can do that (for loops that gather see `optimize/partial_sums.py`). That
+        saves branches that depend on the length and cannot be predicted. For the same reason a loop that
+        `is_straight`, without loops or branches, is unrolled only twice if it is not vectorised: columns of
+        two or three entries are then 1.1 (CSC) to 1.2 times faster (a stored triangle used twice) than with
+        the usual four, and long ones as fast. A loop that `scatters` is not vectorised: to clear the
+        entries of a short column would take twice the time. One that `is_append` masks out no lanes: stores
+        would wait for each other, and copies take 1.6 times as long.
         """
         hints = {"vectorize_predicate_enable": "i1 1"} if has_masks() and not is_append else {}
         if scatters:

@@ -1,4 +1,4 @@
-"""The procedures that sort by keys that an array has, or by bits, in the host language."""
+"""The procedures that sort by keys in an array, or by bits, in the host language."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ from finchlang.host.recording import ResidualHost
 from finchlang.native.range_sort import SHORT, counting_sort
 from finchlang.syntax.types import Int64, Type
 
-#: Digits have about as many bits as the number of entries, so that clearing and adding up what counts
-#: them takes no longer than sorting by them; at least and at most so many.
+#: A digit has about as many bits as the number of entries, so that clearing and summing the counts takes no
+#: longer than the sort by it; at least and at most this many.
 NARROWEST, WIDEST = 6, 14
-#: So many entries at a time are looked at for whether they are in order.
+#: how many entries at a time are checked for being in order
 BLOCK = 1024
 
 
 @cache
 def sort_by(type: Type, key_type: Type) -> Residual:
-    """`sortby(numbers, scratch, keys; start, stop, bound, room)`: as SortBy, for keys of which there
-    are `room`.
+    """`sortby(numbers, scratch, keys; start, stop, bound, room)`: as SortBy, for `room` keys.
 
-    Where a number and its key have room in 63 bits, the numbers are sorted with their keys above them,
-    so that each key is looked for only once. Nanoseconds an entry, for 10^6 entries in any order by
-    keys below 10^4: 8, with keys looked for in each loop 11; and below 10^6: 8 and 21.
+    If a number and its key fit into 63 bits, the numbers are sorted with their keys in the bits above them,
+    so that each key is loaded only once. Nanoseconds an entry, for 10^6 entries in random order: with keys
+    below 10^4 8, with keys loaded in each pass 11; with keys below 10^6 8 and 21.
     """
     host = ResidualHost()
     keys = Buffer("keys", key_type)
@@ -92,12 +91,12 @@ def sort_bits(type: Type) -> Residual:
 
 
 class _Radix:
-    """A sort of the numbers from `start` to `stop` by their keys, up to `highest`, and behind
-    `choose_digits` by how many `passes`, each by a digit of `width` of their `bits`.
+    """A radix sort of the numbers from `start` to `stop` by their keys, up to `highest`. After
+    `choose_digits` it has `passes`, each by a digit of `width` of the `bits` of the keys.
 
-    What is in order already is left as it is. A short range is sorted by counting, another one digit
-    by digit, the lowest first, each pass from one array to the other; if their number is odd, the first
-    begins with a copy in `scratch`.
+    A range that is in order is left as it is. A short one is sorted by counting, another one digit by
+    digit, the lowest first, each pass from one array to the other; if the number of passes is odd, the
+    first one begins with a copy in `scratch`.
     """
 
     passes: Expr
@@ -133,7 +132,7 @@ class _Radix:
         self.host.count(self.start, sub(self.stop, 1), body)
 
     def _is_unsorted(self) -> Expr:
-        """Whether the keys are out of order, looked at up to the first block where they are."""
+        """Whether the keys are out of order; looks no further than the first block where they are."""
         host, stop = self.host, self.stop
         low, descents = host.cell(self.start, "low"), host.cell(ZERO, "descents")
         before = host.cell(ZERO, "before")
@@ -159,7 +158,7 @@ class _Radix:
         return compare("gt", host.get(descents), 0)
 
     def _sort_short(self, own: Buffer, copy: Buffer, ranks: Buffer) -> None:
-        """By the key, and then by the place among at most SHORT, which makes all different."""
+        """Sort by key and position, packed into one word, so that all are different; at most SHORT."""
         host, start = self.host, self.start
         count = sub(self.stop, start)
         width = SHORT.bit_length() - 1
@@ -188,8 +187,8 @@ class _Radix:
         self.width = host.let(width, "width")
 
     def sort(self, shift: Expr | None = None, pack: Callable[[Expr], Expr] | None = None) -> None:
-        """By all digits, of keys that stand at the bit `shift` of the numbers, if it is given; there
-        `pack` puts them first, if they are to be taken off in the end."""
+        """Sort by all digits. With `shift` the keys are in the numbers, from that bit on; `pack` puts them
+        there first, if it is given, and the last pass removes them."""
         host, numbers, scratch = self.host, self.numbers, self.scratch
         low = host.cell(ZERO, "low")
 
@@ -242,8 +241,8 @@ class _Radix:
     def _one_pass(
         self, top: Expr, digit: Callable[[Expr], Expr], place: Callable[[Expr, Expr], None]
     ) -> None:
-        """Count how many entries have each digit up to `top`, and place each behind those of lower
-        ones, and those before it of the same."""
+        """Count the entries of each digit up to `top`, and place each entry after those of lower digits,
+        and after earlier ones of the same digit."""
         host, counts = self.host, self.counts
 
         def number(i: Expr) -> None:

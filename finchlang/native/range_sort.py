@@ -10,23 +10,22 @@ from finchlang.host.ir import Buffer, Cell, Expr, Residual
 from finchlang.host.recording import ResidualHost
 from finchlang.syntax.types import Bool, Int32, Int64, Type
 
-#: Ranges of up to this many entries are sorted by counting, and the scratch memory of every
-#: procedure has this many.
+#: up to how many entries a range is sorted by counting; the size of the scratch memory of procedures
 SHORT = 32
-#: So many entries each of them is compared with in one go.
+#: how many entries each entry is compared with at once
 _TOGETHER = 4
 
 
 @cache
 def sort(type: Type) -> Residual:
-    """`sort(data; start, stop)`: as Sort; O(n log n) always, by Musser's introsort.
+    """`sort(data; start, stop)`: as Sort; always O(n log n), by Musser's introsort.
 
-    What is long and in order already is left as it is: entries are often found in order. Quicksort
-    with the median of three as pivot, which sorts the shorter part by calling itself
-    and goes on with the longer; a range that divides badly eight times is left to heapsort. Neither
-    dividing nor counting, which sorts the short ones, has a branch that could be predicted wrongly:
-    a range of 1000 takes 8 ns an entry, where Hoare's partition and counting one by one take 30.
-    (D. Musser, Introspective Sorting and Selection Algorithms, 1997.)
+    A long range that is in order is left as it is: entries are often found in order. Quicksort, with the
+    median of three as pivot, sorts the shorter part by calling itself, and goes on with the longer; a range
+    that divides badly eight times is left to heapsort. Neither partitioning nor the counting sort of short
+    ranges has branches that could be mispredicted: a range of 1000 takes 8 ns an entry, where Hoare's
+    partition and counting one by one take 30. (D. Musser, Introspective Sorting and Selection Algorithms,
+    1997.)
     """
     host = ResidualHost()
     data, scratch = Buffer("data", type), Buffer("scratch", type)
@@ -71,7 +70,7 @@ def sort(type: Type) -> Residual:
 
 
 def _unless_sorted(host: ResidualHost, data: Buffer, low: Cell, high: Cell) -> None:
-    """Make the range from `low` to `high` an empty one if it is in order."""
+    """Make the range from `low` to `high` empty if it is in order."""
     first, stop, descents = host.get(low), host.get(high), host.cell(ZERO, "descents")
 
     def look(i: Expr) -> None:
@@ -83,9 +82,9 @@ def _unless_sorted(host: ResidualHost, data: Buffer, low: Cell, high: Cell) -> N
 
 
 def _partition(host: ResidualHost, data: Buffer, low: Expr, high: Expr) -> Expr:
-    """Lomuto's, without branches that could be predicted wrongly: every entry is swapped with
-    the first of those that are not less than the pivot, and is then one of them or not. Gives where
-    these begin."""
+    """Lomuto's partition, without branches that could be mispredicted: every entry is swapped with the
+    first of those that are not less than the pivot, whose border moves on if the entry is less. Returns the
+    border."""
     first, last = host.load(data, low), host.load(data, op("sub", high, 1))
     middle = host.load(data, op("add", low, op("shr", op("sub", high, low), 1)))
     smaller, larger = op("min", first, middle), op("max", first, middle)
@@ -105,9 +104,9 @@ def _partition(host: ResidualHost, data: Buffer, low: Expr, high: Expr) -> Expr:
 def counting_sort(
     host: ResidualHost, data: Buffer, scratch: Buffer, ranks: Buffer, low: Expr, high: Expr
 ) -> None:
-    """Sort at most SHORT entries: the rank of each is the number of those that are less, which is
-    counted for all of them at once. Equal ones would get the same rank: the sum of the ranks
-    tells, and insertion sort takes over."""
+    """Sort at most SHORT entries: the rank of each is the number of entries that are less, counted for all
+    at once. Equal entries would get the same rank: the sum of the ranks shows that, and they are sorted by
+    insertion."""
     count = host.let(op("sub", high, low), "count")
     last = op("sub", count, 1)
     kind = ranks.type
@@ -168,7 +167,7 @@ def _insertion_sort(host: ResidualHost, data: Buffer, low: Expr, high: Expr) -> 
 
 
 def _heapsort(host: ResidualHost, data: Buffer, low: Expr, high: Expr) -> None:
-    """First the heap is built from its last parent to its root, then its maximum taken off."""
+    """Builds the heap, from its last parent to its root, then takes off its maximum, again and again."""
     root = host.cell(op("shr", op("sub", high, low), 1), "root")
     count = host.cell(op("sub", high, low), "count")
 
@@ -193,7 +192,7 @@ def _heapsort(host: ResidualHost, data: Buffer, low: Expr, high: Expr) -> None:
 def _sift(
     host: ResidualHost, data: Buffer, at: Callable[[Expr], Expr], root: Expr, count: Expr
 ) -> None:
-    """Let the entry at `root` sink to where no child of it in the heap is greater."""
+    """Let the entry at `root` sink until neither child of it is greater."""
     entry = host.load(data, at(root))
     parent = host.cell(root, "parent")
     child = host.cell(ZERO, "child")
@@ -230,7 +229,7 @@ def _swap(host: ResidualHost, data: Buffer, i: Expr, j: Expr) -> None:
 
 
 def both(host: ResidualHost, first: Expr, second: Callable[[], Expr]) -> Expr:
-    """`first` and `second()`, the latter looked at only if the former holds."""
+    """`first` and `second()`; the latter is evaluated only if the former holds."""
     cell = host.cell(FALSE, "both")
     host.branch(first, lambda: host.set(cell, op("cast", second(), type=Bool)))
     return host.get(cell)

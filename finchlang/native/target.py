@@ -1,5 +1,5 @@
-"""The processor that code is compiled for, this very one, and the names that what is made for it has in the
-cache on disk."""
+"""The processor that code is compiled for, the one that runs this, and names in the disk cache of what is
+compiled for it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from finchlang.base.disk_cache import package_digest
 
 @cache
 def target_machine(level: int = 2) -> Any:
-    """LLVM's description of this processor, and how much its code generator optimises (0 to 3);
-    initialises LLVM."""
+    """LLVM's description of this processor; `level` is how much its code generator optimises (0 to 3).
+    Initialises LLVM."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
@@ -29,8 +29,8 @@ def target_machine(level: int = 2) -> Any:
 
 
 def _features() -> str:
-    """What this processor can do, and is quick at: on AMD's (to Zen 5) a gather takes longer than a
-    load for each entry, unless there are so many that memory is what is waited for."""
+    """The features of this processor that LLVM is to use. On AMD's (up to Zen 5) a gather takes longer than
+    a load for each entry, unless the time is spent waiting for memory."""
     features = llvm.get_host_cpu_features().flatten()
     return f"{features},+prefer-no-gather" if _is_amd() else features
 
@@ -41,7 +41,7 @@ def _is_amd() -> bool:
 
 @cache
 def _environment() -> str:
-    """What object code depends on besides what is compiled and our own sources."""
+    """What object code depends on besides its source and the package's sources."""
     host = _features()
     version = ".".join(map(str, llvm.llvm_version_info))
     return f"LLVM {version} {llvm.get_default_triple()} {llvm.get_host_cpu_name()} {host}"
@@ -49,14 +49,14 @@ def _environment() -> str:
 
 @cache
 def has_masks() -> bool:
-    """Whether every vector instruction can be told which lanes to leave out (AVX-512)."""
+    """Whether all vector instructions take masks (AVX-512)."""
     features = llvm.get_host_cpu_features()
     return bool(features.get("avx512f") and features.get("avx512vl"))
 
 
 def key_of(*parts: str) -> str:
-    """The name of what is kept for `parts`, as it is made by this version of the package and of the
-    libraries, for this processor."""
+    """The name under which something made of `parts` is kept: a hash of these, of the versions of the
+    package and of libraries, and of the processor."""
     return hashlib.sha256(repr((*parts, _makers())).encode()).hexdigest()
 
 

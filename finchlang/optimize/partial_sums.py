@@ -1,16 +1,16 @@
-"""Partial sums: a loop that accumulates what it gathers takes LANES steps at a time, each into a sum of its
-own, as long as there are so many; what is left, or a short loop, it takes step by step, or padded.
+"""Partial sums: a loop that accumulates gathered values takes LANES steps at a time, each into a sum of its
+own, as long as there are that many; the remaining steps, and short loops, are taken one by one, or padded.
 
-`x[idx[p]]` is what a processor takes longest for. LLVM would gather eight at a time with lanes left
-out, which takes as long for one entry as for eight, and rows of a sparse matrix often have few. In a
-long row, on the other hand, one sum would wait for each addition before the next.
+Most time goes into loads of `x[idx[p]]`. LLVM would gather eight at a time with lanes masked out, which
+takes as long for one entry as for eight, and rows of a sparse matrix often have few. In a long row, on the
+other hand, a single sum would wait for each addition before the next.
 
-Step by step is quickest where the processor foresees how many steps there are. If not, each row costs
-a branch taken wrongly, 4 ns. So a nest that has met many rows, mostly of another length than the one
-before, pads the short ones: the last step is taken again, without effect, until a group is full.
+Step by step is quickest where the processor predicts the number of steps. If it does not, each row costs a
+mispredicted branch, 4 ns. So a nest that has met many rows, mostly of another length than the one before,
+pads the short ones: the last step is repeated, without effect, until a group is full.
 
-Times for y = A x by rows, as parts of what an expert's C takes, on a Zen 5: with LLVM's masked
-gathers, with lanes but no padding, and as it is here.
+Times for y = A x by rows, relative to an expert's C, on a Zen 5: with LLVM's masked gathers, with lanes but
+no padding, and as it is here.
 
     100,000 rows of 1 entry    5.8  1.07  1.11      100,000 rows of about 3     0.68  1.08  0.73
                    3 in band   3.1  1.01  1.15       30,000         about 3     0.56  1.06  0.77
@@ -36,22 +36,21 @@ LANES = 4
 #: how many steps a loop has at most that is padded
 PADDED = 8
 
-#: By how much loops of another length than before must outnumber those of the same until short ones
-#: are padded: so many lengths a processor remembers from one call to the next.
+#: By how many more loops must differ in length from the one before than agree with it, until short ones are
+#: padded: a processor remembers about that many lengths from one call to the next.
 PATIENCE = 8192
 
 
 def take_lanes(residual: ir.Residual) -> ir.Residual:
-    """The program with lanes in its innermost counted loops that gather and do nothing but
-    accumulate."""
+    """The program with lanes in its innermost counted loops that gather and do nothing but accumulate."""
     setup: list[ir.Stmt] = []
     body = rebuild(residual.body, partial(_with_lanes, setup))
     return replace(residual, body=ir.Code((*setup, *body.statements)))
 
 
 def _with_lanes(setup: list[ir.Stmt], statements: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
-    """Statements, with lanes in the loops among them; `setup` takes what must be done at the beginning:
-    the cells are set that loops keep from one time to the next."""
+    """Statements, with lanes in the loops among them. `setup` is extended by statements for the beginning
+    of the program: they set the cells that loops keep between their runs."""
     result: list[ir.Stmt] = []
     for statement in statements:
         found = _gathered(statement) if isinstance(statement, ir.ForLoop) else []
@@ -64,8 +63,8 @@ def _with_lanes(setup: list[ir.Stmt], statements: tuple[ir.Stmt, ...]) -> list[i
 
 
 def _gathered(loop: ir.ForLoop) -> list[Reduction]:
-    """What `loop` accumulates (in one array at most), if it does nothing else, and loads at positions
-    that it has loaded."""
+    """The reductions of `loop` (in one array at most), if it does nothing else, and loads at positions that
+    it has loaded; else none."""
     statements = loop.body.statements
     if loop.is_plain or not all(
         isinstance(s, (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)) for s in statements
@@ -82,8 +81,8 @@ def _gathered(loop: ir.ForLoop) -> list[Reduction]:
 def _in_cells(
     loop: ir.ForLoop, found: list[Reduction], before: list[ir.Stmt], setup: list[ir.Stmt]
 ) -> list[ir.Stmt]:
-    """`loop` with all its sums in cells, and in lanes. If the last use of the array entry among the
-    statements `before` is to set it, that is not done: it is stored once."""
+    """`loop` in lanes, with all its sums in cells. Where the last of the statements `before` that uses the
+    array entry sets it, that store is left out: the entry is stored once, afterwards."""
     cells = [f.place if isinstance(f.place, ir.Cell) else ir.Cell("sum", f.type) for f in found]
     statements = _in_lanes(loop, list(zip(found, cells, strict=True)), setup)
     for reduction, sum in zip(found, cells, strict=True):
@@ -121,7 +120,7 @@ def _in_lanes(loop: ir.ForLoop, sums: Moved, setup: list[ir.Stmt]) -> list[ir.St
         )
 
     start, groups, first, singly = in_lanes()
-    # the exit of a loop of one step is no guess
+    # a loop of one step has no exit to predict
     groups = ir.Branch(compare("gt", length, 1), ir.Code((record, groups)), ir.Code(()))
     one_by_one = ir.Code((start, groups, first, singly))
     start, groups, first, _ = in_lanes()
@@ -138,14 +137,14 @@ def _in_lanes(loop: ir.ForLoop, sums: Moved, setup: list[ir.Stmt]) -> list[ir.St
 def _step(
     loop: ir.ForLoop, sums: Moved, i: ir.Expr, condition: ir.Expr | None = None
 ) -> list[ir.Stmt]:
-    """A step of `loop` at `i` that accumulates in these cells; without effect unless `condition`."""
+    """The step of `loop` at `i`, accumulating in these cells; with `condition` only where that holds."""
     statements = accumulation.moved(loop.body.statements, sums, condition)
     return instance(statements, {loop.variable: i})
 
 
 def _padded(loop: ir.ForLoop, first: ir.Expr, sums: Moved) -> tuple[ir.Stmt, ...]:
-    """The steps of `loop` from `first` on, PADDED at most, in groups: in the last one the last step is
-    taken again, without effect, as often as steps lack."""
+    """The steps of `loop` from `first` on, PADDED at most, in groups. The last group is filled up by
+    repeating the last step without effect."""
     statements: tuple[ir.Stmt, ...] = ()
     for group in reversed(range(0, PADDED, LANES)):
         begin, lanes, end = _lanes(sums)
@@ -160,8 +159,8 @@ def _padded(loop: ir.ForLoop, first: ir.Expr, sums: Moved) -> tuple[ir.Stmt, ...
 
 
 def _lanes(sums: Moved) -> tuple[list[ir.Stmt], list[Moved], list[ir.Stmt]]:
-    """For each lane the sums, those that are slow to accumulate in cells of its own; what is done
-    before, and what is done afterwards."""
+    """For each lane its sums, in cells of its own if they are slow to accumulate; and the statements before
+    and after the lanes."""
     begin: list[ir.Stmt] = []
     end: list[ir.Stmt] = []
     lanes: list[list[tuple[Reduction, ir.Cell]]] = [[] for _ in range(LANES)]

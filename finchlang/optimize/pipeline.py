@@ -17,17 +17,16 @@ from finchlang.optimize.undo_log import UndoLog, with_undo_log
 
 Pass = Callable[[Residual], Residual]
 
-#: The passes before the undo log, and those behind it, which leave alone what the log is for. Each
-#: can be left out, and each may come alone.
+#: Passes before the undo log, and those after it, which leave alone the arrays that have a log. Each can be
+#: left out, and each may be used alone.
 EARLY: tuple[Pass, ...] = (make_room, place_fills, expand_scalars, take_lanes)
 LATE: tuple[Pass, ...] = (privatise,)
 PASSES = (*EARLY, *LATE)
 
 
 def transform(residual: Residual, passes: Sequence[Pass] = PASSES) -> Residual:
-    """What the passes, one after the other, make of the program. With FINCH_CHECK=1 in the
-    environment the program is checked before the first and after each that changes it; raises Bug as
-    `check`."""
+    """The program after these passes. With FINCH_CHECK=1 in the environment it is checked before the first,
+    and after each that changes it; raises Bug as `check`."""
     verified(residual)
     for change in passes:
         procedures = residual.procedures
@@ -39,7 +38,7 @@ def transform(residual: Residual, passes: Sequence[Pass] = PASSES) -> Residual:
 
 
 def _changed(procedure: Procedure, change: Pass, residual: Residual) -> Procedure:
-    """A procedure as a program of its own after a pass."""
+    """A procedure after a pass, which sees it as a program of its own."""
     own = Residual(
         procedure.name, residual.buffers, procedure.inputs, procedure.cells, procedure.body
     )
@@ -47,8 +46,8 @@ def _changed(procedure: Procedure, change: Pass, residual: Residual) -> Procedur
 
 
 def lower(residual: Residual, checked: bool = False) -> tuple[Residual, UndoLog]:
-    """The program as machine code is made of it, and where its undo log is. If `checked`, all that the
-    passes made of it is: a check that came before them would keep them from most loops."""
+    """The program that machine code is made of, and its undo log. With `checked`, memory checks are added
+    last: the passes would not recognise most loops with checks in them."""
     logging, undo_log = with_undo_log(transform(residual, EARLY))
     lowered = transform(logging, LATE)
     return verified(check_memory(lowered)) if checked else lowered, undo_log

@@ -18,8 +18,8 @@ from finchlang.optimize.accumulation import NEUTRAL, Reduction, changing, combin
 
 
 def expand_scalars(residual: ir.Residual) -> ir.Residual:
-    """The program with a sum of its own in each innermost loop that accumulates in one array entry,
-    if the entry is the same all along the loop around it."""
+    """The program with a sum of its own for each innermost loop that accumulates in an array entry which is
+    the same in all steps of the loop around it."""
     apart = {id(loop): found for loop, found in _found(residual.body, None)}
 
     def change(statement: ir.Stmt) -> list[ir.Stmt]:

@@ -3,7 +3,7 @@ change, so that a call that fails can put it back and the array need not be save
 
 An array with a log has three more buffers. `touched` has a byte for each entry, which says in which
 call (`epoch`) the entry was last noted; so the next call has nothing to clear. `at` holds the number
-of entries noted, then their positions, and `was` what was in them. An entry is noted once, so a log as
+of entries noted, then their positions, and `was` their old values. An entry is noted once, so a log as
 long as the array cannot be full; and what is noted stands together, so few pages of it are used.
 
 Microseconds for adding to 10,000 entries at random of an array of 10^7 (and to 10^6 at random of 256):
@@ -24,7 +24,7 @@ from finchlang.syntax.types import Int64, UInt8
 
 
 def with_undo_log(residual: ir.Residual) -> tuple[ir.Residual, UndoLog]:
-    """The program with a log for each of its `scattered` buffers, and where the logs are."""
+    """The program with a log for each of the buffers that `scattered` finds, and where the logs are."""
     chosen = scattered(residual)
     if not chosen:
         return residual, UndoLog()
@@ -57,7 +57,7 @@ def with_undo_log(residual: ir.Residual) -> tuple[ir.Residual, UndoLog]:
 
 
 class _LogWriter:
-    """What the log of `array` is written with."""
+    """Writes the log of one array."""
 
     def __init__(self, array: ir.Buffer, epoch: ir.Var, grows: bool):
         self.array, self.epoch = array, epoch
@@ -66,7 +66,7 @@ class _LogWriter:
         self.size = ir.Var(f"{array}_size", Int64) if grows else None
 
     def before(self, statement: ir.Store | ir.Fill) -> list[ir.Stmt]:
-        """Note what `statement` is about to change."""
+        """The statements that note what `statement` is about to change."""
         if isinstance(statement, ir.Store):
             note = self._note(statement.index)
             if self.size is None:
@@ -105,9 +105,9 @@ class _LogWriter:
 
 
 def scattered(residual: ir.Residual) -> list[ir.Buffer]:
-    """The buffers that a log is for: those stored to in loops, neither appended to nor sorted nor
-    filled there, of a program that goes over no whole dimension. One that does so in any case has as
-    much to do anyway as to save arrays whole."""
+    """The buffers that get a log: those stored to in loops, but not appended to, sorted or filled there;
+    and only in a program without a loop over a whole dimension outside of branches. Such a loop takes as
+    long as saving arrays whole."""
     if any(
         isinstance(s, ir.ForLoop) and _is_dimension(s, residual) for s in _certain(residual.body)
     ):
@@ -126,7 +126,7 @@ def scattered(residual: ir.Residual) -> list[ir.Buffer]:
                     others.update(written(statement))
                 case ir.Fill(buffer) if (
                     in_loop or not in_branch
-                ):  # else it is for memory that is new
+                ):  # a fill in a branch outside of loops is that of new memory
                     others.add(buffer)
             is_loop = isinstance(statement, ir.WhileLoop) or (
                 isinstance(statement, ir.ForLoop) and not _is_constant(statement)
@@ -139,7 +139,7 @@ def scattered(residual: ir.Residual) -> list[ir.Buffer]:
 
 
 def _certain(code: ir.Code) -> Iterator[ir.Stmt]:
-    """The statements of `code` that are in no branch."""
+    """The statements of `code` outside of branches."""
     for statement in code.statements:
         yield statement
         if not isinstance(statement, ir.Branch):
@@ -148,7 +148,7 @@ def _certain(code: ir.Code) -> Iterator[ir.Stmt]:
 
 
 def _is_dimension(loop: ir.ForLoop, residual: ir.Residual) -> bool:
-    """Whether the loop's range depends on nothing but what the program is given."""
+    """Whether the bounds of a loop depend only on the program's inputs."""
 
     def is_given(expr: ir.Expr) -> bool:
         if isinstance(expr, ir.Op):

@@ -16,11 +16,10 @@ from finchlang.rules.base.engine import Rule
 from finchlang.rules.derived import meet, union
 
 #: Finch'25 Fig 15: Thunk > Phase > Switch > Simplify > Run > Spike > Sequence > StepperSeek >
-#: StepperNext > Lookup > AcceptRun > Unfurl > Loop > Access. Extent comes first, since no other rule
-#: looks at a loop before its extent is known; Shift moves what stands in it before anything else is
-#: done with it; Break comes before the steps of a loop;
-#: Jumper leads steppers (Looplets'23 section 6); a derived rule comes just before the
-#: rule it is quicker than.
+#: StepperNext > Lookup > AcceptRun > Unfurl > Loop > Access. Not in the figure: Extent comes first, since
+#: no other rule looks at a loop before its extent is known; Shift comes before the rules for the looplet
+#: in it; Break comes before the rules that take the steps of a loop; Jumper comes before the rules for
+#: steppers (Looplets'23 section 6); a derived rule comes just before the base rule that it replaces.
 RULES: tuple[Rule, ...] = (
     loops.extent,
     loops.thunk,
@@ -58,15 +57,15 @@ RULES: tuple[Rule, ...] = (
 ALL = (*RULES, *expressions.EXPRESSIONS.values())
 
 
-#: the rules by whose names one may be left out: those that no program needs
+#: names of rules that may be left out: no program needs them
 OPTIONAL = frozenset(r.name for r in RULES if r.is_derived) | {early_exit.BREAK}
 
 
 def rules(which: str = "all") -> tuple[Rule, ...]:
-    """The table, with (`all`) or without (`paper`) the derived rules, and without those that are
-    named behind: `all-Meet-Break`.
+    """The table, with (`all`) or without (`paper`) the derived rules, minus the rules named after it, as in
+    `all-Meet-Break`.
 
-    Raises FinchError "unknown name" for any other text.
+    Raises FinchError of kind unknown name for any other text.
     """
     kind, *without = which.split("-")
     if kind not in ("all", "paper"):

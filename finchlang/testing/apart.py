@@ -1,4 +1,4 @@
-"""Work in a process of its own: that it crashes, or comes to no end, is an answer like any other."""
+"""Work in a process of its own, so that a crash or an endless loop is a result like any other."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from typing import Any, ClassVar
 from finchlang.base.errors import FinchError
 from finchlang.testing.compare_engines import Comparison, Way, compare, labels, ways_of
 
-#: what becomes of a task
+#: outcomes of a task
 DONE, DIED, HUNG = "done", "died", "hung"
-#: what does a task, and may tell how far it is
+#: does a task; the function that it is given reports progress
 Work = Callable[[Any, Callable[[str], None]], Any]
 
 
 class Limit:
-    """How long a process works from now on: what counts is its use of processors, so that it may take
-    longer on a busy machine, and time only where it uses none."""
+    """How long a process may work from now on. Processor time counts, so that a busy machine does not
+    matter; elapsed time counts only while the process uses no processor."""
 
     def __init__(self, process: int):
         self.process, self.used, self.since = process, processor_time(process), time.monotonic()
         self.first = self.used
 
     def is_over(self, seconds: float) -> bool:
-        """Whether it has used a processor for `seconds`, or has not used one for so long."""
+        """Whether it has used `seconds` of processor time, or none for `seconds`."""
         if (now := processor_time(self.process)) > self.used:
             self.used, self.since = now, time.monotonic()
         return self.used - self.first > seconds or time.monotonic() - self.since > seconds
 
 
 def processor_time(process: int) -> float:
-    """The seconds that a process has used processors for; 0 where nothing tells."""
+    """The seconds of processor time of a process; 0 where the system does not say."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:
@@ -49,8 +49,8 @@ def processor_time(process: int) -> float:
 
 
 class Apart:
-    """A process that does one task after the other: `work` of each, a function of a module. `told` are
-    the texts that it told of its task so far, and `limit` is how long that may take."""
+    """A process that does one task after the other by calling `work`, a function of a module. `told` are
+    the texts that it has reported on its task so far, and `limit` measures the task's time."""
 
     _open: ClassVar[set[Connection]] = set()
 
@@ -65,13 +65,13 @@ class Apart:
         self._open.add(self.connection)
         given = self.work, other, self._open if is_forked else ()
         self.process = context.Process(target=_serve, args=given, daemon=True)
-        with warnings.catch_warnings():  # of other threads, which hold nothing that the work needs
+        with warnings.catch_warnings():  # threads hold nothing that `work` needs
             warnings.simplefilter("ignore", DeprecationWarning)
             self.process.start()
         other.close()
 
     def give(self, task: Any) -> None:
-        """Have a task done; one that ended is started anew."""
+        """Start a task; a process that has ended is started anew."""
         if not self.process.is_alive():
             self.end()
             self._start()
@@ -79,8 +79,8 @@ class Apart:
         self.connection.send(task)
 
     def answer(self, seconds: float) -> tuple[str, Any] | None:
-        """What became of the task, if it is known or `seconds` are over, as `Limit` counts: DONE and what
-        `work` gave, DIED and how, or HUNG. Raises what `work` raised."""
+        """The outcome of the task, once it is known or `seconds` are over, as `Limit` counts: DONE with the
+        result, DIED with the signal or status, or HUNG. None before. Raises what `work` raised."""
         try:
             while self.connection.poll():
                 kind, said = self.connection.recv()
@@ -103,7 +103,7 @@ class Apart:
         return DIED, f"the process ended with {name}"
 
     def call(self, task: Any, seconds: float) -> tuple[str, Any]:
-        """Have a task done, and wait for what becomes of it."""
+        """Do a task, and wait for its outcome."""
         self.give(task)
         while (found := self.answer(seconds)) is None:
             self.connection.poll(min(1.0, seconds))
@@ -117,10 +117,10 @@ class Apart:
 
 
 def _serve(work: Work, connection: Connection, others: Any) -> None:
-    for other in others:  # whoever waits for their ends is not to wait for this one
+    for other in others:  # a copy here would keep another process's pipe open after its end
         other.close()
     faulthandler.disable()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who gives the tasks is told
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     warnings.simplefilter("ignore")  # NumPy's, of infinities and NaN
     while True:
         try:
@@ -135,7 +135,7 @@ def _serve(work: Work, connection: Connection, others: Any) -> None:
 
 
 class Comparer(Apart):
-    """Compares scripts in a process of its own, for `seconds` each at most; `is_quick` as in `quick`."""
+    """Compares scripts in a process of its own, for at most `seconds` each; `is_quick` as in `quick`."""
 
     def __init__(self, seconds: float = 300.0, is_quick: bool = False):
         super().__init__(_compared)
@@ -148,8 +148,8 @@ class Comparer(Apart):
         self.end()
 
     def compare(self, text: str, ways: Sequence[Way] = ways_of(), **given: Any) -> Comparison:
-        """What `compare` gives, without the values. A way that crashes differs from the others, and so does
-        one that comes to no end after another did. Raises FinchError "resource" if none comes to an end."""
+        """The result of `compare`, without the values. A way that crashes differs from the others, and so
+        does one that does not end although another did. Raises FinchError of kind resource if none ends."""
         outcome, said = self.call((text, ways, given, self.is_quick), self.seconds)
         if outcome == DONE:
             return said
@@ -161,7 +161,7 @@ class Comparer(Apart):
         return found
 
     def shows(self, found: Comparison, text: str, ways: Sequence[Way], **given: Any) -> bool:
-        """Whether a text shows the very fault that was found in another."""
+        """Whether a text shows the same fault that was found in another."""
         try:
             return self.compare(text, ways, **given).shows(found)
         except FinchError:
@@ -179,8 +179,8 @@ def _compared(task: Any, tell: Callable[[str], None]) -> Comparison:
 
 @cache
 def quick() -> None:
-    """Have this process compile without LLVM's passes, and keep nothing of it: kernels are met once. Each
-    residual is checked."""
+    """Let this process compile without LLVM's passes and keep nothing on disk, since each kernel is met
+    only once; residuals are checked."""
     from finchlang.native.compiler import compile_plainly
 
     os.environ["FINCH_CACHE_DIR"], os.environ["FINCH_CHECK"] = "", "1"

@@ -1,5 +1,5 @@
-"""What is to blame for a difference: who differs, what it is gone without, and the first step that writes
-what only some have, with its rule and the statement of the residual."""
+"""The cause of a difference: which ways differ, what makes them agree, and the first step whose write only
+some of them have, with its rule and the statement of the residual."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from finchlang.testing.random_shapes import OPERATORS
 
 #: compares a text in some ways, as `compare` does
 Compared = Callable[..., Comparison]
-#: for so long steps are looked at
+#: for how long steps are compared
 SECONDS = 60.0
 _LEVEL = re.compile(r"\b((?:Sparse|Run|Pack|Ragged|Upper|Lower|Symm|Inter)\w*)(?:\{[^}]*\})?\(")
 _WORKSPACE = re.compile(r"^ *@workspace .*\n", re.MULTILINE)
@@ -42,9 +42,9 @@ _SIGN = re.compile(r"(?<=[\w)\]]) (<<\w+>>=|[-*/%^&|⊻]=?|<=?|>=?|[!=]=|&&|\|\|
 
 @dataclass(frozen=True)
 class Blame:
-    """What is known of a difference: `lines` say what differs, `part` names the part of the system that is
-    at fault, `rules` are the derived rules, or `paper`, without any one of which nothing differs, `step`
-    is the first that parts, `statement` what the checked code complains of, or ""."""
+    """What is known of a difference. `lines` say what differs, `part` names the part of the system at
+    fault, `rules` are the derived rules (or `paper`) without any one of which nothing differs, `step` is
+    the first step at which semantics part, `statement` what checked native code complains of, or ""."""
 
     lines: tuple[str, ...]
     part: str = ""
@@ -63,8 +63,8 @@ class Blame:
 
 
 def blame(text: str, ways: Sequence[Way], compared: Compared = compare) -> Blame:
-    """Look for what is to blame for the difference that a text shows in some ways, by running it in others
-    (`compared`), once for each derived rule: it should be short."""
+    """Find the cause of the difference that a text shows in some ways, by running it in other ways with
+    `compared`: about once for each derived rule, so the text should be short."""
     found = compared(text, ways=ways)
     if found.agrees:
         return Blame(())
@@ -82,7 +82,7 @@ _RULES = ("paper", *(f"all-{name}" for name in sorted(OPTIONAL)))
 
 
 def _agree(compared: Compared, text: str, ways: Sequence[Way], **choices: Any) -> bool:
-    """Whether all run a text, and agree, with these choices."""
+    """Whether all of the ways, with these choices, run a text without an error, and agree."""
     others = tuple(dict.fromkeys(replace(way, **choices) for way in ways))
     try:
         found = compared(text, ways=others)
@@ -94,12 +94,12 @@ def _agree(compared: Compared, text: str, ways: Sequence[Way], **choices: Any) -
 def _part(
     text: str, ways: Sequence[Way], compared: Compared, found: Comparison, rules: tuple[str, ...]
 ) -> str:
-    """The part at fault: what the neighbours that differ do not share; of the parts that all but the
-    denotation share the one without which nothing differs."""
+    """The part at fault: the one that the neighbours that differ do not share; if all but the denotation
+    are alike, the first workspace, derived rule, level or operator without which nothing differs."""
     named = _suspected(found)
     if named and "the rules" not in named:
         return " or ".join(named)
-    chosen = _WORKSPACE.sub("", text)  # which is refused where there are no workspaces
+    chosen = _WORKSPACE.sub("", text)  # annotations are refused without workspaces
     if _agree(compared, text, ways, workspaces=False) or (
         chosen != text and _agree(compared, chosen, ways)
     ):
@@ -107,7 +107,7 @@ def _part(
     single = [r for r in rules if r != "paper"]
     if single:
         return " or ".join(f"the derived rule {r.removeprefix('all-')}" for r in single)
-    is_of_all = False  # and then of no level, and of no operator that most programs have
+    is_of_all = False  # whether it also shows with other levels: then it is the fault of none
     for what, other, like in _without(text):
         if is_of_all and not _NAMED.search(what):
             continue
@@ -128,7 +128,7 @@ def _show(compared: Compared, text: str, ways: Sequence[Way], found: Comparison)
 
 
 def _suspected(found: Comparison) -> list[str]:
-    """The parts that a fault can be in by who is on which side."""
+    """The parts that a fault may be in, by which engines are on which side."""
     faults = sorted(
         found.faults, key=lambda fault: (fault[0] not in ("value", "error"), str(fault))
     )
@@ -136,12 +136,12 @@ def _suspected(found: Comparison) -> list[str]:
         return ["normalisation"]
     kind, *sides = faults[0]
     if any(fault[0] == "breaks" and fault[-1] == "host/_entries" for fault in faults):
-        return []  # a place that is not there, which native code does not notice
+        return []  # an access out of bounds, which native code does not notice
     if kind == "against":
         return []
     if kind in ("value", "error"):
         groups = sides[0]
-    else:  # of two neighbours the one that is nearer to the machine
+    else:  # of two neighbours, the one nearer to the machine is taken to be wrong
         wrong = {f[1] for f in faults if len(f) > 1 and f[1] in found.engines}
         wrong = {sides[1]} if kind in ("stores", "has entries in", "steps") else wrong
         groups = [[e for e in found.engines if e not in wrong], [*wrong]]
@@ -149,15 +149,15 @@ def _suspected(found: Comparison) -> list[str]:
 
 
 def _without(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """A text with something else for one thing, and what that is: a level, or an operator; and texts
-    with others of its kind."""
+    """Variants of a text without one level or operator: its name, the text with another one in its place,
+    and texts with others of its kind."""
     names = dict.fromkeys(m[1] for m in _LEVEL.finditer(text))
     for name in sorted(names, key=lambda n: n == "SparseList"):
         level = re.compile(rf"\b{name}(?:\{{[^}}]*\}})?\(")
         others = [level.sub(f"{other}(", text) for other in LEVELS if other != name]
         yield f"the level {name}", level.sub("Dense(", text), others[1:]
     for name in dict.fromkeys(m[1] for m in _CALLED.finditer(text)):
-        if name not in OPERATORS:  # one that a reduced text has left cannot be done without
+        if name not in OPERATORS:  # a shape operator that reducing has left is needed
             for other in ("min" if name == "max" else "max", "-"):  # of two arguments, of one
                 yield f"the operator table: {name}", re.sub(rf"\b{name}\(", f"{other}(", text), []
     for sign in dict.fromkeys(m[1] for m in _SIGN.finditer(text)):
@@ -166,7 +166,7 @@ def _without(text: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _statement(text: str, ways: Sequence[Way], compared: Compared) -> str:
-    """What the first of the native ways says, if each of its accesses to memory is checked."""
+    """The first complaint of a native way when it checks each access to memory."""
     for way in ways:
         if way.engine == "native":
             checked = compared(text, ways=(replace(way, checked=True, threads=1),))
@@ -178,7 +178,7 @@ def _statement(text: str, ways: Sequence[Way], compared: Compared) -> str:
 
 
 class _Log(ExecutingHost):
-    """Keeps what is written: place, value, the statement and the step that did."""
+    """Keeps everything that is written: place, value, the statement, and the step it belongs to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class _Log(ExecutingHost):
 
     @property
     def final(self) -> dict[tuple[str, int], Any]:
-        """What is last written to each place."""
+        """The last value written to each place."""
         return {(name, at): value for name, at, value in self.writes}
 
     def rule(self, applied: Applied) -> None:
@@ -205,8 +205,8 @@ class _Log(ExecutingHost):
 
 
 class _Parting(Observer):
-    """Looks for the first kernel, and the first write of it, at which semantics part: `part` and `step`
-    say what was found."""
+    """Looks for the first kernel at which semantics part, and for its first write that differs; the results
+    are `part` and `step`."""
 
     part = step = ""
 
@@ -240,7 +240,7 @@ class _Parting(Observer):
 
 
 def _is_wrong(event: KernelEvent, change: Pass, right: _Log) -> bool:
-    """Whether what a pass makes of the residual writes other values, or breaks."""
+    """Whether the residual after a pass writes other values, or breaks."""
     log = _Log()
     try:
         event.run_changed(log, change)
@@ -250,7 +250,8 @@ def _is_wrong(event: KernelEvent, change: Pass, right: _Log) -> bool:
 
 
 def _last_of(event: KernelEvent, made: Any, log: _Log) -> int | None:
-    """The first write that is the last to a place where the denotation or native code has another."""
+    """The first write that is the last one to its place, where the denotation or native code has another
+    value."""
     last = {write[:2]: k for k, write in enumerate(log.writes)}
     for expected in (_denoted(event, made), event.run("native")):
         found = []
@@ -280,7 +281,7 @@ def _denoted(event: KernelEvent, made: Any) -> Any:
 
 
 def _pass_at_fault(event: KernelEvent) -> str:
-    """The pass of normalisation after which the denotation gives another result, if there is one."""
+    """The pass of normalisation after which the denotation gives another result, or ""."""
     assert event.meaning is not None
     node, bound, functions = event.meaning()
     spaces = {n: Tensor(level, *(0,) * level.order) for n, level in event.workspaces.items()}
@@ -299,6 +300,6 @@ def _parting(task: tuple[str, Sequence[Way]], tell: Callable[[str], None]) -> tu
     text, ways = task
     way = next((w for w in ways if w.engine != "denote"), Way())
     found = _Parting(tell)
-    with suppress(Exception):  # what differs may be that it breaks
+    with suppress(Exception):  # the difference may be that it breaks
         replace(way, engine="interpret", checked=False, threads=1).session((), found).run(text)
     return found.part, found.step

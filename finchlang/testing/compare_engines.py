@@ -20,17 +20,17 @@ from finchlang.tensors.formats import LEVELS
 from finchlang.testing.compare_stored import as_array, same, stored_differences, unsound
 from finchlang.testing.data import plain, reference
 
-#: the four semantics, each nearer to the machine
+#: the four semantics, from the most abstract to the machine
 SEMANTICS = ("denote", "interpret", "residual", "native")
-#: what a script that ends with an error leaves
+#: the name under which a result has the error that ended a script
 ERROR = "the error"
-#: how the error ends of a format that has another fill than the one it is declared with
+#: the end of the error for a format with another fill than the declared one
 FILL = "it cannot be declared otherwise"
-#: how errors begin of what is looked at once for a whole loop
+#: beginnings of errors that are checked once for a whole loop
 WITHIN = "the window ", "the slice "
-#: how errors of levels begin that are square
+#: beginnings of errors of levels that must be square
 SQUARE = tuple(f"{name} is square," for name, level in LEVELS.items() if level.is_square)
-#: the parts of the system, and the semantics that rest on each
+#: the parts of the system, each with the semantics that depend on it
 PARTS = {
     "the denotation": ("denote",),
     "normalisation": ("interpret", "residual", "native"),
@@ -44,9 +44,9 @@ PARTS = {
 
 @dataclass(frozen=True)
 class Way:
-    """How a script is run: by which engine, with which rules (`all`, `paper`, `all-Union` ...), with
-    workspaces or without, with each access to memory checked in native code, and at once on how many
-    threads, in a session each."""
+    """How a script is run: by which engine, with which rules (`all`, `paper`, `all-Union` ...), with or
+    without workspaces, with or without a check of each memory access in native code, and on how many
+    threads at once, each with a session of its own."""
 
     engine: str = "native"
     rules: str = "all"
@@ -62,22 +62,22 @@ class Way:
         return " ".join([self.engine, *said])
 
     def session(self, args: Sequence[str] = (), observer: Observer | None = None) -> Session:
-        """A new session that runs kernels this way, and prints nowhere."""
+        """A new session that runs kernels this way, and discards what is printed."""
         choices = self.engine, self.rules, lambda _: None, args, observer
         return Session(*choices, self.workspaces, self.checked)
 
 
 def ways_of(engines: Sequence[str] = SEMANTICS, **choices: Any) -> tuple[Way, ...]:
-    """A way for each engine; `choices` are what else a Way says, of all of them."""
+    """A way for each engine; `choices` are further fields of all of them."""
     return tuple(Way(engine, **choices) for engine in engines)
 
 
 @dataclass
 class Comparison:
-    """What running a script in several ways gave, by the engine of each, or if that does not tell them
-    apart by all of it: `errors` has what each ended with, if it did; `differences` has a line for each
-    thing that they do not agree on; `allowed` counts by name what was let through though it differs;
-    `notes` are those of the kernels; `report` is for people.
+    """The results of running a script in several ways. They are labelled by engine, or by the whole way if
+    engines do not tell them apart. `errors` has the error that ended a way, if any; `differences` has a
+    line for each disagreement; `allowed` counts by name the differences that are let through; `notes` are
+    those of the kernels; `report` is a text for people.
     """
 
     engines: tuple[str, ...]
@@ -86,9 +86,9 @@ class Comparison:
     differences: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     allowed: Counter[str] = field(default_factory=Counter)
-    #: the host steps of each kernel that was run, by those that count them
+    #: host steps of each kernel that was run, for engines that count them
     steps: dict[str, list[Counter[str]]] = field(default_factory=dict)
-    #: of each difference what kind it is, and of which neighbours
+    #: the kind of each difference, with the ways on each side
     faults: set[tuple[Any, ...]] = field(default_factory=set)
 
     @property
@@ -96,12 +96,12 @@ class Comparison:
         return not self.differences
 
     def differ(self, line: str, *fault: Any) -> None:
-        """Note a difference: a line for people, and its kind with who is on which side."""
+        """Note a difference: a line for people, and the fault, its kind with who is on which side."""
         self.differences.append(line)
         self.faults.add(fault)
 
     def shows(self, other: Comparison) -> bool:
-        """Whether there are differences here, and all are of a kind that the other has too."""
+        """Whether there are differences, all of kinds that `other` has too."""
         return bool(self.faults) and self.faults <= other.faults
 
     @property
@@ -113,8 +113,6 @@ class Comparison:
 
 
 class _Steps(Observer):
-    """Keeps the host steps of each kernel that is run."""
-
     def __init__(self) -> None:
         self.taken: list[Counter[str]] = []
 
@@ -131,12 +129,13 @@ def compare(
     tell: Callable[[str], Any] = lambda label: None,
     against: str = "",
 ) -> Comparison:
-    """Run a script in each of `ways` and compare every variable it leaves.
+    """Run a script in each of `ways`, and compare every variable that it leaves.
 
-    Floats agree within the relative `tolerance`; an error agrees with an error of the same kind, and a
-    Bug or any other exception with nothing. Ways of the same rules store the same and, if both count
-    them, take the same host steps; others have the same entries. What is stored is sound. `against` is a
-    function that says what is right (`data.reference`); `tell` is told which way is run next.
+    Floats agree within the relative `tolerance`; an error agrees with an error of the same kind, and a Bug
+    or any other exception with nothing. Ways with the same rules must store the same and, if both count
+    them, take the same host steps; ways with other rules must have the same entries. Stored tensors must be
+    valid. `against` is a function that gives the expected results (`data.reference`); `tell` is called with
+    the label of the way that is run next.
     """
     found = Comparison(labels(ways))
     by_label = dict(zip(found.engines, ways, strict=True))
@@ -148,7 +147,7 @@ def compare(
     _allow(found)
     names = sorted(set().union(*found.results.values()))
     if len(_agreeing(ERROR, found.results, tolerance)) > 1:
-        names = [ERROR]  # after which nothing else can be the same
+        names = [ERROR]  # after different errors nothing else can be compared
     for name in names:
         groups = _agreeing(name, found.results, tolerance)
         if len(groups) > 1:
@@ -166,7 +165,7 @@ def compare(
 def _compare_with(
     expected: dict[str, Any], found: Comparison, against: str, tolerance: float
 ) -> None:
-    """Whether all ways give what is expected, in whatever type."""
+    """Compare all ways with expected values, whatever their types."""
     for name, value in expected.items():
         if any(name not in values for values in found.results.values()):
             raise FinchError("type", f"{against} gives {name}, which the script does not")
@@ -184,7 +183,7 @@ def _is_like(value: Any, expected: np.ndarray, tolerance: float) -> bool:
 
 
 def labels(ways: Sequence[Way]) -> tuple[str, ...]:
-    """What ways are called: by their engines, or if that does not tell them apart by all they say."""
+    """Labels of ways: their engines, or if these do not tell them apart, the whole ways."""
     is_plain = len({way.engine for way in ways}) == len(ways)
     return tuple(way.engine if is_plain else str(way) for way in ways)
 
@@ -192,7 +191,8 @@ def labels(ways: Sequence[Way]) -> tuple[str, ...]:
 def _run(
     found: Comparison, label: str, way: Way, text: str, name: str, args: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Run the script one way, on as many threads as it says; what the others than the first gave."""
+    """Run the script one way, on as many threads as it says; returns the values of all threads but the
+    first."""
 
     def once(_: int) -> tuple[dict[str, Any], Session, list[Counter[str]]]:
         observer = _Steps()
@@ -200,7 +200,7 @@ def _run(
         try:
             session.run(text, name)
             values = {n: session[n] for n in session.names()}
-            for line in unsound(values):  # which nothing can be compared with
+            for line in unsound(values):  # an invalid tensor cannot be compared
                 found.differ(f"{label}: {line}", "corrupt", label)
                 values = {ERROR: "corrupt"}
         except FinchError as error:
@@ -234,10 +234,11 @@ def _all_same(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> b
 
 
 def _allow(found: Comparison) -> None:
-    """The denotation knows no formats. Where all others say that one is written out of order, has another
-    fill, or is square and cannot have such sizes, it agrees. What an index of a wrong size is called
-    depends on when it is noticed. Windows are within their tensor as a whole, where it looks at the places
-    that are needed. And it may have no memory for dense arrays."""
+    """Let the denotation agree where it cannot know better. It has no formats: it agrees if all others say
+    that one is written out of order, has another fill, or is square and cannot have such sizes. A wrong
+    size is a dimension or a bounds error, depending on when it is noticed. Windows are checked as a whole
+    by the others, and at the places that are needed by the denotation. It may lack memory for dense
+    arrays."""
     rest = [found.errors.get(label) for label in found.engines if label.split()[0] != "denote"]
     kinds = {error.kind if error else None for error in rest}
     others, late = next(iter(kinds)) if len(kinds) == 1 else None, ("bounds", "dimension")
@@ -267,7 +268,7 @@ def _allow(found: Comparison) -> None:
 def _agreeing(
     name: str, results: dict[str, dict[str, Any]], tolerance: float
 ) -> list[tuple[str, ...]]:
-    """The engines, those together that have the same value for a name as their neighbour."""
+    """The engines in groups; each has the same value for a name as the last one of its group."""
     groups: list[tuple[str, ...]] = []
     for engine, values in results.items():
         value = values.get(name)
@@ -288,8 +289,8 @@ def _difference(
 
 
 def suspects(groups: list[tuple[str, ...]]) -> list[str]:
-    """The parts that a fault can be in, given which engines agree: those that do not rest on the part
-    agree, some that do differ from them, and as few as can be are right in spite of it."""
+    """The parts that may be at fault, given which engines agree: all engines that do not depend on the part
+    agree, some that do differ from them, and as few of these as possible are right."""
     least: dict[str, int] = {}
     for part, resting in PARTS.items():
         innocent = [rest for g in groups if (rest := [e for e in g if e not in resting])]

@@ -1,4 +1,4 @@
-"""Whether two values are equal, and what two ways of running a script stored."""
+"""Whether two values are equal, and whether two ways of running a script stored the same."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from finchlang.syntax.types import Pair
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
-#: a line for people, and a kind of difference with who differs
+#: a line for people, and the fault: its kind, and the ways that differ
 Differing = tuple[str, tuple[Any, ...]]
 
 
 def stored_differences(found: Any, ways: dict[str, Any], tolerance: float) -> list[Differing]:
-    """What differs in storage, beyond values: each tensor that two ways of the same rules store
-    differently, or two sets of rules with other entries; and unequal steps.
-
-    `found` is a Comparison, `ways` are its Ways by their labels.
+    """Differences in storage, beyond values: tensors that two ways with the same rules store differently,
+    or of which ways with other rules have other entries; and unequal host steps. `found` is a Comparison,
+    `ways` are its Ways by label.
     """
     lines: list[Differing] = []
     labels = [n for n in found.engines if ways[n].engine != "denote" and n not in found.errors]
@@ -47,7 +46,7 @@ def stored_differences(found: Any, ways: dict[str, Any], tolerance: float) -> li
 
 _SPARSE = (Tensor, SwizzledTensor)
 _TENSORS = (*_SPARSE, Scalar)
-#: tensors of more places are compared by what they store
+#: tensors with more elements are compared by their entries
 DENSE = 10**8
 
 
@@ -59,7 +58,7 @@ def _unequal_steps(one: str, first: list[Any], other: str, second: list[Any]) ->
 
 
 def unsound(values: dict[str, Any]) -> list[str]:
-    """What is wrong with the tensors a script leaves."""
+    """A line for each tensor of a script that is invalid."""
     lines = []
     for name, value in values.items():
         tensor = body_of(value)
@@ -73,7 +72,6 @@ def unsound(values: dict[str, Any]) -> list[str]:
 
 
 def _storage(tensor: Any) -> list[Any]:
-    """All that a tensor holds."""
     tensor = body_of(tensor)
     if isinstance(tensor, Scalar):
         return [tensor.value]
@@ -81,7 +79,7 @@ def _storage(tensor: Any) -> list[Any]:
 
 
 def entries_of(tensor: Any) -> list[Any]:
-    """What a tensor stores, in the order of coordinates."""
+    """The entries of a tensor, in the order of coordinates."""
     if isinstance(tensor, Scalar):
         return [tensor.value]
     coordinates, values = tensor.entries()
@@ -90,7 +88,7 @@ def entries_of(tensor: Any) -> list[Any]:
 
 
 def _identical(one: list[Any], other: list[Any], tolerance: float) -> bool:
-    """Whether parts of storage are equal, floats up to rounding (sums may be reordered)."""
+    """Whether parts of storage are equal; floats up to rounding, since sums may be reordered."""
     return len(one) == len(other) and all(
         same(a, b, tolerance)
         if isinstance(a, (np.ndarray, np.generic, int, float, bool))
@@ -100,8 +98,8 @@ def _identical(one: list[Any], other: list[Any], tolerance: float) -> bool:
 
 
 def same(a: Any, b: Any, tolerance: float) -> bool:
-    """Whether two script values are equal, floats within a relative tolerance; what no kernel can
-    produce (functions, formats) is not compared."""
+    """Whether two values of scripts are equal, floats within a relative tolerance. Values that no kernel
+    can make (functions, formats) are not compared."""
     if isinstance(a, Scalar) and isinstance(b, Scalar):
         return same(a.value, b.value, tolerance)
     if isinstance(a, Pair) and isinstance(b, Pair):
@@ -125,14 +123,14 @@ def same(a: Any, b: Any, tolerance: float) -> bool:
 
 
 def _unlike_fill(tensor: Any) -> list[Any]:
-    """The fill of a tensor, and what it stores that is not that."""
+    """The fill of a tensor, and its entries that differ from that."""
     _, coordinates, values = entries_of(tensor)
     keep = ~((values == tensor.fill) | ((values != values) & (tensor.fill != tensor.fill)))
     return [values.dtype.type(tensor.fill), coordinates[:, keep], values[keep]]
 
 
 def as_array(value: Any) -> np.ndarray | None:
-    """A value as a dense array, or None if it is none."""
+    """A value as a dense array, or None if it is no array or tensor."""
     if isinstance(value, np.ndarray):
         return value
     try:

@@ -1,5 +1,5 @@
 """What generated scripts reach: rules, pairs and triples of levels, operators, statements of the host and
-passes; and what they do not, with the reason."""
+passes; and what they do not reach, with the reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from finchlang.testing.grammar import PAIRS, TRIPLES
 
 
 class Coverage(Observer):
-    """Counts what kernels reach, by a kind and a name."""
+    """Counts what kernels reach, by kind and name."""
 
     traces = True
 
@@ -30,7 +30,7 @@ class Coverage(Observer):
         self.counts = Counter[tuple[str, str]]()
 
     def rule(self, applied: Applied) -> None:
-        for ends in ("", "True", "False"):  # of which the table has one rule
+        for ends in ("", "True", "False"):  # SwitchTrue and SwitchFalse are one rule of the table
             if applied.name.endswith(ends):
                 self.counts["rule", applied.name.removesuffix(ends)] += 1
 
@@ -69,7 +69,7 @@ class Coverage(Observer):
                 left.extend(getattr(part, name, None) for name in fields)
 
     def run(self, text: str, rules: str = "all") -> None:
-        """Run a script by these rules, counting."""
+        """Run a script with these rules, counting what it reaches."""
         session = Session("interpret", rules, lambda _: None, (), self)
         try:
             session.run(text)
@@ -77,7 +77,7 @@ class Coverage(Observer):
             self.counts["script", "refused"] += 1
 
 
-#: why generated scripts do not reach something
+#: why generated scripts cannot reach something
 REASONS = {
     ("operator", "and"): "another name of &&",
     ("operator", "or"): "another name of ||",
@@ -92,7 +92,6 @@ REASONS = {
 
 
 def expected() -> dict[str, tuple[str, ...]]:
-    """All that there is, by kind."""
     return {
         "rule": tuple(rule.name for rule in table.RULES),
         "pair": tuple(" / ".join(pair) for pair in PAIRS),
@@ -104,7 +103,7 @@ def expected() -> dict[str, tuple[str, ...]]:
 
 
 def report(counts: Counter[tuple[str, str]]) -> str:
-    """A table for people: of each kind how many there are and were reached, and which were not."""
+    """A table for people: for each kind how many there are, how many were reached, and which were not."""
     lines = []
     for kind, names in expected().items():
         missed = [n for n in dict.fromkeys(names) if not counts[kind, n]]

@@ -1,5 +1,5 @@
 """`finch diff --cases`: a script with other data, as exact literals in its text, and in other formats; and
-the user's own reference for what it computes (`--against`)."""
+the user's own reference for its results (`--against`)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 
 TENSORS = (Tensor, SwizzledTensor, Scalar, np.ndarray)
-#: the most places of a tensor, and about so many entries of a large one
+#: the most elements of a tensor, and about the most entries of a large one
 PLACES, ENTRIES = 40_000, 300
 SPECIAL = (float("inf"), float("-inf"), float("nan"), -0.0)
-#: where entries are: at some places, one of a mode, up to an end, in a run, on a side of a diagonal
+#: where entries are: anywhere, at one coordinate of a mode, up to an end, in a run, on a side of a diagonal
 FORMS = ("some", "some", "one", "end", "run", "side")
 
 
 @dataclass(frozen=True)
 class DataCase:
-    """A script with other data: its text, what it has, and whether the denotation, which is that of finite
-    numbers and slow, may be asked."""
+    """A script with other data: its text, a description, and whether the denotation can be asked: it is
+    slow, and for finite numbers only."""
 
     text: str
     what: str
@@ -44,8 +44,8 @@ class DataCase:
 
 
 class Data:
-    """What a script declares in statements at its top: `tensors` by name that are made of no other, and
-    `numbers`. No kernel of it is run. Raises FinchError for a script that is wrong."""
+    """The data that a script makes in its top-level statements: `tensors` by name, if they are made of no
+    other tensor, and `numbers`. Kernels are not run. Raises FinchError for a script that is wrong."""
 
     def __init__(self, text: str, name: str = "<input>", args: Sequence[str] = ()):
         self.text, self.script = text, parse_script(text, name)
@@ -68,14 +68,15 @@ class Data:
                     self.numbers[target.name] = value
 
     def formats(self) -> Iterator[DataCase]:
-        """The script with one tensor in another format, for each level in place of each of its own."""
+        """The script with one tensor in another format: each of its levels replaced by each other one."""
         for name, value in self.tensors.items():
             for format in _formats(value):
                 new = f"{self.spans[name].text}; {name} = Tensor({format}, {name})"
                 yield DataCase(_edited(self.text, [(self.spans[name], new)]), f"{name} as {format}")
 
     def case(self, seed: int, is_any: bool = False, is_finite: bool = False) -> DataCase:
-        """The script with the data of a seed: in any formats or its own, finite ones if so wanted."""
+        """The script with the data of a seed; with `is_any` in random formats, with `is_finite` without NaN
+        and infinities."""
         draw = _Draw(seed, is_finite)
         shapes = [tensor.shape for tensor in self.tensors.values()]
         sizes = draw.sizes({n for shape in shapes for n in shape})
@@ -106,7 +107,7 @@ def _level(value: Any) -> Any:
 
 
 def _sizes(statement: Node, sizes: dict[int, int]) -> Iterator[Any]:
-    """The literals that are sizes: what a name is bound to, and ends of loops."""
+    """The literals that are sizes: values bound to names, and ends of loops."""
     ends = [n.stop for n in walk(statement) if isinstance(n, Extent)]
     for node in [statement.value, *ends] if isinstance(statement, Let) else ends:
         if isinstance(node, Literal) and type(node.value) is int and node.value in sizes:
@@ -114,7 +115,7 @@ def _sizes(statement: Node, sizes: dict[int, int]) -> Iterator[Any]:
 
 
 def _edited(text: str, edits: Sequence[tuple[Any, str]]) -> str:
-    """A text with other words at some places, which do not overlap."""
+    """A text with some spans, which do not overlap, replaced."""
     starts = [0]
     for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
@@ -125,7 +126,7 @@ def _edited(text: str, edits: Sequence[tuple[Any, str]]) -> str:
 
 
 def _formats(value: Any) -> Iterator[str]:
-    """The formats with one level otherwise that a tensor may have, whatever is written to it."""
+    """The formats that differ from a tensor's in one level, and that the session accepts."""
     stack = list(_level(value.body if isinstance(value, SwizzledTensor) else value).levels())
     sizes = ", 1" * sum(level.modes for level in stack)
     for k, own in enumerate(stack[:-1]):
@@ -143,8 +144,6 @@ def _formats(value: Any) -> Iterator[str]:
 
 
 class _Draw:
-    """Random sizes and literals."""
-
     def __init__(self, seed: int, is_finite: bool):
         self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
         self.keeps_fills = not is_finite and self.chance(0.5)
@@ -155,7 +154,7 @@ class _Draw:
         return self.random.random() < probability
 
     def sizes(self, old: set[int]) -> dict[int, int]:
-        """New sizes for old ones: equal ones stay equal, and often all differ by the same."""
+        """New sizes for old ones. Equal sizes stay equal, and often all change by the same amount."""
         if self.chance(0.3):
             by = self.random.choice((-2, -1, 1, 2, 5))
             return {n: max(0, n + by) for n in old}
@@ -165,7 +164,6 @@ class _Draw:
         return new
 
     def number(self, type: Type) -> str:
-        """A literal."""
         if type.name == "Bool":
             return "true" if self.chance(0.7) else "false"
         value: Any = self.random.randint(0 if type.name[0] == "U" else -3, 4)
@@ -178,7 +176,8 @@ class _Draw:
         return _typed(value, type)
 
     def tensor(self, name: str, old: Any, shape: tuple[int, ...], format: str) -> str:
-        """Statements that give a name a tensor of other entries; of none, if the format takes none."""
+        """Statements that bind a name to a tensor with other entries; empty, if the format takes none of 20
+        attempts."""
         if isinstance(old, Scalar):
             return f"{name} = {str(old.format)[:-1]}, {self.number(old.format.element_type)})"
         order = old.permutation if isinstance(old, SwizzledTensor) else ()
@@ -215,14 +214,14 @@ class _Draw:
         return (at[k] < last) & ((at[k] >= first) | (form == "end"))
 
     def literal(self, level: Level, format: str, mask: np.ndarray) -> str:
-        """A tensor with entries where the mask says; without a format an array."""
+        """An expression for a tensor with entries where the mask says; without a format for an array."""
         type, shape = level.element_type, ", ".join(map(str, mask.shape))
         alike = self.number(type) if self.chance(0.2) else ""
         if format and not mask.any():
             return f"Tensor({format}, {shape})"
         if format and not level.fill.value and (mask.size > 100 or self.chance(0.5)):
             rows = [(*at, alike or self.number(type)) for at in (np.argwhere(mask) + 1).tolist()]
-            if self.chance(0.3):  # in any order, and some twice
+            if self.chance(0.3):  # in any order, with some twice
                 rows += [(*row[:-1], _typed(type.wrap(0), type)) for row in rows[:2]]
                 self.random.shuffle(rows)
             lists = ", ".join(f"[{', '.join(map(str, c))}]" for c in zip(*rows, strict=True))
@@ -233,7 +232,7 @@ class _Draw:
 
 
 def _stored(name: str, level: Level, kept: np.ndarray, values: str) -> str:
-    """A kernel that writes values where `kept` says, fills among them, which it keeps."""
+    """A kernel that writes values where `kept` says, fills among them, which are then stored."""
     mask = _array([str(m).lower() for m in kept.ravel("F").tolist()], str(kept.shape)[1:-1])
     order = "lkji"[-kept.ndim :]
     at, loops = f"[{', '.join(order[::-1])}]", ", ".join(f"{i} = _" for i in order)
@@ -244,8 +243,8 @@ def _stored(name: str, level: Level, kept: np.ndarray, values: str) -> str:
 
 
 def statements_of(name: str, value: Any) -> str:
-    """Statements that give a name a tensor like this one, with the fills that it stores if a script can
-    write them."""
+    """Statements that bind a name to a tensor like `value`, with its stored fills if a script can write
+    them."""
     if isinstance(value, Scalar):
         return (
             f"{name} = {str(value.format)[:-1]}, {_typed(value.value, value.format.element_type)})"
@@ -271,8 +270,8 @@ def statements_of(name: str, value: Any) -> str:
 
 
 def with_values(text: str, span: Any, values: dict[str, Any]) -> str:
-    """A script in which names have these values before what stands at `span`; without its assertions,
-    which are of other data. "" if there is no such place."""
+    """A script that binds names to these values before the statement at `span`, without its assertions,
+    which are about other data. "" if there is no such place."""
     if span is None:
         return ""
     made = [
@@ -283,7 +282,7 @@ def with_values(text: str, span: Any, values: dict[str, Any]) -> str:
 
 
 def _assertions(script: Any) -> list[tuple[Any, str]]:
-    """Edits that take them out."""
+    """Edits that take the assertions out."""
     macros = (node for node in script.statements if isinstance(node, Macro))
     return [(node.span, "nothing") for node in macros if node.name == "assert"]
 
@@ -299,9 +298,10 @@ def _array(values: Sequence[str], shape: str) -> str:
 
 
 def reference(function: str, text: str, name: str, args: Sequence[str] = ()) -> dict[str, Any]:
-    """What the user's own function, written `FILE.py:NAME`, gives for a script's data, arrays by name: it
-    is called with those that it names, NumPy arrays and numbers. One array stands for the one tensor
-    that the script's kernels write. Raises FinchError "type" if it cannot be called, or fails."""
+    """The results of the user's own function, written `FILE.py:NAME`, for the data of a script, by name. It
+    is called with the tensors and numbers that its parameters name, as NumPy arrays and numbers. A single
+    array is the result for the only tensor that the script's kernels write. Raises FinchError of kind type
+    if the function cannot be called, or fails."""
     path, _, own = function.rpartition(":")
     try:
         called, data = runpy.run_path(path)[own], Data(text, name, args)
@@ -324,6 +324,6 @@ def reference(function: str, text: str, name: str, args: Sequence[str] = ()) -> 
 
 
 def plain(value: Any) -> Any:
-    """A value of a script as a number or a new NumPy array."""
+    """A value of a script as a number or as a NumPy array of its own."""
     array = None if isinstance(value, Scalar) else as_array(value)
     return getattr(value, "value", value) if array is None else array.copy()

@@ -1,4 +1,5 @@
-"""Laws that scripts declare of functions: true ones are taken and change no result, wrong ones are told."""
+"""Laws that scripts declare of functions: true ones are accepted and change no result, wrong ones are
+refused."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from finchlang.testing.compare_stored import same
 from finchlang.testing.generate import Maker
 from finchlang.testing.grammar import FUNCTIONS
 
-#: what laws are tried with here
+#: the values that laws are tried with here
 VALUES = {"float": "0.0 1.0 2.0 -1.0 -2.5", "int": "0 1 2 -1 3", "bool": "false true"}
-#: what may be declared of f, for which kinds, and what is then equal for any x, y, z; `v` is a value,
-#: which is the fill of all operands
+#: Declarations about f: for which kinds, the declaration, and two expressions that are then equal for any
+#: x, y, z. `v` is a value, and the fill of all operands.
 LAWS = """
 fib @properties f commutative ; f(x, y) ; f(y, x)
 fib @properties f associative ; f(f(x, y), z) ; f(x, f(y, z))
@@ -34,7 +35,7 @@ fib @iterate f(x, y) = x & ~y ; x == v || y != v ? f(x, y) : f(v, v) ; f(v, v)
 fib @iterate f(x, y) = x ; x == v ? f(x, y) : f(v, v) ; f(v, v)
 """.strip().splitlines()
 RANGES = {"": "true", " where x >= 0": "0 <= {0}", " where -1 <= x <= 1": "-1 <= {0} <= 1"}
-#: what is done with f in a kernel
+#: uses of f in a kernel
 USES = (
     *("C[i] = f(A[i], B[i])", "C[i] = f(A[i], A[i])", "C[i] = f(f(A[i], B[i]), B[i])"),
     *("s[] <<f>>= A[i]", "C[i] = f(A[i], d[i])", "C[i] = f(d[i], B[i])"),
@@ -43,7 +44,7 @@ LEVELS = "SparseList", "SparseByteMap", "Dense", "RunList"
 
 
 def law_difference(seed: int) -> str:
-    """What is wrong of a declaration on random data; nothing if all is as it should be."""
+    """What goes wrong with a declaration, true or wrong, on random data; "" if nothing does."""
     maker = Maker(seed)
     maker.kind = maker.random.choice(list(VALUES))
     values = VALUES[maker.kind].split()
@@ -78,7 +79,7 @@ def law_difference(seed: int) -> str:
             if is_true or error.kind != "type" or " is not " not in error.message:
                 return f"{error}: {shown}"
             continue
-        # what is declared of fills or of a range is tried where it is relied on
+        # declarations about fills or a range are checked only where they are used
         if is_wrong and "where" not in declared and "@iterate" not in declared:
             return f"a lie is not told: {shown}"
         if not all(same(session[n], plain[n], 1e-6) for n in "Cs"):
@@ -87,7 +88,7 @@ def law_difference(seed: int) -> str:
 
 
 def _lie(maker: Maker, function: str, values: list[str], v: str) -> tuple[str, bool]:
-    """A declaration, and whether some operands are against it."""
+    """A declaration that may be wrong, and whether some operands contradict it."""
     law = maker.random.choice([law for law in LAWS if maker.kind[0] in law.split()[0]])
     declared, left, right = re.sub(r"\bv\b", v, law.split(" ", 1)[1]).split(" ; ")
     over = maker.random.choice(list(RANGES)) if "@prop" in declared and maker.kind != "bool" else ""

@@ -1,9 +1,11 @@
-"""Small scope, whole: each kernel of a script on every pattern of its operands up to a size in each mode,
-with symbols for Float64 values (`symbols.py`), both values of Bool, and natively with numbers.
+"""Exhaustive tests in a small scope: each kernel of a script on every pattern of its operands up to a size
+in each mode, with symbols for Float64 values (`symbols.py`), both values of Bool, and natively with
+numbers.
 
-A place of an operand is empty, stored, or stores the fill; in a format that merges equal neighbours it
-may also be as its neighbour. Modes that one index runs over have one size. Values of other types are
-numbers. Cases of comparisons are those that one of POINTS choices of the symbols' values is in.
+A place of an operand is empty, stored, or stores the fill; in a format that merges equal neighbours it may
+also be equal to its neighbour. Modes with the same index have the same size. Values of other types are
+numbers. Of the cases that comparisons of symbols lead to, those are run in which one of POINTS choices of
+values lies.
 """
 
 from __future__ import annotations
@@ -39,19 +41,19 @@ from finchlang.testing.data import with_values
 EMPTY, STORED, FILL, SAME = "empty", "stored", "fill", "same"
 PRIMES = [n for n in range(2, 1500) if all(n % k for k in range(2, math.isqrt(n) + 1))]
 PROTOCOLS = [Variable(name) for name in ("walk", "gallop", "follow", "extrude", "laminate")]
-#: so many choices of values for symbols, and so many cases of a pattern at most
+#: how many choices of values for symbols there are, and up to how many cases of a pattern are run
 POINTS, CASES = 40, 64
-#: operands that were made are kept for other patterns, up to so many
+#: how many operands are kept for other patterns
 KEPT = 5000
 
 
 @dataclass
 class Covered:
-    """What was run of a kernel: patterns of how many, in how many cases; `whole` is the size up to which
-    there was time for all patterns without stored fills, `values` names what had symbols; `wrong` are
-    differences, each with what shows it; `text` is a script that shows the first with numbers, in `ways`;
-    `unproven` values are other terms, equal wherever they were tried; `numbers` says why there were no
-    symbols, if there were none."""
+    """What was run of a kernel: how many `patterns` of how many, in how many `cases`. `whole` is the size
+    up to which there was time for all patterns without stored fills, `values` names the operands with
+    symbols. `wrong` are differences, each with its operands; `text` is a script that shows the first one
+    with numbers, in `ways`. `unproven` counts values that are different terms, but equal wherever they were
+    tried. `numbers` says why there were no symbols, if there were none."""
 
     kernel: str
     patterns: int = 0
@@ -78,8 +80,8 @@ class Covered:
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that a kernel takes: `modes` say which modes have one size, `first` numbers its values, for
-    which there are symbols if it `is_free`."""
+    """A tensor that a kernel takes. Modes with the same key in `modes` have the same size; `first` is the
+    number of its first value, and values are symbols if it `is_free`."""
 
     name: str
     format: Any
@@ -122,7 +124,8 @@ class Operand:
         return type.wrap(1 + k % 3) if type.is_integer else type.wrap((PRIMES[k], 1 + k % 3))
 
     def tensor(self, shape: tuple[int, ...], states: Sequence[str], is_symbolic: bool) -> Any:
-        """Raises FinchError for what the format cannot store."""
+        """The operand with these states of its places. Raises FinchError if the format cannot store
+        them."""
         if isinstance(self.level, ScalarLevel):
             is_fill = self.is_renewed or FILL in states
             value = self.level.fill.value if is_fill else self.value(0)
@@ -156,8 +159,8 @@ class Operand:
 
 
 class Small:
-    """A kernel on all small operands: `rules` are compared on the residual evaluator, the first of them
-    on all engines."""
+    """A kernel on all small operands. The sets of rules are compared by the residual evaluator, the first
+    of them by all engines."""
 
     def __init__(self, event: KernelEvent, text: str = "", rules: Sequence[str] = ("all", "paper")):
         assert event.meaning is not None
@@ -198,7 +201,7 @@ class Small:
                     place = (access.tensor.name, k)
                     if isinstance(index, Call) and len(index.args) == 1:  # by a protocol
                         index = index.args[0] if index.op in PROTOCOLS else index
-                    if not isinstance(index, Index):  # which integers may be
+                    if not isinstance(index, Index):  # it may use Int64 entries
                         symbolic.discard(Int64)
                     if isinstance(index, Index):
                         key = named.setdefault(place, index.name)
@@ -214,7 +217,7 @@ class Small:
         return found
 
     def distinct(self) -> tuple[str, ...]:
-        """The sets of rules that leave another residual than the first; of those that leave the same only
+        """The sets of rules whose residual differs from the first one's; of sets with equal residuals only
         one is run."""
         texts = {which: printed(kernel.staged.residual) for which, kernel in self.kernels.items()}
         first = next(iter(texts.values()))
@@ -225,7 +228,7 @@ class Small:
     # ------------------------------------------------------------------------------------ patterns
 
     def sizes(self, largest: int) -> Iterator[tuple[dict[Any, int], tuple[Any, ...]]]:
-        """Sizes of modes, with the numbers the kernel takes, the least first."""
+        """Sizes of modes, with values of the numbers that the kernel takes, the smallest sizes first."""
         types: list[Type] = [self.formats[n] for n in self.kernel.numbers]  # type: ignore[misc]
         choices = [
             [False, True] if t is Bool else [2.5] if t.is_float else range(largest + 1)
@@ -237,8 +240,8 @@ class Small:
                 yield dict(zip(self.keys, each, strict=True)), numbers
 
     def run(self, largest: int, seconds: float, seed: int = 0, interpreted: int = 1) -> Covered:
-        """Run every pattern up to a size, or as many as there is time for; of a size that is not run
-        whole those are drawn by chance. The interpreter is on one in so many."""
+        """Run every pattern up to a size, or as many as there is time for, in a random order. The
+        interpreter runs one pattern in `interpreted`."""
         end, draw, found = time.process_time() + seconds, random.Random(seed), self.covered
         found.whole = largest
         for with_fill in (False, True):
@@ -364,7 +367,7 @@ class Small:
             return error.kind
         except (symbols.Unsupported, KeyboardInterrupt):
             raise
-        except Exception as crash:  # what the user must never see
+        except Exception as crash:  # such as no user should ever see
             return crash
         found: dict[Any, Any] = {}
         for argument, memory in made:
@@ -432,7 +435,7 @@ def kernels(
     args: Sequence[str] = (),
     rules: Sequence[str] = ("all", "paper"),
 ) -> list[Small]:
-    """The kernels that a script runs, for these sets of rules. Raises FinchError."""
+    """The kernels that a script runs, for these sets of rules. Raises FinchError as the script does."""
     made: list[Small] = []
 
     class Found(Observer):
@@ -446,8 +449,8 @@ def kernels(
 def exhaustive(
     text: str, name: str, largest: int, seconds: float = 60.0, args: Sequence[str] = ()
 ) -> list[Covered]:
-    """Run each kernel of a script on all operands up to a size, within the time; gives what was run of
-    each. Raises FinchError for a script that is wrong."""
+    """Run each kernel of a script on all operands up to a size, within `seconds` in all; returns what was
+    run of each. Raises FinchError for a script that is wrong."""
     found = kernels(text, name, args)
     end, done = time.process_time() + seconds, []
     for k, small in enumerate(found):

@@ -1,5 +1,5 @@
-"""`finch fuzz`: generated scripts in several ways, in processes of their own, so that a crash or a hang of
-one is a finding like any other."""
+"""`finch fuzz`: generated scripts in several ways, in processes of their own, so that a crash or a hang is
+a finding like any other."""
 
 from __future__ import annotations
 
@@ -26,17 +26,16 @@ from finchlang.testing.replay import replay_text
 from finchlang.testing.scripts import generate, is_special
 from finchlang.testing.variants import differences
 
-#: after so many seconds a case hangs, and a difference is reduced no further
+#: the seconds after which a case hangs, and those for reducing a difference
 HANGS, REDUCES = 120.0, 30.0
-#: what a case may come to
+#: outcomes of a case
 RUN, REFUSED, DIFFERS, CRASHED, HANG = "run", "refused", "differs", "crashed", "hangs"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a campaign is to do: `cases` from `seed` on, or as many as there is time for in `minutes`;
-    with `metamorphic`, scripts beside their variants; with `stop`, none behind the
-    first finding."""
+    """The options of a campaign: `cases` from `seed` on, or as many as there is time for in `minutes`; with
+    `metamorphic` scripts are compared with their variants; with `stop` it ends at the first finding."""
 
     cases: int = 0
     minutes: float = 0.0
@@ -52,7 +51,7 @@ class Options:
 
 @dataclass
 class Summary:
-    """What came of a campaign: how many cases of which kind, findings by seed, what was reached."""
+    """The results of a campaign: the number of cases of each kind, findings by seed, what was reached."""
 
     counts: Counter[str] = field(default_factory=Counter)
     findings: dict[int, str] = field(default_factory=dict)
@@ -62,7 +61,6 @@ class Summary:
 
     @property
     def report(self) -> str:
-        """For people."""
         lines = [f"seed {seed}: {said}" for seed, said in sorted(self.findings.items())]
         total = sum(self.counts.values())
         share = self.counts[RUN] / total if total else 1.0
@@ -80,7 +78,8 @@ class Summary:
 
 
 def ways(options: Options, seed: int) -> tuple[Way, ...]:
-    """How the case of a seed is run: by all semantics, and each fourth by the paper's rules as well."""
+    """The ways to run the case of a seed: all semantics, and for each fourth seed the paper's rules as
+    well."""
     rules, checked = options.rules, options.checked
     found = [] if is_special(seed) else [Way("denote")]
     found += [Way("interpret", rules), Way("residual", rules)]
@@ -91,12 +90,12 @@ def ways(options: Options, seed: int) -> tuple[Way, ...]:
 
 
 def is_apart(seed: int, options: Options) -> bool:
-    """Whether a case is no script that is compared: variants, or one in ten that declares laws, or lies."""
+    """Whether a case is no plain comparison: variants, or for one seed in ten declarations of laws."""
     return options.metamorphic or seed % 10 == 9
 
 
 def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tuple[str, str]:
-    """What came of the case of a seed, and what there is to say. Nothing that goes wrong is let through."""
+    """The outcome of the case of a seed, and a message. Every exception is an outcome."""
     try:
         if cover is not None and options.coverage and not is_apart(seed, options):
             cover.run(generate(seed), ways(options, seed)[-1].rules)
@@ -120,7 +119,7 @@ def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tupl
 
 
 def _work(task: tuple[int, Options], tell: Callable[[str], None]) -> tuple[str, str, Any]:
-    """What came of the case of a seed, what there is to say, and what was reached."""
+    """The outcome of the case of a seed, a message, and what was reached."""
     quick()
     (seed, options), cover = task, Coverage()
     return (*run_case(seed, options, cover), cover.counts)
@@ -129,8 +128,8 @@ def _work(task: tuple[int, Options], tell: Callable[[str], None]) -> tuple[str, 
 def small_text(
     text: str, chosen: tuple[Way, ...], seconds: float, apart: Comparer, **given: Any
 ) -> tuple[str, Blame]:
-    """A smaller script that differs as this one does, and what is to blame; `given` is what else `compare`
-    takes. Raises FinchError "resource" if none comes to an end."""
+    """A smaller script that shows the same difference, and its cause; `given` are further arguments of
+    `compare`. Raises FinchError of kind resource if no way ends."""
     found, end = apart.compare(text, chosen, **given), time.monotonic() + seconds
     for ways in (_telling(found, chosen), chosen) if found.faults else ():
         first = found if ways == chosen else apart.compare(text, ways, **given)
@@ -146,7 +145,7 @@ def small_text(
 
 
 def _telling(found: Comparison, chosen: tuple[Way, ...]) -> tuple[Way, ...]:
-    """Of these ways two of which one differs from the other, as far as that is seen in what was found."""
+    """Two of the ways that differ from each other, if the faults name them; else all."""
     by_label = dict(zip(found.engines, chosen, strict=True))
     for _, groups, *_ in (fault for fault in found.faults if fault[0] in ("value", "error")):
         return by_label[groups[0][-1]], by_label[groups[1][0]]
@@ -154,7 +153,7 @@ def _telling(found: Comparison, chosen: tuple[Way, ...]) -> tuple[Way, ...]:
 
 
 def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -> Summary:
-    """Run a campaign; findings are written to the folder `out` too, each as `finch replay` takes it."""
+    """Run a campaign. Findings are also written to the folder `out`, as files for `finch replay`."""
     summary, start = Summary(), time.monotonic()
     last = options.seed + (options.cases or sys.maxsize)
     seeds = iter(range(options.seed, last))
@@ -185,7 +184,7 @@ def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -
 
 
 def _note(summary: Summary, options: Options, seed: int, outcome: str, answer: Any) -> None:
-    """Count what came of a case; what went wrong is reduced."""
+    """Count the outcome of a case, and reduce a finding."""
     crash = {DIED: CRASHED, HUNG: HANG}.get(outcome)
     kind, said, counts = (crash, answer, {}) if crash else answer
     summary.counts[kind] += 1
@@ -197,7 +196,7 @@ def _note(summary: Summary, options: Options, seed: int, outcome: str, answer: A
         return
     text, chosen = "" if is_apart(seed, options) else generate(seed), ways(options, seed)
     if text:
-        # it may come to no end in the time of a reduction, and stays whole
+        # reducing may take too long: then the script stays as it is
         with suppress(FinchError), Comparer(REDUCES, is_quick=True) as apart:
             text, why = small_text(text, chosen, REDUCES, apart)
             said = str(why) or said

@@ -1,8 +1,8 @@
 """What random scripts are made of: data, expressions and functions, by the tables of `grammar`.
 
-Data are small whole numbers, so that sums are exact in any order. Indices that gather lie within bounds,
-what may be missing is coalesced, and a tensor has one operator in a nest. The levels of one tensor come
-from a walk through all pairs and triples (`grammar.stack_of`), all else is drawn.
+Data are small integers, so that sums are exact in any order. Indices that gather are within bounds, values
+that may be missing are coalesced, and a tensor has one operator in a nest. The levels of one tensor come
+from a walk through all pairs and triples (`grammar.stack_of`); everything else is random.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCALARS = ("Scalar", "SparseScalar", "ShortCircuitScalar", "SparseShortCircuitSc
 LETTERS = "ijklabcd"
 Levels = tuple[tuple[str, int], ...]
 SPECIAL = (float("nan"), float("inf"), float("-inf"), -0.0, 1e300)
-#: what is filled in, which may have such within
+#: a token in braces, which may contain tokens
 _TOKEN = re.compile(r"\{((?:[^{}]|\{[^{}]*\})+)\}")
 
 
@@ -37,7 +37,7 @@ class DrawnTensor:
 
     @property
     def half(self) -> str:
-        """How the indices compare where packed levels are written."""
+        """The comparison of indices under which a tensor with packed levels is written."""
         at, found = len(self.dims), []
         for name, modes in self.levels:
             at -= modes
@@ -48,9 +48,10 @@ class DrawnTensor:
 
 @dataclass
 class Nest:
-    """A loop nest in the making: the indices that can be read here, and `every` one, with their
-    dimensions; those that have an extent; the names that are written; how much more may be read; tensors
-    of a form by letters, with their indices, and which are declared, always, or written at places."""
+    """A loop nest being made. `indices` can be read here, `every` are all; both give dimensions. `bound`
+    are the indices with an extent, `writes` the names that are written, `budget` how many more tensors may
+    be read. The `tensors` of a form are known by letters, `at` has their indices; `declares` are those that
+    are declared, `always` those that must be, `scattered` those written at gathered places."""
 
     indices: dict[str, str]
     every: dict[str, str] = field(default_factory=dict)
@@ -67,8 +68,6 @@ class Nest:
 
 
 class Maker(Functions):
-    """Makes one script."""
-
     def __init__(self, seed: int, is_special: bool = False):
         super().__init__(seed, "float" if is_special else "")
         self.is_special, self.is_target = is_special, False
@@ -92,7 +91,7 @@ class Maker(Functions):
         return self.typed(self.random.randint(-3, 3), type)
 
     def extreme(self, type: str) -> str:
-        """Any value, or one at an end of the type."""
+        """A random value, often one at an end of the type."""
         if type == "Bool" or self.chance(0.5):
             return self.value(type)
         if type.startswith("Float"):
@@ -104,7 +103,6 @@ class Maker(Functions):
         return self.typed(self.random.choice((low, high, high - 1, 1)), type)
 
     def element(self, output: bool) -> tuple[str, str]:
-        """A type, and a fill of it."""
         type = self.random.choice(TYPES[self.kind])
         if self.kind == "float" and not output and self.chance(0.15):
             other = self.random.choice((*TYPES["int"], "Bool"))
@@ -114,7 +112,7 @@ class Maker(Functions):
         return type, self.typed(0, type) if self.chance(0.75) else self.value(type)
 
     def levels(self, dims: tuple[str, ...], output: bool = False) -> Levels:
-        """Random levels for dimensions; of outputs seldom such as have no place for some entries."""
+        """Random levels for dimensions; outputs seldom get levels that cannot store all entries."""
         made: list[tuple[str, int]] = []
         left = len(dims)
         while left:
@@ -123,7 +121,7 @@ class Maker(Functions):
             if output and self.chance(0.9):
                 fit = {n: w for n, w in fit.items() if LEVELS[n].takes not in ("one", "run")}
             if left > 2 or (left == 2 and self.chance(0.6)):
-                fit.pop("Interleaved")  # which stands over a leaf
+                fit.pop("Interleaved")  # it can only be above a leaf
             name = self.pick(fit)
             modes = LEVELS[name].modes or self.random.randint(1, left)
             modes = left if name == "Interleaved" else modes
@@ -149,7 +147,7 @@ class Maker(Functions):
         return text
 
     def places(self, takes: str, shape: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
-        """Coordinates that a fiber may have, those together that have the same below them."""
+        """Coordinates of a fiber, in groups that share what is below them."""
         density = self.random.choice((0.0, 0.3, 0.5, 0.8, 1.0))
         all_of = list(itertools.product(*map(range, shape)))
         low, high = sorted(self.random.randint(0, len(all_of)) for _ in range(2))
@@ -168,7 +166,7 @@ class Maker(Functions):
     def entries(
         self, levels: Levels, shape: tuple[int, ...], tensor: DrawnTensor
     ) -> dict[tuple[int, ...], str]:
-        """Values by their coordinates."""
+        """The entries of a tensor: values by coordinates."""
         if not levels:
             return {(): "true" if tensor.type == "Bool" else self.value(tensor.type)}
         (name, modes), *rest = levels
@@ -184,7 +182,6 @@ class Maker(Functions):
     def literal_of(
         self, tensor: DrawnTensor, shape: tuple[int, ...], is_empty: bool = False
     ) -> str:
-        """The script's expression of a tensor with random entries."""
         format = self.format(tensor)
         sizes = ", ".join(map(str, shape))
         found = {} if is_empty else self.entries(tensor.levels, shape, tensor)
@@ -210,7 +207,8 @@ class Maker(Functions):
         levels: Levels | None = None,
         is_plain: bool = False,
     ) -> DrawnTensor:
-        """A new tensor of the script; a plain one is of the kind's own type, with its zero as the fill."""
+        """A new tensor of the script. A plain one has the main type of the kind, and its zero as the
+        fill."""
         type, fill = self.element(output)
         if is_plain:
             type = TYPES[self.kind][0]
@@ -225,7 +223,7 @@ class Maker(Functions):
             tensor.levels = (("Dense", 1),) * len(dims)
             tensor.fill = self.typed(0, type)
             text = self.literal_of(tensor, shape)
-            array = text.split(", ", 1)[1][:-1]  # of NumPy, if it is one
+            array = text.split(", ", 1)[1][:-1]  # the array literal alone, if it is one
             self.before.append(f"{tensor.name} = {array if array[0] in '[r' else text}")
         else:
             tensor.levels = self.levels(dims, output) if levels is None else levels
@@ -243,7 +241,6 @@ class Maker(Functions):
         return self.filled(form, nest, depth)
 
     def filled(self, form: str, nest: Nest, depth: int = 3) -> str:
-        """A form with something for each token."""
         return re.sub(_TOKEN, lambda found: self.token(found[1], nest, depth), form)
 
     def token(self, token: str, nest: Nest, depth: int) -> str:
@@ -287,7 +284,7 @@ class Maker(Functions):
         return index
 
     def access(self, nest: Nest) -> str:
-        """A read of a tensor that is known or new, through wrappers and shape operators now and then."""
+        """A read of a known or new tensor, sometimes through wrappers and shape operators."""
         if not nest.budget:
             return self.literal()
         nest.budget -= 1
@@ -316,7 +313,7 @@ class Maker(Functions):
         return f"{tensor.name}[{', '.join(at)}]"
 
     def mode(self, nest: Nest, dim: str) -> str:
-        """An index within a dimension: of a loop, with a protocol, or gathered."""
+        """An index within a dimension: that of a loop, sometimes with a protocol, or a gathered one."""
         if self.chance(0.06) and self.sizes[dim]:
             over = self.random.choice(sorted(nest.indices.values()))
             if self.sizes[over]:
@@ -325,7 +322,7 @@ class Maker(Functions):
         return f"{self.random.choice(PROTOCOLS)}({index})" if self.chance(0.15) else index
 
     def places_in(self, dim: str, over: str) -> str:
-        """A new vector over a dimension of places in another."""
+        """A new vector over one dimension, of coordinates in another."""
         name = f"I{len(self.before)}"
         type = self.random.choice(("Int64", "Int32", "UInt8"))
         given = (
@@ -339,7 +336,7 @@ class Maker(Functions):
         return name
 
     def permitted(self, nest: Nest, tensor: DrawnTensor) -> str:
-        """An access that may lead out of the tensor."""
+        """An access that may be out of range, and is permissive."""
         indices = sorted(nest.indices)
         shifts = [self.random.randint(-2, 2) for _ in tensor.dims]
         at = [self.random.choice(indices) for _ in tensor.dims]
@@ -357,12 +354,11 @@ class Maker(Functions):
         return f"{name}[{', '.join(f'~({i} {d})' for i, d in zip(at, moves, strict=True))}]"
 
     def shaped(self, nest: Nest, dims: tuple[str, ...]) -> str:
-        """A read through shape operators and slices, of tensors of the sizes that these need."""
+        """A read through shape operators and slices, of tensors with the sizes that these need."""
         text = around(self, tuple(self.sizes[d] for d in dims), self.random.choice((1, 1, 2, 3)))
         return f"{text}[{', '.join(self.index_of(nest, d) for d in dims)}]"
 
     def leaf(self, sizes: tuple[int, ...]) -> str:
-        """A new tensor of these sizes."""
         names = {f"d{n}": n for n in sizes}
         self.sizes |= names
         known = self.new(tuple(f"d{n}" for n in sizes))
@@ -371,5 +367,4 @@ class Maker(Functions):
 
 
 def eval_zero(fill: str) -> bool:
-    """Whether a fill is 0."""
     return fill.split("(")[-1].rstrip(")") in ("0", "0.0")

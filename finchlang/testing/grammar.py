@@ -1,11 +1,11 @@
-"""What random programs are made of, as tables: levels, operators, functions with laws, masks."""
+"""The tables that random programs are made of: levels, operators, functions with laws, masks."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-#: kinds of programs, and the types their tensors have: those that are written first
+#: the types of tensors in each kind of program; the first is that of tensors that are written
 TYPES = {
     "float": ("Float64", "Float64", "Float64", "Float32"),
     "int": ("Int64", "Int64", "Int32", "Int16", "Int8", "UInt8", "UInt16", "UInt32", "UInt64"),
@@ -16,8 +16,8 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Row:
-    """A level: the entries that a fiber takes, how many modes it has (0: 1 or 2), how often it is
-    chosen, and `complete`: it stores what is not written, so that no Pattern may stand below."""
+    """A level: which entries a fiber takes, how many modes it has (0: 1 or 2), how often it is chosen, and
+    whether it is `complete`: it stores what is not written, so that no Pattern may be below it."""
 
     takes: str = "any"
     modes: int = 1
@@ -45,18 +45,18 @@ LEVELS = {
     "Interleaved": Row(modes=0, weight=0.6),
     "Workspace": Row(modes=0, weight=0),
 }
-#: those that may stand above another level
+#: the levels that may be above another level
 UPPER = tuple(name for name in LEVELS if name not in ("Interleaved", "Workspace"))
 LOWER = (*UPPER, "Interleaved")
 PAIRS = tuple((a, b) for a in UPPER for b in LOWER)
 TRIPLES = tuple((a, b, c) for a in UPPER for b in UPPER for c in LOWER)
-#: by which the seeds walk through them: each once before one again
+#: strides of the walks, prime to the sizes of the tables, so that each row comes once before any comes
+#: again
 STRIDES = 89, 1999
 
 
 def stack_of(seed: int) -> tuple[str, ...]:
-    """The levels, outermost first, that the program of a seed has above each other: pairs and triples in
-    turn."""
+    """The levels, outermost first, of one tensor in the program of a seed: pairs and triples in turn."""
     half, odd = divmod(seed, 2)
     table = (PAIRS, TRIPLES)[odd]
     return table[half * STRIDES[odd] % len(table)]
@@ -67,8 +67,8 @@ def _rows(text: str) -> tuple[tuple[str, float, str], ...]:
     return tuple((kinds, float(weight), form) for kinds, weight, form in rows)
 
 
-#: expressions of a kind (f: float, i: int, b: bool, m: minplus), how often, and how they are written:
-#: {n} a value of the kind, {b} a Bool, {l} a literal, {i} an index, {a} an access, {k} 1 to 3
+#: Expressions: the kinds of programs (f: float, i: int, b: bool, m: minplus), a weight, and the text, with
+#: {n} for a value of the kind, {b} a Bool, {l} a literal, {i} an index, {a} an access, {k} 1 to 3
 VALUES = _rows("""
 fi 8 {n} * {n} // fim 6 ({n} + {n}) // fi 4 ({n} - {n}) // fimb 1 min({n}, {n}) // fimb 1 max({n}, {n})
 fim 0.3 max({n}, {n}, {n}) // fi 0.6 abs({n}) // fi 0.6 (-{n}) // fi 0.4 ({n})^2 // fi 0.2 1 ^ ({k})
@@ -88,7 +88,7 @@ b 3 ({n} & {n}) // b 3 ({n} | {n}) // b 1 ({n} && {n}) // b 1 ({n} || {n}) // b 
 b 0.7 ({n} != {n}) // b 0.7 ({n} == {n}) // b 0.4 ({n} < {n}) // b 0.4 ({n} <= {n}) // b 0.6 !({n})
 b 0.5 {b}
 """)
-#: conditions
+#: conditions, in the same form
 CONDITIONS = _rows("""
 fimb 3 {i} <= {i} // fimb 1 {i} < {i} + 1 // fimb 1 {i} >= {k} // fimb 1 {i} == {i} // fimb 1 {i} != {k}
 fimb 1 {i} > {i} - 1 // fimb 0.4 1 <= {i} <= 3 // fimb 1 ({b}) && ({b}) // fimb 1 ({b}) || ({b})
@@ -96,7 +96,7 @@ fimb 1 !({b}) // fimb 0.5 UpTriMask()[{i}, {i}] // fimb 0.5 LoTriMask()[{i}, {i}
 fimb 0.5 diagmask()[{i}, {i}] // fimb 0.5 BandMask()[{i}, {i}, {i}] // fim 2 {a} != {l} // fim 1 {a} > {l}
 fim 1 {a} <= {l} // fim 0.5 {a} == {a} // b 3 {a} // b 1 {a} == true
 """)
-#: functions of which results are rounded: they stand outermost alone, in what is not reduced by others
+#: functions with rounded results: they are used once and outermost, and their results are not reduced
 ROUNDED = (
     *("sqrt(abs({n}))", "cbrt({n})", "exp({n})", "exp2({n})", "expm1({n})", "log(abs({n}) + 1)"),
     *("log2(abs({n}) + 1)", "log10(abs({n}) + 1)", "log1p(abs({n}))", "sin({n})", "cos({n})"),
@@ -105,7 +105,7 @@ ROUNDED = (
     *("atanh(sign({n}) / 2)", "hypot({n}, {n})", "nextafter({n}, 100.0)", "({n}) / 3"),
     *("(abs({n}) + 1) ^ 0.5", "inv(abs({n}) + 1)"),
 )
-#: assignments: to what types (of the target), how often, which sign
+#: assignments: the kinds of programs, a weight, and the sign
 SIGNS = _rows("""
 fimb 3 = // fimb 0.7 := // fi 6 += // fi 1.5 -= // fi 1 *= // fim 1 <<min>>= // fim 1 <<max>>=
 m 3 <<min>>= // b 2 |= // b 1 &= // b 1 <<||>>= // b 1 <<&&>>= // b 0.5 <<xor>>= // i 1 |= // i 1 &=
@@ -115,8 +115,8 @@ i 0.5 <<xor>>= // fi 0.6 <<choose(0)>>= // b 0.5 <<choose(false)>>= // f 0.4 /=
 
 @dataclass(frozen=True)
 class Known:
-    """A function of p, q (and r): how it is written, and what is true of it. Its region is where it may
-    differ from what it gives for the `fills`; without those for any."""
+    """A function of p, q (and r): its body, and what is true of it. Outside of its `region` its result is
+    that for the `fills`, or, without these, for any fills."""
 
     kinds: str
     body: str
@@ -127,11 +127,10 @@ class Known:
 
     @property
     def count(self) -> int:
-        """How many arguments it takes."""
         return 3 if re.search(r"\br\b", self.body + self.region) else 2
 
 
-#: statements of functions of p and q: {p} one of them, {e} an expression, {c} a condition
+#: statements of functions of p and q: {p} is one of these, {e} an expression, {c} a condition
 STEPS = (
     *(
         "{p} = {e}",
@@ -143,7 +142,7 @@ STEPS = (
     "for k = 2:-1:1; if {c}; continue; end; {p} = {e}; end",
     "n = 0; while n < 2 && {c}; n += 1; {p} = {e}; end",
 )
-#: what they compute, by the kind of program
+#: expressions in such statements, by kind of program
 COMPUTED = {
     "f": "a + b; a - b; a * b; min(a, b); max(a, b); abs(a)",
     "i": "a + b; a - b; a * b; a & b; div(a, abs(b) + 1); max(a, b)",
@@ -193,7 +192,7 @@ FUNCTIONS = (
           "commutative", (), "p | q"),
 )  # fmt: skip
 
-#: types by letters: any, numbers, whole, signed, floats, Bools, counts
+#: types by letter: a any, n numbers, i integers, s signed, f floats, b Bool, k counts
 ALL_TYPES = {
     "i": ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64"),
     "s": ("Int8", "Int32", "Int64"),
@@ -205,7 +204,7 @@ ALL_TYPES |= {
     "n": ALL_TYPES["i"] + ALL_TYPES["f"],
     "a": ALL_TYPES["i"] + ALL_TYPES["f"] + ("Bool",),
 }
-#: operators with what each operand is
+#: operators, by the types of their operands
 _NAMES = {
     "nn": "+ - * / div fld cld % mod ^ atan2 copysign hypot nextafter",
     "aa": "== != < <= > >= min max",

@@ -1,4 +1,4 @@
-"""Functions of random scripts, and what is declared of them."""
+"""Functions of random scripts, and their declared laws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from finchlang.testing.grammar import COMPUTED, FUNCTIONS, STEPS, TYPES, Known
 
 
 class Functions:
-    """Draws the kind of a script, numbers of it, and functions; `before` are the lines of these."""
+    """Draws the kind of a script, literals, and functions; `before` are the lines that define these."""
 
     def __init__(self, seed: int, kind: str = ""):
         self.random = random.Random(seed)
@@ -25,7 +25,6 @@ class Functions:
         return self.random.random() < probability
 
     def typed(self, value: float, type: str) -> str:
-        """A literal."""
         if type == "Bool":
             return "true" if value else "false"
         if type.startswith("Float"):
@@ -36,8 +35,8 @@ class Functions:
         return str(int(value)) if type == "Int64" else f"{type}({int(value)})"
 
     def function(self) -> None:
-        """A random function of the script: of steps, or one of which laws are known, that no region of
-        fills belongs to."""
+        """A new function of the script: one of random steps, or one with known laws, but without a region
+        that depends on fills."""
         if self.chance(0.4):
             name, type = f"f{len(self.before)}", TYPES[self.kind][0]
             found = [f"{x} = {type}({x}0)" for x in "pq"]
@@ -52,7 +51,6 @@ class Functions:
         self.function_of(self.random.choice(fit), False)
 
     def step(self) -> str:
-        """A statement of a function of p and q."""
         made = {"p": lambda: self.random.choice("pq"), "e": self.computed}
         made["c"] = lambda: (
             f"p {self.random.choice(('==', '!=') if self.kind == 'bool' else ('<', '<=', '!='))} q"
@@ -60,7 +58,6 @@ class Functions:
         return re.sub(r"\{(\w)\}", lambda m: made[m[1]](), self.random.choice(STEPS))
 
     def computed(self, depth: int = 2) -> str:
-        """An expression of p and q."""
         if not depth or self.chance(0.25):
             zero = TYPES[self.kind][0]
             return self.random.choice(("p", "q", self.typed(self.random.randint(0, 2), zero)))
@@ -68,7 +65,7 @@ class Functions:
         return re.sub(r"\b[ab]\b", lambda _: f"({self.computed(depth - 1)})", form)
 
     def function_of(self, known: Known, is_regional: bool = True) -> None:
-        """A function of the script, with some of its laws."""
+        """A new function of the script, with some of its laws."""
         name, type = f"f{len(self.before)}", TYPES[self.kind][0]
         given = ("p", "q", "r")[: known.count]
         head = f"{name}({', '.join(given)})"

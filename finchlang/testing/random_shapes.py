@@ -1,5 +1,5 @@
-"""Shape operators of random scripts: each a function from the sizes that it is to have to the tensors
-within and its settings."""
+"""Shape operators of random scripts: for each a function from the sizes of its result to the sizes of its
+tensors, and its other arguments."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from math import prod
 from typing import Any
 
 Sizes = tuple[int, ...]
-#: what stands before the tensors within, their sizes, and what stands behind
+#: arguments before the tensors, the sizes of the tensors, and arguments after them
 Made = tuple[tuple[Any, ...], list[Sizes], tuple[Any, ...]]
-#: the most modes a tensor within operators has, and the most elements
+#: the most modes and the most elements of a tensor within operators
 ORDER, ELEMENTS = 4, 150
 
 
@@ -118,7 +118,7 @@ OPERATORS: dict[str, Callable[[Any, Sizes, int], Made | None]] = {
 }
 
 
-#: those that what is written goes through to one element
+#: operators through which an element can be written
 WRITTEN = (
     "split",
     "concat",
@@ -134,7 +134,7 @@ WRITTEN = (
 
 
 def around(maker: Any, sizes: Sizes, depth: int, names: Sequence[str] = tuple(OPERATORS)) -> str:
-    """A tensor of these sizes within so many operators, or fewer."""
+    """An expression of these sizes: a tensor within up to `depth` operators."""
     for _ in range(6 if depth else 0):
         name = maker.random.choice(names)
         if name in ("kron", "tril", "triu") and maker.kind in ("bool", "minplus"):

@@ -1,4 +1,4 @@
-"""The smallest text for which a test still holds: parts of its syntax tree go while they can."""
+"""Reducing a text to the smallest for which a test still holds, by taking parts out of its syntax tree."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from finchlang.syntax.traversal import children, map_children, replace, walk
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 
-#: what a level is replaced by: the two that most rules are written for
+#: levels that replace others: most rules concern these two
 _SIMPLE = ("Dense", "SparseList")
-#: what no integer is above, to begin with
+#: upper bounds for all integers, tried first
 MOST = 2, 4, 8, 16
 
 
 def reduce(text: str, differs: Callable[[str], bool], seconds: float = 60.0) -> str:
-    """A text that `differs` too, of which no part can go any more, or as small as `seconds` allow.
+    """A text for which `differs` holds, and of which no part can be taken out any more; or as small as
+    `seconds` allow. Use `Comparison.shows` to keep to the same fault.
 
-    `Comparison.shows` tells whether it does so by the same fault.
-    `differs` is called on texts that parse, whether they mean anything or not; `text` need not be tried.
-    Comments and how the text is set out are lost. Raises FinchError "syntax" if it does not parse.
+    `differs` is called on texts that parse, whether they make sense or not; it is taken to hold for `text`.
+    Comments and layout are lost. Raises FinchError of kind syntax if `text` does not parse.
     """
     deadline = time.monotonic() + seconds
     best = parse_script(text)
@@ -42,7 +42,7 @@ def reduce(text: str, differs: Callable[[str], bool], seconds: float = 60.0) -> 
             if shown is None or shown in tried or _measure(less) >= _measure(best):
                 continue
             tried.add(shown)
-            if differs(shown):  # go on with what stands there now
+            if differs(shown):  # go on at the same place in the smaller script
                 best, has_changed = parse_script(shown), True
                 passed -= 1
                 smaller = islice(_smaller(best), passed, None)
@@ -50,7 +50,7 @@ def reduce(text: str, differs: Callable[[str], bool], seconds: float = 60.0) -> 
 
 
 def _shown(node: Node) -> str | None:
-    """The text of a script, if it is one: a part in the place of another may be nothing that parses."""
+    """The text of a script, or None: a tree with a part replaced may not be one that parses."""
     try:
         text = pretty(node)
         parse_script(text)
@@ -69,7 +69,8 @@ def _value(node: Node) -> Any:
 
 
 def _smaller(script: Node) -> Iterator[Node]:
-    """Scripts with something less: whole statements; smaller sizes, which take less time; any part."""
+    """Smaller scripts: without some statements first; then with smaller sizes, which take less time; then
+    without any other part."""
     yield from _shorter(script)
     sizes = sorted(
         {n.value for n in walk(script) if type(n) is Literal and _is_size(n)}, reverse=True
@@ -87,7 +88,7 @@ def _is_size(node: Literal) -> bool:
 
 
 def _with_values(node: Node, new: Mapping[int, int]) -> Node:
-    """All integers of some values replaced, as sizes have to be at once."""
+    """A node with integers replaced wherever they occur: sizes must change all at once."""
     if type(node) is Literal:
         is_old = type(node.value) is int and node.value in new
         return replace(node, value=new[node.value]) if is_old else node
@@ -95,7 +96,7 @@ def _with_values(node: Node, new: Mapping[int, int]) -> Node:
 
 
 def _within(node: Node) -> Iterator[Node]:
-    """A node with less, then with less in one of its children."""
+    """A node made smaller, then with one of its children made smaller."""
     yield from _shorter(node)
     yield from _parts(node)
     for k, child in enumerate(children(node)):
@@ -104,13 +105,12 @@ def _within(node: Node) -> Iterator[Node]:
 
 
 def _with_child(node: Node, number: int, new: Node) -> Node:
-    """A node with another child at the place of this number."""
     places = iter(range(number + 1))
     return map_children(lambda child: new if next(places, None) == number else child, node)
 
 
 def _shorter(node: Node) -> Iterator[Node]:
-    """A node with some entries fewer in one of its lists; half of them, a quarter, one."""
+    """A node with fewer entries in one of its lists; first without half of them, at last without one."""
     lists = [f.name for f in fields(node) if isinstance(getattr(node, f.name), tuple)]
     for name in lists:
         entries = getattr(node, name)
@@ -127,13 +127,13 @@ def _shorter(node: Node) -> Iterator[Node]:
 def _cut(entries: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     length = len(entries)
     while length > 0:
-        for start in reversed(range(0, len(entries), length)):  # uses before what they use
+        for start in reversed(range(0, len(entries), length)):  # later statements use earlier ones
             yield entries[:start] + entries[start + length :]
         length //= 2
 
 
 def _fewer_entries(node: Call) -> Iterator[Node]:
-    """A call on arrays of one length, as `fsparse`, with the same entries of each taken out."""
+    """A call on arrays of equal length, as `fsparse`, with the same entries removed from each."""
     rows = [k for k, a in enumerate(node.args) if type(a) is Rows and not a.is_matrix]
     lengths = {sum(map(len, node.args[k].rows)) for k in rows}  # type: ignore
     if len(rows) < 2 or len(lengths) != 1:
@@ -146,7 +146,7 @@ def _fewer_entries(node: Call) -> Iterator[Node]:
 
 
 def _parts(node: Node) -> Iterator[Node]:
-    """What may stand where a node stands: a part of it, or something plain."""
+    """Replacements of a node: one of its parts, or something simpler."""
     if type(node) is Literal:
         yield from _plainer(node)
         return

@@ -1,4 +1,4 @@
-"""A file that shows one difference alone: its script, and in comments how it is to be run."""
+"""A file that shows one difference: its script, with comments that say how it is run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _WORDS = {"--no-workspaces": ("workspaces", False), "--checked": ("checked", Tru
 
 
 def replay_text(text: str, ways: Sequence[Way], found: str = "", against: str = "") -> str:
-    """A script with a line `# replay: WAY` for each way before it, `# against: FILE.py:NAME` if there is
-    such a function, and what was found in comments."""
+    """A script after a line `# replay: WAY` for each way, `# against: FILE.py:NAME` if there is such a
+    function, and the findings as comments."""
     lines = [f"# replay: {way}" for way in ways]
     lines += [f"# against: {against}"] if against else []
     lines += [f"# found: {line}" for line in found.splitlines()]
@@ -23,19 +23,19 @@ def replay_text(text: str, ways: Sequence[Way], found: str = "", against: str = 
 
 
 def ways_in(text: str) -> tuple[Way, ...]:
-    """The ways that the `# replay:` lines of a text name; without such a line the four semantics. Raises
-    FinchError "syntax" for a line that names none."""
+    """The ways in the `# replay:` lines of a text; without such lines the four semantics. Raises FinchError
+    of kind syntax for a line that names no way."""
     return tuple(map(way_of, _LINE.findall(text))) or ways_of()
 
 
 def against_in(text: str) -> str:
-    """The function that a line `# against:` names, or ""."""
+    """The function in the `# against:` line, or ""."""
     found = re.search(r"^# against: *(.*?) *$", text, re.MULTILINE)
     return found[1] if found else ""
 
 
 def way_of(words: str) -> Way:
-    """The way that is written so, as `str` of it writes it. Raises FinchError "syntax"."""
+    """The way that these words write, as `str` does. Raises FinchError of kind syntax."""
     engine, *options = words.split() or [""]
     way = Way(engine)
     for option in options:

@@ -1,6 +1,6 @@
 """`generate(seed)`: a random script with its data, which all semantics run alike. The levels of one tensor
 come from a walk through all pairs and triples (`grammar.stack_of`), an operator from a walk through the
-table; all else is drawn."""
+table; everything else is random."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from finchlang.testing.random_shapes import WRITTEN, around
 from finchlang.testing.templates import KERNELS, SCRIPTS, WALKED, Form
 from finchlang.text.print import pretty
 
-#: seeds of which one has NaN, infinities and -0.0 in its data, where the denotation, for which every zero
-#: is one of the values, says otherwise
+#: One seed in so many has NaN, infinities and -0.0 in its data. The denotation is not asked then: for it
+#: every zero is a value like any other.
 SPECIAL = 9
 _TENSOR = re.compile(r"([A-Z])(!?)(?:\[([^\]]*)\]|:([a-z@]*))?(?:@(.*))?")
-#: what signs stand for in a kind of program
+#: texts of signs, by kind of program
 _SIGNS = {
     "+": {"float": "+=", "bool": "<<||>>=", "minplus": "<<min>>="},
     "e": {"float": "+=", "bool": "<<||>>=", "minplus": "min="},
@@ -37,12 +37,12 @@ _SIGNS = {
 
 
 def is_special(seed: int) -> bool:
-    """Whether the data of the script of a seed has NaN and infinities."""
+    """Whether the script of a seed has NaN and infinities in its data."""
     return seed % SPECIAL == SPECIAL - 1
 
 
 class Writer(Maker):
-    """Fills in forms."""
+    """Fills in the templates of `templates.py`."""
 
     def __init__(self, seed: int):
         super().__init__(seed, is_special(seed))
@@ -53,7 +53,7 @@ class Writer(Maker):
         return self.random.choices(fit, [form.weight for form in fit])[0]
 
     def nest(self, form: Form) -> Nest:
-        """The indices of a form, with dimensions."""
+        """A nest with the indices of a form, and random dimensions for them."""
         spec = form.indices.split() or ["0-0"]
         if "-" in spec[0]:
             low, high = map(int, spec[0].split("-"))
@@ -69,7 +69,7 @@ class Writer(Maker):
         return nest
 
     def form(self, form: Form, nest: Nest | None = None) -> list[str]:
-        """The lines of a form; those that stand before the kernel are put there."""
+        """The lines of a form; lines that belong before the kernel are added to `before`."""
         nest = nest or self.nest(form)
         nest.declares = set(re.findall(r"^\.+([A-Z])", form.text, re.MULTILINE))
         nest.always = set(re.findall(r"^\.\.([A-Z])", form.text, re.MULTILINE))
@@ -94,7 +94,7 @@ class Writer(Maker):
                 made += filled.split("\n") if filled else []
             if found := re.match(r"let (\w+) = ", filled):
                 nest.lets.append(found[1])
-            if line == "end" and not opened:  # what was bound within is bound no more
+            if line == "end" and not opened:  # indices that the nest has bound are free again
                 done += [text for line in made for text in self.settled(line, nest)]
                 nest.bound, made = set(), []
         if nest.is_rounded:
@@ -102,7 +102,7 @@ class Writer(Maker):
         return done + [text for line in made for text in self.settled(line, nest)]
 
     def guarded(self, nest: Nest, key: str, line: str) -> list[str]:
-        """An assignment, where there is a place for it, and now and then under a condition."""
+        """An assignment, guarded so that its target can store it, and sometimes under a condition."""
         lines, half = [line], nest.tensors[key].half
         if half and self.chance(0.97):
             lines = [f"if {half.format(*nest.at[key])}", line, "end"]
@@ -114,7 +114,7 @@ class Writer(Maker):
         return [*found, *(["else", *lines] if self.chance(0.2) else []), "end"]
 
     def settled(self, line: str, nest: Nest) -> list[str]:
-        """A line when all of the nest is known: names, declarations, orders of loops, extents."""
+        """A line once the nest is complete: names, declarations, loop orders and extents are filled in."""
         if found := re.fullmatch(r"\.+([A-Z])", line):
             known = nest.tensors.get(found[1])
             return self.declared(known, nest) if known and found[1] in nest.declares else []
@@ -132,7 +132,7 @@ class Writer(Maker):
         return "_" if is_found else f"1:{self.sizes[nest.every[index]]}"
 
     def order(self, nest: Nest, at: list[str]) -> list[str]:
-        """Loops' order: mostly the one in which a target is stored."""
+        """An order of loops: mostly the one in which a target is stored."""
         plain = [i for i in at if i in nest.every]
         rest = [i for i in nest.every if i not in plain]
         self.random.shuffle(rest)
@@ -188,7 +188,7 @@ class Writer(Maker):
         over: str | None,
         levels: str | None,
     ) -> str:
-        """A tensor of a form, at indices or by its name."""
+        """A tensor of a form, with indices or by its name."""
         spec = over if at is None else at
         if spec is None:
             return nest.tensors[key].name
@@ -214,7 +214,7 @@ class Writer(Maker):
         return known.name if at is None else f"{known.name}[{', '.join(texts)}]"
 
     def places_of(self, nest: Nest, spec: str) -> list[tuple[str, str, str]]:
-        """Indices as they are written, the index of the loop, and the dimension that they go over."""
+        """For each mode its index as it is written, the loop's index in it, and the dimension."""
         if spec == "?":
             count = min(self.random.choices((0, 1, 2, 3), (3, 5, 6, 0.7))[0], len(nest.every))
             spec = "".join(self.random.sample(sorted(nest.every), count))
@@ -241,23 +241,23 @@ class Writer(Maker):
         return self.sign(True) if reduces and found in ("=", ":=") else found
 
     def rounded(self, nest: Nest) -> str:
-        """What is rounded, so that its target is read no more."""
+        """A rounded expression; its target is not read later."""
         nest.is_rounded = True
         return self.filled(self.random.choice(ROUNDED).replace("{n}", "Float64({n})"), nest, 1)
 
     def part(self, nest: Nest) -> str:
-        """A target within shape operators and wrappers that are one to one."""
+        """A target within shape operators and wrappers that are one-to-one."""
         at = self.random.sample(sorted(nest.indices), len(nest.indices))
         sizes = tuple(self.sizes[nest.indices[i]] for i in at)
         nest.bound.update(at)
-        self.is_target = True  # of a type that takes what is assigned to it
+        self.is_target = True  # so that the tensors are of a type that takes the values assigned
         text = around(self, sizes, self.random.choice((1, 1, 2)), WRITTEN)
         self.is_target = False
         nest.writes.update(re.findall(r"\b[A-H]\d*\b", text))
         return f"{text}[{', '.join(at)}]"
 
     def regional(self, nest: Nest) -> str:
-        """A function whose region goes by fills that its operands have."""
+        """A call of a function whose region depends on fills, on operands with these fills."""
         known = self.random.choice([k for k in FUNCTIONS if k.fills and self.kind[0] in k.kinds])
         self.function_of(known)
         name, given, dims = self.functions.pop()[0], [], sorted(set(nest.indices.values()))
@@ -272,14 +272,14 @@ class Writer(Maker):
         return f"{name}({', '.join(given)})"
 
     def operations(self) -> str:
-        """Three operators of the table, far from each other there, by the seed."""
+        """Three operators of the table, far apart in it, by the seed."""
         third = len(APPLIED) // 3
         names = [list(APPLIED)[(self.seed + k * third) % len(APPLIED)] for k in range(3)]
         own = [f"{self.number}{letter}" for letter in "xyz"]
         return "\n".join(map(self.operation, names, own))
 
     def operation(self, name: str, own: str) -> str:
-        """An operator of the table, on vectors of any element types."""
+        """An `@einsum` of one operator, on vectors of random element types."""
         takes = self.random.choice(APPLIED[name].split("|"))
         count, args = self.random.choice((1, 3, 6)), []
         for n, letter in enumerate(takes):
@@ -298,7 +298,7 @@ class Writer(Maker):
     # ------------------------------------------------------------------------------------ scripts
 
     def walked(self, levels: tuple[str, ...]) -> list[str]:
-        """A nest with a tensor of these levels: read, written, or updated."""
+        """A nest that reads, writes or updates a tensor with these levels."""
         chosen: list[tuple[str, int]] = [(n, LEVELS[n].modes or 1) for n in levels]
         order = sum(modes for _, modes in chosen)
         small, dims = (1, 2, 2, 3, 4) if order < 4 else (1, 2, 2), []
@@ -316,7 +316,7 @@ class Writer(Maker):
 
 
 def _alternatives(text: str) -> list[str]:
-    """What stands between the bars that are not within braces."""
+    """The alternatives between bars that are not within braces."""
     return [
         part.replace("\0", "|")
         for part in re.sub(r"\{[^{}]*\}", lambda m: m[0].replace("|", "\0"), text).split("|")
@@ -324,7 +324,7 @@ def _alternatives(text: str) -> list[str]:
 
 
 def generate(seed: int, is_short: bool = False) -> str:
-    """The script that belongs to a seed; a short one has one nest or statement."""
+    """The script of a seed; a short one has one nest or statement."""
     writer = Writer(seed)
     if writer.chance(0.25):
         writer.function()

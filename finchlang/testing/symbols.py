@@ -1,13 +1,13 @@
-"""Symbols for values: terms stand in Float64 arrays as NaNs that carry their number, and in Int64 arrays as
-integers far from all others, so that levels, rules and storage move them as they move numbers; only
-operations know them.
+"""Symbols for values: terms are in Float64 arrays as NaNs that carry their number, and in Int64 arrays as
+integers far from all others. Levels, rules and storage move them as they move numbers; only operations know
+what they are.
 
-A term is a polynomial over atoms with rational coefficients: sums and products are associative,
-commutative and distribute, constants are exact, and powers of an atom may be negative. An atom is a
-symbol, which stands for any finite real number, or integer; `min` or `max` of a set of terms (associative,
+A term is a polynomial over atoms with rational coefficients: sums and products are associative and
+commutative and distribute, constants are exact, and powers of an atom may be negative. An atom is a symbol,
+which stands for any finite real number or integer; `min` or `max` of a set of terms (associative,
 commutative, idempotent); the inverse of a sum; or another operation on terms, of which nothing is known.
-Two terms that are the same so are equal over the reals wherever no divisor is 0: of floats, up to the
-order of operations and their rounding. A comparison of terms is decided by the `Path`.
+Two terms that are the same are equal over the reals wherever no divisor is 0; floats are equal up to the
+order of operations and their rounding. Comparisons of terms are decided by the `Path`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from finchlang.syntax.user_function import Operation
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
-#: atoms with their powers, and such products with their factors: a term
+#: the atoms of a product with their powers; the products of a term with their coefficients
 Monomial = tuple[tuple[int, int], ...]
 Term = tuple[tuple[Monomial, Any], ...]
 _TAG, _BITS = 0x7FFC << 48, 0xFFFC << 48
@@ -41,11 +41,11 @@ _terms: dict[Term, int] = {}
 _by_number: list[Term] = []
 _atoms: dict[tuple[Any, ...], int] = {}
 _by_atom: list[tuple[Any, ...]] = []
-#: what a comparison asks of the sign of a difference
+#: for each comparison the signs of the difference for which it holds
 SIGNS = {
     **{"lt": {-1}, "le": {-1, 0}, "gt": {1}, "ge": {0, 1}, "eq": {0}, "ne": {-1, 1}},
 }
-#: the operators of the denotation as operations
+#: operations of the host, by the operators of the denotation
 _NAMES = {
     **{("+", 2): "add", ("-", 2): "sub", ("-", 1): "neg", ("*", 2): "mul", ("/", 2): "fdiv"},
     **{("<", 2): "lt", ("<=", 2): "le", (">", 2): "gt", (">=", 2): "ge", ("^", 2): "fpow"},
@@ -57,14 +57,14 @@ _UNKNOWN = frozenset(
 
 
 class Unsupported(Exception):
-    """What is not done with symbols."""
+    """Raised for an operation that cannot be done on symbols."""
 
 
 # ------------------------------------------------------------------------------------------ terms
 
 
 def atom(*what: Any) -> Term:
-    """The term that is one atom: ("symbol", name, a number to try it with) or (operation, *terms)."""
+    """The term of one atom: ("symbol", name, a number to try it with) or (operation, *terms)."""
     if what not in _atoms:
         _atoms[what] = len(_by_atom)
         _by_atom.append(what)
@@ -108,7 +108,7 @@ def inverse(term: Term) -> Term:
 
 
 def _extreme(name: str, a: Term, b: Term) -> Term:
-    """`min` or `max` of all that are in it."""
+    """`min` or `max` of two terms, with nested ones flattened, and their constants made one."""
     found: set[Term] = set()
     for term in (a, b):
         whole = _by_atom[term[0][0][0][0]] if len(term) == 1 and term[0][0] else ()
@@ -122,7 +122,7 @@ def _extreme(name: str, a: Term, b: Term) -> Term:
 
 
 def value_at(term: Term, point: dict[int, float] | None = None) -> float:
-    """The value of a term where atoms have these values, symbols the number to try them with if none."""
+    """The value of a term at a point, which gives values of atoms; other symbols have their own numbers."""
     return float(_value_at(term, point, float))
 
 
@@ -152,7 +152,7 @@ def _value_at(term: Term, point: dict[int, float] | None, number: Callable[[Any]
 
 
 def written(value: Any) -> str:
-    """A value, or the term that stands for it, for people."""
+    """A value as text; a symbolic one as its term."""
     if not is_symbolic(value):
         return repr(value)
 
@@ -174,7 +174,7 @@ def written(value: Any) -> str:
 
 
 def boxed(term: Term, is_whole: bool = False) -> Any:
-    """The number that stands for a term, an integer if it is of those; a constant for itself."""
+    """The number that stands for a term, an Int64 if `is_whole`; constants stand for themselves."""
     if not term or (len(term) == 1 and not term[0][0]):
         if is_whole:
             return Int64.wrap(int(term[0][1]) if term else 0)
@@ -201,7 +201,7 @@ def is_symbolic(value: Any) -> bool:
 
 
 def points(count: int) -> list[dict[int, float]]:
-    """Choices of values for all symbols: the numbers to try them with, and so many by chance."""
+    """Values for all symbols: first the numbers of their own, then `count` random choices."""
     draw, found = random.Random(1), list[dict[int, float]]([{}])
     kinds = [(-2.0, -1.0, 0.0, 1.0, 2.0), tuple(draw.uniform(-3, 3) for _ in range(50))]
     known = [(k, type(what[2])) for k, what in enumerate(_by_atom) if what[0] == "symbol"]
@@ -211,7 +211,7 @@ def points(count: int) -> list[dict[int, float]]:
 
 
 def number_of(value: Any, point: dict[int, float] | None = None) -> Any:
-    """A number, or what a term is where symbols have these values."""
+    """A number, or the value of a term at a point."""
     if not is_symbolic(value):
         return value
     is_whole = not isinstance(value, float)
@@ -220,7 +220,7 @@ def number_of(value: Any, point: dict[int, float] | None = None) -> Any:
 
 
 def with_numbers(tensor: Any, point: dict[int, float] | None) -> Any:
-    """A tensor with the values that its terms have where symbols have these."""
+    """A tensor with its terms replaced by their values at a point."""
 
     if isinstance(tensor, Scalar):
         return Scalar(tensor.format, number_of(tensor.value, point))
@@ -236,7 +236,7 @@ def with_numbers(tensor: Any, point: dict[int, float] | None) -> Any:
 
 
 def lifted(value: Any) -> Term:
-    """The term of a finite number."""
+    """The term that a number stands for; a constant term for any other finite number."""
     if is_symbolic(value) and not isinstance(value, float):
         return _by_number[int(value) ^ _WHOLE]
     if is_symbolic(value):
@@ -248,10 +248,10 @@ def lifted(value: Any) -> Term:
 
 
 class Path:
-    """One case of the comparisons made: each asks whether the sign of a term is among some. One that
-    nothing before decides goes the way that the numbers to try go, or as `given` says, where numbers are
-    known for which it would; `others` are what to give for the ways not gone. `points` are those numbers:
-    a case is met if one of them is in it."""
+    """One case of the comparisons made in a run. A comparison asks whether the sign of a term is in a set.
+    If all `points` (values of symbols) that are left agree, they decide it; if not, `given` does or, after
+    that, the first point, and only the points on that side are left. `others` are the values of `given` for
+    the ways not taken; each leads to a case in which some point lies."""
 
     def __init__(self, points: Sequence[dict[int, float]], given: Sequence[bool] = ()):
         self.points, self.given = list(points), given
@@ -277,8 +277,8 @@ class Path:
         return answer
 
     def differ(self, a: Any, b: Any) -> dict[int, float] | None | bool:
-        """False if two values are the same; values of symbols for which they differ; None if they are
-        other terms, but none was found."""
+        """False if two values are the same; a point at which they differ; None if they are different terms,
+        but no such point was found."""
         if a == b or (a != a and b != b and not (is_symbolic(a) or is_symbolic(b))):
             return False
         if any(not is_symbolic(x) and not math.isfinite(x) for x in (a, b)):
@@ -293,7 +293,7 @@ class Path:
         return None
 
     def computed(self, name: str, args: Sequence[Any]) -> Any:
-        """An operation of the host on values of which some are terms."""
+        """An operation of the host on values of which some are symbolic."""
         if any(a != a and not is_symbolic(a) for a in args):
             return name == "ne" if name in SIGNS else math.nan
         if any(not is_symbolic(a) and isinstance(a, float) and math.isinf(a) for a in args):
@@ -356,14 +356,15 @@ def _made(name: str, terms: list[Term], args: Sequence[Any]) -> Term:
 
 
 def converted(value: Any, is_whole: bool) -> Any:
-    """The same term as a Float64, or Int64."""
+    """The same term as a Float64 or Int64. Raises Unsupported for a symbol that would have to be
+    rounded."""
     if is_whole and isinstance(value, float):
         raise Unsupported("a symbol as an integer")
     return boxed(lifted(value), is_whole)
 
 
 class SymbolicHost(ExecutingHost):
-    """The executing host on values of which some are terms."""
+    """The executing host on values of which some are symbolic."""
 
     def __init__(self, path: Path):
         super().__init__()
@@ -378,7 +379,7 @@ class SymbolicHost(ExecutingHost):
 
 
 def symbolic_denotation(path: Path) -> Callable[..., Denotation]:
-    """The denotation on values of which some are terms."""
+    """The denotation on values of which some are symbolic."""
 
     def meaning(key: tuple[str, int]) -> Callable[..., Any]:
         def computed(*args: Any) -> Any:

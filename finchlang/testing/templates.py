@@ -1,7 +1,7 @@
 """Statements of random scripts, as templates that `scripts.Writer` fills in.
 
-`WEIGHT KINDS INDICES // LINE // LINE`: how often, for which kinds of programs (f i b m; `+`: no mode is
-empty), and the indices: `i j k=i` (k has the dimension of i), or `1-3`, so many. In the lines stand
+`WEIGHT KINDS INDICES // LINE // LINE`: the weight, the kinds of programs (f i b m; `+`: no mode is empty),
+and the indices: `i j k=i` (k has the dimension of i), or `1-3` for their number. In the lines there are
     {n} {n1}        a value, of depth 2 or 1         {b} {i} {l} {k} {z}  Bool, index, literal, 1 to 3, zero
     {A[ij]}         an input at indices              {C![ij]} {C![?]}     an output, at some indices
     {A[@i]}         at places that a vector has      {A:ij}               the name, over these indices
@@ -10,7 +10,7 @@ empty), and the indices: `i j k=i` (k has the dimension of i), or `1-3`, so many
     {?a|b}          one of them                      {/ba/fb}             the one for the kind
     $               a fresh number                   %C                   the name of C, wherever
     for over C      loops in an order for C          i = ?                an extent, found or said
-A line that begins with `^` stands before the kernel.
+A line that begins with `^` is put before the kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Form:
-    """A template: how often it comes, for which kinds, over which indices, and its lines."""
+    """A template: its weight, the kinds of programs, the indices, and the lines."""
 
     weight: float
     kinds: str
@@ -41,7 +41,7 @@ def _forms(text: str) -> tuple[Form, ...]:
     return tuple(found)
 
 
-#: of kernels
+#: templates within kernels
 KERNELS = _forms("""
 8 fibm 0-4 // .C // for over C // {C![?]} {=} {n} // end
 2 fibm 1-3 // .C // .D // for over C // {C![?]} {=} {n} // {D![?]} {=} {n1} // end
@@ -75,7 +75,7 @@ KERNELS = _forms("""
 0.5 fibm 1-2 // .C // for over C // {C![?]} {=} {?ifelse({b}, {n1}, missing)|({b}) ? missing : {n1}} // end
 """)
 
-#: with a tensor T of given levels: read (the first two), written, updated
+#: templates with a tensor T of given levels, which is read (the first two), written, updated
 WALKED = _forms("""
 1 fibm // .C // for over C // {C![?]} {=} {T[*]} // end
 1 fibm // .C // for over C // {C![?]} {=} {T[*]} {*} {n1} // end
@@ -83,7 +83,7 @@ WALKED = _forms("""
 1 fibm // for over T // {T![*]} {=} {n} // end
 """)
 
-#: of scripts; {K} is a statement of a kernel
+#: templates of scripts; {K} is one of KERNELS
 SCRIPTS = _forms("""
 9 fibm // @finch begin // {K} // end
 1 fibm // function go$(n) // k = 0 // while k < n // @finch begin // {K} // end // k += 1 // end

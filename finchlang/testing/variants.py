@@ -1,4 +1,4 @@
-"""Metamorphic checks (TenSure, arXiv 2603.18372): a script, rewritten so that it must leave the same."""
+"""Metamorphic checks (TenSure, arXiv 2603.18372): a script is rewritten so that it must leave the same."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from finchlang.testing.grammar import LEVELS
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 
-#: levels that take any entries, one mode each
+#: levels of one mode that take any entries
 PLAIN = tuple(name for name, row in LEVELS.items() if row.takes == "any" and row.weight > 2)
-#: reductions of which the order of steps does not matter
+#: reductions whose steps may be taken in any order
 _FREE = ("+", "-", "*", "min", "max", "|", "&", "||", "&&", "xor")
 Values = dict[str, Any]
-#: a script made of another with random choices, by what that one left; None if there is none
+#: makes another script with random choices, given the values that the original left; None if it cannot
 Variant = Callable[[ast.Script, random.Random, Values], ast.Script | None]
 
 
 def _in_programs(function: Callable[[Any], Any], script: ast.Node) -> Any:
-    """A script with kernels that are not annotated, and einsums, made of its own."""
+    """A script with `function` applied to the programs of its kernels without annotations, and to
+    einsums."""
     if type(script) is ast.KernelNode and type(script.program) is not ast.Annotated:
         return replace(script, program=function(script.program))
     if type(script) is ast.Macro and script.name == "einsum":
@@ -42,7 +43,7 @@ def _in_programs(function: Callable[[Any], Any], script: ast.Node) -> Any:
 
 
 def _written(node: ast.Node) -> set[str]:
-    """The names of what may be written."""
+    """The names of tensors that may be written."""
     found: list[ast.Node] = [n.target for n in walk(node) if type(n) is ast.Assign]
     found += [n.tensor for n in walk(node) if type(n) is ast.Declare]
     return {n.name for target in found for n in walk(target) if type(n) is ast.Variable}
@@ -86,7 +87,7 @@ def _reordered(script: ast.Script, rng: random.Random, values: Values) -> ast.Sc
 
 
 def _doubled(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
-    """Sums of halves of doubles: a factor is taken out, and put in again."""
+    """Sums of Float64 in two halves each, by which a factor is taken out."""
 
     def halved(node: Any) -> Any:
         if type(node) is ast.Assign and node.op == ast.Variable("+"):
@@ -100,7 +101,7 @@ def _doubled(script: ast.Script, rng: random.Random, values: Values) -> ast.Scri
 
 
 def _twice(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
-    """Kernels that begin anew, two times."""
+    """Kernels that declare all that they write are run twice."""
 
     def repeated(node: Any) -> tuple[Any, ...]:
         if type(node) is not ast.KernelNode or type(node.program) is ast.Annotated:
@@ -115,7 +116,7 @@ def _twice(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
 
 
 def _parsed(text: str) -> Any:
-    """A statement of scripts, or an expression."""
+    """The first statement of a text; it may be an expression."""
     return parse_script(text).statements[0]
 
 
@@ -127,7 +128,8 @@ def _format(rng: random.Random, order: int, leaf: ast.Node) -> str:
 
 
 def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[ast.Let, ast.Node, int]]:
-    """What is first made as a tensor that takes any entries: the statement, its leaf, its order."""
+    """The tensors that are first made by `Tensor`, in formats that take any entries: the statement, the
+    leaf, and the order."""
     found = dict[str, Any]()
     lets: list[Any] = [node for node in script.statements if type(node) is ast.Let]
     for node in lets:
@@ -143,7 +145,7 @@ def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[ast.Let, ast
 
 
 def _formats(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:
-    """Of formats the fill of `.= _` goes by, and what annotations take."""
+    """Other formats for tensors. None where the result depends on formats: with `.= _` and annotations."""
     nodes = list(walk(script))
     is_found = any(type(n) is ast.Declare and type(n.init) is ast.Dimensionless for n in nodes)
     if is_found or any(type(n) is ast.Annotated for n in nodes):
@@ -169,7 +171,7 @@ def _converted(script: ast.Script, rng: random.Random, values: Values) -> ast.Sc
 
 
 def _split(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:
-    """A mode of a tensor that is only read, in two."""
+    """One mode of a tensor that is only read is split, and collapsed where it is read."""
     written, known = _written(script), _tensors(script, values)
     known = {n: k for n, k in known.items() if n not in written and k[2] < 4}
     if not known or any(type(n) is ast.Function for n in walk(script)):
@@ -203,14 +205,14 @@ VARIANTS: dict[str, Variant] = {
 
 
 def differences(text: str, seed: int = 0, engine: str = "native") -> str:
-    """What a script leaves otherwise with all variants made of it, one of the other in an order of the
-    seed, or fails at; nothing if there is none. Where that is refused or differs each is tried alone.
-    Raises FinchError as the script does."""
+    """The differences that a script shows when all variants are applied one after the other, in an order of
+    the seed; "" if there are none. If the result is refused or differs, each variant is tried alone. Raises
+    FinchError as the script does."""
     script, rng = parse_script(text), random.Random(seed)
     expected = _left(text, engine)
 
     def tried(*names: str) -> tuple[bool, str]:
-        """Whether a script is refused, and what differs."""
+        """Whether the script with these variants is refused, and what differs."""
         changed, made = script, list[str]()
         for name in names:
             other = VARIANTS[name](changed, rng, expected)
@@ -220,7 +222,7 @@ def differences(text: str, seed: int = 0, engine: str = "native") -> str:
         try:
             found = _left(shown, engine) if made else expected
         except FinchError as error:
-            if error.kind == "access order":  # which goes by loops and formats
+            if error.kind == "access order":  # it depends on loops and formats
                 return True, ""
             return True, f"{engine}, {', '.join(made)}: {error}\n{shown}"
         wrong = [n for n, value in expected.items() if not same(value, found[n], 1e-9)]

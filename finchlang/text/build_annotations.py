@@ -1,5 +1,5 @@
-"""What stands before a kernel as nodes, `@workspace` and `@schedule` (Workspaces'24 section 6.1), and what
-stands in the place of one, `@einsum`."""
+"""Annotations of kernels as nodes, `@workspace` and `@schedule` (Workspaces'24 section 6.1), and `@einsum`,
+which stands in place of a kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SETTINGS = ("policy", "capacity")
 
 
 class AnnotationBuilder(KernelBuilder):
-    """The callbacks of the rules of annotations: each annotation is a tuple of nodes."""
+    """The callbacks of the grammar's rules for annotations: each annotation is a tuple of nodes."""
 
     def workspace(self, parts: list) -> tuple[ast.Node, ...]:
         tensor, settings = parts[1], [p for p in parts if isinstance(p, tuple)]
@@ -48,8 +48,8 @@ class AnnotationBuilder(KernelBuilder):
         return ast.Schedule(self.name(parts[0]), nodes(parts[1:]), span=self.over(parts))
 
     def annotations(self, given: list[ast.Node], program: ast.Node) -> tuple[ast.Node, ...]:
-        """`given` with their expressions finished: names of the program's loops, and other names that
-        schedules are given, are indices."""
+        """`given` with their expressions finished: indices are the names of the program's loops, and the
+        names that schedules introduce."""
         commands = [a for a in given if isinstance(a, ast.Schedule)]
         bound = {n.index.name for n in walk(program) if isinstance(n, ast.Loop)}
         for command in commands:
@@ -72,8 +72,11 @@ class AnnotationBuilder(KernelBuilder):
 def einsum_of(
     indices: tuple[ast.Node, ...], op: ast.Node, value: ast.Node, span: Span | None
 ) -> ast.Macro:
-    """`@einsum`: its indices are the names within brackets, and no names of the script. What is read may
-    also have numbers in their places, and windows: `A[(2:3)(i), 1]`."""
+    """`@einsum`: the names within brackets are its indices, and no names of the script. Arrays that are
+    read may also be indexed by numbers and windows: `A[(2:3)(i), 1]`.
+
+    Raises FinchError of kind syntax for other indices, and for an index of the result that is named
+    twice."""
     bound: set[str] = set()
     for access in (n for n in walk(value) if isinstance(n, ast.Subscript)):
         for index in access.indices:

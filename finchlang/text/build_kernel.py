@@ -1,8 +1,8 @@
 """The kernel stratum's rules as node constructors, and the walk that finishes a kernel.
 
-While a kernel is parsed its expressions are the script stratum's (the grammar shares them). The
-walk turns them into Fig 8a's: subscripts become accesses, ranges extents, and names bound by an
-enclosing `for` indices; what has no place in a kernel is an error.
+While a kernel is parsed its expressions are those of the script stratum, with which it shares the grammar.
+The walk turns them into those of Fig 8a: subscripts become accesses, ranges extents, and names bound by an
+enclosing `for` indices; anything that a kernel cannot have is an error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_PLACE = {
 
 
 def nodes(parts: list) -> tuple[ast.Node, ...]:
-    """The nodes among what a rule was given, without the tokens between."""
+    """The nodes among the parts of a rule, without its tokens."""
     return tuple(p for p in parts if isinstance(p, ast.Node))
 
 
@@ -46,10 +46,10 @@ def syntax_error(message: str, span: Span | None, hint: str | None = None) -> Fi
 
 
 class KernelBuilder:
-    """The callbacks of the rules of kernels.
+    """The callbacks of the grammar's rules for kernels.
 
-    `source` is what is being parsed; `expression_at(text, line, column)` parses an expression that
-    stands there, inside a string or an operator.
+    `source` is the text being parsed; `expression_at(text, line, column)` parses an expression that is at
+    that place, inside a string or an operator.
     """
 
     source = Source("", "")
@@ -61,7 +61,7 @@ class KernelBuilder:
         return span_of(self.source, token)
 
     def over(self, parts: list) -> Span | None:
-        """The span from the first to the last of the parts that have one."""
+        """The span from the first part to the last one."""
         spans = [
             self.at(p) if isinstance(p, Token) else p.span
             for p in (parts[:1] + parts[-1:])
@@ -81,7 +81,7 @@ class KernelBuilder:
     # ---------------------------------------------------------------- statements (Fig 8a)
 
     def sequence(self, parts: list) -> ast.Node:
-        """Statements one after the other; nested blocks are flattened, one statement is itself."""
+        """Statements one after the other; nested blocks are flattened, and one statement is no block."""
         whole = block(*nodes(parts))
         if isinstance(whole, ast.Block):
             return ast.Block(whole.statements, span=self.over(parts))
@@ -134,8 +134,8 @@ class KernelBuilder:
         return target.object, ast.Formula(indices, value, span=self.over(parts))  # type: ignore[return-value]
 
     def sieve(self, parts: list) -> ast.Node:
-        """`else` is a sieve on `!condition`, and what follows `elseif` stands in it: so a chain is as
-        long as its text."""
+        """`else` becomes a sieve on `!condition`, which contains the rest of an `elseif` chain; so a chain
+        becomes no longer than its text."""
         rest, span = nodes(parts), self.over(parts)
         whole: ast.Node | None = rest[-1] if len(rest) % 2 else None
         arms = list(zip(rest[::2], rest[1::2], strict=False))
@@ -252,7 +252,8 @@ class KernelBuilder:
     # ---------------------------------------------------------------- the walk
 
     def finished(self, program: ast.Node) -> ast.Node:
-        """A parsed kernel with its expressions turned into the kernel stratum's."""
+        """A parsed kernel with its expressions turned into the kernel stratum's. Raises FinchError of kind
+        syntax."""
         check_depth(program)
         statements = program.statements if isinstance(program, ast.Block) else (program,)
         for node in walk(program):
@@ -263,7 +264,7 @@ class KernelBuilder:
 
 
 def _statement(node: ast.Node, bound: frozenset[str]) -> Any:
-    """`node` with its expressions finished; `bound` holds the names of the loops around it."""
+    """`node` with its expressions finished; `bound` has the names of the loops around it."""
     match node:
         case ast.Loop(index, extent, body):
             inner = _statement(body, bound | {index.name})
@@ -292,7 +293,7 @@ def _statement(node: ast.Node, bound: frozenset[str]) -> Any:
 
 
 def _extent(node: ast.Node, bound: frozenset[str], is_slice: bool = False) -> ast.Node:
-    """An expression where a range may stand; that of a slice may have a step."""
+    """An expression that may be a range; only the range of a slice may have a step."""
     if not isinstance(node, ast.Range):
         return node if isinstance(node, ast.Dimensionless) else expression(node, bound)
     if node.step is not None and not is_slice:
@@ -361,7 +362,7 @@ def _of_type(node: ast.Call, type: Type) -> ast.Node:
     raise syntax_error(f"a type has no place in `{name}`", where.span, hint)
 
 
-#: the wrappers by the names they have in Finch'25 Table 5, where their settings are a tuple
+#: our names of the wrappers in Finch'25 Table 5, where their settings are a tuple
 _TABLE_5: dict[ast.Node, str] = {
     ast.Variable("OffsetTensor"): "offset",
     ast.Variable("ToeplitzTensor"): "toeplitz",

@@ -37,12 +37,12 @@ from finchlang.text.literals import (
     typed_literal,
 )
 
-#: packages of Julia that `using` may name, since what is here of them is there from the start
+#: packages of Julia that `using` may name; what we have of them needs no import
 PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "Random", "Test"))
 
 
 class FormsBuilder(AnnotationBuilder):
-    """The callbacks of these rules."""
+    """The callbacks of the grammar's rules for less common forms."""
 
     @abstractmethod
     def call(self, parts: list) -> Node:
@@ -53,7 +53,7 @@ class FormsBuilder(AnnotationBuilder):
         """A number with its minus."""
 
     def product(self, parts: list) -> Node:
-        """`2x`, where a name stands right after a number."""
+        """`2x`: a number directly before a name."""
         if isinstance(parts[2], Range):
             raise FinchError("syntax", "a range is no factor", parts[2].span)
         return Call(Variable("*", span=parts[2].span), (parts[0], parts[2]), span=self.over(parts))
@@ -81,7 +81,7 @@ class FormsBuilder(AnnotationBuilder):
         return Lambda(parameters, parts[2], span=self.over(parts))
 
     def do_call(self, parts: list) -> Node:
-        """`f(args) do x ... end`: a function that is the first argument."""
+        """`f(args) do x ... end`: the block is a function, and the first argument."""
         at = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "DO")
         start = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "_SEP")
         names = tuple(self.name(n) for n in nodes(parts[at:start]))
@@ -113,8 +113,8 @@ class FormsBuilder(AnnotationBuilder):
         return Local(values, parts[-2], span=self.over(parts))
 
     def try_(self, parts: list) -> Node:
-        """The parts up to `catch`, up to `finally` and after it; a statement after `catch` on its line
-        is no name."""
+        """The parts before `catch`, before `finally` and after it. A name belongs to `catch` only in its
+        own line."""
         words = [p if isinstance(p, Token) else "" for p in parts] + ["finally"]
         last = words.index("finally")
         caught = words.index("catch") if "catch" in words else last
@@ -131,7 +131,7 @@ class FormsBuilder(AnnotationBuilder):
         return Try(parts[1], name, handler, final, span=self.over(parts))
 
     def using(self, parts: list) -> Node:
-        """A package whose functions are there: nothing is to be done."""
+        """`using` a known package does nothing."""
         for package in nodes(parts):
             if self.name(package) not in PACKAGES:
                 message = "there are no packages: the language has what is there from the start"
@@ -147,9 +147,9 @@ CONSTANTS = {"true": True, "false": False, "missing": ast.MISSING, "nothing": as
 
 
 class Builder(FormsBuilder):
-    """One method a rule (or alias) of `grammar/finch.lark`, and a token where it is an operand.
+    """One method for each rule (or alias) of `grammar/finch.lark`, and for each token that is an operand.
 
-    The rules of expressions and of the script stratum; those of the kernel stratum are inherited.
+    The rules of expressions and of the script stratum are here; those of the kernel stratum are inherited.
     """
 
     # ---------------------------------------------------------------- tokens
@@ -165,7 +165,7 @@ class Builder(FormsBuilder):
         return ast.Literal(value, type_name, span=span)
 
     def STRING(self, token: Token) -> ast.Node:
-        """A string's parts: stretches of text, with escapes resolved, and expressions."""
+        """A string's parts: text with escapes resolved, and expressions."""
         parts: list[Any] = []
         inner, at, whole = str(token), 1, self.at(token)
         while at < len(inner) - 1:
@@ -355,7 +355,7 @@ class Builder(FormsBuilder):
     def head(
         self, call: ast.Call | ast.KeywordCall
     ) -> list[tuple[str, str | None, ast.Node | None]]:
-        """The parameters of `f(x, y::Int, z = 1) = ...`, which is read as a call."""
+        """The parameters of `f(x, y::Int, z = 1) = ...`, which has been parsed as a call."""
         found: list[tuple[str, str | None, ast.Node | None]] = []
         for node in call.args:
             type = node.kind if isinstance(node, ast.Typed) else None
@@ -465,7 +465,8 @@ class Builder(FormsBuilder):
 
 
 def _is_fraction(base: ast.Node, exponent: ast.Node) -> bool:
-    """Whether a power of two literals is of an integer, and no integer: that of 1 and -1 is."""
+    """Whether a power of two integer literals is a fraction: for a negative exponent, unless the base is 1
+    or -1."""
     if not (isinstance(base, ast.Literal) and isinstance(exponent, ast.Literal)):
         return False
     are_whole = type(base.value) is int and type(exponent.value) is int

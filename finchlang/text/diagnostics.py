@@ -1,4 +1,4 @@
-"""What is wrong with a text, in its writer's terms: Lark's complaints → FinchError."""
+"""Error messages for a text that does not parse, in its author's terms: Lark's errors → FinchError."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCRIPT_MACROS = (
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
 BRACKETS = {"LPAR", "LCALL", "LSUB", "LBRACK"}
 CLAUSES = BLOCK_STARTS | BRACKETS | {"ELSEIF", "ELSE", "_SEP"}
-#: What to write in a kernel for a word of the script stratum.
+#: what to use in a kernel instead of a word of the script stratum
 INSTEAD = {
     "WHILE": "a `for` with its extent",
     "BREAK": "a ShortCircuitScalar, which ends a loop early",
@@ -30,11 +30,12 @@ INSTEAD = {
 
 
 class Incomplete(FinchError):
-    """A syntax error that more input could mend."""
+    """A syntax error that more input could remove."""
 
 
 def unexpected_character(error: UnexpectedCharacters, source: Source, text: str) -> FinchError:
-    """No token starts here: an unclosed string, or a character the language does not use."""
+    """The error where no token begins: an unclosed string, or a character that the language does not
+    use."""
     assert error.pos_in_stream is not None
     character = text[error.pos_in_stream]
     line, column = error.line, error.column
@@ -54,7 +55,7 @@ def unexpected_character(error: UnexpectedCharacters, source: Source, text: str)
 
 @dataclass(frozen=True)
 class _Unexpected:
-    """A token the grammar does not allow, what was parsed before it, and what might have stood."""
+    """A token that the grammar does not allow, what was parsed before it, and what is allowed."""
 
     token: Token
     stack: list[Any]  # tokens and finished nodes, outermost first
@@ -72,18 +73,19 @@ class _Unexpected:
 
     @property
     def is_kernel_target(self) -> bool:
-        """Whether an assignment operator was expected, after the first access of a statement."""
+        """Whether an assignment operator was expected, after the access that begins a statement."""
         is_target = isinstance(self.last, Node) and self.expected >= {"EQ", "DOT_EQ"}
         return self.in_kernel and is_target
 
     def span(self, part: Any = None) -> Span | None:
-        """The span of `part`, a node or token; of the token that is not allowed without one."""
+        """The span of a node or token, by default of the token that is not allowed."""
         part = self.token if part is None else part
         return part.span if isinstance(part, Node) else span_of(self.source, part)
 
 
 def unexpected_token(error: UnexpectedToken, source: Source, start: str) -> FinchError:
-    """The error for a token the grammar does not allow where it stands."""
+    """The error for a token that the grammar does not allow where it is. The first explanation that fits is
+    given: the special ones come before the general one."""
     stack = error.state.value_stack
     in_kernel = start == "program" or any(isinstance(t, Token) and t.type == "FINCH" for t in stack)
     here = _Unexpected(error.token, stack, error.expected, in_kernel, source)
@@ -159,7 +161,7 @@ def _head(here: _Unexpected) -> FinchError | None:
 
 
 def _assignment(here: _Unexpected) -> FinchError | None:
-    """Mistakes around `=`, and kernel statements that are none."""
+    """Mistakes around `=`, and expressions where a kernel needs a statement."""
     token, last = here.token, here.last
     before = last.type if isinstance(last, Token) else None
     if token.type == "EQ" and before in ("AND", "OR", "SHIFT"):
@@ -186,7 +188,7 @@ def _assignment(here: _Unexpected) -> FinchError | None:
 
 
 def _end(here: _Unexpected) -> FinchError | None:
-    """The text ends too early; more input helps only after an operator or a comma."""
+    """The text ends too early; it is incomplete only after an operator or a comma."""
     token, last = here.token, here.last
     if token.type != "$END":
         return None
@@ -204,7 +206,6 @@ def _end(here: _Unexpected) -> FinchError | None:
 
 
 def _operand(here: _Unexpected) -> FinchError | None:
-    """Missing operands and missing operators."""
     token, last = here.token, here.last
     if token.type == "UNDERSCORE":
         head, name, _ = here.stack[-3:] if len(here.stack) > 2 else (None, None, None)

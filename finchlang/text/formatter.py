@@ -1,4 +1,4 @@
-"""Text → the same program with blanks and indentation in order; line breaks and comments stay."""
+"""Text → the same program with blanks and indentation in order; line breaks and comments are kept."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _TIGHT_BEFORE = {
     "TRANSPOSE",
     "DOT",
 }
-#: with blanks on both sides or none, as they are written, which shows what binds: `a*b + c`, `i+1:n`
+#: blanks around these are kept, on both sides or none, as the author shows precedence: `a*b + c`, `i+1:n`
 _AS_WRITTEN = {"MINUS", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "COLON"}
 _PART = re.compile(r"\n|#=|#[^\n]*|[;+]|[^\S\n]+")
 _ENDS = re.compile(r"#=|=#")
 
 
 def formatted(text: str, name: str = "<input>") -> str:
-    """A script as it is usually written: blocks and brackets indented, blanks around operators, at
-    most one empty line. Where lines end, and what the comments say, is the author's.
+    """A script in its usual form: blocks and brackets indented, blanks around operators, at most one empty
+    line in a row. Line breaks and comments are kept.
 
     Raises FinchError of kind syntax, with a place.
     """
@@ -45,7 +45,7 @@ def formatted(text: str, name: str = "<input>") -> str:
     try:
         parse_whole(text, name)
     except FinchError as error:
-        if error.kind != "resource":  # too deep to be run: the parser has read it to its end
+        if error.kind != "resource":  # nested too deeply to run, but parsed to its end
             raise
     done = _Writer(text).written()
     if _meaning(done) != _meaning(text):
@@ -54,13 +54,14 @@ def formatted(text: str, name: str = "<input>") -> str:
 
 
 def _meaning(text: str) -> list[tuple[str, str]]:
-    """What the parser sees of a text: of what separates, that it is there."""
+    """The tokens that the parser sees; of separators only that they are there. (Trees are not
+    compared: a text may be nested too deeply for that.)"""
     return [(t.type, "" if t.isspace() else str(t)) for t, _ in tokens(text)]
 
 
 @dataclass
 class OpenBracket:
-    """A bracket or block that is open: how far its opener's line is indented, and the lines in it."""
+    """An open bracket or block: the indentation of its opener's line, and that of the lines in it."""
 
     outer: int
     inner: int
@@ -72,7 +73,7 @@ class OpenBracket:
 
 
 class _Writer:
-    """Writes the tokens of a text, each after what stands between it and the one before."""
+    """Writes the tokens of a text, each after the comments and blanks before it."""
 
     def __init__(self, text: str):
         self.text = text
@@ -80,7 +81,7 @@ class _Writer:
         self.column = 0
         self.indent = 0  # of the line
         self.levels = [OpenBracket(0, 0, "")]
-        self.head = ""  # what the statement begins with
+        self.head = ""  # the type of the statement's first token
         self.previous: Token | None = None
 
     def written(self) -> str:
@@ -110,12 +111,12 @@ class _Writer:
         self.column = len(last) if newline else self.column + len(text)
 
     def closes(self, token: Token, depth: int) -> bool:
-        """Whether `token`, after which so much is open, ends what is open, or a part of it."""
+        """Whether `token`, after which `depth` frames are open, ends the innermost one or a part of it."""
         return depth < len(self.levels) or token.type in PARTS
 
     def nest(self, frames: Sequence[Frame]) -> None:
-        """Open or close what the token that was put opens or closes. In a bracket lines begin below what
-        follows it in its own line."""
+        """Open or close frames as the token just written does. Lines in a bracket are aligned with what
+        follows the bracket in its own line."""
         del self.levels[len(frames) :]
         for frame in frames[len(self.levels) :]:
             opener = frame.opener.type if frame.opener is not None else ""
@@ -125,8 +126,8 @@ class _Writer:
     # --------------------------------------------------------------------------- between tokens
 
     def between(self, text: str, is_separated: bool, is_closing: bool, blank: str) -> str:
-        """Write comments, line ends and `;` that stand between two tokens; gives what is to be written
-        right before the second one. `blank` separates tokens of one line."""
+        """Write the comments, line ends and `;` between two tokens; returns what is to be written right
+        before the second token. `blank` separates tokens of one line."""
         newlines, sign, spaces = 0, "", ""
         for piece in self.parts(text):
             if piece == "\n":
@@ -153,7 +154,7 @@ class _Writer:
         return sign
 
     def parts(self, text: str) -> Iterator[str]:
-        """Line ends, blanks, signs and whole comments."""
+        """Split the text between two tokens: line ends, blanks, signs, whole comments."""
         at = 0
         while found := _PART.match(text, at):
             end = found.end()
@@ -180,7 +181,7 @@ class _Writer:
         self.put(" " * self.indent)
 
     def blank(self, token: Token, between: str, is_element: bool) -> str:
-        """What separates `token` from the one before it, if they stand in one line."""
+        """The blanks between `token` and the one before it, in one line."""
         previous = self.previous
         if is_element:  # of an array: columns stay as they are
             return between
@@ -197,11 +198,10 @@ class _Writer:
 
     @property
     def is_setting(self) -> bool:
-        """Whether an `=` stands between a name and its value, as in `f(x; k=1)`, and assigns nothing."""
+        """Whether an `=` is between a name and its value, as in `f(x; k=1)`, and is no assignment."""
         return self.levels[-1].opener == "LCALL" or self.head == "WORKSPACE"
 
     def has_room(self, sign: Token) -> bool:
-        """Whether there is a blank on either side of a sign."""
         assert sign.start_pos is not None and sign.end_pos is not None
         around = self.text[sign.start_pos - 1], self.text[sign.end_pos]
         return any(c.isspace() for c in around)

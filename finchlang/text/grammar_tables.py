@@ -1,4 +1,5 @@
-"""The parser's LALR tables, kept between runs as JSON: what is read is data and cannot run anything."""
+"""The parser's LALR tables, kept between runs as JSON, which is data and cannot run code when it is
+read."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from lark.lexer import TerminalDef
 
 from finchlang.base.disk_cache import default_cache
 
-#: options that are objects of ours, which are given anew
+#: options that are our own objects, and are passed again
 _OWN = ("postlex", "transformer")
 
 
 def parser_of(grammar: str, **options: Any) -> lark.Lark:
-    """The LALR parser of a grammar: making its tables takes about 200 ms, reading them 10."""
+    """The LALR parser of a grammar. Its tables take about 200 ms to make, and 10 ms to read."""
     own = {name: options[name] for name in _OWN}
     rest = {name: value for name, value in options.items() if name not in _OWN}
     text = repr((grammar, sorted(rest.items()), lark.__version__))
@@ -29,7 +30,7 @@ def parser_of(grammar: str, **options: Any) -> lark.Lark:
             tables = json.loads(content, object_pairs_hook=_numbered)
             return lark.Lark._load_from_dict(tables["data"], tables["memo"], **own)
         except (ValueError, LookupError, TypeError, AttributeError):
-            pass  # as good as none
+            pass  # damaged or of another version: a miss
     parser = lark.Lark(grammar, parser="lalr", **options)
     if cache is not None:
         cache.put(key, _dumped(parser))
@@ -43,5 +44,6 @@ def _dumped(parser: lark.Lark) -> bytes:
 
 
 def _numbered(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
-    """A JSON object: its keys are strings, where the tables have the numbers of states and tokens."""
+    """A JSON object with the keys that are numbers made integers: tables have numbers of states and tokens
+    as keys, JSON only strings."""
     return {int(k) if k.isdigit() else k: value for k, value in pairs}

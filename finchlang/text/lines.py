@@ -12,7 +12,7 @@ from finchlang.base.errors import Source, Span
 from finchlang.text.literals import is_float
 
 # fmt: off
-#: Tokens an operand may end with: a minus after one is infix, a `(` right after one is a call.
+#: Tokens that may end an operand: a minus after one is infix, a `(` right after one is a call.
 OPERAND_ENDS = {
     "NAME", "NUMBER", "STRING", "RPAR", "RBRACK", "RCURLY", "UNDERSCORE", "END", "DIR", "LAST",
     "TRANSPOSE", "OPERATOR",
@@ -22,7 +22,7 @@ OPERAND_STARTS = {
     "LAST",
 }
 CALLABLE_ENDS = {"NAME", "RPAR", "RBRACK", "RCURLY", "TRANSPOSE"}
-#: A statement goes on in the next line after one of these.
+#: tokens after which a statement goes on in the next line
 CONTINUES = {
     "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "TYPE_SIGN", "OPASSIGN", "USER_ASSIGN", "COMPARE", "OR", "AND",
     "PAIR", "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "TILDE", "QUERY", "COLON",
@@ -30,16 +30,16 @@ CONTINUES = {
 }
 BLOCK_STARTS = {"FOR", "WHILE", "IF", "LET", "BEGIN", "FUNCTION", "TRY", "DO"}
 NO_SEPARATOR_BEFORE = {"END", "ELSE", "ELSEIF", "CATCH", "FINALLY", "RPAR", "RBRACK", "RCURLY"}
-#: what goes on with a block: of which, and how it is called after
+#: tokens that begin another part of a block: the block's opener, and the part's name
 PARTS = {
     "ELSEIF": ("IF", "block"), "ELSE": ("IF", "else"),
     "CATCH": ("TRY", "catch"), "FINALLY": ("TRY", "finally"),
 }
 # fmt: on
-#: a number right before a name: a product
+#: a number directly before a name, which is a product
 FACTORS = re.compile(r"(?!0[xXbBoO])(\d+(?:_\d+)*(?:\.\d+)?|\.\d+)([^\W\d_]\w*)\Z")
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
-#: how a message ends of what closes something that was not opened
+#: ends of messages about a token that closes or continues nothing that is open
 STRAY = ("closes nothing", "belongs to no `if`", "belongs to no `try`")
 
 
@@ -52,13 +52,12 @@ class Fault(Exception):
 
 
 def span_of(source: Source, token: Token) -> Span:
-    """Where a token stands."""
     return Span(source, token.line, token.column, token.end_line, token.end_column)  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)
 class Frame:
-    """An open bracket or block, and how many `?` in it still wait for their colon."""
+    """An open bracket or block, and how many `?` in it have no colon yet."""
 
     opener: Token | None
     kind: str  # "file", "block", "else", "catch", "finally", "(", "[", "array", "{"
@@ -67,13 +66,13 @@ class Frame:
 
 
 class Lines:
-    """The stage between Lark's lexer and its parser. Holds no state between texts.
+    """The stage between Lark's lexer and its parser. It has no state between texts.
 
-    Line ends separate statements, except in brackets and after an operator or a comma. In an array
-    they separate rows, as `;` does, and blanks separate elements, as in `[1 -2; 3 4]`.
+    Line ends separate statements, except in brackets and after an operator or a comma. In an array they
+    separate rows, as `;` does, and blanks separate elements, as in `[1 -2; 3 4]`.
     """
 
-    #: terminals that only this stage sees, which Lark would otherwise drop as unused
+    #: terminals that only this stage sees; Lark would drop them as unused
     always_accept = ("NEWLINE", "MACRO", "SEMI", "LPAR", "LBRACK", "MINUS", "QUOTE")
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
@@ -81,7 +80,8 @@ class Lines:
 
 
 def factors(stream: Iterator[Token]) -> Iterator[Token]:
-    """The tokens, where `2x` is a number, TIMES and a name, as is `2(x + 1)` but for the name."""
+    """The tokens, with `2x` as a number, TIMES and a name, and TIMES between the 2 and the bracket of
+    `2(x + 1)`."""
     before: Token | None = None
     kinds = ["", "", ""]  # of the last tokens: a `:=` among them declares
     for token in stream:
@@ -103,7 +103,7 @@ def factors(stream: Iterator[Token]) -> Iterator[Token]:
 
 
 def _part(token: Token, start: int, stop: int, kind: str) -> Token:
-    """A part of a token that stands in one line."""
+    """A part of a token, which is within one line."""
     assert token.start_pos is not None and token.line is not None and token.column is not None
     line, column, at = token.line, token.column, token.start_pos
     ends = {"end_line": line, "end_column": column + stop, "end_pos": at + stop}
@@ -111,7 +111,7 @@ def _part(token: Token, start: int, stop: int, kind: str) -> Token:
 
 
 class Pass:
-    """One pass over the tokens of one text; `frames` is what is open after the last of them."""
+    """One pass over the tokens of a text; `frames` are open after the last token returned."""
 
     def __init__(self, stream: Iterator[Token]):
         self.stream = factors(stream)
@@ -119,7 +119,7 @@ class Pass:
         self.suspect: Token | None = None
         self.is_declaring = False  # whether a `(` after a number gives the sizes of a declaration
         self.laws: int | None = None  # the line of the last `@properties`
-        self.line, self.indent = 0, 0  # the line of the last token, and where its first one stood
+        self.line, self.indent = 0, 0  # the line of the last token, and the column of its first one
 
     def tokens(self) -> Iterator[Token]:
         frames = self.frames
@@ -185,7 +185,7 @@ class Pass:
         return is_sign and ends and before in ("LCALL", "COMMA")
 
     def _refined(self, token: Token, before: str, adjacent: bool) -> Token:
-        """The token under the name the grammar knows it by in this place."""
+        """The token with the type that the grammar has for it in this place."""
         kind, frame = token.type, self.frames[-1]
         is_sized = self.is_declaring and before == "NUMBER"
         if kind in ("FOR", "IF") and frame.kind in (*BRACKETS, "array") and before in OPERAND_ENDS:
@@ -211,7 +211,7 @@ class Pass:
 
     @property
     def is_index(self) -> bool:
-        """Whether the innermost subscript is open, and no block in it."""
+        """Whether a subscript is open, and no block in it, so that `end` is an index."""
         for frame in reversed(self.frames):
             if frame.kind == "[":
                 return True
@@ -220,7 +220,7 @@ class Pass:
         return False
 
     def _nest(self, token: Token, before: str) -> None:
-        """Open or close what `token` opens or closes."""
+        """Open or close a frame, as `token` does."""
         kind, frames = token.type, self.frames
         if token.line != self.line:
             self.line, self.indent = token.line or 0, token.column or 0
@@ -267,7 +267,7 @@ class Pass:
         assert opener is not None
         outdented = token.column == self.indent < frame.indent
         if outdented and any(f.indent == token.column for f in self.frames):
-            # an `end` further left than what it closes: that one's own `end` may be missing
+            # an `end` left of its opener, below another one: the inner block's own `end` may be missing
             self.suspect = self.suspect or opener
         self.frames.pop()
 

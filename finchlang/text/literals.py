@@ -1,5 +1,5 @@
-"""Number and string literals: what their text means, and what may be wrong with it; and what signs stand
-for."""
+"""Number and string literals: what their text means, and what may be wrong with it; and other spellings of
+operators."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 from finchlang.syntax.types import TYPES, Float32, Pair, PairType, Type, pair_of, type_of_value
 
-#: Other spellings of operators of the table.
+#: other spellings of operators in the table
 SPELLINGS = {"≤": "<=", "≥": ">=", "≠": "!=", "÷": "div", "⊻": "xor"}
 SPELLINGS |= {f".{sign}": f".{SPELLINGS[sign]}" for sign in "≤≥≠"}
-SPELLINGS |= {"≈": "isapprox", "∈": "isin", "in": "isin"}  # of scripts
-#: The assignment operators of kernels besides `<<op>>=` (Finch'25 Fig 8a has `<<op>>=` alone).
+SPELLINGS |= {"≈": "isapprox", "∈": "isin", "in": "isin"}  # in scripts only
+#: assignment operators of kernels besides `<<op>>=`, which is the only one in Finch'25 Fig 8a
 ASSIGNMENTS = {
     "=": "initwrite",
     ":=": "overwrite",
@@ -32,7 +32,7 @@ _FLOAT = re.compile(
 )
 _SPECIAL = re.compile(r"(Inf|NaN)(32|64)?\Z")
 
-#: One stretch of a string: an escape, `$(`, `$name`, or text.
+#: a piece of a string: an escape, `$(`, `$name`, or text
 STRING_PART = re.compile(
     r"\\x[0-9a-fA-F]{1,2}|\\u[0-9a-fA-F]{1,4}|\\U[0-9a-fA-F]{1,8}|\\."
     r"|\$\(|\$[^\W\d]\w*|[^\\$]+|\$",
@@ -42,10 +42,10 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "$
 
 
 def number(text: str, span: Span) -> tuple[Any, str | None]:
-    """The value of a number's text, and the name of its type where it is not Int64 or Float64.
+    """The value of a number's text, and the name of its type where that is not Int64 or Float64.
 
-    `0x` and `0b` literals are the unsigned type their digits need, as in Julia: `0x00` is UInt8,
-    `0x0000` UInt16. `1f0` is Float32. Anything else that looks like a number is a syntax error.
+    `0x` and `0b` literals are of the unsigned type with room for their digits, as in Julia: `0x00` is
+    UInt8, `0x0000` UInt16. `1f0` is Float32. Raises FinchError of kind syntax for other texts.
     """
     if _INTEGER.match(text):
         value = int(text.replace("_", ""))
@@ -67,7 +67,7 @@ def number(text: str, span: Span) -> tuple[Any, str | None]:
 
 
 def is_float(text: str) -> bool:
-    """Whether letters in a number's text are its exponent."""
+    """Whether the text is a float, so that a letter in it marks the exponent."""
     return _FLOAT.match(text) is not None
 
 
@@ -76,9 +76,9 @@ def _bad(text: str, span: Span, hint: str | None) -> FinchError:
 
 
 def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -> Node:
-    """`Float32(0)` as a literal of that type; a call, where the argument is no literal number.
+    """`Float32(0)` as a literal of that type; a call, if the argument is no literal number.
 
-    A number the type cannot hold is a syntax error.
+    Raises FinchError of kind syntax for a number that the type cannot hold.
     """
     value = argument.value if isinstance(argument, Literal) else None
     if not isinstance(value, (bool, int, float)):
@@ -91,7 +91,7 @@ def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -
 
 
 def pair(op: Variable, parts: tuple[Node, ...], span: Span | None) -> Node:
-    """`0.0 => 1` as a literal; a call, where the parts are no literal numbers."""
+    """`0.0 => 1` as a literal; a call, if the parts are no literal numbers."""
     literals = [p for p in parts if isinstance(p, Literal)]
     types = [TYPES[p.type] if p.type else type_of_value(p.value) for p in literals]
     known = [type for type in types if type is not None and not isinstance(type, PairType)]
@@ -106,7 +106,7 @@ def _rounded(value: float, type: Type) -> float:
 
 
 def escaped(piece: str, span: Span) -> str:
-    """The character an escape such as `\\n` or `\\u00e9` stands for."""
+    """The character of an escape such as `\\n` or `\\u00e9`. Raises FinchError of kind syntax."""
     if piece[1] in "xuU" and len(piece) > 2:
         code = int(piece[2:], 16)
         if code > 0x10FFFF or 0xD800 <= code < 0xE000:
@@ -119,7 +119,7 @@ def escaped(piece: str, span: Span) -> str:
 
 
 def closing(text: str, start: int) -> int:
-    """Where the parenthesis opened just before `start` is closed; strings within are skipped."""
+    """The position of the parenthesis that closes the one before `start`; strings are skipped."""
     depth, in_string, at = 1, False, start
     while True:
         character = text[at]

@@ -10,9 +10,9 @@ from finchlang.base.errors import FinchError, Source, Span
 
 
 class ForeignForm(NamedTuple):
-    """A form that is not ours. `pattern` is looked for in a line of code, in which strings and
-    comments are blank; the culprit is its group `at`, or all of it. `reason` and `way`, the hint,
-    may name its groups in braces. A way that says to write a text gives one that parses."""
+    """A form of another language. `pattern` is searched in a line of code in which strings and comments are
+    blanked; the error is placed at its group `at`, or at all of it. `reason` and `way`, the hint, may refer
+    to groups in braces. If a hint says to write a text, that text parses."""
 
     pattern: str
     reason: str
@@ -29,7 +29,7 @@ START = r"^\s*"
 REST = r".*?(?=\s*$)"
 
 # fmt: off
-#: The first row whose pattern is found where an error stands explains it. A form that works has no row.
+#: The first row whose pattern matches at an error explains it. A form that we accept has no row.
 FORMS = (
     # ------------------------------------------------ words that begin a statement
     ForeignForm(START + r"(?P<at>using|import)\s+Finch\s*[.:]" + REST, "names of Finch need not be imported", "take the line out"),
@@ -119,7 +119,7 @@ FORMS = (
     ForeignForm(r"(?P<at>@(?:printf|sprintf|info|warn|debug))\b.*", "there is no `{at}`", 'write `println("x = $x")`'),
     ForeignForm(r"\bfor\s+\w+\s*(?:in|=|∈)\s*(?P<at>range)\((?P<n>[^(),]*)\)", "a kernel loops over a range", "it is written `1:{n}`, or `_`, which tensors give"),
 )
-#: names that are not ours: looked for where one begins that is not known
+#: names of other languages, searched for at a name that is not known
 NAMES = (
     ForeignForm(r"\bTrue\b", "`True` is not a name here", "write `true`"),
     ForeignForm(r"\bFalse\b", "`False` is not a name here", "write `false`"),
@@ -146,7 +146,7 @@ NAMES = (
     ForeignForm(r"\b(?P<at>eye|speye)\b", "`{at}` is not a function here", "`DiagMask()` is one in kernels"),
 )
 # fmt: on
-#: lines of more characters were written by no one, and would take long
+#: longer lines were not written by a person, and would take long to search
 LONGEST = 1000
 _COMMENT_OR_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|#(?!include\b)[^\n]*')
 
@@ -154,7 +154,7 @@ _Found = tuple[Span, ForeignForm, dict[str, str]]
 
 
 def explained(error: FinchError) -> FinchError:
-    """The error, in the words of the row that its place is a form of; itself if there is none."""
+    """The error in the words of the row that matches at its place; the error itself if there is none."""
     span = error.span
     if span is None or error.kind not in ("syntax", "unknown name"):
         return error
@@ -162,7 +162,7 @@ def explained(error: FinchError) -> FinchError:
     found = _form_at(span.source, span.line, span.column - 1, is_syntax)
     if found is None and is_syntax:
         found = _form_before(span.source, span.line)
-    if found is None and is_syntax:  # what is not closed may be closed in another way at the end
+    if found is None and is_syntax:  # the cause of something unclosed may be at the end of the text
         found = _form_before(span.source, span.source.text.count("\n") + 2)
     if found is None:
         return error
@@ -172,8 +172,8 @@ def explained(error: FinchError) -> FinchError:
 
 
 def _form_at(source: Source, number: int, at: int, is_syntax: bool) -> _Found | None:
-    """The first row found in a line around the place `at`, counted from 0; of a syntax error also
-    right before it."""
+    """The first row that matches in a line around position `at` (from 0); for a syntax error also right
+    before it."""
     line = source.line(number)
     if len(line) > LONGEST:
         return None
@@ -190,7 +190,7 @@ def _form_at(source: Source, number: int, at: int, is_syntax: bool) -> _Found | 
 
 
 def _form_before(source: Source, line: int) -> _Found | None:
-    """The first row found at the end of the last line with code before a line."""
+    """The first row that matches at the end of the last line with code before `line`."""
     for number in range(line - 1, max(line - 5, 0), -1):
         code = _COMMENT_OR_STRING.sub(_blank, source.line(number)).rstrip()
         if code:
@@ -198,7 +198,7 @@ def _form_before(source: Source, line: int) -> _Found | None:
     return None
 
 
-#: more than `re` keeps, and only once something is wrong
+#: compiled only once there is an error; `re` would not keep this many
 _compiled = cache(re.compile)
 
 

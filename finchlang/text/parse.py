@@ -64,7 +64,7 @@ def is_incomplete(text: str) -> bool:
 # ----------------------------------------------------------------------------------------- parser
 
 _builder = Builder()
-_lock = reentrant_lock()  # the builder knows one text at a time
+_lock = reentrant_lock()  # the builder handles one text at a time
 
 
 def _parse(text: str, name: str, start: str) -> Any:
@@ -80,7 +80,7 @@ def _parse(text: str, name: str, start: str) -> Any:
 
 
 def _run(source: Source, text: str, start: str) -> Any:
-    """`text` (all of the source, or a part of it where it stands) parsed from `start`."""
+    """Parse `text` (the source, or a part of it at its own place) by the rule `start`."""
     try:
         return _lark().parse(text, start=start)
     except Fault as fault:
@@ -92,14 +92,14 @@ def _run(source: Source, text: str, start: str) -> Any:
 
 
 def _expression_at(text: str, line: int, column: int) -> Node:
-    """The expression `text`, which stands at that line and column of what is being parsed."""
+    """The expression `text` at that line and column of the text being parsed."""
     source = _builder.source
     if not text.strip():
         place = Span(source, line, column, line, column)
         raise FinchError("syntax", "an expression is expected here", place)
     try:
         return _run(source, "\n" * (line - 1) + " " * (column - 1) + text, "interpolation")
-    except Incomplete as error:  # what is missing cannot follow: a quote or `>>=` does
+    except Incomplete as error:  # more input cannot help: a quote or `>>=` follows
         raise FinchError(error.kind, error.message, error.span, error.hint) from None
 
 
@@ -115,7 +115,7 @@ _COMMENT_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|#=|=#|#[^\n]*', re.DOTALL)
 
 
 def _without_block_comments(source: Source) -> str:
-    """The text with `#= ... =#`, which may be nested, turned into blanks; places stay the same."""
+    """The text with `#= ... =#`, which may be nested, replaced by blanks, so that places stay the same."""
     text = source.text
     if "#=" not in text:
         return text
@@ -160,15 +160,15 @@ def _lark() -> lark.Lark:
     )
 
 
-#: how many errors of a text are looked for
+#: how many errors of a text are reported at most
 MOST = 20
-#: what begins a line of a statement that began in a line before
+#: lines that continue a statement begun in an earlier line
 _GOES_ON = re.compile(r"\s|$|#|[)\]}]|(?:end|else|elseif|elif|catch|except|finally)\b")
 _CLOSES = re.compile(r"[)\]}]|end\b")
 
 
 def parse_whole(text: str, name: str) -> Script:
-    """`parse_script`, whose error has those in statements that follow beside it."""
+    """`parse_script`; an error has the errors of later statements in `others`."""
     try:
         return parse_script(text, name)
     except FinchError as error:
@@ -179,10 +179,10 @@ def parse_whole(text: str, name: str) -> Script:
 
 
 def syntax_errors(source: Source) -> list[FinchError]:
-    """The syntax errors of a script, one a statement of the file; none for what parses.
+    """The syntax errors of a script, at most one for each statement of the file; none if it parses.
 
-    A statement is taken to begin in a line that is not indented. What lacks the line that opens it, as
-    that has an error already, is none.
+    A statement is taken to begin in a line that is not indented. Errors about something that was never
+    opened are left out after another error: the line that opens it was left out with that.
     """
     found: list[FinchError] = []
     lines = source.text.split("\n")
@@ -195,7 +195,7 @@ def syntax_errors(source: Source) -> list[FinchError]:
             if not (found and error.message.endswith(STRAY)):
                 error.span = replace(error.span, source=source)
                 found.append(error)
-            if error.kind != "syntax":  # it is of the text as a whole
+            if error.kind != "syntax":  # it concerns the text as a whole
                 break
             _blank_statement(lines, error.span.line - 1)
         else:
@@ -204,7 +204,7 @@ def syntax_errors(source: Source) -> list[FinchError]:
 
 
 def _blank_statement(lines: list[str], at: int) -> None:
-    """Leave out the statement that has the line `at`, counted from 0."""
+    """Blank the statement with the line `at`, which counts from 0."""
     start = stop = min(at, len(lines) - 1)
     while start > 0 and _GOES_ON.match(lines[start]):
         start -= 1

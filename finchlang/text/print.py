@@ -1,4 +1,4 @@
-"""AST → text: any node of either stratum, at any stage, as source that parses."""
+"""AST → text: any node of either stratum, at any stage, as a text that parses."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _yield(node: ast.Yield) -> list[str]:
 
 
 def _headed(head: str, value: Any) -> list[str]:
-    """`head` and a value, which may itself take several lines (a kernel, a block)."""
+    """`head` followed by a value, which may take several lines (a kernel, a block)."""
     first, *rest = nested(value)
     return [head + first, *rest]
 
@@ -121,7 +121,7 @@ def _time(node: ast.Macro) -> list[str]:
 def _kernel(node: ast.KernelNode) -> list[str]:
     """A kernel, after the functions that it calls."""
     program = node.program
-    # two that differ in what is known of their operands are one
+    # functions that differ only in what is known of their operands are printed once
     functions = dict.fromkeys((*_function(f), *_laws(f)) for f in _functions(program))
     lines = [line for function in functions for line in function]
     if isinstance(program, ast.Annotated):
@@ -131,7 +131,6 @@ def _kernel(node: ast.KernelNode) -> list[str]:
 
 
 def _laws(function: Operation) -> list[str]:
-    """What is declared of a function."""
     name, laws, lines = function.name, function.laws, []
     for own, range in ((laws, None), *((r.laws, r) for r in laws.ranged)):
         stated = [*own.properties]
@@ -156,7 +155,7 @@ def _laws(function: Operation) -> list[str]:
 
 
 def _functions(program: ast.Node) -> list[Operation]:
-    """The functions in a program, each once, after those that it calls."""
+    """The functions in a program, each once, and after those that it uses."""
     found: dict[Operation, None] = {}
     for node in walk(program):
         if isinstance(node, Operation):

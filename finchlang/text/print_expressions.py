@@ -1,4 +1,4 @@
-"""Expressions of either stratum as source that parses; what statements print as stands in `print.py`."""
+"""Expressions of either stratum as a text that parses; statements are printed by `print.py`."""
 
 from __future__ import annotations
 
@@ -30,45 +30,44 @@ INFIX |= {f".{sign}": level for sign, level in INFIX.items() if sign != "=>"}  #
 INFIX |= {".÷": PRODUCT, ".⊻": SUM, ".≈": COMPARISON}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _NAME = re.compile(r"[^\W\d]\w*\Z")
-#: the types that literals have of themselves
+#: types of literals that are printed without their type
 _PLAIN = ("Bool", "Int64", "Float64")
 INDENT = "    "
-#: how statements print, which `print.py` says
+#: functions that print statements; filled by `print.py`
 STATEMENTS: dict[type, Callable[[Any], list[str]]] = {}
 
 
 def pretty(node: Any) -> str:
     """`node` as source text, with no more parentheses than needed and one statement a line.
 
-    `parse_script(pretty(p)) == p` and `parse_kernel(pretty(p)) == p` for whatever the parser
-    yields. What no source can say prints as itself: a Value's host expression, and the objects
-    that stand for tensors while rules run; a looplet does as Finch'25 Table 2 has it, without functions.
+    `parse_script(pretty(p)) == p` and `parse_kernel(pretty(p)) == p` for everything that the parser makes.
+    Nodes without a source form print as themselves: the host expression of a Value, and objects that stand
+    for tensors while rules run; looplets print as in Finch'25 Table 2, without their functions.
     """
     statement = STATEMENTS.get(type(node))
     return "\n".join(statement(node)) if statement else expression_text(node)
 
 
 def lines_of(node: Any) -> list[str]:
-    """A statement's lines."""
     statement = STATEMENTS.get(type(node))
     return statement(node) if statement else [expression_text(node)]
 
 
 def body_of(node: Any) -> list[str]:
-    """The lines of what stands between a head and its `end`."""
+    """The lines between a head and its `end`."""
     statements = node.statements if isinstance(node, (ast.Block, ast.Script)) else (node,)
     return [INDENT + line for s in statements for line in nested(s)]
 
 
 def nested(node: Any) -> list[str]:
-    """The lines of a statement among others: one that is a sequence itself is a `begin` block."""
+    """The lines of a statement among others; a sequence becomes a `begin` block."""
     if isinstance(node, (ast.Block, ast.Script)):
         return ["begin", *body_of(node), "end"]
     return lines_of(node)
 
 
 def expression_text(node: Any, level: int = ANY) -> str:
-    """`node` as an operand of an operator of that level: in parentheses if it binds less."""
+    """`node` as an operand of an operator of this level, in parentheses if it binds less tightly."""
     write = EXPRESSIONS.get(type(node))
     if write is None:
         return str(node)
@@ -133,7 +132,7 @@ def _is_power(node: Any) -> bool:
 
 def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
     level = INFIX[name]
-    if name in ("^", ".^"):  # right to left, and a number may be its base but not a negative one
+    if name in ("^", ".^"):  # right to left; a number may be its base, but not a negative one
         base = expression_text(args[0], ATOM)
         between = (
             f" {name} " if name == ".^" and base[-1].isdigit() else name
@@ -175,7 +174,7 @@ def _printable(character: str) -> str:
 def _rows(node: ast.Rows) -> tuple[str, int]:
     if not node.is_matrix:
         return "[" + listed(node.rows[0] if node.rows else ()) + "]", ATOM
-    # within an array a blank separates elements, and none stands right after a prefix minus
+    # in an array a blank separates elements, so that none may follow a prefix minus
     rows = (" ".join(expression_text(e) for e in row) for row in node.rows)
     return "[" + "; ".join(rows) + "]", ATOM
 

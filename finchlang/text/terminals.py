@@ -1,4 +1,4 @@
-"""The text of the grammar, and the terminals in it: the words and signs that editors know too."""
+"""The text of the grammar, and its terminals: the words and signs that editors know, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ _TERMINAL = re.compile(r'^([A-Z_]+)(?:\.(\d+))?: *(?:"(.*?)"|/(.*)/)(?: *//.*)?$
 
 @cache
 def grammar() -> str:
-    """What `grammar/finch.lark` holds."""
     try:
         return resources.files("finchlang.grammar").joinpath("finch.lark").read_text("utf-8")
     except (ModuleNotFoundError, FileNotFoundError):  # a plain checkout on the path
@@ -22,7 +21,7 @@ def grammar() -> str:
 
 @cache
 def terminals() -> dict[str, str]:
-    """The terminals by their names as regular expressions, in the order in which they are tried."""
+    """The terminals by name, as regular expressions, in the order in which they are tried."""
     found = _TERMINAL.findall(grammar())
     found.sort(key=lambda row: (-int(row[1] or 1), -len(row[2])))
     return {name: re.escape(word) if word else regex for name, _, word, regex in found}
@@ -30,7 +29,7 @@ def terminals() -> dict[str, str]:
 
 @cache
 def keywords() -> tuple[str, ...]:
-    """The words that are no names, in alphabetic order."""
+    """The words that cannot be names, in alphabetical order."""
     words = [re.match(r"([a-z]+)(\\b|$)", regex) for regex in terminals().values()]
     return tuple(sorted(word[1] for word in words if word is not None))
 

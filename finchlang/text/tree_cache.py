@@ -1,5 +1,6 @@
-"""The trees of scripts, kept on disk: what is read there is data, from which nodes and nothing else are
-made. A script that is run again needs neither the grammar nor its parser."""
+"""The trees of scripts, kept on disk as data, from which only nodes can be made. A script that is run again
+needs neither the grammar nor its parser, which took a third of the time of `finch run` with compiled
+kernels."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ KINDS: dict[str, Any] = {
     if isinstance(kind, type) and issubclass(kind, syntax.Node)
 }
 _ATOMS = frozenset((bool, int, float, str, type(None)))
-#: what stands first in what is no node
+#: the first item of lists that are no nodes
 _TUPLE, _PAIR, _MISSING, _NOTHING = range(4)
 
 
 @lru_cache(maxsize=256)
 def script_of(text: str, name: str = "<input>") -> syntax.Script:
-    """A script that is to be run as a tree, as `parse_whole` has it."""
+    """The tree of a script that is to be run, as `parse_whole` gives it."""
     disk, source = default_cache(), source_of(text, name)
     key = None if disk is None else _key(text)
     content = None if disk is None or key is None else disk.get(key)
@@ -36,7 +37,7 @@ def script_of(text: str, name: str = "<input>") -> syntax.Script:
         try:
             return _script(content, source)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            pass  # as good as none
+            pass  # damaged: a miss
     from finchlang.text.parse import parse_whole
 
     script = parse_whole(text, name)
@@ -60,23 +61,23 @@ def _key(text: str) -> str | None:
 
 
 def _content(script: syntax.Script, source: Source) -> bytes:
-    """Raises TypeError for what no parser makes."""
+    """A script as JSON. Raises TypeError for a tree that no parser makes."""
     with EnoughFrames():
         return json.dumps(_plain(script, source), separators=(",", ":")).encode()
 
 
 def _script(content: bytes, source: Source) -> syntax.Script:
-    """Raises one of many errors for what `_content` does not give."""
+    """The script of some JSON. Raises one of many errors for other content."""
     with EnoughFrames():
         return _whole(json.loads(content), source)
 
 
 def _plain(thing: Any, source: Source) -> Any:
-    """A node as a list: its kind, its span, its other fields."""
+    """A node as a list: its kind, its span, and its other fields."""
     kind = type(thing)
     if kind in _ATOMS:
         return thing
-    if isinstance(thing, str):  # a token of the parser's
+    if isinstance(thing, str):  # a token of Lark's
         return str(thing)
     if kind is tuple or kind is Pair:
         return [_TUPLE if kind is tuple else _PAIR, *[_plain(item, source) for item in thing]]
@@ -92,7 +93,7 @@ def _plain(thing: Any, source: Source) -> Any:
 
 
 def _whole(thing: Any, source: Source) -> Any:
-    """What `_plain` made this of."""
+    """The inverse of `_plain`."""
     if type(thing) is not list:
         return thing
     first = thing[0]

@@ -25,10 +25,10 @@ from finchlang.text.print import pretty
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """(e, t, d) of Fig 14: `tensors` is e for tensor names, with mode and sizes in the fiber (for
-    other names e is a substitution); t is in the host; `declared` is d, the tensors that belong to
-    this scope, in which alone they change their mode. `own` are the tensors that nobody sees outside
-    of the blocks that declare them, `sizes` the sums and products that are known to be sizes."""
+    """The state (e, t, d) of Fig 14. `tensors` is e for tensor names, with mode and sizes in the fiber
+    (other names are substituted); t is in the host; `declared` is d, the tensors of this scope, in which
+    alone they change their mode. `own` are the tensors that are not seen outside of the blocks that declare
+    them, `sizes` the sums and products that have been checked to be sizes."""
 
     host: Host
     tensors: Mapping[str, TensorLike]
@@ -38,7 +38,7 @@ class State:
 
     @staticmethod
     def before(host: Host, tensors: Mapping[str, TensorLike], own: Iterable[str] = ()) -> State:
-        """The state before a program, in whose scope is whatever it is given."""
+        """The state in which a program begins: all tensors that it is given belong to its scope."""
         return State(host, tensors, frozenset(tensors), frozenset(own))
 
     def with_tensors(self, changes: Mapping[str, TensorLike]) -> State:
@@ -53,14 +53,14 @@ class State:
 
 
 class Stuck(Bug):
-    """A premise of a rule does not hold, so that the program has no next step. (After the passes
-    none is ever stuck.) `rule` is the rule's name, `premise` says what had to hold."""
+    """A premise of a rule does not hold, so that the program has no next step; after the passes this never
+    happens. `rule` is the rule's name, `premise` says what had to hold."""
 
     def __init__(self, premise: str, term: Node, why: str = ""):
         self.rule, self.premise, self.term, self.why = "", premise, term, why
 
     def of(self, rule: str) -> Stuck:
-        """This, as the fault of a rule, unless that is known."""
+        """This, with the rule at fault, unless an inner one has been named."""
         self.rule = self.rule or rule
         return self
 
@@ -70,16 +70,16 @@ class Stuck(Bug):
         return f"{self.rule} is stuck at `{term}`: {self.premise} does not hold{why}"
 
 
-#: what a rule gives: the rest of the term to run, and the state now
+#: what a rule returns: the rest of the term to run, and the state now
 Step = tuple[Node, State]
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """A row of the rule table: applied to a machine, a term and a state it gives a Step, or None, and
-    for expressions their value. `steps` names the steps of the semantics that it tells of itself, if
-    it takes several of them at once or depends on what the host decides; the engine tells of all
-    others."""
+    """A row of the rule table. `apply` takes a machine, a term and a state, and returns a Step, or None if
+    the rule does not apply; a rule for expressions returns their value. `steps` names the steps of the
+    semantics that `apply` tells the tracer of itself, because it takes several at once or the host decides
+    which; the engine tells of all others."""
 
     name: str
     apply: Callable[..., Any]
@@ -95,7 +95,7 @@ class Rule:
 def rule(
     name: str, is_derived: bool = False, steps: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Any]], Rule]:
-    """Make a function the rule called `name`."""
+    """Decorator: makes a function the rule `name`; its docstring is the rule's statement."""
     return lambda function: Rule(name, function, is_derived, steps)
 
 
@@ -109,9 +109,9 @@ class EventKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A rule was applied to `before`, and `after` is left. `depth` counts the premises around it, its
-    own come before it, one deeper. `at` is where an iteration begins, if the rule has iterations,
-    `law` what Simplify went by."""
+    """A rule was applied to `before`, and `after` is left. `depth` counts the premises around it; its own
+    premises are told of before it, one deeper. `at` is where an iteration begins, if the rule has
+    iterations, `law` the law that Simplify used."""
 
     name: str
     before: Node
@@ -127,8 +127,8 @@ Tracer = Callable[[Applied], None]
 
 @dataclass(frozen=True)
 class OneByOne:
-    """A tracer for whom loops take their steps one by one. `value` gives that of a host expression, which
-    is known where the program is run."""
+    """A tracer that wants loops to take their steps one by one. `value` evaluates a host expression, as is
+    possible where the program is executed."""
 
     tell: Tracer
     value: Callable[[Expr], Any]
@@ -137,12 +137,12 @@ class OneByOne:
         self.tell(applied)
 
 
-#: makes the terms before and after a step: for tracers alone
+#: makes the terms before and after a step; called only if there is a tracer
 Terms = Callable[[], tuple[Node, Node]]
 
 
 class Arm(NamedTuple):
-    """One arm of a branch: the step `name` from `before` to `after`, which is run in this state."""
+    """One arm of a branch: the step `name` from `before` to `after`, which is run in `state`."""
 
     name: str
     before: Node
@@ -152,9 +152,8 @@ class Arm(NamedTuple):
 
 
 class Machine:
-    """Runs terms by the rules of a table, in their order of priority. A rule that takes a step for
-    each iteration takes all of them at once, in a loop of the host, or if `one_by_one` the first, and
-    gives what is left, if anything is."""
+    """Runs terms by the rules of a table, in order of priority. A rule with a step for each iteration takes
+    all of them, in a loop of the host; with `one_by_one` it takes the first, and returns what is left."""
 
     def __init__(self, rules: Iterable[Rule], tracer: Tracer | None = None):
         self.rules = tuple(rules)
@@ -171,7 +170,7 @@ class Machine:
         return state
 
     def go_on(self, term: Node, state: State) -> State:
-        """Run what is left of a statement to its end."""
+        """Run what is left of a statement to its end, at the depth it has."""
         while not is_empty(term):
             term, state = self.step(term, state)
         return state
@@ -192,25 +191,26 @@ class Machine:
     # ------------------------------------------------------------------------------- steps in rules
 
     def tell(self, name: str, terms: Terms, at: Expr | None = None, law: str = "") -> None:
-        """Tell the tracer of a step that a rule takes."""
+        """Tell the tracer of a step that a rule takes; without a tracer `terms` are not made."""
         if self.tracer is not None:
             self.tracer(Applied(name, *terms(), self.depth, at, law=law))
 
     def tell_expression(self, name: str, terms: Terms) -> None:
-        """Tell the tracer of a premise of the next step, that an expression has a value."""
+        """Tell the tracer of a premise of the next step: an expression has a value."""
         if self.tracer is not None:
             self.tracer(Applied(name, *terms(), self.depth + 1, kind=EventKind.EXPRESSION))
 
     def premise(
         self, name: str, before: Node, premise: Node, state: State, at: Expr | None = None
     ) -> State:
-        """Run a premise of the rule `name` when it is applied to `before`."""
+        """Run a premise of the rule `name`, which is being applied to `before`."""
         if self.tracer is not None:
             self.tracer(Applied(name, before, before, self.depth, at, EventKind.PREMISE))
         return self.run(premise, state)
 
     def branch(self, condition: Expr, then: Arm, other: Arm) -> Step:
-        """Take the step of one of two arms, and run what is left after it."""
+        """Branch in the host: the arm taken takes its step, and runs to its end. Where steps are taken one
+        by one, the step of the arm that holds is returned instead."""
         state = other.state
         if self.one_by_one:
             chosen = then if self.holds(condition) else other
@@ -220,12 +220,11 @@ class Machine:
         return EMPTY, state
 
     def take(self, arm: Arm) -> None:
-        """Take the step of an arm, and run what is left after it."""
         self.tell(arm.name, lambda: (arm.before, arm.after), arm.at)
         self.go_on(arm.after, arm.state)
 
     def holds(self, condition: Expr) -> bool:
-        """Whether a condition holds now, where steps are taken one by one."""
+        """The value of a condition now; only where steps are taken one by one."""
         assert self.one_by_one is not None
         return bool(self.one_by_one.value(condition))
 
@@ -244,7 +243,7 @@ def expect_declared(name: str, state: State, term: Node) -> None:
 
 
 def drop(_: object) -> None:
-    """Arms of a branch give nothing back."""
+    """Discard a result: functions given to the host return None."""
 
 
 def if_not_empty(host: Host, start: Expr, stop: Expr, body: Any) -> None:

@@ -27,10 +27,9 @@ from finchlang.wrappers.wrappers import WRAPPERS
 def evaluate(
     node: ast.Node, state: State, machine: Machine | None = None, given: Expr = TRUE
 ) -> Expr:
-    """The host expression of an expression whose accesses have been read, by the rules of EXPRESSIONS.
-
-    `machine` is told of them; the value matters only where `given` holds. Raises FinchError "type"
-    where an operator does not take its arguments.
+    """The host expression of an expression whose accesses have been read, by the rules in EXPRESSIONS.
+    `machine`, if given, is told of them; the value matters only where `given` holds. Raises FinchError of
+    kind type where an operator does not take its arguments.
     """
     found = EXPRESSIONS.get(type(node))
     if found is None:
@@ -42,7 +41,7 @@ def evaluate(
 
 
 def presence(node: ast.Node, state: State, machine: Machine | None = None) -> tuple[Expr, Expr]:
-    """Whether an expression is there, and its value, which matters only where it is."""
+    """Whether an expression has a value, and the value, which matters only where it has one."""
     if ast.is_missing(node):
         return FALSE, FALSE
     pair = apart(node)
@@ -53,7 +52,7 @@ def presence(node: ast.Node, state: State, machine: Machine | None = None) -> tu
 
 
 def present(node: ast.Node, state: State, machine: Machine | None = None) -> Expr:
-    """The value of an expression, checked to be there where the program comes here."""
+    """The value of an expression that must have one: where it is `missing`, an error of kind type."""
     there, value = presence(node, state, machine)
     message = "a number is needed here, which is `missing`"
     fail_unless(state.host, there, "type", message, (), node.span)
@@ -61,8 +60,8 @@ def present(node: ast.Node, state: State, machine: Machine | None = None) -> Exp
 
 
 def by_cases(node: ast.Node, term: ast.Node, state: State, machine: Machine) -> Step:
-    """A term in which an expression that may be missing is a place: block(sieve(c, term[v]),
-    sieve(!c, term[missing]))."""
+    """A term with an expression that may be missing as a coordinate or extent, in two cases:
+    block(sieve(c, term[v]), sieve(!c, term[missing]))."""
     there, value = presence(node, state, machine)
     there, value = state.host.let(there, "there"), state.host.let(value, "value")
 
@@ -149,7 +148,8 @@ def resolve(node: ast.Node, state: State) -> TensorLike:
 
 
 def _whole(node: ast.Node, state: State) -> Expr:
-    """An argument that is an integer, known where its tensor is first iterated over."""
+    """An integer argument of a mask or wrapper, which has to be known before the first loop over it. Raises
+    FinchError of kind type."""
     expr = evaluate(node, state) if is_ready(node) else None
     if expr is None or not expr.type.is_integer:
         message = (
@@ -160,8 +160,8 @@ def _whole(node: ast.Node, state: State) -> Expr:
 
 
 def _with_names(expr: Expr, host: Host) -> Expr:
-    """Sums and products stay, for they meet what is added to them later; what they are made of is bound
-    to names."""
+    """`expr` with its operands bound to names, except that sums and products stay expressions: what is
+    added to them later can then be simplified with them."""
     if isinstance(expr, Op) and expr.name in ("add", "sub", "mul"):
         return op(expr.name, *(_with_names(arg, host) for arg in expr.args))
     return host.let(expr, "n")
@@ -174,7 +174,7 @@ def _whole_fiber(tensor: ast.Node, state: State) -> Fiber:
 
 
 def size(tensor: TensorLike, mode: int) -> Expr:
-    """The size of a mode, counted from 1."""
+    """The size of a mode; modes count from 1."""
     found = tensor.sizes()[mode - 1]
     if found is None:
         raise Bug("this mode has no size")
@@ -184,14 +184,14 @@ def size(tensor: TensorLike, mode: int) -> Expr:
 def evaluate_extent(
     node: ast.Node, state: State, machine: Machine | None = None
 ) -> tuple[Expr, Expr, tuple[Expr, ...]]:
-    """First and last value of an extent. The parts of a `meet` are checked to be equal, and what
-    has thereby been found equal to the last value comes with it.
+    """First and last value of an extent, and the other last values that a `meet` has checked to be equal.
 
-    Raises FinchError "dimension" (at run time unless it is certain) naming both extents.
+    Raises FinchError of kind dimension (at run time unless it is certain), naming both extents.
     """
     match node:
         case ast.Extent(first, last):
             start = _bound(first, state, machine)
+            # one expression for ends that are written alike: rules know a point by `start is stop`
             return start, start if first == last else _bound(last, state, machine), ()
         case ast.Call(ast.Variable("meet"), parts):
             (start, stop, _), *others = [evaluate_extent(p, state, machine) for p in parts]
@@ -208,14 +208,13 @@ def evaluate_extent(
 
 
 def with_sizes(node: ast.Node, state: State) -> State:
-    """The state once it is checked that what is computed of sizes in an extent is a size: it does not
-    wrap around. What is known to be one is not asked again."""
+    """The state after checking that sums and products of sizes in an extent are sizes themselves, and do
+    not wrap around. Those in `state.sizes` have been checked before: checked in each extent, the sizes of k
+    concatenated vectors took k^2 checks."""
     known, host = set(state.sizes), state.host
     for extent in [n for n in walk(node) if isinstance(n, ast.Extent)]:
         parts = (n for end in (extent.start, extent.stop) for n in walk(end))
-        for call in [n for n in parts if isinstance(n, ast.Call)][
-            ::-1
-        ]:  # what is within others first
+        for call in [n for n in parts if isinstance(n, ast.Call)][::-1]:  # inner calls first
             row = operator(call.op)
             sizing = row.sizing if row is not None else None
             if row is None or sizing is None or len(call.args) < 2:
@@ -247,7 +246,7 @@ def _bound(node: ast.Node, state: State, machine: Machine | None) -> Expr:
 
 
 def _least(extent: ast.Node, other: ast.Node) -> Any:
-    """What a size must be at least, if 1:n meets 1:max(n, least)."""
+    """The least size that is allowed where 1:n meets 1:max(n, least), else None."""
     match extent, other:
         case ast.Extent(_, n), ast.Extent(_, ast.Call(op, (m, ast.Literal(least)))) if m == n:
             row = operator(op)
@@ -287,7 +286,7 @@ def _translates(call: ast.Call) -> bool:
 
 
 def is_ready(node: ast.Node) -> bool:
-    """Whether an expression has no access or index left in it and can be evaluated."""
+    """Whether an expression can be evaluated: no access or index is left in it."""
     if isinstance(node, (ast.Access, ast.Index)):
         return False
     if isinstance(node, ast.Variable):
@@ -370,7 +369,7 @@ def _readable(node: ast.Node, state: State) -> list[ast.Access]:
 
 
 def _is_tensor(node: ast.Node) -> bool:
-    """Whether a node stands for a tensor already, also for an entry of one, by its position."""
+    """Whether a node stands for a tensor: by name, as a fiber, or as an entry at a known position."""
     if isinstance(node, ast.Call):
         return node.op == ast.Variable("entry") and is_ready(node.args[1])
     return isinstance(node, (ast.Variable, Fiber))

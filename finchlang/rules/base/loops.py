@@ -205,8 +205,8 @@ def unfurl(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
 
 def _unfurled(machine: Machine, term: ast.Loop, own: ast.Loop, state: State) -> ast.Node:
-    """A loop `own`, which stands for `term`, in which the tensors that are accessed at its index are
-    looplets: a step for each tensor, wherever it stands."""
+    """The loop `own` with the tensors that are accessed at its index made looplets: a step for each tensor,
+    in all its accesses. `own` is `term`, or stands for it in shared code."""
     rest: Any = _unfurl_scalars(own, state)
     targets = [n.target for n in walk(rest) if isinstance(n, ast.Assign)]
     made = [
@@ -234,7 +234,7 @@ def _unfurled(machine: Machine, term: ast.Loop, own: ast.Loop, state: State) -> 
 
 
 def _unfurl_scalars(term: ast.Loop, state: State) -> Any:
-    """`term` with the scalars that have structure read, if they are the same in all of the loop."""
+    """`term` with structured scalars read, if the loop does not change them."""
     structured = {
         name: fiber
         for kind, name in names(term.body)
@@ -258,8 +258,8 @@ def _unfurl_scalars(term: ast.Loop, state: State) -> Any:
 
 
 def _unfurl_site(term: ast.Loop, site: ast.Access, mode: str, state: State) -> tuple[ast.Node, Any]:
-    """The looplet of the tensor that is accessed at the loop's index, and what its payloads depend
-    on."""
+    """The looplet of the tensor that is accessed at the loop's index, and the captured expressions that its
+    payloads depend on."""
     region = bounds(term)
     assert region is not None
     closed, captured = capture(site.tensor, is_ready)
@@ -269,7 +269,7 @@ def _unfurl_site(term: ast.Loop, site: ast.Access, mode: str, state: State) -> t
         _check_range(term, site, extent, region, state)
         if region[0] is not ONE or not at_most(extent[1], stop):
             stop = extent[1]
-    # an access on the wrong side is stuck in Assign or Access; here it still has its name
+    # also a premise of Assign and Access, but here the tensor still has its name
     expect_mode(site.tensor, tensor, mode, term)
     looplet = tensor.unfurl(state.host, stop if extent is not None else None, tensor.mode, None)
     return looplet, captured
@@ -345,7 +345,7 @@ def loop(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
 
 def _left(E: Context, i: Expr, stop: Expr) -> ast.Node:
-    """The loop over what comes behind i, unless it is certain that nothing does."""
+    """The loop over the coordinates after i, under the condition that there are any."""
     if i is stop:
         return ast.EMPTY
     is_left = ast.Call(ast.Variable("<"), (as_node(i), as_node(stop)))

@@ -56,7 +56,7 @@ def spike(machine: Machine, E: Context, state: State) -> Step:
     spikes = E.all(Spike)
 
     def at_end() -> None:
-        # where a spike says nothing of its end, it is the end of this very region
+        # a spike without an end of its own ends with this region
         point = spikes.over(stop, stop).fill(*(replace(s, end=s.end or stop) for s in spikes.holes))
         if start is stop:
             machine.tell("Spike", lambda: (E.term, point))
@@ -79,7 +79,7 @@ def sequence(machine: Machine, E: Context, state: State) -> Step:
 
 
 def divided(machine: Machine, E: Context, state: State) -> Step:
-    """Sequence, for the sequence in the first hole."""
+    """The rule Sequence, for the first hole of E."""
     (head, *tail) = E.hole.phases
     if not tail:
         return E[head], state

@@ -1,5 +1,5 @@
-"""The Simplify rule: the algebra of `algebra/simplify.py`, and what takes the tensors that are bound: a
-workspace that nothing is added to is its fill, and is not made."""
+"""The Simplify rule: the algebra of `algebra/simplify.py`, and rewritings that need the bound tensors: a
+workspace that nothing is added to reads as its fill, and is not made."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def simplify_rule(machine: Machine, term: ast.Node, state: State) -> Step | None
 
 
 def is_nothing(term: ast.Node, state: State) -> bool:
-    """Whether nothing is left to do of a term, by Simplify."""
+    """Whether Simplify leaves nothing of a term."""
     while (left := _simpler(term, state)) is not term:
         term = left
     return ast.is_empty(term)
@@ -109,10 +109,10 @@ def _without_dead(node: ast.Block, state: State) -> ast.Node:
 
 
 def _is_run(head: ast.Declare, state: State) -> bool:
-    """Whether a tensor that is declared is a run of its fill as long as nothing is stored."""
+    """Whether a declared tensor reads as a run of its fill while nothing is stored."""
     fiber = resolve(head.tensor, state)
     assert isinstance(fiber, Fiber)
-    # (levels of runs over all coordinates store them too: what takes their place tells)
+    # a level of runs over all coordinates stores its fill, too, as the level in its place here says
     parts = fiber.level.random_access().levels()
     has_runs = any(p.is_structured if p.is_leaf else not p.stores_fill for p in parts)
     return has_runs and isinstance(head.init, ast.Literal) and not is_refill(head, fiber)
@@ -126,7 +126,6 @@ def _changes_mode(statement: ast.Node, tensor: ast.Variable) -> bool:
 
 
 def _filled(statement: ast.Node, tensor: ast.Variable, state: State) -> ast.Node:
-    """A statement that reads the fill in place of a tensor's entries."""
     fill = resolve(tensor, state).fill_value()
     assert fill is not None
 
@@ -141,7 +140,7 @@ def _compares_sizes(head: ast.Declare) -> bool:
 
 
 def _once(loop: ast.Loop) -> ast.Node:
-    """A loop that declares tensors and does nothing else declares them once."""
+    """A loop that only declares and freezes tensors, made to do so once."""
     body, region = loop.body, bounds(loop)
     statements = body.statements if isinstance(body, ast.Block) else (body,)
     if region is None or not all(isinstance(s, (ast.Declare, ast.Freeze)) for s in statements):

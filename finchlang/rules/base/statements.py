@@ -56,16 +56,15 @@ def block(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
 
 def _left(statements: tuple[ast.Node, ...], k: int) -> ast.Node:
-    """The statements from the k-th on."""
     return statements[k] if k == len(statements) - 1 else ast.Block(statements[k:])
 
 
-#: what changes e and d of the scope it stands in
+#: statements that change e and d of the scope in which they stand
 _OF_THE_SCOPE = (ast.Declare, ast.Freeze, ast.Thaw, ast.Block)
 
 
 def _within(statement: ast.Node, state: State) -> State:
-    """The state in which a statement of a block begins."""
+    """The state in which a statement of a block begins: a scope of its own begins with an empty d."""
     return state if isinstance(statement, _OF_THE_SCOPE) else state.inside()
 
 
@@ -95,8 +94,8 @@ def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
 
 def _with_extent(machine: Machine, term: ast.Define, state: State) -> Step:
-    """Define where the variable stands for an extent, with the last value of the first part of a
-    `meet` in the place of the others', also as a size of tensors."""
+    """Define, where the variable stands for an extent. Sizes of tensors that its `meet` has found equal
+    become the same expression."""
     state = with_sizes(term.value, state)
     start, stop, others = evaluate_extent(term.value, state, machine)
     tensors = {
@@ -156,7 +155,7 @@ def assign(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
 
 def write(host: Host, fiber: Fiber, value: Expr, term: ast.Assign) -> None:
-    """Store `value` in a leaf, as the leaf's type."""
+    """Store `value` in a leaf, converted to its type. Raises FinchError of kind type."""
     target = fiber.level.element_type
     if not can_store(value.type, target):
         message = f"a value of type {value.type} cannot be kept as {target}"
@@ -199,7 +198,7 @@ def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
 
 def _source(term: ast.Declare, state: State) -> Fiber | None:
-    """The tensor that what is declared is a copy of."""
+    """The tensor that is declared as a copy of another: that other one, or None."""
     if not isinstance(term.init, ast.Variable) or term.init.name not in state.tensors:
         return None
     fiber = _root(term.init, state)
@@ -207,13 +206,14 @@ def _source(term: ast.Declare, state: State) -> Fiber | None:
     return fiber
 
 
-#: more positions in a row than any machine has memory for; well below where Int64 wraps around
+#: more positions than any machine has memory for, and well below where Int64 wraps around
 _MOST_POSITIONS = 2.0**48
 
 
 def _check_room(fiber: Fiber, dims: tuple[Expr, ...], term: ast.Declare, state: State) -> None:
-    """Levels that have a position for every coordinate multiply their sizes: that must not overflow.
-    (What is too much for the memory is noticed when storage grows.)"""
+    """Check that the sizes of consecutive levels with a position for every coordinate can be multiplied,
+    by a product in Float64, which does not wrap around. (What only exceeds the memory is noticed when
+    storage grows.)"""
     run: list[Expr] = []
     rest = dims
     for level in fiber.level.levels():
@@ -238,7 +238,7 @@ def is_ready_extent(node: ast.Node) -> bool:
 
 
 def is_refill(term: ast.Declare, fiber: Fiber) -> bool:
-    """Whether `tns .= init` asks for another value than the fill (Dense tensors only)."""
+    """Whether `tns .= init` gives another value than the fill, which only Dense tensors can take."""
     init, fill = term.init, fiber.level.fill
     if isinstance(init, ast.Literal):
         return not (init.value == fill.value or init.value != init.value != fill.value)
@@ -264,7 +264,7 @@ def _root(name: ast.Variable, state: State) -> Fiber:
 
 
 def _changeable(name: ast.Variable, mode: str, term: ast.Node, state: State) -> Fiber:
-    """The tensor that a statement takes out of a mode."""
+    """The tensor that a statement takes out of `mode`: one of this scope, as the premises say."""
     fiber = _root(name, state)
     expect_mode(name, fiber, mode, term)
     expect_declared(name.name, state, term)

@@ -59,7 +59,7 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
     return in_regions(machine, "Jumper", E.term, state, region), state
 
 
-#: what jumpers and steppers have in common
+#: the fields that jumpers and steppers have in common
 _STEPS = tuple(field.name for field in fields(Steps) if field.name != "span")
 
 
@@ -73,7 +73,7 @@ def stepper_seek(machine: Machine, E: Context, state: State) -> Step | None:
         return None
     start, stop = E.region
     for s in found:
-        if not at_most(start, s.first):  # there a stepper stands where it should
+        if not at_most(start, s.first):  # else its first entry is the right one
             if_not_empty(state.host, start, stop, partial(s.seek, state.host, start))
     stood = [replace(s, seek=None) for s in found]
     return Context(E.term, found).each(machine, "StepperSeek", stood), state
@@ -91,6 +91,7 @@ def stepper_next(machine: Machine, E: Context, state: State) -> Step:
     is_point = first is last
 
     def region(start: Expr) -> Expr:
+        # apart, since an arm that is derived late must not read what a later derivation notes in them
         steppers = [apart(s) for s in E.holes]
         strides = [host.let(s.stride(host), "stride") for s in steppers]
         stop = last if is_point else lesser(last, reduce(lesser, strides))

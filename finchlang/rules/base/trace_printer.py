@@ -1,5 +1,5 @@
-"""Terms as tracers show them: looplets with their parts, which a host that only looks has their
-functions tell of, subtensors by their tensor's name, literals plainly; and what a step changed."""
+"""Terms as tracers show them: looplets with their parts, whose functions are called with an inspecting
+host, subtensors by the name of their tensor, plain literals; and what a step changed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,16 @@ from finchlang.syntax.traversal import replace as with_fields
 from finchlang.syntax.types import Int64
 from finchlang.text.print import pretty
 
-#: the types that a literal has of itself, by the class of its value
+#: the type that a literal has if none is written, by the class of its value
 _OWN_TYPES = {bool: "Bool", int: "Int64", float: "Float64"}
 
 
 def shown(term: Node) -> str:
-    """A term as text."""
     return pretty(spelled(term))
 
 
 def spelled(node: Any) -> Any:
-    """A term that prints as `shown` has it."""
+    """`node` with looplets, fibers and typed literals replaced by what `pretty` is to print for them."""
     if type(node) is Access:
         return _access(node)
     if type(node) is Literal and node.type == _OWN_TYPES.get(type(node.value)):
@@ -54,7 +53,7 @@ def _access(node: Access) -> Node:
 
 
 def index_of(access: Access) -> Expr:
-    """The coordinate that a looplet is asked for."""
+    """The coordinate at which a looplet is accessed."""
     last = access.indices[-1] if access.indices else None
     if isinstance(last, Value):
         return last.expr
@@ -69,8 +68,7 @@ def _coordinate(name: str) -> Var:
 
 
 def payload(node: Any) -> str:
-    """What a looplet gives for a coordinate, as text: `A_val[q]` is an element, `A@p` the subtensor of A
-    at position p."""
+    """A payload as text: `A_val[q]` is an element, `A@p` the subtensor of A at position p."""
     if not isinstance(node, Fiber):
         return shown(node)
     if node.level.is_leaf and "val" in node.store.buffers:
@@ -85,9 +83,9 @@ def payload(node: Any) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """A looplet as it can be looked at, or payload: `text` is what is at a coordinate, the condition of
-    a switch, how far a shift goes, or up to where a stepper stands, which may have to seek that first;
-    the region is known as far as the looplet says it."""
+    """A looplet, or a payload, in printable form. `text` is the payload, the condition of a switch, the
+    distance of a shift, or the stride of a stepper, which may still have to seek (`seeks`); `start` and
+    `stop` are given as far as the looplet says them."""
 
     kind: str
     text: str = ""
@@ -118,7 +116,7 @@ class Part:
 
 @lru_cache(512)
 def part_of(looplet: looplets.Looplet, i: Expr) -> Part:
-    """A looplet with its parts, those of coordinate i where there is one for each."""
+    """A looplet with its parts; parts that depend on the coordinate are those of coordinate i."""
     with looking() as host:
         return _part(looplet, host, i)
 
@@ -130,7 +128,7 @@ def _part(node: Any, host: Host, i: Expr) -> Part:
     def given(ask: Callable[[Host], Node]) -> Part:
         try:
             return inside(ask(host))
-        except FinchError:  # it cannot be asked in this way, and never will be
+        except FinchError:  # it refuses this access, which no rule makes
             return Part("payload", "...")
 
     def end(coordinate: Expr | None) -> str:
@@ -188,7 +186,7 @@ def changed(before: Any, after: Any) -> list[Node]:
 
 
 def spans_of(node: Node) -> Iterator[Span]:
-    """Where a part of a term stands in its source; if nowhere, where its own parts do."""
+    """The spans of a part of a term; where it has none, those of its own parts."""
     if node.span is not None:
         yield node.span
     elif not isinstance(node, (looplets.Looplet, Fiber)):

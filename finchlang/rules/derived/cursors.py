@@ -1,4 +1,4 @@
-"""Looplet nests as cursors: entries in order, with fill between them and behind."""
+"""Looplet nests as cursors: entries in order, with fill between and after them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from finchlang.syntax.nodes import Literal, Node
 
 
 def plain(nest: Any) -> Any:
-    """A nest with its shifts carried out as far as is possible without entering it."""
+    """A nest with its shifts carried out as far as is possible without calling its functions."""
     match nest:
         case looplets.Shift(body, delta):
             return plain(looplets.shifted(body, delta))
@@ -33,9 +33,9 @@ def plain(nest: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a cursor has: from `first` to `last` what `whole` gives, before that `fill`. `go_on` moves on
-    from it by one, or to what ends at a coordinate or later. Unless `is_sure` it need not be there
-    to be read."""
+    """What a cursor is at: `whole` makes the looplet of first..last, and `fill` is what comes before.
+    `go_on` moves past it, by one entry, or to the first entry that ends at a given coordinate or later.
+    Unless `is_sure` there may be no entry, so that it must not be read without a test."""
 
     nest: looplets.Looplet
     first: Expr
@@ -47,11 +47,12 @@ class Seen:
     is_sure: bool = True
 
     def is_certain(self, i: Expr) -> bool:
-        """Whether it is known to be there at i, where it has not ended."""
+        """Whether the entry is known to cover i, given that it does not end before."""
         return self.fill is None or (self.is_sure and at_most(self.first, i))
 
     def looplet(self, host: Host, i: Expr, is_uncut: bool = True) -> Node:
-        """The nest from i on, up to where something begins or ends, or up to a point, if it `is_uncut`."""
+        """The nest from i on, up to where something begins or ends; if it `is_uncut`, a point may be the
+        last coordinate, as the end of a spike."""
         whole: Node = self.whole(host)
         if self.is_certain(i):
             return whole
@@ -65,7 +66,7 @@ class Seen:
 
 
 class Cursor(ABC):
-    """A nest of which is known what it has, and what stands between: `fill`, if that is one literal."""
+    """A nest with entries in order, and `fill` between them, or None if that is not one literal."""
 
     nest: looplets.Looplet
     fill: Node | None
@@ -76,25 +77,25 @@ class Cursor(ABC):
         """Whether a region that begins at `start` needs no seek."""
 
     def ends_within(self, stop: Expr) -> bool:
-        """Whether all it has is known to end up to a coordinate."""
+        """Whether all its entries are known to end at or before `stop`."""
         return False
 
     @abstractmethod
     def seek(self, host: Host, i: Expr) -> None:
-        """Move on to the first that ends at i or later."""
+        """Move to the first entry that ends at i or later."""
 
     @abstractmethod
     def is_left(self, host: Host) -> Expr:
-        """Whether it has something."""
+        """Whether an entry is left."""
 
     @abstractmethod
     def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
-        """What it has, as far as it is not before `at`; unless `beyond` is None that need not be there,
-        and then begins and ends there, which is behind the loop. It is looked at up to where it begins
-        or ends, or up to a point, if it `is_uncut`."""
+        """The current entry, from `at` on if that is given. If `beyond` is None there must be one; else
+        there may be none, and then first and last are `beyond`, a coordinate after the loop. `is_uncut` is
+        that of `Seen.looplet`."""
 
     def sought(self, host: Host, i: Expr, beyond: Expr, is_uncut: bool) -> Seen:
-        """The first that ends at i or later."""
+        """The first entry that ends at i or later, after a seek."""
         self.seek(host, i)
         return self.see(host, beyond, i, is_uncut)
 
@@ -126,7 +127,7 @@ class ListedCursor(Cursor):
         self.known.go(host, self.known.locate(host, self.known.here(host), i))
 
     def cut(self, host: Host, stop: Expr) -> ListedCursor:
-        """The points up to `stop`."""
+        """The cursor over the points up to `stop`."""
         end = self.known.locate(host, self.known.here(host), add(stop, 1))
         return replace(self, end=end)
 
@@ -146,7 +147,7 @@ class ListedCursor(Cursor):
                 last = host.let(op("select", there, stop, beyond), "last")
         if at is not None and not known.are_points:
             first = host.let(greater(first, at), "first")
-            if not at_most(first, last):  # it does not end before
+            if not at_most(first, last):  # a fact for the prover
                 last = host.let(last, "last", lower=first)
 
         def whole(host: Host) -> Node:
@@ -160,7 +161,7 @@ class ListedCursor(Cursor):
         return Seen(self.nest, first, last, known.fill, whole, *how)
 
     def _go_on(self, q: Expr, host: Host, i: Expr | None) -> None:
-        """By one, or as a jumper by a search."""
+        """Move past position q: by one, or in a jumper by a search for i."""
         after = add(q, 1)
         if i is not None and isinstance(self.steps, looplets.Jumper):
             after = self.known.locate(host, after, i)
@@ -168,7 +169,7 @@ class ListedCursor(Cursor):
 
 
 def listed(nest: looplets.Looplet) -> ListedCursor | None:
-    """A nest as a cursor; None if it is not one stepper over sorted storage, and fill after it."""
+    """A nest as a cursor, if it is one stepper over sorted storage, followed by its fill; else None."""
     found, stop = plain(nest), None
     if isinstance(found, looplets.Sequence):
         first, *rest = found.phases
@@ -187,8 +188,8 @@ def listed(nest: looplets.Looplet) -> ListedCursor | None:
 
 
 def begins_at(nest: looplets.Looplet, start: Expr) -> bool:
-    """Whether a nest is known to have something at the coordinate `start`: a first phase may begin later,
-    and cuts the loop then."""
+    """Whether a nest is known to begin at or before `start`: a first phase that begins later would cut the
+    loop."""
     first = plain(nest).phases[0].start if isinstance(nest, looplets.Sequence) else None
     return first is None or at_most(first, start)
 
@@ -203,7 +204,7 @@ class Stretch:
     fill: Literal
 
     def cursor(self, host: Host, start: Expr, stop: Expr) -> ListedCursor:
-        """It as a cursor with at most one entry, in the region start..stop."""
+        """The stretch as a cursor with at most one entry, in the region start..stop."""
         phase = self.phases[self.number]
         before = self.phases[self.number - 1].stop if self.number else None
         first = phase.start or (start if before is None else add(before, 1))
@@ -235,7 +236,6 @@ class Stretch:
 
 
 def stretch(nest: looplets.Looplet) -> Stretch | None:
-    """A nest as a stretch, if it is one."""
     phases = plain(nest).phases if isinstance(nest, looplets.Sequence) else ()
     for number, phase in enumerate(phases):
         fills = [_literal(p.body) for k, p in enumerate(phases) if k != number]
@@ -258,12 +258,12 @@ def _literal(node: Node) -> Literal | None:
 
 
 def runs_of(nest: Node) -> list[Node]:
-    """What phases of a sequence are runs of."""
+    """The different bodies of the runs among the phases of a sequence."""
     phases = plain(nest).phases if isinstance(nest, looplets.Sequence) else ()
     return list(dict.fromkeys(p.body.body for p in phases if isinstance(p.body, looplets.Run)))
 
 
 def is_mask(nest: Node) -> bool:
-    """Whether a nest is literals, one after the other."""
+    """Whether a nest has nothing but runs of literals."""
     bodies = [p.body for p in plain(nest).phases] if isinstance(nest, looplets.Sequence) else [nest]
     return all(isinstance(b, looplets.Run) and isinstance(b.body, Literal) for b in bodies)

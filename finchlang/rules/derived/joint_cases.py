@@ -1,7 +1,7 @@
-"""One term in which operands are told apart together: what points and regions have in common.
+"""One term in which operands are told apart together: what `Point` and `Region` have in common.
 
-In which cases an expression is a literal, and which, `absence` says of the literals that its operands may
-be: so cases are those that the base rules would tell apart, at a cost that is linear in the expression.
+From the literals that operands may be, `Absence` finds in which cases an expression is which literal. These
+are the cases that the base rules would tell apart, at a cost that is linear in the expression.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from finchlang.syntax.traversal import map_children, replace
 
 #: a term, made where it is known to be needed
 Arm = Callable[[], Node]
-#: what an expression is in one case: a literal, or (None) a value that only the data knows
+#: what an expression is in one case: a literal, or None for a value that only the data knows
 Outcome = Literal | None
-#: what an expression is where each condition holds, of several the first, and what otherwise
+#: what an expression is under each condition (the first that holds counts), and otherwise
 Outcomes = tuple[list[tuple[Expr, Outcome]], Outcome]
 
 
@@ -48,9 +48,9 @@ class Joint(ABC):
         self.host, self.choices = state.host, choices
         self.absence = Absence(self._literals)
         self.are_known: dict[int, tuple[Node, bool]] = {}
-        #: where an operand is not the literal that each number in formulas stands for
+        #: for each number in formulas: where the operand is not the literal that the number stands for
         self.conditions: list[Expr] = []
-        #: the numbers of what operands are otherwise
+        #: the numbers that stand for what operands are otherwise
         self.usual: set[int] = set()
 
     @abstractmethod
@@ -60,7 +60,7 @@ class Joint(ABC):
     # the cases of expressions
 
     def _literals(self, access: Access) -> Iterator[tuple[int, Node]]:
-        """The literals that an operand may be, each with the number that stands for that in formulas."""
+        """The literals that an operand may be, each with the number that stands for it in formulas."""
         options, otherwise = self.outcomes(access) or ([], None)
         others = [(when, o) for when, o in options if key_of(o) != key_of(otherwise)]
         for when, outcome in others:
@@ -80,8 +80,8 @@ class Joint(ABC):
         return fold(where, self.conditions.__getitem__, disjunction, conjunction)
 
     def is_known(self, node: Node) -> bool:
-        """Whether it is known in which cases an expression is a literal: nothing in it has to be looked at
-        before, and it makes no value of a missing one, which host expressions do not have."""
+        """Whether it is known in which cases an expression is a literal: nothing in it has to be read
+        first, and it makes no value of a missing operand, which host expressions cannot represent."""
         if id(node) not in self.are_known:
             self.are_known[id(node)] = node, self._is_known(node)
         return self.are_known[id(node)][1]
@@ -100,19 +100,20 @@ class Joint(ABC):
         return False
 
     def _cases(self, node: Node) -> list[tuple[Literal, Where]]:
-        """The literals that an expression is, and where; it is `missing` first, and then another one."""
+        """The literals that an expression may be, and where it is each of them; `missing` comes first."""
         if isinstance(node, Literal):
             return [(node, ALWAYS)]
         found = [(case.literal, where) for case, where in self.absence.value(node).values()]
         return sorted(found, key=lambda case: not is_missing(case[0]))
 
     def _usual(self, node: Node) -> list[tuple[Literal, Where]]:
-        """The literal that an expression is where each operand is what it is otherwise, if it is one."""
+        """The literal that an expression is where all operands are what they are otherwise, in a list that
+        is empty if there is none."""
         return [case for case in self._cases(node) if given(case[1], self.usual) == ALWAYS][:1]
 
     def cases(self, node: Node) -> Outcomes:
-        """In which cases a known expression is a literal, and which; what it usually is comes last, also
-        `missing`, which otherwise would be asked for first."""
+        """The cases of a known expression. What it usually is comes last, even `missing`, although that is
+        the first case of any other expression."""
         cases, usual = self._cases(node), self._usual(node)
         last = [self._fails(where) for literal, where in usual if is_missing(literal)]
         arms: list[tuple[Expr, Outcome]] = [
@@ -133,7 +134,6 @@ class Joint(ABC):
         return conjunction(*(self._fails(where) for _, where in self._cases(node)))
 
     def _is_literal(self, node: Node) -> bool:
-        """Whether a known expression is a literal in all cases."""
         if isinstance(node, Call):
             return all(map(self._is_literal, node.args))
         if not isinstance(node, Access):
@@ -142,8 +142,8 @@ class Joint(ABC):
         return None not in (otherwise, *(outcome for _, outcome in options))
 
     def is_decided(self, node: Node) -> bool:
-        """Whether one argument of a call decides it, where that is what it is otherwise; or, of a
-        function of the script, makes it something that is cheaper."""
+        """Whether one argument of a call decides the call where it is its usual literal; or, of a function
+        of the script, simplifies it."""
         if not isinstance(node, Call):
             return False
         own = [(k, arg) for k, arg in enumerate(node.args) if not isinstance(arg, Literal)]
@@ -152,7 +152,7 @@ class Joint(ABC):
         )
 
     def _is_settled(self, node: Call, k: int, literal: Literal, where: Where) -> bool:
-        """Whether a call is settled where its k-th argument is a literal."""
+        """Whether a call is decided where its k-th argument is `literal`."""
         row = operator(node.op)
         if row is None or row.staged is None:
             return any(implies(where, there) for _, there in self._cases(node))
@@ -161,8 +161,8 @@ class Joint(ABC):
         return not isinstance(result, Call) or result.op != node.op
 
     def evaluated(self, node: Node, values: Callable[[Access], Node]) -> Node:
-        """A known expression whose operands are given by `values`, as they are in each case: equal to
-        `node` in all of its cases, but no literal in any."""
+        """A known expression with its operands given by `values`: equal to `node` in all of its cases, but
+        a literal in none. Literals that do not follow from the values are selected by their conditions."""
         if isinstance(node, Access):
             return values(node)
         if not isinstance(node, Call):
@@ -172,14 +172,14 @@ class Joint(ABC):
         for literal, where in self._cases(node):
             of_args = ([w for x, w in self._cases(a) if not is_missing(x)] for a in node.args)
             are_values = all(any(implies(where, w) for w in found) for found in of_args)
-            if not (is_missing(literal) or are_values):  # it is no literal for what these are
+            if not (is_missing(literal) or are_values):  # the values do not give this literal
                 result = Call(SELECT, (Value(op("not", self._fails(where))), literal, result))
         return result
 
     # telling them apart
 
     def in_arms(self, arms: Sequence[tuple[Expr, Arm]], last: Arm) -> Step:
-        """What is left to do: the arm whose condition holds, or the last if none does."""
+        """What is left to do: the first arm whose condition holds, or the last if none does."""
         if not arms:
             return last(), self.state
 
@@ -194,8 +194,8 @@ class Joint(ABC):
         return EMPTY, self.state
 
     def certain(self, condition: Expr) -> Expr:
-        """`condition`, or true if it asks whether the least of several coordinates is at or behind one of
-        these."""
+        """`condition`, or true if it is sure to hold: it asks whether the least of several coordinates is
+        one of them, or beyond one of them."""
         ends: dict[Expr, set[Expr]] = {}
         for asked in _alternatives(condition):
             match asked:
@@ -210,7 +210,7 @@ class Joint(ABC):
         self.machine.run(arm(), self.state)
 
     def one_by_one(self) -> Step:
-        """All the options of the first choice, each for itself."""
+        """Each option of the first choice in an arm of its own."""
         first = self.choices[0]
         arms = [(when, partial(put, self.term, {id(first): n})) for when, n in first.options]
         return self.in_arms(arms, partial(put, self.term, {id(first): first.otherwise}))
@@ -221,7 +221,7 @@ def outcome_of(node: Node) -> Outcome:
 
 
 def replaced(term: Node, old: Node, new: Node) -> Node:
-    """`term` with an expression replaced wherever it is read."""
+    """`term` with an expression replaced wherever it is read, so not in targets of assignments."""
 
     def visit(node: Node) -> Node:
         if node == old:
@@ -245,7 +245,7 @@ def _alternatives(condition: Expr) -> Iterator[Expr]:
 
 
 def _is_one_of(at: Expr, ends: set[Expr]) -> bool:
-    """Whether `at` is certain to be among `ends`, as the least of some of them."""
+    """Whether `at` is certain to be one of `ends`: it is one, or the least of some of them."""
     if at in ends:
         return True
     if isinstance(at, Var) and at.definition is not None:

@@ -1,5 +1,5 @@
-"""The derived rule Meet: where several looplets meet in one loop, it goes from one coordinate at which
-something is to be done to the next, and asks no operand for more than that."""
+"""The derived rule Meet: a loop in which several looplets meet goes from one coordinate where something is
+to be done to the next, and does not look at operands in between."""
 
 from __future__ import annotations
 
@@ -199,8 +199,9 @@ class _Meeting:
         return gap if is_update and not (is_read or is_placed) else None
 
     def _cut(self) -> Any:
-        """The loop over the only phase of a sequence that is no run of those in which nothing is to be
-        done. Without one, runs have the number of their sequence, or none."""
+        """The loop over one phase of a sequence, if all its others are runs in which nothing is to be done.
+        If there is none, the numbers of runs in absent(E) are replaced by that of their sequence, if it is
+        a stretch with this fill, or else by NEVER."""
         runs = list(enumerate(self.runs, len(self.nests)))
         alone = alternatives(self.absent)
         for k in dict.fromkeys(k for number, (k, _) in runs if number in alone):
@@ -220,14 +221,13 @@ class _Meeting:
         return None
 
     def _phase(self, nest: looplets.Looplet, phases: Any, number: int) -> Any:
-        """The loop over one phase of a sequence."""
         phase, before = phases[number], phases[number - 1].stop if number else None
         start = add(before, 1) if phase.start is None and before is not None else phase.start
         E = Context(self.term, (nest,)).within(self.host, start, phase.stop)
         return E[looplets.set_end(phase.body, phase.stop)]
 
     def _located(self, alone: list[int]) -> ast.Node | None:
-        """The term with blocks looked up at what others have."""
+        """The term with blocks looked up, if another operand alone says where something is to be done."""
         found = {
             k: nest.lookup
             for k, nest in enumerate(self.nests)
@@ -238,7 +238,8 @@ class _Meeting:
         return put(self.term, there) if found and is_led else None
 
     def _counted(self, k: int, update: ast.Node = ast.EMPTY) -> Step:
-        """The loop over the entries of one cursor, between which nothing is to be done but `update`."""
+        """The loop over the entries of one cursor; between them only `update` is to be done, once. Maxima
+        by columns take 0.22 ms so, in place of 5.8."""
         leader = self._list(k)
         known, host = leader.known, self.host
         first, end = known.start, None
@@ -251,7 +252,7 @@ class _Meeting:
             has_gaps = compare("le", add(sub(last, first), 1), sub(self.stop, self.start))
             self.machine.run(ast.Sieve(ast.Value(has_gaps), update), self.state.inside())
         if end is not None and not known.are_points:
-            # the last may begin after b, where what is to be done before it is not known to be possible
+            # the next entry may begin in the region and reach beyond; if it begins after, its part is empty
             last = end if known.fill is not None else known.locate(host, first, self.stop)
             last = lesser(sub(known.stop, 1), last)
         over = ast.Extent(ast.Value(first), ast.Value(last))
@@ -269,7 +270,6 @@ class _Meeting:
         return found
 
     def _cursor(self, k: int) -> Cursor:
-        """An operand as a cursor."""
         if k not in self.cursors:
             one, region = self.stretches[k], (self.start, self.stop)
             found = one.cursor(self.host, *region) if one else self.lists[k]
@@ -285,7 +285,8 @@ class _Meeting:
         is_whole: bool,
         exit: Exit,
     ) -> None:
-        """A loop's part at each position first..last of a cursor; `is_whole`: all of them are in it."""
+        """A loop's part at each position first..last of a cursor; `is_whole`: all these entries are within
+        the region."""
 
         def once(q: Expr) -> Expr:
             start, stop, make = leader.known.entry(self.host, q)
@@ -315,28 +316,27 @@ class _Meeting:
         visit(self.machine, self.state, term, i, i, there)
 
     def among(self, term: ast.Loop) -> list[int]:
-        """The operands in a term."""
+        """The numbers of the operands in a term."""
         return [self.number[id(x)] for x in find_looplets(term) if id(x) in self.number]
 
     def _cursors_in(self, term: ast.Loop, leaders: list[int] | tuple[()] = ()) -> list[Cursor]:
-        """The operands in a term, but for some, as cursors."""
         return [self._cursor(k) for k in self.among(term) if k not in leaders]
 
     def _met(self) -> Step:
-        """The loop of several cursors."""
         self.machine.tell("Meet", lambda: (self.term, self.term))
         leaders = self.among(self.term) if self.absent == NEVER else variables(self.absent)
         together = partial(self._together, leaders)
         sought = [self._cursor(k) for k in leaders if self.stretches[k] is None]
         if all(c.stands_at(self.start) for c in sought):
             together()
-        else:  # in a region without coordinates nothing goes to its start
+        else:
+            # the start of an empty region may lie after entries that other regions have yet to take
             if_not_empty(self.host, self.start, self.stop, together)
         return ast.EMPTY, self.state
 
     def _together(self, leaders: list[int]) -> None:
-        """First as long as all have an entry, where what they have is read and selected; then what is left
-        when one has none: of each such rest a loop, if that makes no code twice."""
+        """First a loop while all have an entry, so that entries are read without a test; then what is left
+        when one has none: a loop for each such rest, if that makes no code twice, else one for all."""
         absent, exit = self.absent, Exit(self.machine, self.term, self.state, self.start)
         self._enter(leaders)
         rests = self._rests(leaders)
@@ -349,8 +349,8 @@ class _Meeting:
         exit.finish(self.stop)
 
     def _rests(self, leaders: list[int]) -> dict[Where, ast.Loop] | None:
-        """What is left when one operand has no entry any more, and where that does nothing; None unless
-        these are products, and no two of them have code in common."""
+        """By absence: the terms that are left when one operand has no more entries. None unless all are
+        products, and no two of them have code in common."""
         rests: dict[Where, ast.Loop] = {}
         for k in () if is_product(self.absent) else leaders:
             rest = given(self.absent, [k])
@@ -369,15 +369,15 @@ class _Meeting:
         return None if self.absent == NEVER else rests
 
     def _is_worth_it(self, leaders: list[int]) -> bool:
-        """Whether to go on apart while all have an entry: where these are numbers, without loops within,
-        and none has one entry at most."""
+        """Whether a loop of its own while all have an entry pays off: where entries are numbers, without
+        loops within, and no operand has at most one entry."""
         found = [a for a in accesses_in(self.term) if id(a.tensor) in self.number]
         is_long = all(self.stretches[k] is None for k in leaders)
         return is_long and all(len(a.indices) == 1 for a in found)
 
     def _enter(self, leaders: list[int]) -> None:
-        """All go to the start of the region, and those that may have entries after it find the last in
-        it; of those that all must have an entry, one does."""
+        """Move all to the start of the region. Those that may have entries after it search their last one
+        in it; where all must have an entry, one of them is enough."""
         host = self.host
         for c in map(self._cursor, leaders):
             if not c.stands_at(self.start):
@@ -392,23 +392,22 @@ class _Meeting:
         for k in free:
             if k in points and isinstance(c := self.cursors[k], ListedCursor):
                 self.cursors[k] = c.cut(host, self.stop)
-        #: those that may have entries which reach beyond the region
+        #: the operands with entries that may reach beyond the region
         self.open = {k for k in free if k not in points}
         is_begun = all(self.cursors[k].stands_at(self.start) for k in leaders)
         is_led = is_product(self.absent) and is_begun and not self.open
         is_cut = self.absent == NEVER or not (self._is_at_points(self.absent) or is_led)
-        #: where the rest of the region begins, if not where an entry does, of which one goes on behind
-        #: each of the others
+        #: where the rest of the region begins; not needed where each part begins with an entry
         self.at = host.cell(self.start, "at") if is_cut else None
 
     def _is_at_points(self, absent: Where) -> bool:
-        """Whether something is to be done only where a point is."""
+        """Whether something is to be done at points only."""
         alone = alternatives(absent)
         found = [self.cursors[k].are_points for k in alone or variables(absent)]
         return any(found) if alone else absent != NEVER and all(found)
 
     def _alone(self, rest: Where, term: ast.Loop, exit: Exit) -> None:
-        """What is left when all operands but those of `rest` have no entry any more."""
+        """What is left when only the operands of `rest` have entries left."""
         left = variables(rest)
         c = self.cursors[left[0]]
         if len(left) > 1 or left[0] in self.open or not isinstance(c, ListedCursor):
@@ -419,8 +418,8 @@ class _Meeting:
         self._over(term, c, c.known.here(self.host), sub(c.end, 1), True, exit)
 
     def _loop(self, term: ast.Loop, absent: Where, exit: Exit, is_sure: bool) -> None:
-        """The loop of the rule, as long as something is left to be done; `is_sure`: and all have an
-        entry."""
+        """The loop of the rule, as long as something may be left to do; `is_sure`: and only while all have
+        an entry."""
         leaders = variables(absent) if absent != NEVER else self.among(term)
         is_at_points = self._is_at_points(absent)
         is_open = absent == NEVER or not self.open.isdisjoint(leaders)
@@ -432,7 +431,7 @@ class _Meeting:
             {k: self.cursors[k] for k in leaders},
             self._cursors_in(term, leaders) if is_at_points else [],
             None if is_at_points else self.at,
-            self.stop if is_open and not is_at_points else None,  # points are cut
+            self.stop if is_open and not is_at_points else None,  # points were cut by `_enter`
             add(self.stop, 1),
             is_at_points,
             is_sure,

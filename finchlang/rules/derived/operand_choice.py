@@ -1,5 +1,5 @@
-"""One of several tensors, or a fill: what an operand is within a coordinate where it may have an
-entry, if it goes on into the loops there undecided."""
+"""One of several tensors, or a fill: an operand that may or may not have an entry at a coordinate, and goes
+undecided into the loops within."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OneOf(TensorLike):
         return self.fill
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        """Each tensor up to its end where its condition holds, else up to nothing; then the fill."""
+        """Each tensor up to its end if its condition holds, else an empty phase; then the fill."""
         phases = []
         for when, tensor in self.options:
             inside, extent = guarded(host, when), tensor.extent()
@@ -64,7 +64,7 @@ class OneOf(TensorLike):
         return Sequence((*phases, Phase(Run(self.fill))))
 
     def _listed(self, host: Host, when: Expr, nest: Node) -> Node | None:
-        """The nest of the only tensor as a list of entries, which is empty unless `when` holds."""
+        """The nest of the only tensor as a list of entries, empty unless `when` holds; else None."""
         match nest:
             case Sequence((Phase(Steps() as steps, None, Expr() as last), Phase(Run(fill)))):
                 if len(self.options) == 1 and fill == self.fill and steps.stored is not None:
@@ -76,8 +76,8 @@ class OneOf(TensorLike):
 def one_of(
     host: Host, given: list[tuple[Expr, Node]], otherwise: Node, at: Expr | None
 ) -> OneOf | None:
-    """What is one of `given` where its condition holds, else `otherwise`, lookups and thunks being
-    what they give at a coordinate; None if these are no tensors with bounds and one fill."""
+    """The one of `given` whose condition holds, else `otherwise`; lookups and thunks are replaced by their
+    payloads at a coordinate. None if these are no tensors with bounds and one fill."""
     fill = otherwise if isinstance(otherwise, Literal) else None
     if fill is None:
         given = [*given, (op("not", disjunction(*(when for when, _ in given))), otherwise)]
@@ -103,15 +103,15 @@ def _is_bounded(node: Node) -> TypeGuard[TensorLike]:
 
 
 def gives_tensors(node: Node) -> bool:
-    """Whether a choice is one of tensors (or of wrappers of them), not of the looplets of a loop."""
+    """Whether a choice is among tensors (or wrappers of them), not among the looplets of a loop."""
     if isinstance(node, Choice):
         return any(gives_tensors(n) for n in (*(n for _, n in node.options), node.otherwise))
     return isinstance(node, (TensorLike, Call))
 
 
 def _entered(host: Any, when: Expr, nest: Any) -> Any:
-    """A nest whose thunks have been entered, and which seeks only where `when` holds: elsewhere it is
-    about an entry that is not there, and no memory is."""
+    """A nest with its thunks entered, which seeks only where `when` holds: elsewhere there is no entry, and
+    its positions point to no memory."""
     enter: Callable[[Any], Any] = partial(_entered, host, when)
     match nest:
         case Thunk(preamble):

@@ -30,8 +30,8 @@ def is_divided(nest: Node) -> bool:
 
 
 def are_divided(nests: list[looplets.Looplet]) -> bool:
-    """Whether the base rules would take the loop apart into more than it is worth: into what the nests
-    have together, phase by phase, where it is not known which of them ends first."""
+    """Whether the base rules would divide the loop into too many parts: all combinations of phases of the
+    nests, where it is not known which phase ends first."""
     found = [x for x in nests if is_divided(x)]
     if all(map(is_mask, found)):
         return False
@@ -45,7 +45,7 @@ def are_divided(nests: list[looplets.Looplet]) -> bool:
 
 
 def _preview(make: Callable[[Host], Node]) -> Node:
-    """The looplet that a nest goes on with, thunks entered: found by recording its code in vain."""
+    """The looplet that a nest goes on with, thunks entered; what a scratch host records is dropped."""
     host = scratch()
     found = make(host)
     while isinstance(found, looplets.Thunk):
@@ -55,7 +55,7 @@ def _preview(make: Callable[[Host], Node]) -> Node:
 
 @remembered
 def leaves_nothing(nest: Node) -> bool:
-    """Whether nothing is to be done after any part of a nest."""
+    """Whether no thunk in a nest has an epilogue."""
     match plain(nest):
         case looplets.Thunk(preamble):
             body, epilogue = preamble(scratch())
@@ -73,7 +73,7 @@ def leaves_nothing(nest: Node) -> bool:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Where `when` holds, `looplet` goes on up to the coordinate `end`."""
+    """`looplet` goes on up to the coordinate `end`, where `when` holds."""
 
     when: Expr
     end: Expr
@@ -121,7 +121,8 @@ class Pieces(Cursor):
         return Seen(self.nest, at, end, None, whole, go_on)
 
     def _spike(self, host: Host, found: list[_Piece], last: Expr) -> looplets.Spike:
-        """Pieces of which one is a spike as a spike, which does not end where they are runs."""
+        """Pieces of which one is a spike as one spike; where another piece goes on, it ends after the
+        loop."""
         (piece,) = [p for p in found if isinstance(p.looplet, looplets.Spike)]
         spike: Any = piece.looplet
         if spike.end is piece.end:
@@ -132,8 +133,8 @@ class Pieces(Cursor):
 
 @dataclass
 class _Step:
-    """What goes on at the coordinate `at`; `steps` have been sought, `working` are the steppers at work,
-    whether they are, and their strides."""
+    """What goes on at the coordinate `at`. `steps` have been sought; `working` lists steppers, the
+    condition under which each is active, and its stride."""
 
     host: Host
     at: Expr
@@ -141,8 +142,8 @@ class _Step:
     working: list[tuple[looplets.Steps, Expr, Expr]] = field(default_factory=list)
 
     def pieces(self, node: Node, end: Expr, when: Expr) -> Iterator[_Piece]:
-        """The pieces that may go on here (and not beyond `end`), if `when` holds: then one of their
-        conditions does."""
+        """The pieces that may go on here, none beyond `end`; where `when` holds, the condition of one of
+        them does."""
         host = self.host
         match plain(node):
             case looplets.Thunk(preamble):
@@ -176,7 +177,7 @@ class _Step:
 
 
 def _seek(steps: looplets.Steps, host: Host, i: Expr) -> None:
-    if steps.seek is not None:  # else it stands where it should
+    if steps.seek is not None:  # else it has been sought
         steps.seek(host, i)
 
 
@@ -195,7 +196,7 @@ def _steps_in(nest: Node) -> Iterator[looplets.Steps]:
 
 
 def _without_spikes(piece: _Piece, at: Expr) -> Iterator[_Piece]:
-    """A piece that goes on at coordinate `at`, if it is a spike as the run or the tail of it."""
+    """A piece at coordinate `at`; a spike is divided into its run and its tail."""
     spike = piece.looplet
     if not isinstance(spike, looplets.Spike):
         yield piece
@@ -229,12 +230,11 @@ def _chosen(pieces: list[_Piece]) -> Node:
 
 
 def choose(options: list[tuple[Expr, Node]], otherwise: Node, is_stored: bool = False) -> Node:
-    """The choice among several nodes, or the only one that there is."""
+    """The choice among several nodes; without options it is `otherwise` itself."""
     return looplets.Choice(tuple(options), otherwise, is_stored) if options else otherwise
 
 
 def selected(host: Host, options: list[tuple[Expr, Expr]], otherwise: Expr, name: str) -> Expr:
-    """The value of the option whose condition holds."""
     for condition, value in reversed(options):
         otherwise = op("select", condition, value, otherwise)
     return host.let(otherwise, name)

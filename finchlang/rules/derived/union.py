@@ -53,7 +53,7 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
 
 
 def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice]) -> Step | None:
-    """The step where choices of tensors are told apart, or that leads to where fewer of them meet."""
+    """The step that tells choices of tensors apart, or one that leads to terms where fewer of them meet."""
     step = _where_nothing_is_left(machine, term, state)
     if step is not None:
         return step
@@ -66,8 +66,8 @@ def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice
 
 
 def _where_nothing_is_left(machine: Machine, term: Node, state: State) -> Step | None:
-    """The step of a loop in which nothing is left to be looked at, now or after what another index has
-    first: all it goes over is accepted whole, or it goes over one coordinate."""
+    """The step of a loop with nothing to look at, now or once other indices are done: everything it goes
+    over is accepted whole, or it has one coordinate."""
     region = bounded(term)
     if not isinstance(term, Loop) or region is None:
         return None
@@ -79,8 +79,8 @@ def _where_nothing_is_left(machine: Machine, term: Node, state: State) -> Step |
 
 
 def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:
-    """Whether a mask, a sequence of literals or another choice parts the choices of tensors: each of
-    these is left in one of its cases alone."""
+    """Whether a mask, a sequence of literals or another choice separates the choices of tensors: each of
+    them is left in one of its cases alone."""
     match divider:
         case Mask() if isinstance(term, Loop) and divider in unfurlable(term):
             cases: list[Node] = [typed_literal(True), typed_literal(False)]
@@ -103,5 +103,4 @@ def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:
 
 
 def _is_over(looplet: Node, loop: Loop) -> bool:
-    """Whether a looplet stands at the index of a loop."""
     return any(a.tensor is looplet and is_at(a, loop.index) for a in accesses_in(loop.body))

@@ -22,7 +22,7 @@ from finchlang.rules.derived.pieces import selected
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import children
 
-#: what an operand is where each condition holds (no two do), and what otherwise
+#: what an operand is under each condition (no two of them hold), and otherwise
 Options = tuple[list[tuple[Expr, ast.Node]], ast.Node]
 
 
@@ -65,8 +65,9 @@ class Point(Joint):
         return access.tensor.body(self.host, self.at)
 
     def _as_tensors(self) -> ast.Node | None:
-        """The term with operands that are a fiber or fill as tensors for the loops within; None if to tell
-        them apart is not much code, but for those without which nothing is left to do."""
+        """The term with operands that are a fiber or fill made tensors of the loops within; None if telling
+        them apart is not much code, since undecided they take time (a sum of two doubly compressed matrices
+        1.25 times as long). Operands without which nothing is left to do are not among them."""
         payload: dict[int, OneOf] = {}
         rest: dict[int, OneOf] = {}
         for access in accesses_in(self.term):
@@ -111,7 +112,7 @@ class Point(Joint):
         return isinstance(tensor, Fiber) and tensor.level.is_leaf and not tensor.level.is_structured
 
     def _options(self, access: ast.Access) -> Options | None:
-        """What an operand may be; None if it is none, or if that is not known yet."""
+        """The options of an operand; None if the access is no operand, or they are not known yet."""
         if id(access) not in self.known:
             at = self._coordinate(access)
             is_scalar = len(access.indices) == (at is not None) and not access.captured
@@ -153,9 +154,8 @@ class Point(Joint):
     # expressions
 
     def _candidates(self, node: ast.Node) -> Iterator[tuple[ast.Node, list[ast.Node]]]:
-        """The largest expressions whose cases are known and that no argument decides; or, if an
-        operator is associative and commutative, those of its operands, with the expression that they
-        are operands of."""
+        """The largest expressions whose cases are known and that no argument decides, each with its parts:
+        itself, or, if its operator is associative and commutative, those of its operands that are so."""
         if isinstance(node, (ast.Call, ast.Access)) and self._is_joint(node):
             yield node, [node]
             return
@@ -173,8 +173,8 @@ class Point(Joint):
             yield from self._candidates(child)
 
     def _is_joint(self, node: ast.Node) -> bool:
-        """Whether the cases of an expression are known, and no argument alone decides it: those that
-        do are better asked one after the other."""
+        """Whether the cases of an expression are known, and no argument alone decides it: such arguments
+        are better asked one after the other."""
         return self.is_known(node) and not self.is_decided(node)
 
     def _operands_of(self, parts: list[ast.Node]) -> set[int]:
@@ -197,7 +197,6 @@ class Point(Joint):
         return self.in_arms(arms, partial(self._in_case, root, parts, otherwise))
 
     def _in_case(self, root: ast.Node, parts: list[ast.Node], outcome: Outcome) -> ast.Node:
-        """The term where the expression is `outcome`."""
         if outcome is None:
             self.values = {}
             term = self.term
@@ -221,7 +220,7 @@ class Point(Joint):
     def _chosen(
         self, access: ast.Access, given: list[tuple[Expr, ast.Node]], otherwise: ast.Node
     ) -> Expr:
-        """The value of an operand; any where it is missing."""
+        """The value of an operand; where it is missing, any value."""
         is_stored = isinstance(access.tensor, (Spike, Choice)) and access.tensor.is_stored
         if isinstance(otherwise, ast.Literal) and (
             is_stored or all(isinstance(n, (ast.Literal, ast.Value)) for _, n in given)
@@ -280,8 +279,8 @@ def _joined(parts: list[tuple[Expr, Options | None]], rest: Options | None) -> O
 
 
 def _leaf(node: ast.Node, at: Expr | None) -> Options | None:
-    """The one option that a scalar which is always there has: what it is, if that is a literal."""
-    host = scratch()  # what is there matters here, and not how it is found
+    """The only option of a scalar that is always there: its value, if that is a literal, else the node."""
+    host = scratch()  # only the result matters, not the code that finds it
     if isinstance(node, Lookup):
         assert at is not None
         there = node.body(host, at)
@@ -308,7 +307,6 @@ def _chain(node: ast.Node, root: ast.Node) -> list[ast.Node]:
 
 
 def _chained(root: ast.Node, parts: list[ast.Node]) -> ast.Node:
-    """The operator of `root` on `parts`."""
     if len(parts) == 1:
         return parts[0]
     assert isinstance(root, ast.Call)

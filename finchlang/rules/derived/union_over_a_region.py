@@ -52,8 +52,9 @@ class Region(Joint):
         return self.in_arms([*arms, *more], last)
 
     def _told_apart_within(self) -> Step | None:
-        """The choices made once if all the loop goes over is accepted whole, else at each coordinate, where
-        some are of tensors that loops within go over. These are told apart within, by what parts them."""
+        """Where some choices are of tensors that inner loops go over: the choices made once, if everything
+        the loop goes over is accepted whole, else made at each coordinate and told apart within; else
+        None."""
         own = [c for c in self.choices if _is_of_runs_and_lookups(c)]
         inner = [a.tensor for a in accesses_in(self.term) if len(a.indices) > 1]
         if not any(c in inner for c in own):
@@ -73,7 +74,7 @@ class Region(Joint):
         looked = [(c, node) for c, node in options if not isinstance(node, Run)]
         looks = disjunction(*(c for c, _ in looked))
         runs = (when, partial(self._moved_in, choices, _as_run))
-        only = looked[0][1] if len(looked) == 1 else None  # which is what its choice then falls on
+        only = looked[0][1] if len(looked) == 1 else None  # its choice then takes this option
         move = partial(_where_looked_up, only) if only is not None else _as_lookup
         lookups = (op("and", when, looks), partial(self._moved_in, choices, move))
         if all(map(_is_of_runs, choices)):
@@ -85,7 +86,6 @@ class Region(Joint):
         return [lookups, runs]
 
     def _candidates(self, node: Node) -> Iterator[Node]:
-        """The largest expressions whose cases are known."""
         if isinstance(node, (Call, Access)) and self.is_known(node):
             yield node
             return
@@ -93,12 +93,10 @@ class Region(Joint):
             yield from self._candidates(child)
 
     def _among(self, node: Node) -> list[Choice]:
-        """The choices among the operands of an expression."""
         found = [a.tensor for a in accesses_in(node) if is_at(a, self.term.index)]
         return list(dict.fromkeys(t for t in found if isinstance(t, Choice)))
 
     def _moved_in(self, choices: list[Choice], move: Callable[[Choice], Node]) -> Node:
-        """The term with choices that are made where they are read."""
         term: Node = put(self.term, {id(c): move(c) for c in choices})
         return term
 
@@ -134,13 +132,13 @@ def _runs(choice: Choice) -> list[tuple[Expr, Node]]:
 
 
 def _as_run(choice: Choice) -> Node:
-    """A choice that is none of its lookups."""
+    """A choice of which no lookup is taken."""
     *bodies, (_, last) = _runs(choice)
     return Run(choose(bodies, last, choice.is_stored))
 
 
 def _where_looked_up(lookup: Node, choice: Choice) -> Node:
-    """A choice where that is chosen which alone is no run."""
+    """A choice of which `lookup` is taken, if it has that; it is the only one that is no run."""
     options = *(node for _, node in choice.options), choice.otherwise
     return lookup if any(node is lookup for node in options) else _as_run(choice)
 
@@ -157,7 +155,7 @@ def _as_lookup(choice: Choice) -> Lookup:
 
 
 def _at(host: Host, looplet: Node, i: Expr) -> Node:
-    """The payload of a run or a lookup at a coordinate, choices in place of switches."""
+    """The payload of a run or a lookup at a coordinate, with choices in place of switches."""
     if isinstance(looplet, Run):
         return looplet.body
     assert isinstance(looplet, Lookup), looplet
