@@ -13,11 +13,12 @@ from functools import reduce
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError, Span
-from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, op
+from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, op, sub
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Const, Expr, Var
 from finchlang.host.recording import ResidualHost
+from finchlang.operators.build import modulus
 from finchlang.operators.operator import Operator, called
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.control_flow import BREAK, CONTINUE, NEXT, RETURN, Ways, arms, flat, ways
@@ -350,18 +351,24 @@ class _Body:
         host = self.host
         start, stop = (self.bound(end) for end in (range.start, range.stop))
         step = 1 if range.step is None else range.step.value  # type: ignore[attr-defined]
+        last = stop  # it is known before: behind the greatest integer counting would begin anew
+        if abs(step) > 1:
+            size = const(step)
+            rest = modulus(sub(modulus(stop, size), modulus(start, size)), size)
+            last = host.let(sub(stop, rest), "last")
         at = host.cell(start, name)
+        is_left = host.cell(compare("le" if step > 0 else "ge", start, stop), "is_left")
 
         def begin() -> None:
             value = host.get(at)
+            host.set(is_left, compare("ne", value, last))
             host.set(at, add(value, step))
             self.known.add(name)
             self.values[name] = value
             if name in self.staged.changing:
                 self.assign(ast.Variable(name), value)
 
-        is_before = "le" if step > 0 else "ge"
-        self.loop(lambda: compare(is_before, host.get(at), stop), body, False, begin)
+        self.loop(lambda: host.get(is_left), body, False, begin)
 
     def bound(self, node: ast.Node) -> Expr:
         found = self.host.let(self.expression(node), "n")

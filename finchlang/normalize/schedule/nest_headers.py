@@ -188,8 +188,10 @@ def bounds(extent: ast.Node, program: ast.Node) -> ast.Extent:
 
 def length(extent: ast.Extent) -> ast.Node:
     if extent.start == ONE:
-        is_size = is_call(extent.stop, *ast.OF_TENSORS) or isinstance(extent.stop, ast.Literal)
-        return extent.stop if is_size else call("max", extent.stop, ast.Literal(0))
+        stop = extent.stop
+        if is_call(stop, *ast.OF_TENSORS) or (isinstance(stop, ast.Literal) and stop.value >= 0):
+            return stop
+        return call("max", stop, ast.Literal(0))
     return call("max", call("-", extent.stop, call("-", extent.start, ONE)), ast.Literal(0))
 
 
