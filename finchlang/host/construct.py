@@ -158,9 +158,8 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
 
 
 def _quotient(dividend: Expr, size: Expr) -> Expr | None:
-    """a * m, a * m + m or a * m + m - 1 divided by m, if the dividend is written so; else None: blocks of a
-    size within blocks of the same size are found to be one each. Relies on m > 0, a >= 0 and no overflow,
-    as with sizes and positions."""
+    """a * m, a * m + m or a * m + m - 1 divided by m, which is not 0; None of all else. A number of the
+    user's may be negative, whose quotient is cut towards 0, or so large that the product is not its multiple."""
     if isinstance(dividend, Var) and dividend.definition is not None:
         dividend = dividend.definition
     base, shift = split_sum(dividend)
@@ -168,12 +167,13 @@ def _quotient(dividend: Expr, size: Expr) -> Expr | None:
         found = _quotient(base.args[0], size)
         return found if found is None or shift else op("add", found, 1)
     if isinstance(dividend, Op) and dividend.name == "mul" and size in dividend.args:
-        return dividend.args[dividend.args[0] is size]
+        factor = dividend.args[dividend.args[0] is size]
+        return factor if _is_natural(factor) and _is_natural(size) else None
     return None
 
 
 def _dividend(multiple: Expr, rest: Expr) -> Expr | None:
-    """(x + a div m) * m + a rem m as x * m + a, if it is written so; else None."""
+    """(x + a div m) * m + a rem m as x * m + a, where m is not 0; None of what does not look like it."""
     if not (isinstance(rest, Op) and isinstance(multiple, Op)):
         return None
     if rest.name != "irem" or multiple.name != "mul" or rest.args[1] not in multiple.args:
@@ -186,6 +186,23 @@ def _dividend(multiple: Expr, rest: Expr) -> Expr | None:
     if isinstance(factor, Op) and factor.name == "add" and factor.args[1] is quotient:
         return op("add", op("mul", factor.args[0], size), rest.args[0])
     return None
+
+
+def _is_natural(expr: Expr | None) -> bool:
+    """Whether an Int64 is known to be at least 0, as indices, positions and sizes are."""
+    match expr:
+        case Const(value=value):
+            return bool(value >= 0)
+        case Var(lower=lower, definition=definition):
+            return _is_natural(lower) or (definition is not None and _is_natural(definition))
+        case Op(name="add", args=(base, Const(value=shift))) if shift < 0:
+            least = base.lower if isinstance(base, Var) else None
+            return isinstance(least, Const) and least.value + shift >= 0
+        case Op(name="add" | "mul" | "idiv" | "irem" | "min", args=args):
+            return all(map(_is_natural, args))
+        case Op(name="max", args=args):
+            return any(map(_is_natural, args))
+    return False
 
 
 def split_sum(expr: Expr) -> tuple[Expr | None, int]:
