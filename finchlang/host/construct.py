@@ -158,7 +158,7 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
 
 
 def _quotient(dividend: Expr, size: Expr) -> Expr | None:
-    """a * m, a * m + m or a * m + m - 1 divided by m, which is not 0, if these are sizes and positions; else
+    """a * m, a * m + m or a * m + m - 1 divided by m, which is not 0, if they are sizes and positions; else
     None: quotients of negative numbers are cut towards 0, and products of data may overflow."""
     if isinstance(dividend, Var) and dividend.definition is not None:
         dividend = dividend.definition

@@ -33,10 +33,10 @@ from finchlang.syntax.traversal import substitute
 
 @dataclass
 class Turn:
-    """`leaders` decide by `absent` where something is to be done; `others` are searched there. `at` is
-    where the rest of the region begins, `stop` its last coordinate if entries may reach beyond it, `beyond`
-    the coordinate after the region. `is_at_points`: something is done at points only. `is_sure`: the loop
-    goes on only while all leaders have an entry, so that entries are read without a test."""
+    """`leaders` have a say in where something is to be done, by `absent`; the others are searched there.
+    `at` is where the rest of the region begins, `stop` its last coordinate if entries may reach beyond
+    it, and `beyond` the one after. `is_at_points`: something is done only where a point is. `is_sure`:
+    the loop goes on as long as all leaders have an entry."""
 
     machine: Machine
     state: State
@@ -56,13 +56,13 @@ class Turn:
         return self.state.host
 
     def is_left(self) -> Expr:
-        """Whether something may be left to do."""
+        """Whether there may be something left to be done."""
+        left = {k: c.is_left(self.host) for k, c in self.leaders.items()}
         found = conjunction()
-        if self.is_sure or self.absent != NEVER:
-            left = {k: c.is_left(self.host) for k, c in self.leaders.items()}
+        if self.is_sure:
             found = conjunction(*left.values())
-            if not self.is_sure:
-                found = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
+        elif self.absent != NEVER:
+            found = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
         if self.stop is not None:
             assert self.at is not None
             found = conjunction(found, compare("le", self.host.get(self.at), self.stop))
@@ -70,11 +70,11 @@ class Turn:
 
     @property
     def is_uncut(self) -> bool:
-        """Whether a part of the loop may have a point as its last coordinate, rather than end before it."""
+        """Whether a part of the loop may end with a point, not before it."""
         return self.is_at_points or self.absent == NEVER
 
     def once(self) -> Callable[[], None]:
-        """The function that takes one turn; in a product of lists it skips blocks of positions, too."""
+        """One turn; in a product of lists blocks of positions are passed over, too."""
         if self.is_sure and is_product(self.absent):
             listed = [c for c in self._listed() if c.known.listed and isinstance(c.steps, Stepper)]
             if len(listed) > 1:
@@ -124,7 +124,7 @@ class Turn:
         return [c for c in self.leaders.values() if isinstance(c, ListedCursor)]
 
     def visit(self, seen: Mapping[int, Seen], i: Expr) -> None:
-        """Do what is to be done at a coordinate that all leaders have come to, and move on past it."""
+        """Do what is to be done at a coordinate where no leader has to move on."""
         self.do(seen, i, i)
         over = [s for s in seen.values() if s.is_point and s.is_sure and at_most(s.first, i)]
         for s in over:
@@ -141,22 +141,20 @@ class Turn:
                 self.host.branch(compare(name, s.last, i), go_on)
 
     def do(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
-        """Do what is to be done from i to `stop`, and test whether the loop is left."""
+        """Do what is to be done from i on up to `stop`."""
         self._tell_apart(seen, i, stop)
         self.exit.ask(stop)
 
     def _tell_apart(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
-        """Do what is to be done from i to `stop`. Over several coordinates each part of a sum that may be
-        there alone has an arm of its own, without tests; otherwise what is there is tested at each, by
-        which a sum of two block lists took 1.35 times as long."""
-        asked = {
-            k: s
-            for k, s in seen.items()
-            if not (s.is_certain(i) or (s.is_point and self.is_uncut))  # which may come last
-        }
-        arms = [{*variables(part)} for part in self._parts() if is_product(part)]
-        if self.absent == NEVER:  # what is always there may be alone, or with one of the others
-            arms = [set(), *({k} for k in asked if len(asked) > 1)]
+        """Do what is to be done from i to `stop`: over several coordinates for each part of a sum that may
+        be there alone, else for all of them, where what is there is asked at each."""
+        parts = (
+            self.absent.parts
+            if isinstance(self.absent, AbsenceFormula) and self.absent.is_and
+            else ()
+        )
+        asked = {k: s for k, s in seen.items() if not s.is_certain(i)}
+        arms = [{*variables(part)} for part in parts if is_product(part)]
         if stop is i or not asked or not self._are_numbers(asked.values()):
             arms = []
         certain = {k for arm in arms for k in asked.keys() - arm if len(asked.keys() - arm) == 1}
@@ -174,13 +172,8 @@ class Turn:
 
         attempt(arms)
 
-    def _parts(self) -> Iterable[Where]:
-        """The parts of absent(E) of which each alone makes it false."""
-        absent = self.absent
-        return absent.parts if isinstance(absent, AbsenceFormula) and absent.is_and else ()
-
     def _are_numbers(self, asked: Iterable[Seen]) -> bool:
-        """Whether these operands have a number at each of several coordinates."""
+        """Whether some have a number at each of several coordinates."""
         nests = {id(s.nest) for s in asked}
         found = [a for a in accesses_in(self.term) if id(a.tensor) in nests]
         has_many = any(not s.is_point and not isinstance(s.whole(scratch()), Run) for s in asked)
@@ -194,8 +187,7 @@ class Turn:
         certain: Set[int],
         away: Set[int] = frozenset(),
     ) -> None:
-        """Do what is to be done from i to `stop`, with operands that are `certain` to be there and operands
-        that are `away`, at their fill."""
+        """Do it, where some operands are certain to be there, and others are not."""
         host, there = self.host, dict[int, Node]()
         for k, s in seen.items():
             if k in away and s.fill is not None:
@@ -209,7 +201,7 @@ class Turn:
         visit(self.machine, self.state, self.term, i, stop, there)
 
     def _reach(self, s: Seen, i: Expr) -> Expr:
-        """Up to which coordinate a cursor stays as it is at i; a point may be that coordinate itself."""
+        """Up to where what a cursor has at i goes on; of one at a point, up to that."""
         if s.is_point and self.is_uncut:
             return s.first
         if at_most(s.first, i):
@@ -218,7 +210,7 @@ class Turn:
 
 
 def sought(host: Host, others: Iterable[Cursor], i: Expr) -> dict[int, Node]:
-    """What cursors have at a coordinate, where they are searched; by the ids of their nests."""
+    """What cursors have at a coordinate, where they are searched."""
     beyond = add(i, 1)
     found = [c for c in others if not isinstance(c, ListedCursor) or c.known.are_distinct]
     return {
@@ -231,7 +223,7 @@ def sought(host: Host, others: Iterable[Cursor], i: Expr) -> dict[int, Node]:
 def visit(
     machine: Machine, state: State, term: Loop, i: Expr, stop: Expr, there: Mapping[int, Node]
 ) -> None:
-    """Run the part of a loop from i to `stop`, with nests replaced by the looplets in `there`."""
+    """Do the part of a loop from i to `stop`, where nests are the looplets in `there`."""
     payloads = {nest: x.body for nest, x in there.items() if isinstance(x, Run)}
     if stop is i and len(payloads) == len(there):
         rest: Node = put(term.body, payloads, consume=True)
@@ -245,17 +237,14 @@ def visit(
 def by_blocks(
     host: Host, one: ListedCursor, other: ListedCursor, take: Callable[[], None]
 ) -> Callable[[], None]:
-    """`take`, but where the first of two lists comes to a new block of positions, blocks are skipped: as
-    long as this block and the next one of the other list have no coordinate in common, the one that ends
-    first is skipped, or both.
-
-    Rows of 3 to 100 entries take 0.3 to 0.5 of the time so, and lists with a third of their coordinates in
-    common 1.08. The last block of a list ends with the list, so that it may begin within the previous one,
-    or before the list; coordinates found equal there only mean that nothing is skipped."""
+    """`take`, but where the first of two lists comes to a new block of positions: as long as this and the
+    next block of the other have no coordinate in common, the one that ends first is passed over, or both.
+    The last block ends with the list, and has been passed over in part; or it begins before the list,
+    with what can at most be equal by chance."""
     pair = (one, other)
     (idx, delta), (other_idx, other_delta) = (c.known.listed for c in pair if c.known.listed)
     shift = host.let(sub(delta, other_delta), "shift")
-    block = host.cell(one.known.start, "block")  # where the first comes to its next block
+    block = host.cell(one.known.start, "block")  # where the first comes to a new one
 
     def pass_over() -> None:
         stops = [host.let(minimum(add(c.known.here(host), BLOCK), c.end), "stop") for c in pair]

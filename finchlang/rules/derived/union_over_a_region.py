@@ -52,9 +52,8 @@ class Region(Joint):
         return self.in_arms([*arms, *more], last)
 
     def _told_apart_within(self) -> Step | None:
-        """Where some choices are of tensors that inner loops go over: the choices made once, if everything
-        the loop goes over is accepted whole, else made at each coordinate and told apart within; else
-        None."""
+        """The choices made once if all the loop goes over is accepted whole, else at each coordinate, where
+        some are of tensors that loops within go over. These are told apart within, by what parts them."""
         own = [c for c in self.choices if _is_of_runs_and_lookups(c)]
         inner = [a.tensor for a in accesses_in(self.term) if len(a.indices) > 1]
         if not any(c in inner for c in own):
@@ -71,21 +70,17 @@ class Region(Joint):
         if outcome is not None:
             return [(when, partial(replaced, self.term, best, outcome))]
         options = [o for c in choices for o in (*c.options, (_none(c), c.otherwise))]
-        looked = [(c, node) for c, node in options if not isinstance(node, Run)]
-        looks = disjunction(*(c for c, _ in looked))
+        looks = disjunction(*(c for c, node in options if not isinstance(node, Run)))
         runs = (when, partial(self._moved_in, choices, _as_run))
-        only = looked[0][1] if len(looked) == 1 else None  # its choice then takes this option
-        move = partial(_where_looked_up, only) if only is not None else _as_lookup
-        lookups = (op("and", when, looks), partial(self._moved_in, choices, move))
+        lookups = (op("and", when, looks), partial(self._moved_in, choices, _as_lookup))
         if all(map(_is_of_runs, choices)):
             return [runs]
-        if looks is when or looks is TRUE or not all(map(_runs, choices)):
+        if looks is when or looks is TRUE or _varies(best) or not all(map(_runs, choices)):
             return [(when, lookups[1])]
-        if only is None and _varies(best):
-            return [(when, partial(self._moved_in, choices, _as_lookup))]
         return [lookups, runs]
 
     def _candidates(self, node: Node) -> Iterator[Node]:
+        """The largest expressions whose cases are known."""
         if isinstance(node, (Call, Access)) and self.is_known(node):
             yield node
             return
@@ -93,10 +88,12 @@ class Region(Joint):
             yield from self._candidates(child)
 
     def _among(self, node: Node) -> list[Choice]:
+        """The choices among the operands of an expression."""
         found = [a.tensor for a in accesses_in(node) if is_at(a, self.term.index)]
         return list(dict.fromkeys(t for t in found if isinstance(t, Choice)))
 
     def _moved_in(self, choices: list[Choice], move: Callable[[Choice], Node]) -> Node:
+        """The term with choices that are made where they are read."""
         term: Node = put(self.term, {id(c): move(c) for c in choices})
         return term
 
@@ -132,15 +129,9 @@ def _runs(choice: Choice) -> list[tuple[Expr, Node]]:
 
 
 def _as_run(choice: Choice) -> Node:
-    """A choice of which no lookup is taken."""
+    """A choice that is none of its lookups."""
     *bodies, (_, last) = _runs(choice)
     return Run(choose(bodies, last, choice.is_stored))
-
-
-def _where_looked_up(lookup: Node, choice: Choice) -> Node:
-    """A choice of which `lookup` is taken, if it has that; it is the only one that is no run."""
-    options = *(node for _, node in choice.options), choice.otherwise
-    return lookup if any(node is lookup for node in options) else _as_run(choice)
 
 
 def _as_lookup(choice: Choice) -> Lookup:
@@ -155,7 +146,7 @@ def _as_lookup(choice: Choice) -> Lookup:
 
 
 def _at(host: Host, looplet: Node, i: Expr) -> Node:
-    """The payload of a run or a lookup at a coordinate, with choices in place of switches."""
+    """The payload of a run or a lookup at a coordinate, choices in place of switches."""
     if isinstance(looplet, Run):
         return looplet.body
     assert isinstance(looplet, Lookup), looplet
