@@ -172,8 +172,10 @@ class _Scopes:
             case ast.Extent(start, stop, step):
                 if step == ast.Literal(0):
                     raise FinchError("dimension", "the step of a slice is not 0", node.span)
-                is_known = isinstance(step, ast.Literal) and isinstance(step.value, int)
-                if is_known and abs(step.value) >= LARGEST:  # type: ignore[union-attr]
+                if step in (ast.Literal(ast.MISSING), ast.Literal(ast.NOTHING)):
+                    message = f"a number is needed here, which is `{step.value}`"  # type: ignore[union-attr]
+                    raise FinchError("type", message, node.span)
+                if isinstance(step, ast.Literal) and abs(step.value) >= LARGEST:
                     message = f"the step of a slice, {step.value}, is beyond 2^62"
                     raise FinchError("dimension", message, step.span)
                 step = None if step is None else self.value(step, env)
