@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial, reduce
 
-from finchlang.algebra.costs import is_much_code
 from finchlang.algebra.simplify import simplify
 from finchlang.host.construct import cast, compare, const, disjunction, op
 from finchlang.host.inspecting import scratch
 from finchlang.host.ir import Expr
 from finchlang.levels.level import READ, Fiber, TensorLike
-from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Looplet, Run, Spike, Thunk
+from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base.context import accesses_in, bounded, put
 from finchlang.rules.base.engine import Machine, State, Step
@@ -24,6 +23,9 @@ from finchlang.syntax.traversal import children
 
 #: what an operand is under each condition (no two of them hold), and otherwise
 Options = tuple[list[tuple[Expr, ast.Node]], ast.Node]
+
+#: so many operands are not told apart where loops are within
+_MANY = 4
 
 
 class Point(Joint):
@@ -84,15 +86,7 @@ class Point(Joint):
                 )
                 if found and not ast.is_empty(simplify(without)):
                     (payload if is_payload else rest)[id(tensor)] = found
-        found_here = payload | rest
-        counts = {key: len(found.options) for key, found in found_here.items()}
-        for access in accesses_in(self.term):  # those that came before, and those still to come
-            tensor = access.tensor
-            if isinstance(tensor, OneOf):
-                counts[id(tensor)] = len(tensor.options)
-            elif isinstance(tensor, Looplet) and not isinstance(tensor, (AcceptRun, Lookup, Run)):
-                counts.setdefault(id(tensor), 1)
-        if not found_here or not is_much_code([*counts.values()]):
+        if len(payload) + len(rest) < _MANY:
             return None
         term: ast.Node = put(put(self.term, payload), rest, consume=True)
         return term
