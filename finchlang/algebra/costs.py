@@ -1,10 +1,9 @@
-"""What things cost: in steps, a step being a coordinate that a loop comes to, and in code. Planner,
-workspaces and rules ask here; all constants are measured."""
+"""What things cost in steps, a step being a coordinate that a loop comes to. Planner and workspaces ask
+here; all constants are measured."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import expm1, log2, prod
+from math import expm1, log2
 
 #: steps to copy an entry of an operand into another order, to add to a workspace of one mode, and to sort
 #: an entry into a workspace of several modes
@@ -28,11 +27,6 @@ PLACES, PER_ENTRY = 1 << 22, 16
 #: a table of several modes has at least so many places, or nothing is gained, at most so many, and at most
 #: so many for each expected update. (With 5 a transpose takes as long either way.)
 LEAST, MOST, FEW = 1 << 10, 1 << 27, 4
-#: code for one option of an operand where options are looked at one at a time, in units of its code in one
-#: case where operands are told apart
-UNDECIDED = 6
-#: telling cases apart may take so many times the code, as it takes 0.7 to 0.8 of the time
-CODE = 2
 
 
 def searched(times: float, length: float) -> float:
@@ -45,13 +39,3 @@ def distinct(places: float, entries: float) -> float:
     if not places:
         return 0.0
     return places * -expm1(-entries / places)
-
-
-def is_much_code(options: Sequence[int]) -> bool:
-    """Whether telling operands apart, which have so many `options` each, makes too much code.
-
-    Each case of options that are present has loops of its own, in which an operand has no entry, leads
-    or follows. The sum of 2, 3, 4 and 5 sparse matrices has 146, 361, 982 and 2529 statements if columns
-    are told apart, else 149, 227, 297 and 367, which take 1.0, 1.3, 1.3 and 1.45 times as long."""
-    apart = prod([1 + 2 * count for count in options])
-    return apart > CODE * max(UNDECIDED * sum(options), 1)

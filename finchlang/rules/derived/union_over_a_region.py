@@ -52,8 +52,9 @@ class Region(Joint):
         return self.in_arms([*arms, *more], last)
 
     def _told_apart_within(self) -> Step | None:
-        """The choices made once if all the loop goes over is accepted whole, else at each coordinate, where
-        some are of tensors that loops within go over. These are told apart within, by what parts them."""
+        """Where some choices are of tensors that inner loops go over: the choices made once, if everything
+        the loop goes over is accepted whole, else made at each coordinate and told apart within; else
+        None."""
         own = [c for c in self.choices if _is_of_runs_and_lookups(c)]
         inner = [a.tensor for a in accesses_in(self.term) if len(a.indices) > 1]
         if not any(c in inner for c in own):
@@ -80,7 +81,6 @@ class Region(Joint):
         return [lookups, runs]
 
     def _candidates(self, node: Node) -> Iterator[Node]:
-        """The largest expressions whose cases are known."""
         if isinstance(node, (Call, Access)) and self.is_known(node):
             yield node
             return
@@ -88,12 +88,10 @@ class Region(Joint):
             yield from self._candidates(child)
 
     def _among(self, node: Node) -> list[Choice]:
-        """The choices among the operands of an expression."""
         found = [a.tensor for a in accesses_in(node) if is_at(a, self.term.index)]
         return list(dict.fromkeys(t for t in found if isinstance(t, Choice)))
 
     def _moved_in(self, choices: list[Choice], move: Callable[[Choice], Node]) -> Node:
-        """The term with choices that are made where they are read."""
         term: Node = put(self.term, {id(c): move(c) for c in choices})
         return term
 
@@ -129,7 +127,7 @@ def _runs(choice: Choice) -> list[tuple[Expr, Node]]:
 
 
 def _as_run(choice: Choice) -> Node:
-    """A choice that is none of its lookups."""
+    """A choice of which no lookup is taken."""
     *bodies, (_, last) = _runs(choice)
     return Run(choose(bodies, last, choice.is_stored))
 
@@ -146,7 +144,7 @@ def _as_lookup(choice: Choice) -> Lookup:
 
 
 def _at(host: Host, looplet: Node, i: Expr) -> Node:
-    """The payload of a run or a lookup at a coordinate, choices in place of switches."""
+    """The payload of a run or a lookup at a coordinate, with choices in place of switches."""
     if isinstance(looplet, Run):
         return looplet.body
     assert isinstance(looplet, Lookup), looplet
