@@ -8,7 +8,9 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -114,9 +116,9 @@ JOURNEYS: dict[str, Callable[[Path], Journey]] = {
 }
 
 
-def entered(journey: Journey) -> set[tuple[str, str]]:
-    """The functions that are entered: file and qualified name."""
-    codes: set[Any] = set()
+def entered(name: str, folder: Path) -> set[tuple[str, str]]:
+    """The functions that the journey enters: file and qualified name."""
+    journey, codes = JOURNEYS[name](folder), set[Any]()
 
     def profile(frame: Any, event: str, _: Any) -> None:
         if event == "call":
@@ -137,7 +139,9 @@ def test_a_journey_goes_where_it_is_said_to_go(
     monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path / "cache"))  # no kernel is known
     told = TEXT.partition(f"**{name}")[2].split("\n\n")[0]
     assert told
-    been = entered(JOURNEYS[name](tmp_path))
+    # a process of its own remembers nothing of other tests
+    with ProcessPoolExecutor(1, get_context("spawn")) as new:
+        been = new.submit(entered, name, tmp_path).result()
     missed = [
         f"{path}: {one}"
         for path, names in NAME.findall(told)
