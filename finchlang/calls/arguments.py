@@ -89,8 +89,8 @@ class _OfTensor(Kind):
             tensor, before = body_of(argument[VALUE]), argument[OWNER]
             if made.arrays is not before.arrays:
                 tensor.back_buffer = None if before.is_shared else before
-            else:
-                made.is_shared, made.rooms = before.is_shared, before.rooms
+            if before.is_shared:  # arrays that were not exchanged stay with those who were given them
+                made.share(before)
             tensor.memory = made
         return argument[VALUE]
 

@@ -47,6 +47,13 @@ class Memory:
         memory.is_shared, memory.rooms = True, [array.size for array in arrays]
         return memory
 
+    def share(self, before: Memory) -> None:
+        """Note which of these arrays are still those of `before`, which were given away or borrowed."""
+        pairs = zip(self.arrays, before.arrays, strict=True)
+        self.is_shared = any([np.may_share_memory(new, old) for new, old in pairs])
+        if self.is_shared and before.rooms is not None:
+            self.rooms = [array.size for array in self.arrays]
+
     @classmethod
     def of(
         cls, format: Level, shape: tuple[int, ...], storage: Sequence[dict[str, Any]], copied: bool

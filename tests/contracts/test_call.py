@@ -380,6 +380,21 @@ def test_what_was_handed_out_shows_updates_in_place() -> None:
     assert session["y"].to_numpy().tolist() == [7, 1, 2]
 
 
+@pytest.mark.parametrize("level", ["SparseByteMap", "SparseHash", "SparseList"])
+def test_what_was_handed_out_stays_so_where_other_arrays_grow(level: str) -> None:
+    """A bytemap grows the list of its entries alone, and keeps the values that were handed out."""
+    y = Tensor(f"{level}(Element(0.0))", np.eye(1, 9)[0])
+    session, given = session_with(y=y, x=np.arange(9.0)), y.storage[-1]["val"]
+    session.run("@finch for i = _; y[i] += x[i]; end")
+    kept = given.copy()
+    session["x"], session["c"] = given, 2.0
+    if np.shares_memory(given, y.memory.arrays[-1]):
+        fails(session, "@finch for i = _; y[i] += x[i]; end", "life cycle")
+    session["x"] = np.arange(9.0)
+    session.run(SCALE)
+    assert np.array_equal(given, kept) and y.to_numpy().tolist() == [2.0 * i for i in range(9)]
+
+
 @pytest.mark.parametrize(
     "duplicate", [copy.copy, copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))]
 )
