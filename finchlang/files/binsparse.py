@@ -84,8 +84,7 @@ def _custom(library: Any, tensor: Tensor | SwizzledTensor | Scalar) -> Any:
         level, count = library.ElementLevel(tensor.to_numpy().reshape(1)), 1
     else:
         body = _nameable(body_of(tensor))
-        parts = zip(body.format.levels(), body.storage, body.format.sizes(body.shape), strict=True)
-        level, count = _described(library, parts, 1, False)
+        level, count = _described(library, iter(body._parts()), 1, False)
     has_fill = bool(tensor.fill != 0)
     return library.CustomTensor(
         shape=tensor.shape,

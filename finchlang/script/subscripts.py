@@ -49,7 +49,7 @@ def subscript(value: Any, indices: list[Any]) -> Any:
         return tuple(part) if isinstance(value, tuple) else array_literal([part], False)
     if not is_array(value):
         raise FinchError("type", f"{kind_of(value)} cannot be indexed")
-    value = as_tensor(value) if is_scipy(value) else value
+    value = value if isinstance(value, np.ndarray) else as_tensor(value)
     subscripts = _subscripts(value, value.shape, indices)
     found = value[subscripts] if isinstance(value, np.ndarray) else _part(value, subscripts)
     return np.array(found, order="F") if isinstance(found, np.ndarray) else plain(found)
@@ -79,7 +79,7 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         raise FinchError("type", "the entries of a view cannot be set one by one", hint=hint)
     target = as_tensor(target) if is_scipy(target) else target
     subscripts = _subscripts(target, target.shape, indices)
-    array = dense_view(target)
+    array = _dense_view(target)
     if array is None:
         hint = f"build it in a kernel: `@finch begin A .= {target.fill}; for ... end end`"
         message = f"the entries of {target.format} cannot be set one by one"
@@ -106,15 +106,16 @@ def shape_of(value: Any) -> tuple[int, ...]:
     raise FinchError("type", f"{kind_of(value)} cannot be indexed")
 
 
-def dense_view(value: Any) -> np.ndarray | None:
-    """An array over the memory of a tensor that is dense in every mode; None for another tensor."""
+def _dense_view(value: Any) -> np.ndarray | None:
+    """An array over the memory of a tensor that is dense in every mode; None for another tensor. It is
+    not given away."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, SwizzledTensor):
-        body = dense_view(value.body)
+        body = _dense_view(value.body)
         axes = [value.permutation.index(k + 1) for k in range(value.order)]
         return None if body is None else body.transpose(axes)
-    return value.dense_view()
+    return value._dense_view()
 
 
 def _storable(value: Any, element: Type) -> Any:
@@ -126,7 +127,7 @@ def _storable(value: Any, element: Type) -> Any:
 
 def _part(tensor: Tensor | SwizzledTensor, subscripts: tuple[int | slice, ...]) -> Any:
     """The part of a tensor that NumPy would give for its dense array, which is not made."""
-    view = dense_view(tensor)
+    view = _dense_view(tensor)
     if view is not None:
         return view[subscripts]
     coordinates, values = tensor.entries()

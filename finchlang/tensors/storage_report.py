@@ -34,7 +34,7 @@ def measure(tensor: Tensor | SwizzledTensor) -> list[LevelUse]:
     body = body_of(tensor)
     names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, body.order + 1)
     found, end = [], body.order
-    parts = [*zip(body.format.levels(), body.storage, body.format.sizes(body.shape), strict=True)]
+    parts = body._parts()  # `body.storage` would note that its arrays are given away
     for (level, _, _), (fibers, stored, arrays) in zip(parts, in_use(parts), strict=True):
         start = end - level.modes
         modes = tuple(names[k] for k in range(start, end))

@@ -380,6 +380,18 @@ def test_what_was_handed_out_shows_updates_in_place() -> None:
     assert session["y"].to_numpy().tolist() == [7, 1, 2]
 
 
+LOOKS = ("display(y)", "y[2]", "y[1:2]", "println(y)", "size(y)", "y[2] = 1.0", "sum(y)")
+
+
+@pytest.mark.parametrize("level", ["Dense", "SparseList"])
+def test_what_is_looked_at_is_not_handed_out(level: str) -> None:
+    y = Tensor(f"{level}(Element(0.0))", np.eye(1, 9)[0])
+    session = session_with(y=y)
+    for text in LOOKS if level == "Dense" else LOOKS[:-2]:
+        session.run(text)
+    assert y._repr_html_() and not y.memory.is_shared
+
+
 @pytest.mark.parametrize("level", ["SparseByteMap", "SparseHash", "SparseList"])
 def test_what_was_handed_out_stays_so_where_other_arrays_grow(level: str) -> None:
     """A bytemap grows the list of its entries alone, and keeps the values that were handed out."""
