@@ -89,7 +89,7 @@ class _OfTensor(Kind):
             tensor, before = body_of(argument[VALUE]), argument[OWNER]
             if made.arrays is not before.arrays:
                 tensor.back_buffer = None if before.is_shared else before
-            if before.is_shared:  # arrays that were not exchanged stay with those who were given them
+            if before.is_shared:
                 made.share(before)
             tensor.memory = made
         return argument[VALUE]

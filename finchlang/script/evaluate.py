@@ -29,7 +29,7 @@ from finchlang.script.show import show, text
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.vectors_and_dicts import items
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import EnoughFrames
+from finchlang.syntax.traversal import EnoughFrames, replace
 
 #: so many scripts are kept as closures; the oldest goes first
 SCRIPTS = 256
@@ -158,6 +158,8 @@ class Evaluator(Forms):
         """`x = value`, `a, b = values`, and `x += value` as `x = x + value`, which reads x first, as Julia
         does."""
         span, target = node.span, node.targets[0]
+        if node.op is not None and isinstance(target, ast.Subscript) and not _is_plain(target):
+            return self.update(node, target, scope)
         if isinstance(node.value, ast.Lambda) and isinstance(target, ast.Variable):
             value = self.lambda_(node.value, scope, target.name)
         else:
@@ -184,6 +186,19 @@ class Evaluator(Forms):
             return found
 
         return placed(span, let_each) if others else let
+
+    def update(self, node: ast.Let, target: ast.Subscript, scope: Scope) -> Closure:
+        """`A[f(x)] += value`: the indices are computed once, and are names of a scope of their own."""
+        names = tuple(f"index {k}" for k in range(len(target.indices)))
+        inner, kept = Scope(scope, names), [ast.Variable(name, span=target.span) for name in names]
+        place, indices = self.closure(target.object, scope), self.places(target, scope)
+        let = self.let(replace(node, targets=(replace(target, indices=tuple(kept)),)), inner)
+
+        def update(env: Environment) -> Any:
+            values = dict(zip(names, indices(env, place(env)), strict=True))
+            return let(Environment(inner, env, values))
+
+        return placed(target.span, update)
 
     def assignment(self, target: ast.Node, scope: Scope) -> Callable[[Environment, Any], None]:
         """The function that binds a target to a value."""
@@ -356,3 +371,8 @@ class Evaluator(Forms):
         source = node.span.source.name if node.span else ""
         folder = "." if source.startswith("<") else str(Path(source).parent)
         return lambda env: folder
+
+
+def _is_plain(target: ast.Subscript) -> bool:
+    """Whether computing the indices twice is the same as once."""
+    return all(isinstance(i, (ast.Variable, ast.Literal, ast.Colon)) for i in target.indices)
