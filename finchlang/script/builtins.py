@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -40,9 +40,9 @@ from finchlang.script.values import (
     reduced,
     whole,
 )
-from finchlang.script.vectors_and_dicts import items
+from finchlang.script.vectors_and_dicts import are_true, items
 from finchlang.syntax.nodes import MISSING, NOTHING
-from finchlang.syntax.types import Bool, Float64, Type
+from finchlang.syntax.types import Float64, Type
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
 from finchlang.tensors.formats import LEVELS, construct
@@ -175,10 +175,13 @@ def _constant(value: int) -> Callable[..., np.ndarray]:
     return make
 
 
-def _random(*sizes: Any, seed: int | None = None) -> Any:
-    generator = np.random.default_rng(seed)
-    shape = _sizes(sizes)[1]
-    return np.asfortranarray(generator.random(shape)) if shape else float(generator.random())
+def _random(*args: Any, seed: int | None = None) -> Any:
+    generator, (type, shape) = np.random.default_rng(seed), _sizes(args)
+    if type.is_float:
+        found = generator.random(shape, type.dtype)
+    else:
+        found = generator.integers(type.lowest, type.highest, shape, type.dtype, endpoint=True)
+    return np.asfortranarray(found) if shape else plain(found[()])
 
 
 def _size(value: Any, mode: Any = None) -> Any:
@@ -271,7 +274,11 @@ _add("copy(A)", "a copy of an array or tensor", copy_of)
 _add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`", _constant(0))
 _add("ones(n...)", "an array of 1.0, or of a type's one", _constant(1))
 _add("fill(v, n...)", "an array of v", lambda value, *sizes: _filled(value, sizes))
-_add("rand(n...; seed)", "an array of random numbers from 0 to 1, or one number", _random)
+_add(
+    "rand(n...; seed)",
+    "an array of random numbers from 0 to 1, or one number; `rand(Int64, 3)` are any of a type",
+    _random,
+)
 _add(
     "fsparse(I, J, V, shape)",
     "the sparse tensor with entries V at the coordinates I, J, ..., summed where these are equal",
@@ -450,15 +457,6 @@ for _name, _what, _test in (("any", "an", any), ("all", "every", all)):
     _add(
         f"{_name}(f, A)",
         f"whether {_what} entry is true, or a function is true for it",
-        lambda call, *args, test=_test: test(_bools(call, *args)),
+        lambda call, *args, name=_name, test=_test: test(are_true(call, args, name)),
         calls=True,
     )
-
-
-def _bools(call: Callable[..., Any], *args: Any) -> Iterable[bool]:
-    *function, value = args if args else (0,)
-    for item in items(value):
-        item = call(function[0], item) if function else item
-        if not isinstance(item, (bool, np.bool_)):
-            raise FinchError("type", f"any and all need entries of {Bool}, not {kind_of(item)}")
-        yield bool(item)

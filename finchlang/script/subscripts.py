@@ -13,14 +13,19 @@ from finchlang.script.show import kind_of, show
 from finchlang.script.values import (
     FinchRange,
     array_literal,
+    dense,
+    entries,
     held,
     is_array,
     is_number,
+    is_vector,
     plain,
+    shaped,
     whole,
 )
 from finchlang.syntax.types import Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy
+from finchlang.tensors.array_base import size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 ALL = slice(None)  # the index `:`
@@ -68,7 +73,12 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         return
     if isinstance(target, list):
         (subscript,) = _subscripts(target, (len(target),), indices)
-        target[subscript] = value
+        if isinstance(subscript, slice):
+            count = len(target[subscript])
+            found = _of_size(value, (count,))
+            target[subscript] = [value] * count if found is value else [*entries(found)]
+        else:
+            target[subscript] = value
         return
     if not is_array(target):
         raise FinchError("type", f"the entries of {kind_of(target)} cannot be set")
@@ -86,8 +96,8 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         raise FinchError("access order", message, hint=hint)
     if not array.flags.writeable:
         raise FinchError("type", "this array is read-only")
-    kept = type_of_dtype(array.dtype)
-    array[subscripts] = value if kept is None else _storable(value, kept)
+    kept, found = type_of_dtype(array.dtype), _of_size(value, array[subscripts].shape)
+    array[subscripts] = found if kept is None else _storable(found, kept)
 
 
 def _key(indices: list[Any]) -> Any:
@@ -116,6 +126,18 @@ def _dense_view(value: Any) -> np.ndarray | None:
         axes = [value.permutation.index(k + 1) for k in range(value.order)]
         return None if body is None else body.transpose(axes)
     return value._dense_view()
+
+
+def _of_size(value: Any, shape: tuple[int, ...]) -> Any:
+    """An array, vector or range as an array for a part of this shape, whose sizes it must have but for
+    those of 1, as in Julia; another value itself, for all of the part. Raises FinchError "dimension"."""
+    if not shape or not (is_array(value) or is_vector(value)):
+        return value
+    found = dense(value) if is_array(value) else shaped([*entries(value)])
+    if [n for n in np.shape(found) if n != 1] != [n for n in shape if n != 1]:
+        what = f"{kind_of(value)} is assigned to a part of size {size_text(shape)}"
+        raise FinchError("dimension", what)
+    return found.reshape(shape, order="F") if isinstance(found, np.ndarray) else found
 
 
 def _storable(value: Any, element: Type) -> Any:

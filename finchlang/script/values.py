@@ -276,24 +276,34 @@ def check_arrays(name: str, args: list[Any]) -> None:
 
 
 def equal(a: Any, b: Any, depth: int = 0) -> bool:
-    """Whether two values are equal; arrays and tensors by their sizes and entries. Raises FinchError
-    "resource" if tuples or vectors are nested too deeply."""
+    """Whether two values are equal, as in Julia: arrays, tensors, growing vectors and ranges by their sizes
+    and entries, tuples, pairs and dictionaries by theirs. Raises FinchError "resource" if they are nested
+    too deeply."""
     if isinstance(a, Scalar) and isinstance(b, Scalar):
         return a.value == b.value
     if is_array(a) and is_array(b):
         return a.shape == b.shape and bool(np.all(dense(a) == dense(b)))
-    if is_array(a) or is_array(b):
-        return False
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(equal(a[k], b[k], depth + 1) for k in a)
-    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+    if isinstance(a, FinchRange) and isinstance(b, FinchRange):
+        count = len(a)
+        return count == len(b) and all([a[k] == b[k] for k in (0, count - 1)[:count]])
+    if is_vector(a) and is_vector(b):
+        a, b = [*entries(a)], [*entries(b)]
+    elif isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        a, b = [*a.values()], [b[key] for key in a]
+    if isinstance(a, (tuple, list)) and type(a) is type(b):
         check_depth(depth)
         # no `all` of a generator, which would recurse on the C stack
         for x, y in zip(a, b, strict=False):
             if not equal(x, y, depth + 1):
                 return False
         return len(a) == len(b)
-    return bool(a == b)
+    is_plain = not any([isinstance(x, (tuple, list, dict)) or is_array(x) for x in (a, b)])
+    return is_plain and bool(a == b)
+
+
+def is_vector(value: Any) -> bool:
+    """Whether a value is a growing vector, a range, or an array of one dimension."""
+    return isinstance(value, (list, FinchRange)) or is_array(value) and len(value.shape) == 1
 
 
 def truth(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cmp_to_key, reduce
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -205,25 +205,25 @@ def _mapreduced(
     return _reduced(call, operator, [call(function, x) for x in items(value)], init=init)
 
 
-def _held(call: Call, args: tuple[Any, ...], name: str) -> list[bool]:
+def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     """For each entry whether it is true, or the function given is true for it."""
     *function, value = args if args else (None,)
     if len(function) > 1 or not args:
         raise FinchError("type", f"{name} takes a vector, or a function and a vector")
-    return [truth(call(function[0], x) if function else x) for x in items(value)]
+    return (truth(call(function[0], x) if function else x) for x in items(value))
 
 
 def _count(call: Call, *args: Any) -> int:
-    return sum(_held(call, args, "count"))
+    return sum(are_true(call, args, "count"))
 
 
 def _findall(call: Call, *args: Any) -> Any:
-    return shaped([k + 1 for k, held in enumerate(_held(call, args, "findall")) if held])
+    return shaped([k + 1 for k, held in enumerate(are_true(call, args, "findall")) if held])
 
 
 def _findfirst(call: Call, *args: Any) -> Any:
-    held = _held(call, args, "findfirst")
-    return held.index(True) + 1 if True in held else NOTHING
+    places = (k + 1 for k, held in enumerate(are_true(call, args, "findfirst")) if held)
+    return next(places, NOTHING)
 
 
 # ------------------------------------------------------------------------------ dictionaries
@@ -307,7 +307,7 @@ FUNCTIONS: dict[str, CollectionRow] = {
         "add an entry as the k-th", _growing(lambda v, k, x: v.insert(_at(v, k, len(v) + 1), x))
     ),
     "deleteat!(v, k)": CollectionRow(
-        "take out the k-th entry", _growing(lambda v, k: v.pop(_at(v, k, len(v))) and None)
+        "take out the k-th entry", _growing(lambda v, k: v.__delitem__(_at(v, k, len(v))))
     ),
     "empty!(v)": CollectionRow("take out all entries", _growing(lambda v: v.clear())),
     "sort(v; by, lt, rev)": CollectionRow("the entries in order, from the least on", _sorted, True),
