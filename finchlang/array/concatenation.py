@@ -324,9 +324,10 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     shifts, axes = _listed(shift), _listed(axis)
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         raise ValueError(f"roll takes a shift for each axis, not {len(shifts)} for {len(axes)}")
-    count = max(len(shifts), len(axes))
+    count = max(len(shifts), len(axes)) if shifts and axes else 0
+    shifts, axes = (one * count if len(one) == 1 else one for one in (shifts, axes))
     found = Array(arg)
-    for by, given in zip(shifts * (count // len(shifts)), axes * (count // len(axes)), strict=True):
+    for by, given in zip(shifts[:count], axes[:count], strict=True):
         at = normalized_axis(given, len(arg.shape))
         first = -index(by) % (arg.shape[at] or 1)
         if first:

@@ -12,6 +12,7 @@ from finchlang.array.elementwise import astype
 from finchlang.array.expression import Array, Constant, Leaf, NumberOperand
 from finchlang.array.operands import as_expression, expression_of
 from finchlang.array.promotion import type_of
+from finchlang.array.reshaping import sizes_of
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
@@ -33,20 +34,21 @@ def asarray(
     format: Any = None,
     fill_value: Any = None,
 ) -> Array:
-    """A number, nested lists, a NumPy array, a SciPy matrix or a tensor as an array over its own memory.
+    """A number, nested lists, a NumPy array, a SciPy matrix or a tensor as an array over its own memory,
+    unless `copy` is true.
     With a `format` (a level, or its text) or a `fill_value` it is copied to a tensor that stores what
     differs from the fill; with a `fill_value` alone that has the levels of `astensor`. Raises TypeError
     for an element type that there is not, FinchError for a text that is no format."""
     node = expression_of(obj)
     if node is None:
-        given = np.asarray(obj, None if dtype is None else type_of(dtype).dtype)
-        node = as_expression(given)
+        node = as_expression(np.asarray(obj, None if dtype is None else type_of(dtype).dtype))
+    elif copy and type(node) is not NumberOperand:  # what is not computed yet is so now
+        node = as_expression(deepcopy(obj) if type(node) is Leaf else compute(Array(node)))
     if type(node) is NumberOperand and format is None:
         node = as_expression(Scalar(typed_literal(node.value, node.values.type)))
     result = Array(node) if dtype is None else astype(Array(node), dtype)
-    if format is None and fill_value is None:
-        return Array(as_expression(deepcopy(obj))) if copy and type(node) is Leaf else result
-    return astensor(result, format, fill_value)
+    is_given = format is not None or fill_value is not None
+    return astensor(result, format, fill_value) if is_given else result
 
 
 def astensor(x: Any, /, format: Any = None, fill_value: Any = None) -> Array:
@@ -80,7 +82,7 @@ def full(
 ) -> Array:
     """An array of one value, which stores nothing; with a `format`, an empty tensor of that format with
     this fill. Raises ValueError for a negative size, TypeError for a value that is no number."""
-    sizes = (int(shape),) if hasattr(shape, "__index__") else tuple(map(int, shape))
+    sizes = sizes_of(shape)
     if any([size < 0 for size in sizes]):
         raise ValueError(f"an array of shape {sizes}: a size is not negative")
     if isinstance(fill_value, Array):

@@ -3,6 +3,7 @@ least and the greatest elements."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -251,24 +252,23 @@ def _place(op: str, x: Any, axis: Any, keepdims: bool) -> Array:
     axes = range(order) if axis is None else (normalized_axis(axis, order),)
     if not all([arg.shape[k] for k in axes]):
         raise ValueError(f"{'argmin' if op == 'minby' else 'argmax'} of no elements has no value")
-    values, places, stride = _orderly(arg, op), None, 1
+    _, result = _least(op, arg, axes)
+    if arg.values.type.is_float:  # NaN is neither less nor greater than another
+        result = apply("ifelse", *_least("maxby", apply("isnan", arg), axes), result)
+    return Array(with_axes(result, tuple(axes), order) if keepdims else result)
+
+
+def _least(op: str, arg: Expression, axes: Sequence[int]) -> tuple[Expression, Expression]:
+    """The first least element by `op` over these axes, and its place in row-major order."""
+    values, stride = arg, 1
+    places: Expression = Constant(typed_literal(0, Int64))
     for k in reversed(axes):
         own: Expression = Position(values.shape, k)
-        if places is not None:  # the place in row-major order
+        if k != axes[-1]:
             own = apply("+", apply("*", own, Constant(typed_literal(stride, Int64))), places)
         stride *= arg.shape[k]
         pair = pair_of(values.values.type, Int64)
         found = Reduce(op, Map("=>", (values, own), unknown_values(pair)), (k,))
         values = Map("first", (found,), unknown_values(pair.first))
         places = Map("last", (found,), unknown_values(Int64))
-    result = places or Constant(typed_literal(0, Int64))
-    return Array(with_axes(result, tuple(axes), order) if keepdims else result)
-
-
-def _orderly(arg: Expression, op: str) -> Expression:
-    """`arg` with the lowest or highest value in place of NaN, which counts as least and as greatest."""
-    type = arg.values.type
-    if not type.is_float:
-        return arg
-    first = type.lowest if op == "minby" else type.highest
-    return apply("ifelse", apply("isnan", arg), Constant(typed_literal(first, type)), arg)
+    return values, places

@@ -103,7 +103,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
     """`x` repeated along axes of size 1 and along new axes in front, to have this shape. Raises ValueError
     if it does not broadcast to that."""
     arg = as_expression(x)
-    wanted = _sizes(shape)
+    wanted = sizes_of(shape)
     if any([size < 0 for size in wanted]):
         raise ValueError(f"broadcast to {wanted}: a size is not negative")
     if broadcast_shapes(arg.shape, wanted) != wanted:
@@ -182,7 +182,7 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
     arg = as_expression(x)
     if order not in ("C", "F", "A"):
         raise ValueError(f"the order of a reshape is 'C' or 'F', not {order!r}")
-    wanted = _wanted(arg.shape, _sizes(shape))
+    wanted = _wanted(arg.shape, sizes_of(shape))
     if copy and isinstance(arg, Leaf):
         arg = as_expression(deepcopy(arg.value))
     if order == "F":
@@ -190,7 +190,7 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
     return Array(reshaped(arg, wanted))
 
 
-def _sizes(shape: Any) -> tuple[int, ...]:
+def sizes_of(shape: Any) -> tuple[int, ...]:
     """A shape given as an integer or as several. Raises TypeError for a size that is no integer."""
     with suppress(TypeError):
         return (index(shape),)

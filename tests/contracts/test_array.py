@@ -294,6 +294,15 @@ def test_types_promote_as_numpys(one: str, other: str) -> None:
         assert xp.result_type(a, number) == (wanted if wanted != np.float16 else np.float64)
 
 
+@pytest.mark.parametrize("dtype", [None, np.float32])
+@pytest.mark.parametrize("more", [lambda a: a, lambda a: xp.asarray(a) + 0])
+def test_a_copy_has_memory_of_its_own(more: Any, dtype: Any) -> None:
+    given = np.arange(3.0)
+    copied = xp.asarray(more(given), dtype=dtype, copy=True)
+    given[0] = 9
+    assert copied.todense().tolist() == [0, 1, 2] and copied.dtype == (dtype or np.float64)
+
+
 @pytest.mark.parametrize(
     ("wrong", "error", "said"),
     [
