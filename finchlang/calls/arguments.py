@@ -157,7 +157,7 @@ def _array(value: np.ndarray) -> Argument:
     if axes is not None:
         start = address_finder()(value)
         if not start % alignment:
-            flat = value if len(axes) == 1 else value.transpose(axes).reshape(-1)
+            flat = value if len(axes) == 1 else np.asarray(value).transpose(axes).reshape(-1)
             return value, format, shape, (flat,), (), value, start, start + value.nbytes, ARRAY
     return _of_copy(value, as_tensor(value), *np.lib.array_utils.byte_bounds(value), COPIED_ARRAY)
 

@@ -14,8 +14,9 @@ from finchlang.script.values import is_number
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import walk
 from finchlang.syntax.types import Float64, foreign, promote, type_of_dtype, type_of_value
-from finchlang.tensors.adopt import as_tensor, is_pydata, masked_entries
+from finchlang.tensors.adopt import as_tensor, is_pydata
 from finchlang.tensors.array_base import ArrayMethods, LazyTensor, TensorBase
+from finchlang.tensors.entries import masked_entries
 from finchlang.tensors.formats import MODES, parse_format
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 from finchlang.text.tree_cache import script_of

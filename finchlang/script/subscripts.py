@@ -26,7 +26,8 @@ from finchlang.script.values import (
 from finchlang.syntax.types import Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import size_text
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.entries import values_of
+from finchlang.tensors.tensor import Scalar, SwizzledTensor
 
 ALL = slice(None)  # the index `:`
 
@@ -43,7 +44,7 @@ def subscript(value: Any, indices: list[Any]) -> Any:
             raise FinchError("bounds", f"there is no key {show(key)}")
         return value[key]
     if isinstance(value, Type):
-        return array_literal([indices], False).astype(value.dtype) if indices else []
+        return values_of(value, array_literal([indices], False)) if indices else []
     if isinstance(value, (tuple, list, FinchRange, str)):
         (subscript,) = _subscripts(value, (len(value),), indices)
         if isinstance(subscript, int):
@@ -56,7 +57,7 @@ def subscript(value: Any, indices: list[Any]) -> Any:
         raise FinchError("type", f"{kind_of(value)} cannot be indexed")
     value = value if isinstance(value, np.ndarray) else as_tensor(value)
     subscripts = _subscripts(value, value.shape, indices)
-    found = value[subscripts] if isinstance(value, np.ndarray) else _part(value, subscripts)
+    found = _part(value, subscripts)
     return np.array(found, order="F") if isinstance(found, np.ndarray) else plain(found)
 
 
@@ -120,7 +121,7 @@ def _dense_view(value: Any) -> np.ndarray | None:
     """An array over the memory of a tensor that is dense in every mode; None for another tensor. It is
     not given away."""
     if isinstance(value, np.ndarray):
-        return value
+        return np.asarray(value)
     if isinstance(value, SwizzledTensor):
         body = _dense_view(value.body)
         axes = [value.permutation.index(k + 1) for k in range(value.order)]
@@ -147,7 +148,7 @@ def _storable(value: Any, element: Type) -> Any:
     return value if isinstance(value, np.ndarray) else element.wrap(value)
 
 
-def _part(tensor: Tensor | SwizzledTensor, subscripts: tuple[int | slice, ...]) -> Any:
+def _part(tensor: Any, subscripts: tuple[int | slice, ...]) -> Any:
     """The part of a tensor that NumPy would give for its dense array, which is not made."""
     view = _dense_view(tensor)
     if view is not None:

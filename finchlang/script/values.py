@@ -111,10 +111,10 @@ def is_array(value: Any) -> bool:
 
 
 def dense(value: Any) -> np.ndarray:
-    """An array or tensor as a NumPy array; a NumPy array itself."""
+    """An array or tensor as a NumPy array; a NumPy array itself (np.matrix without its own rules)."""
     if is_scipy(value):
         return value.toarray()
-    return value if isinstance(value, np.ndarray) else value.to_numpy()
+    return np.asarray(value) if isinstance(value, np.ndarray) else value.to_numpy()
 
 
 def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:

@@ -16,6 +16,7 @@ from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Int64, Type, foreign, type_of_dtype
 from finchlang.tensors.array_base import LazyTensor, dense_format
+from finchlang.tensors.entries import masked_entries
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
@@ -43,14 +44,6 @@ def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
     if is_pydata(value):
         return _from_pydata(value)
     return _from_scipy(value) if is_scipy(value) else None
-
-
-def masked_entries(name: str) -> FinchError:
-    """The error for a masked array of NumPy; `name` is what its hint calls it."""
-    message = "a masked array is no tensor: what is masked has no value"
-    return FinchError(
-        "type", message, None, f"`{name}.filled(0.0)` gives the masked entries a value"
-    )
 
 
 def is_pydata(value: Any) -> bool:
@@ -86,6 +79,7 @@ def layout_of_array(
 
 
 def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
+    array = np.asarray(array)  # of no class of its own, as np.matrix
     format, axes, shape, _ = layout_of_array(array.dtype, array.shape, array.strides)
     if axes is None or not array.flags.aligned:
         return _from_array(np.array(array, array.dtype.newbyteorder("="), order="F"))
@@ -128,10 +122,11 @@ def _listed_in_order(matrix: Any) -> Tensor | None:
     """A tensor over a COO matrix whose coordinates are already sorted by columns and distinct, which
     saves sorting them again; else None. Also None for fewer entries than columns, and for an invalid
     matrix."""
-    if matrix.format != "coo" or matrix.nnz < max(matrix.shape[1], 1):
+    if matrix.format != "coo":
         return None
     data, coordinates = _part(matrix, "data"), matrix.coords
-    if any(len(part) != len(data) for part in coordinates):
+    is_listed = all(part.shape == data.shape for part in coordinates)
+    if not is_listed or len(data) < max(matrix.shape[1], 1):
         return None
     is_native = data.flags.c_contiguous and data.flags.aligned and data.dtype.isnative
     if not is_native or any(part.dtype not in (np.int32, np.int64) for part in coordinates):
@@ -218,9 +213,12 @@ def _in_order(matrix: Any, parts: tuple[np.ndarray, ...]) -> Any:
 
 def _checked_coordinates(array: Any) -> Any:
     """The array as COO, its coordinates checked: SciPy does not check them before it sorts by them."""
-    found = array.tocoo()
+    try:
+        found = array.tocoo()
+    except (ValueError, IndexError, TypeError) as error:
+        raise FinchError("bounds", f"corrupt SciPy array: {error}") from None
     for mode, (coordinates, size) in enumerate(zip(found.coords, found.shape, strict=True)):
-        if len(coordinates) != len(found.data):
+        if coordinates.shape != found.data.shape:
             raise FinchError("bounds", "corrupt SciPy array: its parts are of different lengths")
         if coordinates.dtype.kind not in "iu":
             message = f"the coordinates of a SciPy array are integers, not {coordinates.dtype}"

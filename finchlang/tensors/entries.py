@@ -1,13 +1,65 @@
-"""Entries as arrays of coordinates and values: sorted, summed where coordinates repeat, and numbered by
-the subtensors they belong to."""
+"""Entries as arrays of coordinates and values: checked, sorted, summed where coordinates repeat, and
+numbered by the subtensors they belong to."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.syntax.types import Type
+
+
+def masked_entries(name: str) -> FinchError:
+    """The error for a masked array of NumPy; `name` is what its hint calls it."""
+    message = "a masked array is no tensor: what is masked has no value"
+    return FinchError(
+        "type", message, None, f"`{name}.filled(0.0)` gives the masked entries a value"
+    )
+
+
+def array_of(given: Any, what: str) -> np.ndarray:
+    """An array, number or lists as a NumPy array. Raises FinchError "type"."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise masked_entries("x")
+    try:
+        return np.asarray(given)
+    except ValueError:  # lists of different lengths
+        raise FinchError("type", f"{what} are no array") from None
+
+
+def values_of(type: Type, given: Any) -> np.ndarray:
+    """Values as an array of an element type. Integers wrap around, as where a kernel stores them, floats
+    are rounded, and of Bool a number is whether it is not 0. Raises FinchError "type" for what is no
+    number, and for floats of which an integer type would keep something else."""
+    array = array_of(given, "the values")
+    if type.dtype.names or array.dtype.names:
+        is_kept = array.dtype == type.dtype
+    else:
+        is_kept = array.dtype.kind in "biuf"
+    with np.errstate(all="ignore"):
+        found = array.astype(type.dtype, copy=False) if is_kept else array
+    if not is_kept or type.is_integer and array.dtype.kind == "f" and np.any(found != array):
+        hint = "`np.rint(x)` rounds them" if is_kept else None
+        message = f"values of {array.dtype} cannot be kept as {type}"
+        raise FinchError("type", message, None, hint)
+    return found
+
+
+def coordinates_of(order: int, given: Sequence[Any], count: int) -> np.ndarray:
+    """The coordinates of `count` entries, a row for each of `order` modes. Raises FinchError "dimension"
+    for others, "type" for those that are no integers."""
+    rows = [array_of(row, "the coordinates").reshape(-1) for row in given]
+    if len(rows) != order or any(len(row) != count for row in rows):
+        told = f"coordinates of {order} modes for {count} values"
+        raise FinchError("dimension", f"these are no {told}")
+    for row in rows:
+        if count and row.dtype.kind not in "iu":
+            raise FinchError("type", f"coordinates are integers, not {row.dtype}")
+    return np.array([row.astype(np.int64) for row in rows], np.int64).reshape(order, count)
 
 
 def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> np.ndarray:

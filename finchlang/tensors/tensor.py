@@ -24,7 +24,7 @@ from finchlang.tensors.array_base import (
     format_of,
     is_whole,
 )
-from finchlang.tensors.entries import summed
+from finchlang.tensors.entries import array_of, coordinates_of, summed, values_of
 from finchlang.tensors.memory import Memory, in_use
 from finchlang.tensors.pack import differing, pack, unpack
 
@@ -127,16 +127,15 @@ class Tensor(TensorBase):
         the format (of Bool: whether one is true), or refused where `duplicates` is "error".
 
         Raises FinchError "bounds" for coordinates outside of `shape`, "dimension" if there are not as
-        many coordinates as values, "type" for repeated coordinates that are refused or have pairs as
-        values.
+        many coordinates as values, "type" for coordinates that are no integers, for values that the
+        format cannot keep (as a fraction in an integer), and for repeated coordinates that are refused
+        or have pairs as values.
         """
         if duplicates not in ("sum", "error"):
             raise FinchError("type", f'`duplicates` is "sum" or "error", not {duplicates!r}')
-        tensor, values = cls(format, *shape), np.asarray(values)
-        if any(np.shape(c) != values.shape for c in coordinates):
-            raise FinchError("dimension", f"there are other coordinates than {values.size} values")
-        coords = np.array([np.asarray(c, np.int64) for c in coordinates])
-        coords = coords.reshape(tensor.format.order, -1)
+        tensor = cls(format, *shape)
+        values = values_of(tensor.format.element_type, values).reshape(-1)
+        coords = coordinates_of(tensor.order, coordinates, len(values))
         for mode, size in enumerate(tensor.shape):
             if coords.shape[1] and not (coords[mode].min() >= 0 and coords[mode].max() < size):
                 raise FinchError(
@@ -150,12 +149,14 @@ class Tensor(TensorBase):
     @classmethod
     def from_numpy(cls, array: Any, format: Level | str | None = None) -> Tensor:
         """A copy of an array in `format` (Dense in every mode if None); values that differ from the
-        format's fill are stored. They are converted to the element type as NumPy's `astype` does. Raises
-        FinchError "dimension" for another number of modes."""
-        array = np.asarray(array)
+        format's fill are stored, converted to the element type: integers wrap around, floats are rounded.
+        Raises FinchError "dimension" for another number of modes, "type" for values that the format
+        cannot keep, as a fraction in an integer."""
         if format is None:
+            array = array_of(array, "the values")
             return cls.from_numpy(array, dense_format(array.dtype, array.ndim))
         level = format_of(format)
+        array = values_of(level.element_type, array)
         if level.order != array.ndim:
             raise FinchError(
                 "dimension", f"{level} has {level.order} modes, the array has {array.ndim}"
@@ -169,8 +170,7 @@ class Tensor(TensorBase):
                 raise FinchError("type", f"{level} is true wherever it is stored, not {array}")
             return cls(level)
         coordinates = np.nonzero(differs(array, level.fill.value))
-        values = array[coordinates].astype(level.element_type.dtype)
-        return cls.from_coo(level, array.shape, coordinates, values)
+        return cls.from_coo(level, array.shape, coordinates, array[coordinates])
 
     @property
     def order(self) -> int:

@@ -153,6 +153,39 @@ def test_coordinates_are_looked_at_before_they_are_sorted(place: int) -> None:
     assert caught.value.kind == "bounds"
 
 
+CORRUPT: dict[str, Callable[[Any], None]] = {
+    "coo data": lambda A: setattr(A, "data", A.data[:2]),
+    "coo rows": lambda A: setattr(A, "coords", (A.coords[0][:2], A.coords[1])),
+    "coo columns": lambda A: setattr(A, "coords", (A.coords[0], np.append(A.coords[1], 1))),
+    "coo matrix": lambda A: setattr(A, "coords", (A.coords[0][None], A.coords[1])),
+    "bsr data": lambda A: setattr(A, "data", A.data[:1]),
+    "csc data": lambda A: setattr(A, "data", A.data[:1]),
+}
+
+
+@pytest.mark.parametrize("name", CORRUPT)
+def test_parts_of_different_lengths(name: str) -> None:
+    A = scipy.sparse.csc_array(DENSE).asformat(name.split()[0])
+    CORRUPT[name](A)
+    session = Session()
+    session["A"] = A
+    for work in (lambda: session.run(SUM), lambda: Tensor(A)):
+        with pytest.raises(FinchError) as caught:
+            work()
+        assert caught.value.kind == "bounds"
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("engine", ["native", "interpret", "residual"])
+def test_a_matrix_of_numpy_is_an_array(engine: str) -> None:
+    session = Session(engine)
+    session["A"], session["B"] = np.matrix(DENSE), np.asfortranarray(np.matrix(DENSE))
+    session.run("@finch for j = _, i = _; A[i, j] += 2 * B[i, j]; end")
+    assert np.array_equal(session["A"], 3 * DENSE)
+    assert session.run("A[:, 1]").tolist() == [3, 0, 12] and len([*session.run("collect(A)")]) == 3
+    assert session.run("map(x -> x + 1, A)").tolist() == (3 * DENSE + 1).tolist()
+
+
 # ------------------------------------------------------------------------------- SciPy and back
 
 SPARSE = ("coo", "csr", "csc", "bsr", "dia", "lil", "dok")

@@ -177,6 +177,55 @@ def test_coordinates_without_a_value_are_refused() -> None:
         Tensor.from_coo(LISTS, (2, 2), [[0, 1], [0, 1]], np.ones(1))
 
 
+def test_no_modes_have_one_place() -> None:
+    for values in (np.array(2.0), [2.0], [0.5, 1.5]):
+        assert Tensor.from_coo("Element(0.0)", (), [], values).to_numpy() == 2
+    assert Tensor.from_coo("Element(0.0)", (), [], []).to_numpy() == 0
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "kind"),
+    [
+        ([], "dimension"),
+        ([[0], [1]], "dimension"),
+        ([[0, 1]], "dimension"),
+        *[([[at]], "type") for at in (0.5, np.nan, "a", None, True, 2**70)],
+        *[([[at]], "bounds") for at in (-1, 3, 2**63, 2**64 - 1)],
+    ],
+)
+def test_what_are_no_coordinates(coordinates: Any, kind: str) -> None:
+    with pytest.raises(FinchError) as caught:
+        Tensor.from_coo("SparseList(Element(0.0))", (3,), coordinates, np.ones(1))
+    assert caught.value.kind == kind
+
+
+@pytest.mark.parametrize("level", ["Dense", "SparseList", "RunList"])
+@pytest.mark.parametrize(
+    ("fill", "value", "expected"),
+    [
+        *[("0", value, None) for value in (1.5, np.nan, np.inf, 1e30, 1j, "a", None, [1, [2]])],
+        ("0", 2.0, 2),
+        ("Int8(0)", 300, 44),
+        ("UInt8(0)", 256.0, None),
+        ("Float32(0)", 1e300, np.inf),
+        ("0.0", np.float16(1.5), 1.5),
+        ("false", 2.0, True),
+    ],
+)
+def test_what_a_format_keeps_of_values(level: str, fill: str, value: Any, expected: Any) -> None:
+    """As a kernel does: integers wrap around, and no fraction goes into an integer."""
+    values, format = value if type(value) is list else [value], f"{level}(Element({fill}))"
+    works = [lambda: Tensor.from_numpy(values, format)]
+    works.append(lambda: Tensor.from_coo(format, (1,), [range(len(values))], values))
+    for work in works:
+        if expected is None:
+            with pytest.raises(FinchError) as caught:
+                work()
+            assert caught.value.kind == "type"
+        else:
+            assert work().to_numpy().tolist() == [expected]
+
+
 if __name__ == "__main__":
     in_little_memory(lambda: convert_all(product(FORMATS_OF_TWO, repeat=2)), 3600)
     print(f"{len(FORMATS_OF_TWO)} formats, each to each")
