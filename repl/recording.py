@@ -13,8 +13,14 @@ from finchlang.calls.runner import KernelEvent
 from finchlang.host.ir import Const
 from finchlang.levels.looplets import Looplet
 from finchlang.rules.base.engine import Applied, EventKind, Machine, Rule, State, Step
-from finchlang.rules.base.trace_printer import Part, changed, part_of, shown, spans_of
-from finchlang.rules.base.trace_printer import index_of as coordinate_of
+from finchlang.rules.base.trace_printer import (
+    Part,
+    changed,
+    index_of as coordinate_of,
+    part_of,
+    shown,
+    spans_of,
+)
 from finchlang.syntax.nodes import Access, Define, Extent, Index, Literal, Loop, Node, Value
 from finchlang.syntax.traversal import children
 from finchlang.text.print import pretty

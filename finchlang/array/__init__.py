@@ -127,9 +127,9 @@ from finchlang.array.elementwise import (
 )
 from finchlang.array.expression import Array
 from finchlang.array.indexing import argmax, argmin, flip, take
-from finchlang.array.namespace_info import array_namespace_info as __array_namespace_info__
-from finchlang.array.namespace_info import bool_ as bool
 from finchlang.array.namespace_info import (
+    array_namespace_info as __array_namespace_info__,
+    bool_ as bool,
     can_cast,
     device_of,  # noqa: F401
     finfo,

@@ -13,8 +13,7 @@ from finchlang.base.errors import FinchError
 from finchlang.host.construct import ONE, TRUE, ZERO, add, cast, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import hash_table
-from finchlang.levels import layout as lay
+from finchlang.levels import hash_table, layout as lay
 from finchlang.levels.coordinate_levels import Coordinates, Entries, PartOfFiber
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Storage
 from finchlang.levels.looplets import Lookup, Switch, Thunk

@@ -12,8 +12,7 @@ import host_programs as programs
 import numpy as np
 import pytest
 from hosts import Program, Sample, everywhere, run, up_to
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from finchlang.base.errors import Bug
 from finchlang.host.construct import ONE, ZERO, cast, const, op

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pass_cases import GROUPS
 
 from finchlang.algebra.program_context import ProgramContext, is_call

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from both_hosts import Handmade, Memory, Outcome, run_both, vector
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from looplet_nests import Nest, RandomNests
 
 from finchlang.host.construct import ZERO, cast, const

@@ -38,8 +38,7 @@ from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.testing.compare_engines import Way
 from finchlang.text.parse import parse_kernel
-from tests.programs.program import WANTED as ALL
-from tests.programs.program import Case, check_program
+from tests.programs.program import WANTED as ALL, Case, check_program
 
 EVERY = [program for program, wanted in ALL.items() if "residual" in wanted.engines]
 VECTOR, ROWS = "Dense(Element(0.0))", "Dense(SparseList(Element(0.0)))"

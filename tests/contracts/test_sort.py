@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hosts import Program, Sample, everywhere, executed, run
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from in_child import in_child
 
 from finchlang.base.errors import BUG

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hosts import Sample, up_to
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.kernel import SpecializedKernel

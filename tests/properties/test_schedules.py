@@ -4,8 +4,7 @@ what they are compared with."""
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from finchlang import Session, Tensor
 

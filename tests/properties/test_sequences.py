@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sequence_world
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 from in_child import in_child
 from sequence_binding import (

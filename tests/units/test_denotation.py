@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from finchlang.base.errors import FinchError
 from finchlang.denote.denotation import denote

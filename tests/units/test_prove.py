@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from finchlang.algebra.bounds import at_most, greater, less_than, lesser
 from finchlang.host.construct import add, const, maximum, minimum, op, sub

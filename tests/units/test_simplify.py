@@ -9,8 +9,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from finchlang.algebra import simplify as module
 from finchlang.algebra.expression_types import annotate, type_of

@@ -16,8 +16,7 @@ from finchlang.host.ir import Expr, Var
 from finchlang.levels import looplets
 from finchlang.levels.level import Fiber
 from finchlang.syntax.nodes import Access, Block, Index, Literal, Node, Value, Variable
-from finchlang.syntax.traversal import children, map_children
-from finchlang.syntax.traversal import replace as with_fields
+from finchlang.syntax.traversal import children, map_children, replace as with_fields
 from finchlang.syntax.types import Int64
 from finchlang.text.print import pretty
 

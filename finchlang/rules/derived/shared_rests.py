@@ -15,8 +15,7 @@ from finchlang.levels.level import Fiber
 from finchlang.rules.base.context import accesses_in
 from finchlang.rules.base.engine import State
 from finchlang.syntax.nodes import Access, Loop, Node, Variable
-from finchlang.syntax.traversal import map_children, names, walk
-from finchlang.syntax.traversal import replace as replace_in
+from finchlang.syntax.traversal import map_children, names, replace as replace_in, walk
 from finchlang.syntax.types import Bool, Int64
 
 
