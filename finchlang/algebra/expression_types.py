@@ -13,8 +13,7 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level, Swizzled
 from finchlang.levels.looplets import Looplet, Sequence, may_be_missing
 from finchlang.operators.operator_table import SELECT, literal_type, operator
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import map_children, remembered, replace, rewrite_bottom_up, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Int64, Type, UInt8, can_store
 
 Names = Mapping[str, Format | None]
@@ -40,14 +39,14 @@ def annotate(node: ast.Node, names: Names) -> ast.Node:
         return ast.Define(node.variable, value, body, span=node.span)
     if isinstance(node, ast.Variable):
         found = names.get(node.name)
-        return replace(node, type=found) if isinstance(found, Type) else node
+        return trees.replace(node, type=found) if isinstance(found, Type) else node
     if isinstance(node, ast.Access):
         indices = tuple(annotate(i, names) for i in node.indices)
         for index in indices:
             _checked_type(index)
         type = _element_type(node.tensor, names)
         return ast.Access(node.tensor, indices, span=node.span, type=type)
-    node = map_children(lambda child: annotate(child, names), node)
+    node = trees.map_children(lambda child: annotate(child, names), node)
     if isinstance(node, ast.Assign):
         return _assign(node, names)
     if isinstance(node, ast.Sieve):
@@ -63,9 +62,9 @@ def with_fills(node: ast.Node, names: Names) -> ast.Node:
             return node
         level = _level(node.target.tensor, names)
         assert level is not None
-        return replace(node, op=ast.Call(node.op, (level.fill,)))
+        return trees.replace(node, op=ast.Call(node.op, (level.fill,)))
 
-    return rewrite_bottom_up(change, node)
+    return trees.rewrite_bottom_up(change, node)
 
 
 def _element_type(tensor: ast.Node, names: Names) -> Type | None:
@@ -138,7 +137,7 @@ def type_of(node: ast.Node) -> Type | None:
     return None
 
 
-@remembered
+@trees.remembered
 def _type_of_call(node: ast.Call) -> Type | None:
     row = operator(node.op)
     types = [t for t in map(type_of, node.args) if t is not None]
@@ -150,7 +149,7 @@ def _type_of_call(node: ast.Call) -> Type | None:
     return None
 
 
-@remembered
+@trees.remembered
 def is_there(node: ast.Node) -> bool:
     """Whether an expression cannot turn out missing; while it can, no other argument decides a call of it.
     A sequence whose beginning a loop has left behind counts as one that can."""
@@ -164,7 +163,7 @@ def is_there(node: ast.Node) -> bool:
         row = operator(node.op)
         if all(there) or row is None or row.selects or not row.lazy_missing:
             return all(there)
-        return any(there) and not any(map(_is_begun, walk(node)))
+        return any(there) and not any(map(_is_begun, trees.walk(node)))
     if isinstance(node, (ast.Variable, ast.Index)):
         return not node.may_miss
     return not ast.is_missing(node)
@@ -192,8 +191,8 @@ def with_presence(node: ast.Node, unsure: frozenset[str] = frozenset()) -> ast.N
     """`node` with `may_miss` set on names that may stand for `missing`: `unsure`, and such as it binds."""
     match node:
         case ast.Index(name) | ast.Variable(name) if name in unsure:
-            return replace(node, may_miss=True)
+            return trees.replace(node, may_miss=True)
         case ast.Define(ast.Variable(name), value) | ast.Loop(ast.Index(name), ast.Extent(value)):
             if not is_there(with_presence(value, unsure)):
-                return map_children(lambda child: with_presence(child, unsure | {name}), node)
-    return map_children(lambda child: with_presence(child, unsure), node)
+                return trees.map_children(lambda child: with_presence(child, unsure | {name}), node)
+    return trees.map_children(lambda child: with_presence(child, unsure), node)

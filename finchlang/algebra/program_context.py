@@ -10,36 +10,24 @@ from dataclasses import dataclass, field
 from finchlang.base.errors import Note, Span
 from finchlang.levels.level import Level, Swizzled
 from finchlang.operators.operator_table import FAMILIES, OPERATORS
-from finchlang.syntax.nodes import (
-    EMPTY,
-    OF_TENSORS,
-    Access,
-    Call,
-    Extent,
-    Index,
-    Literal,
-    Node,
-    Variable,
-)
-from finchlang.syntax.traversal import walk
-from finchlang.syntax.types import Type
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Operation
 from finchlang.wrappers.masks import MASKS
 from finchlang.wrappers.wrappers import WRAPPERS
 
 #: What a free name of a kernel may stand for: a tensor, or a script number.
-Format = Level | Swizzled | Type
+Format = Level | Swizzled | types.Type
 
 PROTOCOLS = ("walk", "gallop", "follow")
 #: the modifier of an index that reads `missing` out of range
 PERMISSIVE = "~"
 INIT, OVERWRITE = "initwrite", "overwrite"
 #: the operators of `=` and `:=`, which are no reductions
-PLAIN = (Variable(INIT), Variable(OVERWRITE))
-ONE = Literal(1)
+PLAIN = (ast.Variable(INIT), ast.Variable(OVERWRITE))
+ONE = ast.Literal(1)
 #: names that mean the same in every kernel where they are called, whatever the script has bound to them
 WORDS = frozenset((*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
-    ("swizzle", "collapse", "split", "broadcast", *OF_TENSORS, "entry", "meet", INIT, OVERWRITE)
+    ("swizzle", "collapse", "split", "broadcast", *ast.OF_TENSORS, "entry", "meet", INIT, OVERWRITE)
 )
 RESERVED = WORDS | frozenset(OPERATORS)
 
@@ -85,17 +73,17 @@ class ProgramContext:
     stored: set[str] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
     decisions: list[tuple[str, str]] = field(default_factory=list)
-    annotations: tuple[Node, ...] = ()
-    parsed: Node = EMPTY
+    annotations: tuple[ast.Node, ...] = ()
+    parsed: ast.Node = ast.EMPTY
     policies: dict[str, tuple[str, int]] = field(default_factory=dict)
     derived: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
-    ranges: dict[str, Extent] = field(default_factory=dict)
+    ranges: dict[str, ast.Extent] = field(default_factory=dict)
     renewed: dict[str, str] = field(default_factory=dict)
 
-    def reserve(self, program: Node) -> None:
+    def reserve(self, program: ast.Node) -> None:
         """Keep the names that occur in `program` from being made again by `fresh`."""
-        named = (Index, Variable, Operation)
-        self.taken.update(n.name for n in walk(program) if isinstance(n, named))
+        named = (ast.Index, ast.Variable, Operation)
+        self.taken.update(n.name for n in trees.walk(program) if isinstance(n, named))
 
     def fresh(self, base: str) -> str:
         """`base`, or `base_2`, `base_3` ...: a name that stands for nothing else."""
@@ -115,7 +103,7 @@ class ProgramContext:
     def level(self, name: str) -> Level:
         """The format of the tensor `name`, as it is stored."""
         found = self.formats[name]
-        assert not isinstance(found, Type)
+        assert not isinstance(found, types.Type)
         return found.level if isinstance(found, Swizzled) else found
 
     def written(self, name: str) -> str:
@@ -138,64 +126,70 @@ class ProgramContext:
         return self.tensors.get(name, name)
 
 
-def root(tensor: Node) -> str | None:
+def root(tensor: ast.Node) -> str | None:
     """The name of the tensor inside any wrappers; None for a mask."""
-    while isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
+    while isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
         tensor = tensor.args[0]
-    return tensor.name if isinstance(tensor, Variable) else None
+    return tensor.name if isinstance(tensor, ast.Variable) else None
 
 
-def may_be_missing(tensor: Node) -> bool:
+def may_be_missing(tensor: ast.Node) -> bool:
     """Whether a wrapper around `tensor` reads `missing` out of range."""
-    while isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
+    while isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
         if is_call(tensor, "toeplitz") or (
-            is_call(tensor, "permissive") and Literal(True) in tensor.args
+            is_call(tensor, "permissive") and ast.Literal(True) in tensor.args
         ):
             return True
         tensor = tensor.args[0]
     return False
 
 
-def mask_name(tensor: Node) -> str | None:
+def mask_name(tensor: ast.Node) -> str | None:
     """The mask that `tensor` calls for (`UpTriMask()`, `splitmask(n, 2)`), or None."""
-    if isinstance(tensor, Call) and isinstance(tensor.op, Variable) and tensor.op.name in MASKS:
+    if (
+        isinstance(tensor, ast.Call)
+        and isinstance(tensor.op, ast.Variable)
+        and tensor.op.name in MASKS
+    ):
         return tensor.op.name
     return None
 
 
-def mask_sizes(tensor: Node) -> tuple[Node | None, ...]:
+def mask_sizes(tensor: ast.Node) -> tuple[ast.Node | None, ...]:
     """The sizes of the modes of the mask inside any wrappers, as its arguments give them; nothing
     for another tensor."""
-    while isinstance(tensor, Call) and tensor.args and not mask_name(tensor):
+    while isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
         tensor = tensor.args[0]
     name = mask_name(tensor)
     return MASKS[name].shape(tensor.args) if name is not None else ()  # type: ignore[attr-defined]
 
 
-def is_call(node: Node, *names: str) -> bool:
+def is_call(node: ast.Node, *names: str) -> bool:
     """Whether `node` calls one of the operators `names`."""
-    return isinstance(node, Call) and isinstance(node.op, Variable) and node.op.name in names
+    return (
+        isinstance(node, ast.Call) and isinstance(node.op, ast.Variable) and node.op.name in names
+    )
 
 
-def call(name: str, *args: Node, span: Span | None = None) -> Call:
-    return Call(Variable(name, span=span), args, span=span)
+def call(name: str, *args: ast.Node, span: Span | None = None) -> ast.Call:
+    return ast.Call(ast.Variable(name, span=span), args, span=span)
 
 
-def size_extent(name: str, mode: int, span: Span | None = None) -> Extent:
+def size_extent(name: str, mode: int, span: Span | None = None) -> ast.Extent:
     """`1:size(name, mode)`; modes count from 1."""
-    size = call("size", Variable(name, span=span), Literal(mode, span=span), span=span)
-    return Extent(Literal(1, span=span), size, span=span)
+    size = call("size", ast.Variable(name, span=span), ast.Literal(mode, span=span), span=span)
+    return ast.Extent(ast.Literal(1, span=span), size, span=span)
 
 
-def is_single(extent: Node) -> bool:
+def is_single(extent: ast.Node) -> bool:
     """Whether a loop over `extent` runs exactly once: `x:x`."""
-    return isinstance(extent, Extent) and extent.start == extent.stop
+    return isinstance(extent, ast.Extent) and extent.start == extent.stop
 
 
-def reads(expression: Node) -> Iterable[str]:
+def reads(expression: ast.Node) -> Iterable[str]:
     """The tensors an expression reads, by name."""
-    for node in walk(expression):
-        if isinstance(node, Access) and (name := root(node.tensor)) is not None:
+    for node in trees.walk(expression):
+        if isinstance(node, ast.Access) and (name := root(node.tensor)) is not None:
             yield name
 
 

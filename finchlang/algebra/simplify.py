@@ -13,37 +13,23 @@ from finchlang.host.construct import ONE, TRUE, add, cast, compare, mul, sub
 from finchlang.host.ir import Const, Expr
 from finchlang.levels.level import Fiber
 from finchlang.operators.operator_table import EQUAL, Operator, is_pair, named, operator
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import (
-    COMPOUND,
-    block,
-    children,
-    map_children,
-    memo,
-    mentions,
-    remember,
-    remembered,
-    replace,
-    substitute,
-    walk,
-)
-from finchlang.syntax.types import Float64, Int64
+from finchlang.syntax import nodes as ast, traversal as trees, types
 
 #: what a law makes of a term at its root, or None
 Law = Callable[..., ast.Node | None]
 
 #: terms known to be as simple as they get, by identity
-_simple = memo()
+_simple = trees.memo()
 
 
 def simplify(node: ast.Node) -> Any:
     """The simplest equal term; the very same object if there is nothing to do."""
     if id(node) in _simple:
         return node
-    result = map_children(simplify, node)
+    result = trees.map_children(simplify, node)
     while (better := _once(result)) is not None:
-        result = map_children(simplify, better[1])
-    remember(_simple, result, result)
+        result = trees.map_children(simplify, better[1])
+    trees.remember(_simple, result, result)
     return result
 
 
@@ -58,12 +44,12 @@ def first_rewriting(node: ast.Node) -> tuple[str, ast.Node] | None:
         found = first_rewriting(child)
         return child if found is None else found[1]
 
-    whole = map_children(visit, node)
+    whole = trees.map_children(visit, node)
     if found is not None:
         return found[0], whole
     better = _once(node)
     if better is None:
-        remember(_simple, node, node)
+        trees.remember(_simple, node, node)
         return None
     return name_of(better[0]), better[1]
 
@@ -103,7 +89,7 @@ def settings(tensor: ast.Node) -> Iterator[ast.Node]:
     while isinstance(tensor, ast.Call) and tensor.args:
         tensor, *own = tensor.args
         for setting in own:
-            yield from children(setting) if isinstance(setting, ast.Extent) else (setting,)
+            yield from trees.children(setting) if isinstance(setting, ast.Extent) else (setting,)
 
 
 # ----------------------------------------------------------------------------------- statements
@@ -131,11 +117,11 @@ def if_there(node: ast.Node) -> Any:
     return simplify(_there(node))
 
 
-@remembered
+@trees.remembered
 def _there(node: ast.Node) -> ast.Node:
-    node = map_children(_there, node)
+    node = trees.map_children(_there, node)
     is_unsure = isinstance(node, (ast.Access, ast.Variable, ast.Index)) and node.may_miss
-    return replace(node, may_miss=False) if is_unsure else node
+    return trees.replace(node, may_miss=False) if is_unsure else node
 
 
 def empty_body(node: ast.Sieve | ast.Loop) -> ast.Node | None:
@@ -164,20 +150,20 @@ def nested_block(node: ast.Block) -> ast.Node | None:
     """block(a, block(b, c)) = block(a, b, c), block(a) = a."""
     if not any(isinstance(s, ast.Block) for s in node.statements) and len(node.statements) != 1:
         return None
-    return block(*node.statements)
+    return trees.block(*node.statements)
 
 
 def known_variable(node: ast.Define) -> ast.Node | None:
     """define(var, 1, body) = body[var ↦ 1], and for a value or an index."""
     if is_scope(node.body) or not isinstance(node.value, (ast.Literal, ast.Value, ast.Index)):
         return None
-    return substitute(node.body, {node.variable: node.value})
+    return trees.substitute(node.body, {node.variable: node.value})
 
 
 def unused_variable(node: ast.Define) -> ast.Node | None:
     """define(var, val, body) = body if body has no var; but sizes must agree, whatever is done."""
     is_meet = isinstance(node.value, ast.Call) and node.value.op == ast.Variable("meet")
-    if is_scope(node.body) or is_meet or mentions(node.body, node.variable):
+    if is_scope(node.body) or is_meet or trees.mentions(node.body, node.variable):
         return None
     return node.body
 
@@ -190,7 +176,7 @@ def missing_extent(node: ast.Loop) -> ast.Node | None:
         and ast.is_missing(extent.start)
         and ast.is_missing(extent.stop)
     ):
-        return substitute(node.body, {node.index: extent.start})  # `for k = x:x` binds k
+        return trees.substitute(node.body, {node.index: extent.start})  # `for k = x:x` binds k
     return None
 
 
@@ -209,12 +195,12 @@ def repeated_body(loop: ast.Loop) -> ast.Sieve | None:
         return None
     start, stop = region
     firsts: list[ast.Node] = []
-    if mentions(body, loop.index):
+    if trees.mentions(body, loop.index):
         body = _at_first(body, loop.index, start, firsts)
-        if body is loop.body or mentions(body, loop.index):
+        if body is loop.body or trees.mentions(body, loop.index):
             return None
-    own = [n.tensor for n in walk(body) if isinstance(n, ast.Declare)]
-    if any(isinstance(n, (ast.Freeze, ast.Thaw)) and n.tensor not in own for n in walk(body)):
+    own = [n.tensor for n in trees.walk(body) if isinstance(n, ast.Declare)]
+    if any(isinstance(n, (ast.Freeze, ast.Thaw)) and n.tensor not in own for n in trees.walk(body)):
         return None  # it may read what it has written
 
     def is_apart(update: ast.Assign) -> bool:
@@ -245,25 +231,25 @@ def _at_first(node: ast.Node, index: ast.Index, start: Expr, firsts: list[ast.No
     if not _has_first(node):
         return node
     if isinstance(node, ast.Sieve) and node.condition == is_first(index, start):
-        firsts += [n for n in walk(node.body) if isinstance(n, ast.Assign)]
+        firsts += [n for n in trees.walk(node.body) if isinstance(n, ast.Assign)]
         return node.body
-    if isinstance(node, COMPOUND):
-        return map_children(lambda child: _at_first(child, index, start, firsts), node)
+    if isinstance(node, trees.COMPOUND):
+        return trees.map_children(lambda child: _at_first(child, index, start, firsts), node)
     pair: Any = node.value  # type: ignore[attr-defined]
     value, place = pair.args
-    first = substitute(place, {index: as_node(start)})
-    return replace(node, value=replace(pair, args=(value, first)))
+    first = trees.substitute(place, {index: as_node(start)})
+    return trees.replace(node, value=trees.replace(pair, args=(value, first)))
 
 
-@remembered
+@trees.remembered
 def _has_first(node: ast.Node) -> bool:
     """Whether there are updates by pairs of which the first one counts, or sieves on an index."""
     if isinstance(node, ast.Sieve) and any(
-        isinstance(x, ast.Index) for x in children(node.condition)
+        isinstance(x, ast.Index) for x in trees.children(node.condition)
     ):
         return True
-    if isinstance(node, COMPOUND):
-        return any(map(_has_first, children(node)))
+    if isinstance(node, trees.COMPOUND):
+        return any(map(_has_first, trees.children(node)))
     if not isinstance(node, ast.Assign) or not is_pair(node.value):
         return False
     row = operator(node.op)
@@ -293,7 +279,7 @@ def _repeat(node: ast.Node, times: ast.Value, is_apart: IsApart) -> ast.Node | N
             return None
         case ast.Sieve(body=body) | ast.Define(body=body) | ast.Loop(body=body):
             inner = _repeat(body, times, is_apart)
-            return inner and replace(node, body=inner)
+            return inner and trees.replace(node, body=inner)
         case ast.Block(statements) if _write_apart(statements, is_apart):
             parts = [_repeat(s, times, is_apart) for s in statements]
             if all(p is not None for p in parts):
@@ -315,13 +301,13 @@ def is_exact(update: ast.Assign) -> bool:
 def _steps(node: ast.Assign, row: Operator, times: ast.Value) -> ast.Node | None:
     """The assignment that takes so many steps of floats, if there is an operator for that."""
     if row.stepped is not None:
-        return replace(node, op=ast.Call(ast.Variable(row.stepped), (times,)))
+        return trees.replace(node, op=ast.Call(ast.Variable(row.stepped), (times,)))
     if row.count is None:
         return None
     # floats, since the product of integers would wrap around
-    counts = [cast(count, Float64) for count in (row.count, times.expr)]
-    count = as_node(cast(mul(*counts), Int64))
-    return replace(node, op=ast.Call(node.op.op, (count,)))  # type: ignore[attr-defined]
+    counts = [cast(count, types.Float64) for count in (row.count, times.expr)]
+    count = as_node(cast(mul(*counts), types.Int64))
+    return trees.replace(node, op=ast.Call(node.op.op, (count,)))  # type: ignore[attr-defined]
 
 
 def _keeps_order(loop: ast.Loop, is_apart: IsApart) -> bool:
@@ -329,7 +315,7 @@ def _keeps_order(loop: ast.Loop, is_apart: IsApart) -> bool:
     order as repeating the loop, or the order makes no difference."""
     return all(
         loop.index in n.target.indices or is_apart(n) or counts_once(n) or is_exact(n)
-        for n in walk(loop.body)
+        for n in trees.walk(loop.body)
         if isinstance(n, ast.Assign)
     )
 
@@ -338,7 +324,7 @@ def _in_type_of(step: ast.Call, value: ast.Node) -> ast.Node:
     """A value that steps take, in their type: integers that are added up as floats do not wrap around.
     Converted in any case if `coalesce` is in it: what stands in for a missing argument has another type."""
     wanted = type_of(step)
-    rows = [operator(n.op) for n in walk(value) if isinstance(n, ast.Call)]
+    rows = [operator(n.op) for n in trees.walk(value) if isinstance(n, ast.Call)]
     if wanted is not None and any(row is not None and row.overrides for row in rows):
         return ast.Call(ast.Variable(wanted.name), (value,))
     return typed(value, step)
@@ -346,7 +332,7 @@ def _in_type_of(step: ast.Call, value: ast.Node) -> ast.Node:
 
 def _is_once(node: ast.Node, is_apart: IsApart) -> bool:
     """Whether running a statement twice does what running it once does."""
-    return all(is_apart(n) or counts_once(n) for n in walk(node) if isinstance(n, ast.Assign))
+    return all(is_apart(n) or counts_once(n) for n in trees.walk(node) if isinstance(n, ast.Assign))
 
 
 def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
@@ -354,7 +340,9 @@ def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
     more when repeated must be a single assignment, perhaps under sieves."""
     stores: list[object] = []
     for statement in statements:
-        updates = [n for n in walk(statement) if isinstance(n, ast.Assign) and not is_apart(n)]
+        updates = [
+            n for n in trees.walk(statement) if isinstance(n, ast.Assign) and not is_apart(n)
+        ]
         tensors: list[Any] = [n.target.tensor for n in updates]
         stores += {t.store if isinstance(t, Fiber) else t for t in tensors}
         is_once = _is_once(statement, is_apart)

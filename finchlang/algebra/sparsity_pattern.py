@@ -20,15 +20,7 @@ from finchlang.base.errors import FinchError, Note
 from finchlang.levels.level import Level
 from finchlang.operators.operator import Space
 from finchlang.operators.operator_table import AND, DIFFERS, EQUAL, NOT, OR, literal_type, operator
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import (
-    children,
-    map_children,
-    replace,
-    rewrite_bottom_up,
-    substitute,
-    walk,
-)
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Type
 from finchlang.text.print import pretty
 
@@ -44,7 +36,7 @@ def with_spaces(program: ast.Node, formats: Formats) -> ast.Node:
     def visit(node: ast.Node) -> ast.Node:
         if isinstance(node, ast.Assign):
             return spaces.within_space(node)
-        return node if isinstance(node, (ast.Access, ast.Call)) else map_children(visit, node)
+        return node if isinstance(node, (ast.Access, ast.Call)) else trees.map_children(visit, node)
 
     return visit(program)
 
@@ -74,7 +66,7 @@ class Spaces:
             fill = self.fill(node, is_everywhere) if isinstance(node, ast.Access) else None
             return fill or node
 
-        return simplify(rewrite_bottom_up(change, node))
+        return simplify(trees.rewrite_bottom_up(change, node))
 
     def fill(self, access: ast.Access, is_everywhere: bool = False) -> ast.Literal | None:
         """The value of an access where nothing is stored; None of a tensor that stores all places, unless
@@ -85,7 +77,7 @@ class Spaces:
         return level.fill
 
     def operand(self, arg: ast.Node) -> SpaceOperand:
-        is_constant = not any(isinstance(n, ast.Access) for n in walk(arg))
+        is_constant = not any(isinstance(n, ast.Access) for n in trees.walk(arg))
         for is_everywhere in (False, True):
             fill = self.at_fills(arg, is_everywhere)
             if isinstance(fill, ast.Literal) and not ast.is_missing(fill):
@@ -98,7 +90,7 @@ class Spaces:
         value, calls = assign.value, list(self._stating(assign.value))
         fill = self.at_fills(value) if calls else None
         if not isinstance(fill, ast.Literal) or not ast.is_empty(
-            simplify(replace(assign, value=fill))
+            simplify(trees.replace(assign, value=fill))
         ):
             return assign
         if all(space.is_exact for space in calls) and type_of(value) == Bool:
@@ -108,11 +100,13 @@ class Spaces:
             if not isinstance(level, Level) or not has_gaps(level):
                 return assign
             other = ast.Literal(not fill.value, span=value.span)
-            return ast.Sieve(self.differs(value), replace(assign, value=other), span=assign.span)
+            return ast.Sieve(
+                self.differs(value), trees.replace(assign, value=other), span=assign.span
+            )
         return ast.Sieve(self.region(value), assign, span=assign.span)
 
     def _stating(self, node: ast.Node) -> Iterator[Space]:
-        for call in walk(node):
+        for call in trees.walk(node):
             space = self._space(call) if isinstance(call, ast.Call) else None
             if space is not None:
                 yield space
@@ -147,7 +141,7 @@ class Spaces:
         """Whether the fill of an argument alone makes a call what it is at all fills."""
         fill = self.at_fills(node.args[k])
         args = (*node.args[:k], fill, *node.args[k + 1 :])
-        found = simplify(replace(node, args=args)) if isinstance(fill, ast.Literal) else None
+        found = simplify(trees.replace(node, args=args)) if isinstance(fill, ast.Literal) else None
         whole = self.at_fills(node)
         return (
             isinstance(whole, ast.Literal)
@@ -237,17 +231,17 @@ def results(
     and whether it is certain that they are made."""
     match node:
         case ast.Assign(_, _, value):
-            yield node, spaces.at_fills(substitute(value, dict(given))), True
+            yield node, spaces.at_fills(trees.substitute(value, dict(given))), True
         case ast.Define(variable, value, body):
-            value = substitute(value, dict(given))
+            value = trees.substitute(value, dict(given))
             yield from results(body, spaces, {**given, variable: value})
         case ast.Sieve(condition, body):
-            found = spaces.at_fills(substitute(condition, dict(given)))
+            found = spaces.at_fills(trees.substitute(condition, dict(given)))
             if not _is(found, False):
                 for assign, value, is_certain in results(body, spaces, given):
                     yield assign, value, is_certain and _is(found, True)
         case _:
-            for child in children(node):
+            for child in trees.children(node):
                 yield from results(child, spaces, given)
 
 
@@ -255,14 +249,14 @@ def wrong_fills(program: ast.Node, formats: Formats, shown: Mapping[str, str]) -
     """Notes for tensors that are declared with another fill than what is assigned where nothing is
     stored: they store all places."""
     spaces, notes = Spaces(formats), []
-    declared = {n.tensor.name: n for n in walk(program) if isinstance(n, ast.Declare)}
+    declared = {n.tensor.name: n for n in trees.walk(program) if isinstance(n, ast.Declare)}
     for assign, value, is_certain in results(program, spaces):
         name = root(assign.target.tensor) or ""
         level = formats.get(name)
         if not is_certain or name not in declared or name not in shown or _is_update(assign):
             continue
         assert isinstance(level, Level)
-        reads = any(isinstance(n, ast.Access) and spaces.fill(n) for n in walk(assign.value))
+        reads = any(isinstance(n, ast.Access) and spaces.fill(n) for n in trees.walk(assign.value))
         if not reads or not isinstance(value, ast.Literal) or literal_type(value) is None:
             continue
         if has_gaps(level) and not is_value(level.fill, value.value, level.element_type):
@@ -325,7 +319,7 @@ def _varying(name: str, value: ast.Node, assign: ast.Assign) -> FinchError:
         ast.Index: "differs from place to place",
         ast.Variable: "is a number that is known at the call only",
     }
-    is_operand = [n for n in walk(value) if type(n) in whys and operator(n) is None]
+    is_operand = [n for n in trees.walk(value) if type(n) in whys and operator(n) is None]
     culprit = is_operand[0] if is_operand else value
     what = pretty(culprit.tensor if isinstance(culprit, ast.Access) else culprit)
     why = whys.get(type(culprit), "is not the same everywhere")

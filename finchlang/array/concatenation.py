@@ -10,31 +10,14 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra.index_map import HalfIndex, Wrapped, value
+from finchlang.array import expression as lazy, inferred_values, reshaping
 from finchlang.array.compute import todense
-from finchlang.array.expression import (
-    Array,
-    Constant,
-    Expression,
-    Leaf,
-    Reduce,
-    Spread,
-    View,
-    apply,
-)
+from finchlang.array.expression import Array
 from finchlang.array.index_paths import accessed, beyond, loops_of
 from finchlang.array.indexing import LISTED, IndexedPart, getitem, take
-from finchlang.array.inferred_values import Values, op_node, unknown_values, values_of
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.products import tensordot
 from finchlang.array.promotion import normalized_axis
-from finchlang.array.reshaping import (
-    Reshape,
-    expand_dims,
-    permute_dims,
-    reshape,
-    reshaped,
-    with_axes,
-)
 from finchlang.array.to_program import Lowering, lowers, plain
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.sparse_list import SparseList
@@ -43,7 +26,7 @@ from finchlang.syntax.types import Bool
 from finchlang.tensors.tensor import Tensor
 
 
-class Concat(Expression):
+class Concat(lazy.Expression):
     """Arrays one after the other along an axis. `numbers` are the offsets of the parts, then the total
     size. A part that is not missing by itself out of its range (`_is_covered`) has a mark that is; marks
     follow the parts in `args`, and `places` has the position of each part's mark, or None."""
@@ -51,7 +34,7 @@ class Concat(Expression):
     __slots__ = ("axis", "numbers", "places")
     has_cases = True
 
-    def __init__(self, parts: list[Expression], axis: int):
+    def __init__(self, parts: list[lazy.Expression], axis: int):
         sizes = [part.shape[axis] for part in parts]
         self.axis, self.numbers = axis, (0, *accumulate(sizes))
         first = parts[0].shape
@@ -67,40 +50,40 @@ class Concat(Expression):
         self.static = Concat, axis, self.places
 
 
-def _values_of_parts(parts: list[Expression]) -> Values:
+def _values_of_parts(parts: list[lazy.Expression]) -> inferred_values.Values:
     """The whole has the fill of the parts if all but constants have the same one."""
-    sparse = [part for part in parts if type(part) is not Constant] or parts
+    sparse = [part for part in parts if type(part) is not lazy.Constant] or parts
     fills = [part.values.fill for part in sparse if part.values.is_fill]
     if fills and fills.count(fills[0]) == len(fills):
-        return values_of(fills[0], True)
-    return unknown_values(parts[0].values.type)
+        return inferred_values.values_of(fills[0], True)
+    return inferred_values.unknown_values(parts[0].values.type)
 
 
-def _mark(size: int) -> Expression:
+def _mark(size: int) -> lazy.Expression:
     """A vector of this size that is True everywhere and stores nothing: read out of its range it is
     missing, which tells the places of a part from others."""
     return as_expression(Tensor(SparseList(Element(Literal(True))), size))
 
 
-def _is_covered(node: Expression, axis: int | None) -> bool:
+def _is_covered(node: lazy.Expression, axis: int | None) -> bool:
     """Whether an expression reads one operand or stored result at the coordinate of this axis, and so is
     missing by itself where that is out of range."""
-    if isinstance(node, View):
+    if isinstance(node, lazy.View):
         axis = None if axis is None or node.stretched[axis] else node.axes[axis]
         return axis is not None and _is_covered(node.args[0], axis)
     if isinstance(node, IndexedPart):
         is_plain = LISTED not in node.kinds and axis in node.places
         return is_plain and _is_covered(node.args[0], node.places.index(axis))
-    if isinstance(node, Reshape):
+    if isinstance(node, reshaping.Reshape):
         modes = next((modes for modes, places in node.groups if axis in places), ())
         return any([_is_covered(node.args[0], mode) for mode in modes])
-    return isinstance(node, (Leaf, Reduce))
+    return isinstance(node, (lazy.Leaf, lazy.Reduce))
 
 
-def _is_listed(node: Expression) -> bool:
+def _is_listed(node: lazy.Expression) -> bool:
     """Whether an operand is read at listed coordinates: those must not be missing, so the part is stored
     first."""
-    if isinstance(node, (Leaf, Reduce)):
+    if isinstance(node, (lazy.Leaf, lazy.Reduce)):
         return False
     return isinstance(node, IndexedPart) and LISTED in node.kinds or any(map(_is_listed, node.args))
 
@@ -122,13 +105,13 @@ def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
         element = to.value(part, (*indices[: node.axis], own, *indices[node.axis + 1 :]))
         if isinstance(index, Index) and k < last - 1:
             # the comparison splits the loop: rows of two CSR matrices are stacked in 5 ms, not 34
-            is_here = Call(op_node("<="), (index, to.number(node, k + 1)))
-            found = Call(op_node("ifelse"), (is_here, element, found))
+            is_here = Call(inferred_values.op_node("<="), (index, to.number(node, k + 1)))
+            found = Call(inferred_values.op_node("ifelse"), (is_here, element, found))
         elif place is not None:
             mark: Any = node.args[place]
             mark = accessed(Variable(to.operand(mark)), (own,))
-            is_here = Call(op_node("coalesce"), (mark, Literal(False)))
-            found = Call(op_node("ifelse"), (is_here, element, found))
+            is_here = Call(inferred_values.op_node("coalesce"), (mark, Literal(False)))
+            found = Call(inferred_values.op_node("ifelse"), (is_here, element, found))
         elif k == last - 1:
             found = element
         else:
@@ -158,7 +141,7 @@ def concat(arrays: Any, /, axis: int | None = 0) -> Array:
     Raises ValueError for no arrays, arrays without dimensions, or other axes of different sizes."""
     parts = operands(*_at_least_one(arrays, "concat"))
     if axis is None:
-        parts, axis = [reshaped(part, (_count(part),)) for part in parts], 0
+        parts, axis = [reshaping.reshaped(part, (_count(part),)) for part in parts], 0
     order = len(parts[0].shape)
     if not order:
         raise ValueError("arrays without dimensions cannot be joined, but stacked")
@@ -189,10 +172,10 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
     part = getitem(Array(arg), tuple(keys)).node
     kept = [k for k in range(order) if k not in (first, second)]
     places = tuple([kept.index(k) if k in kept else len(kept) for k in range(order)])
-    return Array(Spread(part, places, (*[arg.shape[k] for k in kept], length)))
+    return Array(lazy.Spread(part, places, (*[arg.shape[k] for k in kept], length)))
 
 
-class Triangle(Expression):
+class Triangle(lazy.Expression):
     """Compares the coordinate in the last mode with that in the one before plus `k`, by `op`: ">=" or
     "<="."""
 
@@ -200,7 +183,7 @@ class Triangle(Expression):
 
     def __init__(self, op: str, shape: tuple[int, ...], k: int):
         self.op, self.shape, self.args, self.numbers = op, shape, (), (k,)
-        self.values, self.static = unknown_values(Bool), (Triangle, op, len(shape))
+        self.values, self.static = inferred_values.unknown_values(Bool), (Triangle, op, len(shape))
 
 
 @lowers(Triangle)
@@ -209,20 +192,20 @@ def _triangle(to: Lowering, node: Triangle, indices: tuple[Node, ...]) -> Node:
     k = to.number(node)
     if isinstance(row, Index) and isinstance(column, Index):
         mask = Call(Variable("UpTriMask" if node.op == ">=" else "LoTriMask"), ())
-        return Access(mask, (row, Call(op_node("-"), (column, k))))
-    shifted = Call(op_node("+"), (value(row), k))
-    return Call(op_node(node.op), (value(column), shifted))
+        return Access(mask, (row, Call(inferred_values.op_node("-"), (column, k))))
+    shifted = Call(inferred_values.op_node("+"), (value(row), k))
+    return Call(inferred_values.op_node(node.op), (value(column), shifted))
 
 
 def _within(op: str, x: Any, k: int) -> Array:
     arg = as_expression(x)
     if len(arg.shape) < 2:
         raise ValueError("a triangle is of an array of at least two dimensions")
-    zero = Constant(typed_literal(0, arg.values.type))
+    zero = lazy.Constant(typed_literal(0, arg.values.type))
     rows, columns = arg.shape[-2:]
     # a k beyond the array makes no difference, and a coordinate plus k must not overflow
     k = max(-rows, min(index(k), columns))
-    return Array(apply("ifelse", Triangle(op, arg.shape, k), arg, zero))
+    return Array(lazy.apply("ifelse", Triangle(op, arg.shape, k), arg, zero))
 
 
 def tril(x: Any, /, k: int = 0) -> Array:
@@ -245,7 +228,7 @@ def stack(arrays: Any, /, axis: int = 0) -> Array:
     for part in parts:
         if part.shape != parts[0].shape:
             raise ValueError(f"stack takes arrays of one shape, not {parts[0].shape}, {part.shape}")
-    return concat([Array(with_axes(part, at, order)) for part in parts], axis=at[0])
+    return concat([Array(reshaping.with_axes(part, at, order)) for part in parts], axis=at[0])
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
@@ -270,20 +253,20 @@ def hstack(arrays: Any, /) -> Array:
 def dstack(arrays: Any, /) -> Array:
     """Arrays joined along the third axis; matrices and vectors get new axes."""
     found = [_of_order(x, 2) for x in arrays]
-    return concat([expand_dims(x, axis=2) if x.ndim == 2 else x for x in found], axis=2)
+    return concat([reshaping.expand_dims(x, axis=2) if x.ndim == 2 else x for x in found], axis=2)
 
 
 def column_stack(arrays: Any, /) -> Array:
     """Matrices joined along the second axis; vectors are columns."""
     found = [_of_order(x, 1) for x in arrays]
-    return concat([expand_dims(x, axis=1) if x.ndim == 1 else x for x in found], axis=1)
+    return concat([reshaping.expand_dims(x, axis=1) if x.ndim == 1 else x for x in found], axis=1)
 
 
 def _of_order(x: Any, order: int) -> Array:
     """`x` with new axes in front, so that it has at least `order`."""
     arg = as_expression(x)
     new = max(order - len(arg.shape), 0)
-    return Array(with_axes(arg, tuple(range(new)), len(arg.shape) + new) if new else arg)
+    return Array(reshaping.with_axes(arg, tuple(range(new)), len(arg.shape) + new) if new else arg)
 
 
 def block(arrays: Any, /) -> Array:
@@ -319,8 +302,8 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     front; all elements in row-major order if no axis is given."""
     arg = as_expression(x)
     if axis is None:
-        moved = roll(Array(reshaped(arg, (_count(arg),))), sum(_listed(shift)), axis=0)
-        return Array(reshaped(moved.node, arg.shape))
+        moved = roll(Array(reshaping.reshaped(arg, (_count(arg),))), sum(_listed(shift)), axis=0)
+        return Array(reshaping.reshaped(moved.node, arg.shape))
     shifts, axes = _listed(shift), _listed(axis)
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         raise ValueError(f"roll takes a shift for each axis, not {len(shifts)} for {len(axes)}")
@@ -346,7 +329,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     each says (computed at once); all elements in row-major order if no axis is given."""
     arg = as_expression(x)
     if axis is None:
-        arg, axis = reshaped(arg, (_count(arg),)), 0
+        arg, axis = reshaping.reshaped(arg, (_count(arg),)), 0
     order = len(arg.shape)
     at = normalized_axis(axis, order)
     counts = np.asarray(todense(repeats) if isinstance(repeats, Array) else repeats)
@@ -361,15 +344,15 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     return Array(_times(arg, at, int(counts.reshape(())), False))
 
 
-def _times(arg: Expression, axis: int, count: int, is_whole: bool) -> Expression:
+def _times(arg: lazy.Expression, axis: int, count: int, is_whole: bool) -> lazy.Expression:
     """Each part along an axis `count` times in place, or if `is_whole` all parts in turn `count` times: a
     new mode behind or before the axis, joined with it."""
     order, new = len(arg.shape), axis + (not is_whole)
-    wider = with_axes(arg, (new,), order + 1)
+    wider = reshaping.with_axes(arg, (new,), order + 1)
     shape = (*wider.shape[:new], count, *wider.shape[new + 1 :])
     all_axes = (*range(new), None, *range(new, order))
     merged = (*arg.shape[:axis], arg.shape[axis] * count, *arg.shape[axis + 1 :])
-    return reshaped(View(arg, all_axes, shape), merged)
+    return reshaping.reshaped(lazy.View(arg, all_axes, shape), merged)
 
 
 def tile(x: Any, repetitions: Any, /) -> Array:
@@ -390,9 +373,11 @@ def kron(a: Any, b: Any, /) -> Array:
     order = max(len(first.shape), len(second.shape))
     one, other = (_of_order(Array(arg), order) for arg in (first, second))
     axes = [place for k in range(order) for place in (k, order + k)]
-    product = permute_dims(tensordot(one, other, axes=0), tuple(axes))
-    return reshape(product, tuple([m * n for m, n in zip(one.shape, other.shape, strict=True)]))
+    product = reshaping.permute_dims(tensordot(one, other, axes=0), tuple(axes))
+    return reshaping.reshape(
+        product, tuple([m * n for m, n in zip(one.shape, other.shape, strict=True)])
+    )
 
 
-def _count(arg: Expression) -> int:
+def _count(arg: lazy.Expression) -> int:
     return math.prod(arg.shape)

@@ -7,15 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.inferred_values import (
-    StoredValues,
-    Values,
-    identity_of,
-    result_of,
-    stored_of,
-    values_of,
-    values_of_number,
-)
+from finchlang.array import inferred_values
 from finchlang.array.promotion import broadcast_shapes
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Swizzled, level_of
@@ -33,7 +25,7 @@ class Expression:
     __slots__ = ("args", "shape", "static", "values")
     has_cases = False
     shape: tuple[int, ...]
-    values: Values
+    values: inferred_values.Values
     args: tuple[Expression, ...]
     static: Any
     numbers: tuple[Any, ...] = ()
@@ -44,7 +36,7 @@ class Leaf(Expression):
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any, stored: StoredValues):
+    def __init__(self, value: Any, stored: inferred_values.StoredValues):
         self.value, self.static = value, stored
         self.shape, self.values, self.args = value.shape, stored.values, ()
 
@@ -58,7 +50,7 @@ class Refilled(Leaf):
         format = source.format
         level = level_of(format).with_leaf(Element(fill))
         format = Swizzled(level, format.permutation) if isinstance(format, Swizzled) else level
-        self.source, self.static = source, stored_of(format)
+        self.source, self.static = source, inferred_values.stored_of(format)
         self.shape, self.values, self.args = source.shape, self.static.values, ()
 
     @property
@@ -79,7 +71,7 @@ class NumberOperand(Expression):
 
     def __init__(self, value: Any, type: Type):
         self.value = type.wrap(value)
-        self.values, self.static = values_of_number(type), type
+        self.values, self.static = inferred_values.values_of_number(type), type
         self.shape, self.args = (), ()
 
     @property
@@ -94,7 +86,7 @@ class Constant(Expression):
     __slots__ = ()
 
     def __init__(self, literal: Literal, shape: tuple[int, ...] = ()):
-        self.values, self.shape, self.args = values_of(literal, True), shape, ()
+        self.values, self.shape, self.args = inferred_values.values_of(literal, True), shape, ()
         self.static = (self.values, len(shape)) if shape else self.values
 
 
@@ -104,7 +96,7 @@ class Map(Expression):
 
     __slots__ = ("op", "stretched")
 
-    def __init__(self, op: Any, args: tuple[Expression, ...], values: Values):
+    def __init__(self, op: Any, args: tuple[Expression, ...], values: inferred_values.Values):
         shape = args[0].shape
         stretched = None
         for arg in args:
@@ -125,8 +117,8 @@ class Reduce(Expression):
         self.op, self.args, self.axes, self.static = op, (arg,), axes, (Reduce, op, axes)
         self.shape = tuple([size for k, size in enumerate(arg.shape) if k not in axes])
         given = arg.values
-        start = identity_of(op, given.type)
-        self.values = values_of(start, given.is_fill and given.fill == start)
+        start = inferred_values.identity_of(op, given.type)
+        self.values = inferred_values.values_of(start, given.is_fill and given.fill == start)
 
 
 class View(Expression):
@@ -185,7 +177,7 @@ def stretched_modes(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[bool,
 
 
 #: Values of operators of arguments, by theirs; None where the result may have a fill if a number is known
-_known_results: dict[tuple[Any, ...], Values | None] = {}
+_known_results: dict[tuple[Any, ...], inferred_values.Values | None] = {}
 
 
 def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
@@ -197,7 +189,7 @@ def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
     key = op, *[arg.values for arg in args]
     found: Any = _known_results.get(key, _known_results)
     if found is _known_results:
-        found = result_of(*key)
+        found = inferred_values.result_of(*key)
         given = [arg.values for arg in args]
         has_fill = any([values.is_fill for values in given])
         if has_fill and not found.is_fill and any([values.is_number for values in given]):
@@ -207,10 +199,10 @@ def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
         _known_results[key] = found
     if found is None and not is_dense:
         literals = tuple([_as_constant(arg) for arg in args])
-        found = result_of(op, *[arg.values for arg in literals])
+        found = inferred_values.result_of(op, *[arg.values for arg in literals])
         if found.is_fill:
             return Map(op, literals, found)
-    return Map(op, args, found or result_of(*key))
+    return Map(op, args, found or inferred_values.result_of(*key))
 
 
 def _as_constant(arg: Expression) -> Expression:

@@ -10,19 +10,8 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra.program_context import ONE
+from finchlang.array import expression as lazy
 from finchlang.array.cost import Counts
-from finchlang.array.expression import (
-    Constant,
-    Expression,
-    Leaf,
-    Map,
-    NumberOperand,
-    Reduce,
-    Refilled,
-    Reshape,
-    Spread,
-    View,
-)
 from finchlang.array.index_paths import accessed, goes_beyond, is_path, joined, loops_of
 from finchlang.array.inferred_values import identity_of, op_node, values_of
 from finchlang.array.loop_nest import EVERYWHERE, LoopNest, Read, ValueSpace
@@ -30,9 +19,7 @@ from finchlang.array.plan import Plan, joining, nest_of, planned
 from finchlang.array.sparsity import space_of
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level, Swizzled, level_of
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import accesses, check_depth, rewrite_bottom_up, walk
-from finchlang.syntax.types import Int64, Type
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 #: an expression of more nodes is stored if it is used twice
@@ -75,7 +62,7 @@ class _Loops:
 class Lowering:
     """A program being made, for expressions whose nodes are numbered by `number_of`."""
 
-    def __init__(self, number_of: Callable[[Expression], int], is_dense: bool):
+    def __init__(self, number_of: Callable[[lazy.Expression], int], is_dense: bool):
         self.number_of, self.is_dense = number_of, is_dense
         self.statements: list[ast.Node] = []
         self.operands: dict[int, str] = {}
@@ -85,7 +72,7 @@ class Lowering:
         self.given: dict[int, Level | Swizzled] = {}
         self.decisions: list[str] = []
         self.copies: list[tuple[str, Level | Swizzled]] = []
-        self.types: dict[str, Type] = {}  # of numbers and sizes
+        self.types: dict[str, types.Type] = {}  # of numbers and sizes
         self.expected: dict[str, float] = {}  # numbers of entries of tensors
         self.is_counted = False
         self.sized: frozenset[str] = frozenset()
@@ -94,7 +81,7 @@ class Lowering:
 
     # ------------------------------------------------------------------------------ expressions
 
-    def value(self, node: Expression, indices: tuple[ast.Node, ...]) -> ast.Node:
+    def value(self, node: lazy.Expression, indices: tuple[ast.Node, ...]) -> ast.Node:
         """The element of a node at these indices, one for each of its modes, as an expression of the
         language: an access if the node is stored, else lowered by its class."""
         number = self.number_of(node)
@@ -119,28 +106,28 @@ class Lowering:
         level = level_of(format)
         return ast.Call(op_node("coalesce"), (found, plain(level.fill)))
 
-    def read_leaf(self, node: Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
+    def read_leaf(self, node: lazy.Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
         found = self.read(self.operand(node), node.static.format, indices)
         reads = self._loops.reads
         reads[-1] = replace(reads[-1], stored=entries_of(node.value))
         return found
 
-    def operand(self, node: Leaf) -> str:
+    def operand(self, node: lazy.Leaf) -> str:
         return self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
 
-    def number(self, node: Expression, k: int = 0) -> ast.Variable:
+    def number(self, node: lazy.Expression, k: int = 0) -> ast.Variable:
         name = self.numbers.setdefault((self.number_of(node), k), f"n{len(self.numbers)}")
-        self.types[name] = node.values.type if isinstance(node, NumberOperand) else Int64
+        self.types[name] = node.values.type if isinstance(node, lazy.NumberOperand) else types.Int64
         return ast.Variable(name)
 
-    def size(self, node: Expression, mode: int) -> ast.Variable:
+    def size(self, node: lazy.Expression, mode: int) -> ast.Variable:
         name = self.sizes.setdefault((self.number_of(node), mode), f"s{len(self.sizes)}")
-        self.types[name] = Int64
+        self.types[name] = types.Int64
         return ast.Variable(name)
 
     # ------------------------------------------------------------------------------- statements
 
-    def tensor(self, node: Expression, through: bool = True) -> str:
+    def tensor(self, node: lazy.Expression, through: bool = True) -> str:
         """The name of the tensor that holds a node, written by a loop nest of its own before the present
         one. A Reshape that only joins modes loops over the modes of its argument, if they can be in that
         order (`through`): joining indices is cheaper than dividing one (a tenth of the time of `kron`)."""
@@ -148,20 +135,20 @@ class Lowering:
         if known is not None:
             return known[0]
         outer, self._loops = self._loops, _Loops()
-        if isinstance(node, Reduce):
+        if isinstance(node, lazy.Reduce):
             (arg,) = node.args
             reduced, op, start = node.axes, op_node(node.op), identity_of(node.op, node.values.type)
         else:
             arg, reduced, op, start = node, (), ast.Variable("initwrite"), node.values.fill
-        is_joined = through and isinstance(node, Reshape) and node.is_joined
+        is_joined = through and isinstance(node, lazy.Reshape) and node.is_joined
         if is_joined := is_joined and self.number_of(node) not in self.given:
             (arg,) = node.args
         own = tuple([ast.Index(_name(k)) for k in range(len(arg.shape))])
         lower = LOWERINGS[type(node)]  # not `value`, which would read the tensor being made
         value = self.value(arg, own) if arg is not node else lower(self, node, own)
-        check_depth(value)  # before functions that recurse into it
+        trees.check_depth(value)  # before functions that recurse into it
         # lowering may have dropped an access, and with it the extent of an index
-        self._loops.covered &= {n for n in walk(value) if isinstance(n, ast.Index)}
+        self._loops.covered &= {n for n in trees.walk(value) if isinstance(n, ast.Index)}
         kept = tuple([i for k, i in enumerate(own) if k not in reduced])
         # the tensor is declared with `start`, which thereby is its fill
         values = values_of(start, node.values.is_fill)
@@ -204,7 +191,7 @@ class Lowering:
     ) -> ast.Node:
         """An expression with its accesses as planned: of copies, where a sparse operand is stored in
         another order than that of the loops and not looked up, and with the protocols gallop and follow."""
-        found = accesses(value)
+        found = trees.accesses(value)
         for access in dict.fromkeys(found):
             read = read_at(access)
             if read is None or not read.is_sparse or len(read.own) < len(access.indices):
@@ -240,7 +227,7 @@ class Lowering:
         self.statements += [ast.Declare(ast.Variable(name), plain(level.fill)), body]
         return target
 
-    def _extent(self, node: Expression, mode: int, index: ast.Index) -> ast.Node:
+    def _extent(self, node: lazy.Expression, mode: int, index: ast.Index) -> ast.Node:
         """The extent of a loop: inferred from an access at its index if there is one, else the size of the
         node's mode."""
         if index in self._loops.covered:
@@ -248,7 +235,7 @@ class Lowering:
         return ast.Extent(ONE, self.size(node, mode))
 
     def program(
-        self, results: tuple[Expression, ...], given: dict[int, Level | Swizzled]
+        self, results: tuple[lazy.Expression, ...], given: dict[int, Level | Swizzled]
     ) -> Program:
         """The program that computes these results, some of them in `given` formats."""
         self.given, self.shared = given, self._shared(results)
@@ -270,27 +257,27 @@ class Lowering:
             self.sized,
         )
 
-    def _shared(self, results: tuple[Expression, ...]) -> set[int]:
+    def _shared(self, results: tuple[lazy.Expression, ...]) -> set[int]:
         """The nodes to be stored because they are used more than once: those that have cases, and those of
         more than SHARED nodes, where a stored node counts as one."""
         uses: dict[int, int] = {}
         sizes: dict[int, int] = {}
         shared: set[int] = set()
 
-        def count(node: Expression) -> None:
+        def count(node: lazy.Expression) -> None:
             number = self.number_of(node)
             uses[number] = uses.get(number, 0) + 1
             if uses[number] == 1:
                 for arg in node.args:
                     count(arg)
 
-        def measure(node: Expression) -> int:
+        def measure(node: lazy.Expression) -> int:
             number = self.number_of(node)
             if number not in sizes:
                 size = 1 + sum([measure(arg) for arg in node.args])
                 if uses[number] > 1 and (size > SHARED or node.has_cases):
                     shared.add(number)
-                sizes[number] = 1 if number in shared or isinstance(node, Reduce) else size
+                sizes[number] = 1 if number in shared or isinstance(node, lazy.Reduce) else size
             return sizes[number]
 
         for node in results:
@@ -299,7 +286,7 @@ class Lowering:
             measure(node)
         return shared
 
-    def _dense_of_sparse(self, results: tuple[Expression, ...]) -> tuple[int, ...]:
+    def _dense_of_sparse(self, results: tuple[lazy.Expression, ...]) -> tuple[int, ...]:
         if not self.has_sparse:
             return ()
         numbers = [self.number_of(node) for node in results]
@@ -317,7 +304,7 @@ def entries_of(value: Any) -> float:
 
 
 def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
-    return rewrite_bottom_up(lambda n: new if n == old else n, node)
+    return trees.rewrite_bottom_up(lambda n: new if n == old else n, node)
 
 
 def _by(protocol: str | None, index: ast.Node) -> ast.Node:
@@ -336,10 +323,12 @@ def _name(mode: int) -> str:
 
 
 #: by the class of a node, the function that gives its element at indices; modules that add a node add it
-LOWERINGS: dict[type[Expression], Callable[[Lowering, Any, tuple[ast.Node, ...]], ast.Node]] = {}
+LOWERINGS: dict[
+    type[lazy.Expression], Callable[[Lowering, Any, tuple[ast.Node, ...]], ast.Node]
+] = {}
 
 
-def lowers(kind: type[Expression]) -> Callable[[Any], Any]:
+def lowers(kind: type[lazy.Expression]) -> Callable[[Any], Any]:
     """A decorator that registers the function which lowers nodes of a class."""
 
     def add(function: Any) -> Any:
@@ -349,25 +338,25 @@ def lowers(kind: type[Expression]) -> Callable[[Any], Any]:
     return add
 
 
-@lowers(Refilled)
-@lowers(Leaf)
-def _leaf(to: Lowering, node: Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
+@lowers(lazy.Refilled)
+@lowers(lazy.Leaf)
+def _leaf(to: Lowering, node: lazy.Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
     to.has_sparse = to.has_sparse or node.values.is_fill
     return to.read_leaf(node, indices)
 
 
-@lowers(NumberOperand)
-def _number(to: Lowering, node: NumberOperand, indices: tuple[ast.Node, ...]) -> ast.Node:
+@lowers(lazy.NumberOperand)
+def _number(to: Lowering, node: lazy.NumberOperand, indices: tuple[ast.Node, ...]) -> ast.Node:
     return to.number(node)
 
 
-@lowers(Constant)
-def _constant(to: Lowering, node: Constant, indices: tuple[ast.Node, ...]) -> ast.Node:
+@lowers(lazy.Constant)
+def _constant(to: Lowering, node: lazy.Constant, indices: tuple[ast.Node, ...]) -> ast.Node:
     return plain(node.values.fill)
 
 
-@lowers(Map)
-def _map(to: Lowering, node: Map, indices: tuple[ast.Node, ...]) -> ast.Node:
+@lowers(lazy.Map)
+def _map(to: Lowering, node: lazy.Map, indices: tuple[ast.Node, ...]) -> ast.Node:
     stretched = node.stretched or [(False,) * len(indices)] * len(node.args)
     parts = [
         to.value(arg, unstretched(indices, modes))
@@ -382,21 +371,21 @@ def unstretched(indices: tuple[ast.Node, ...], stretched: tuple[bool, ...]) -> t
     return tuple([ONE if repeats else i for i, repeats in zip(last, stretched, strict=True)])
 
 
-@lowers(Reduce)
-def _reduce(to: Lowering, node: Reduce, indices: tuple[ast.Node, ...]) -> ast.Node:
+@lowers(lazy.Reduce)
+def _reduce(to: Lowering, node: lazy.Reduce, indices: tuple[ast.Node, ...]) -> ast.Node:
     to.tensor(node)
     return to.value(node, indices)
 
 
-@lowers(Spread)
-def _spread(to: Lowering, node: Spread, indices: tuple[ast.Node, ...]) -> ast.Node:
+@lowers(lazy.Spread)
+def _spread(to: Lowering, node: lazy.Spread, indices: tuple[ast.Node, ...]) -> ast.Node:
     (arg,) = node.args
     places = zip(node.places, node.stretched, strict=True)
     return to.value(arg, tuple([ONE if repeats else indices[place] for place, repeats in places]))
 
 
-@lowers(View)
-def _view(to: Lowering, node: View, indices: tuple[ast.Node, ...]) -> ast.Node:
+@lowers(lazy.View)
+def _view(to: Lowering, node: lazy.View, indices: tuple[ast.Node, ...]) -> ast.Node:
     (arg,) = node.args
     own: list[ast.Node] = [ONE] * len(arg.shape)
     for axis, index, repeats in zip(node.axes, indices, node.stretched, strict=True):

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import children
+from finchlang.syntax import nodes as ast, traversal as trees
 
 
 class Scope:
@@ -103,4 +102,4 @@ def assigned_names(node: ast.Node) -> set[str]:
         case ast.Let(targets):
             own = {t.name for t in targets if isinstance(t, ast.Variable)}
             return own | assigned_names(node.value)
-    return {name for child in children(node) for name in assigned_names(child)}
+    return {name for child in trees.children(node) for name in assigned_names(child)}

@@ -16,15 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.algebra import sparsity_pattern
 from finchlang.algebra.expression_types import type_of
-from finchlang.algebra.sparsity_pattern import (
-    Conditions,
-    Formats,
-    SpaceOperand,
-    Spaces,
-    condition,
-    differs_from,
-)
 from finchlang.base.errors import Bug, FinchError
 from finchlang.calls.call import one_call_at_a_time
 from finchlang.calls.environment import OUTERMOST, Environment
@@ -33,8 +26,7 @@ from finchlang.host.construct import const
 from finchlang.host.ir import Const
 from finchlang.operators.operator import value_in
 from finchlang.operators.operator_table import NOT, literal_type, operator
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import rewrite_bottom_up, substitute, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, PairType, Type, promote
 from finchlang.syntax.user_function import Laws, Operation, Ranged
 from finchlang.text.parse import parse_script
@@ -68,11 +60,11 @@ class Trial:
     range: Ranged | None = None
 
 
-def check_laws(program: ast.Node, formats: Formats) -> None:
+def check_laws(program: ast.Node, formats: sparsity_pattern.Formats) -> None:
     """Raise FinchError "type", with a counterexample, for a function in a typed program whose laws are
     wrong for the types, or whose region is wrong for the fills, that it is called with."""
-    spaces = Spaces(formats)
-    for node in walk(program):
+    spaces = sparsity_pattern.Spaces(formats)
+    for node in trees.walk(program):
         match node:
             case ast.Call(Operation() as function, args):
                 operands = args
@@ -98,7 +90,7 @@ def check_laws(program: ast.Node, formats: Formats) -> None:
 def _fault(
     function: Operation,
     types: tuple[Type, ...],
-    operands: tuple[SpaceOperand, ...],
+    operands: tuple[sparsity_pattern.SpaceOperand, ...],
     fill: ast.Node | None,
 ) -> str | None:
     """The message for the first wrong law of a function for operands of these types and fills, or None.
@@ -119,7 +111,7 @@ def _fault(
             values, *results = found
             given = [f"{n} = {_shown(v)}" for n, v in zip(trial.names, values, strict=True)]
             sides = [
-                f"{pretty(rewrite_bottom_up(_untyped, side))} is {_shown(result)}"
+                f"{pretty(trees.rewrite_bottom_up(_untyped, side))} is {_shown(result)}"
                 for side, result in zip(trial.sides, results, strict=True)
                 if not isinstance(side, ast.Literal)
             ]
@@ -202,7 +194,7 @@ def _trials(function: Operation, types: tuple[Type, ...]) -> Iterator[Trial]:
 def _outside(
     function: Operation,
     types: tuple[Type, ...],
-    operands: tuple[SpaceOperand, ...],
+    operands: tuple[sparsity_pattern.SpaceOperand, ...],
     fill: ast.Literal,
 ) -> Trial:
     """The trial that a function gives the result's fill outside of its region (SparseArray'21 section
@@ -210,16 +202,16 @@ def _outside(
     assert function.laws.region is not None
     parameters, region = function.laws.region
     plain, args = replace(function, laws=Laws()), [*map(ast.Variable, _many(len(types)))]
-    differing: dict[str, Conditions] = {}
+    differing: dict[str, sparsity_pattern.Conditions] = {}
     given: list[ast.Node] = []
     for arg, type, operand in zip(args, types, operands, strict=True):
         differing[arg.name] = None
         if operand.fill is not None and not operand.is_constant:
-            exact = differs_from(replace(arg, type=type), operand.fill)
+            exact = sparsity_pattern.differs_from(replace(arg, type=type), operand.fill)
             differing[arg.name] = exact, exact
         given.append(operand.fill if operand.is_constant and operand.fill else arg)
-    named: ast.Node = substitute(region, dict(zip(parameters, args, strict=True)))
-    inside = condition(named, differing)
+    named: ast.Node = trees.substitute(region, dict(zip(parameters, args, strict=True)))
+    inside = sparsity_pattern.condition(named, differing)
     fills = tuple(o.fill for o in operands if o.fill is not None)
     is_filled = all(o.is_filled for o in operands)
     return Trial(
@@ -341,7 +333,7 @@ class _Search:
 
     def __init__(self, trial: Trial, values: list[np.ndarray]):
         self.functions: dict[ast.Node, str] = {}
-        one, other = (pretty(rewrite_bottom_up(self._by_name, side)) for side in trial.sides)
+        one, other = (pretty(trees.rewrite_bottom_up(self._by_name, side)) for side in trial.sides)
         indices = [f"i{k}" for k in range(len(trial.names))]
         names = [f"{n} = values{k}[{indices[k]}]" for k, n in enumerate(trial.names)]
         steps = accumulate(map(len, values), mul, initial=1)
@@ -416,7 +408,7 @@ def _limited(function: ast.Node) -> ast.Node:
                 return replace(node, op=_limited(inner))
         return node
 
-    body = rewrite_bottom_up(change, function.body)
+    body = trees.rewrite_bottom_up(change, function.body)
     if isinstance(body, ast.Script) and body != function.body:
         body = ast.Script((ast.Let((taken,), None, ast.Literal(0)), *body.statements))
     return replace(function, body=body)

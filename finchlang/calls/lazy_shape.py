@@ -29,9 +29,7 @@ from finchlang.normalize.shapes.reader import Reader
 from finchlang.normalize.shapes.shaped import Shaped
 from finchlang.operators.build import LARGEST
 from finchlang.operators.operator_table import OPERATORS
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import substitute, walk
-from finchlang.syntax.types import Int64, promote
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.adopt import as_tensor, list_format
 from finchlang.tensors.array_base import LazyTensor
 from finchlang.tensors.tensor import Tensor
@@ -81,7 +79,7 @@ class TensorView(LazyTensor):
         first tensor that is not dense."""
         found = [level_of(tensor.format) for tensor in self.tensors]
         sparse = [level for level in found if not level.is_all_dense]
-        element = reduce(promote, [level.element_type for level in found])
+        element = reduce(types.promote, [level.element_type for level in found])
         fill = element.wrap((sparse or found)[0].fill.value)
         if sparse:
             return list_format(element, self.order, fill)
@@ -106,7 +104,7 @@ class TensorView(LazyTensor):
 
     def call_of(self, names: Mapping[str, ast.Node]) -> ast.Node:
         """The call with its names replaced."""
-        return substitute(self.template.call, {ast.Variable(k): v for k, v in names.items()})
+        return trees.substitute(self.template.call, {ast.Variable(k): v for k, v in names.items()})
 
 
 _AGREE = "there are sizes of {} that must be equal"
@@ -121,7 +119,7 @@ class _Sizes:
     def __init__(self, template: Template, orders: tuple[int, ...]):
         self.orders = dict(zip(template.names, orders, strict=True))
         self.inputs = {
-            (name, mode): Var(name, Int64)
+            (name, mode): Var(name, types.Int64)
             for name, order in self.orders.items()
             for mode in (range(1, order + 1) or (0,))
         }
@@ -134,7 +132,7 @@ class _Sizes:
             agree=lambda a, b: self.equal.append((_AGREE, self.functions(a.stop, b.stop))),
         )
         found = reader.shaped(template.call)
-        for part in [*walk(found.node)][::-1]:
+        for part in [*trees.walk(found.node)][::-1]:
             if isinstance(part, ast.Call) and isinstance(part.op, ast.Variable):
                 self.check(part.op.name, part.args)
         modes = range(1, found.order + 1)
@@ -180,7 +178,7 @@ class _Sizes:
     def expression(self, node: ast.Node) -> Expr:
         match node:
             case ast.Literal(value):
-                return const(value, Int64)
+                return const(value, types.Int64)
             case ast.Variable(name):
                 return self.inputs[name, 0]
             case ast.Call(ast.Variable("size"), (ast.Variable(name), ast.Literal(mode))):

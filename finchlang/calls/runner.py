@@ -24,9 +24,7 @@ from finchlang.calls.substitute import (
 )
 from finchlang.levels.level import Level
 from finchlang.operators.operator_table import node_of
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.nodes import Annotated, KernelNode, Node, Yield
-from finchlang.syntax.traversal import walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.user_function import Laws
 
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ ENGINES = ("native", "interpret", "residual", "denote", "check")
 
 
 #: a kernel's node, what its names are bound to, and its functions, as the denotation has them
-Meaning = tuple[KernelNode, dict[str, Any], dict[Any, Any]]
+Meaning = tuple[ast.KernelNode, dict[str, Any], dict[Any, Any]]
 
 
 class Observer:
@@ -76,7 +74,7 @@ class KernelEvent:
 
     def __init__(
         self,
-        source: KernelNode,
+        source: ast.KernelNode,
         kernel: SpecializedKernel,
         given: Any = None,
         meaning: Callable[[], Meaning] | None = None,
@@ -86,7 +84,7 @@ class KernelEvent:
         self.meaning = meaning
 
     @property
-    def passes(self) -> list[tuple[str, Node]]:
+    def passes(self) -> list[tuple[str, ast.Node]]:
         """The program after each pass of normalisation, with the pass's name."""
         return self.compiled.staged.passes()
 
@@ -162,20 +160,20 @@ class Runner:
         self._seen_through: WeakKeyDictionary[CallSite, dict[Any, Any]] = WeakKeyDictionary()
 
     #: the function or operator that a value is now; None if it cannot be called
-    operation: Callable[[Any], Node | None] = staticmethod(node_of)
+    operation: Callable[[Any], ast.Node | None] = staticmethod(node_of)
 
     def denoted(self, values: Iterable[Any]) -> dict[Any, Any]:
         """The functions among the values as the denotation takes them."""
         return {}
 
-    def check_values(self, program: Node, bound: dict[str, Any]) -> None:
+    def check_values(self, program: ast.Node, bound: dict[str, Any]) -> None:
         """Check that kernels take the values in `bound`. Raises FinchError "type"."""
 
     def denote(self, *args: Any, **named: Any) -> dict[str, Any]:
         """Run a program by the denotation."""
         raise Bug("only sessions have the denotation")
 
-    def _site(self, node: KernelNode) -> CallSite:
+    def _site(self, node: ast.KernelNode) -> CallSite:
         site = self._sites.pop(id(node), None)
         if site is None:
             choices = self.rules, self.workspaces, self.checked
@@ -185,15 +183,15 @@ class Runner:
         self._sites[id(node)] = site  # a dict keeps its order: the first is the least recently used
         return site
 
-    def run_kernel(self, kernel: KernelNode, values: dict[str, Any]) -> Any:
+    def run_kernel(self, kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
         """Run a kernel on the values of its names. A result that cannot be changed in place replaces its
         entry in `values`. Raises FinchError."""
-        if not isinstance(kernel, KernelNode):
+        if not isinstance(kernel, ast.KernelNode):
             message = f"a kernel is the node of a script's `@finch`, not a {type(kernel).__name__}"
             raise FinchError("type", message)
         return self._run_kernel(kernel, Environment(values=values))
 
-    def _run_kernel(self, node: KernelNode, environment: Environment) -> Any:
+    def _run_kernel(self, node: ast.KernelNode, environment: Environment) -> Any:
         return self._call(self._site(node), environment)
 
     def _call(self, site: CallSite, environment: Environment) -> Any:
@@ -314,10 +312,10 @@ class Runner:
         node, bound, functions = self._meaning(site, arguments, formats, environment)
         named = dict(zip(site.variables, arguments, strict=True))
         tensors = {n: a for n, a in named.items() if a is not None and a[KIND] is not NUMBER}
-        is_annotated = isinstance(node.program, Annotated)  # compiling may refuse an annotation
+        is_annotated = isinstance(node.program, ast.Annotated)  # compiling may refuse an annotation
         if is_annotated or any(function.laws != Laws() for function in functions):
             _with_right_laws(KernelAtSite(site, formats))
-        yields = [n for n in walk(node.program) if isinstance(n, Yield)]
+        yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
         for variable in (variable for found in yields for variable in found.names):
             if variable.name not in bound:
                 message = f"{variable.name} is not defined"
@@ -356,7 +354,7 @@ def _with_right_laws(made: KernelAtSite) -> KernelAtSite:
 
 def _without_size(program: ast.Node, environment: Environment) -> str | None:
     """A hint for the first tensor of size 0 that a kernel writes and does not declare."""
-    nodes = [*walk(program)]
+    nodes = [*trees.walk(program)]
     declared = {node.tensor.name for node in nodes if isinstance(node, ast.Declare)}
     targets = [n.target.tensor for n in nodes if isinstance(n, ast.Assign)]
     for name in [t.name for t in targets if isinstance(t, ast.Variable) and t.name not in declared]:

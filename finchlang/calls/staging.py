@@ -19,11 +19,10 @@ from finchlang.calls.arguments import ARRAYS, COUNTERS, SHAPE, Argument, in_use
 from finchlang.calls.call import Made
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.workspace_choice import spans
-from finchlang.host import interrupts
+from finchlang.host import interrupts, ir
 from finchlang.host.executing import ExecutingHost, run_residual
 from finchlang.host.inspecting import shielded
 from finchlang.host.interface import Host
-from finchlang.host.ir import Residual, Var
 from finchlang.host.recording import ResidualHost, no_collection
 from finchlang.host.remembering import RememberingHost
 from finchlang.host.verify import verified
@@ -65,7 +64,7 @@ class Staged:
         if signature is None:
             signature = signature_of(self.normalized, self.program, formats)
         self.signature, self.bounds = signature, signature.bounds(formats)
-        self._inputs = {n: Var(n, formats[n]) for n in signature.numbers}  # type: ignore[arg-type]
+        self._inputs = {n: ir.Var(n, formats[n]) for n in signature.numbers}  # type: ignore[arg-type]
 
     @cached_property
     def normalized(self) -> Normalized:
@@ -105,16 +104,16 @@ class Staged:
             forget()
 
     @cached_property
-    def residual(self) -> Residual:
+    def residual(self) -> ir.Residual:
         """The residual program: what is left to do once formats are known."""
         host = ResidualHost()
         with no_collection():
             self.run_rules(host, None)
         return verified(self.recorded(host))
 
-    def recorded(self, host: ResidualHost) -> Residual:
+    def recorded(self, host: ResidualHost) -> ir.Residual:
         """The residual program recorded by a host."""
-        return Residual(
+        return ir.Residual(
             "kernel",
             tuple(buffer for bound in self.bounds for buffer in bound.buffers),
             tuple(v for bound in self.bounds for v in bound.inputs) + tuple(self._inputs.values()),
@@ -123,7 +122,7 @@ class Staged:
             procedures=host.procedures(),
         )
 
-    def changed(self, change: Pass) -> Residual:
+    def changed(self, change: Pass) -> ir.Residual:
         return transform(self.residual, [change])
 
     def llvm(self) -> str:
@@ -167,7 +166,7 @@ class Staged:
         return self._made(arguments, *made), host.steps
 
     def run_on(
-        self, host: ExecutingHost, residual: Residual, arguments: Values, numbers: Values
+        self, host: ExecutingHost, residual: ir.Residual, arguments: Values, numbers: Values
     ) -> None:
         """Run a residual of this program on a host that reports what it does, on copies of what it
         writes."""

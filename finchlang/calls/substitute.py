@@ -24,9 +24,8 @@ from finchlang.calls.lazy_shape import Template, TensorView
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.normalize.shapes.shape_table import operators_in
-from finchlang.syntax import nodes as ast
+from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import children, replace, rewrite_bottom_up, substitute, walk
-from finchlang.syntax.types import PairType
 from finchlang.syntax.user_function import Operation, Ranged
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import body_of
@@ -167,7 +166,7 @@ def _lies(ranged: Ranged, argument: Argument) -> bool:
         return isinstance(value, (bool, int, float)) and ranged.holds(value)
     memory = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
     values = memory.storage(level)[-1].get("val")
-    if values is None or isinstance(level.element_type, PairType):
+    if values is None or isinstance(level.element_type, types.PairType):
         return False
     ends = (values.min().item(), values.max().item()) if values.size else ()
     return all(map(ranged.holds, (*ends, level.fill.value)))

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.denote.shape_arithmetic import tensors_of
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import children, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 
 READ, UPDATE = ast.MODES
 #: operators that do not look at the old value
@@ -21,9 +20,9 @@ def check_life_cycle(program: ast.Node) -> None:
     """Raises FinchError of kind life cycle for a tensor that a statement of its scope reads and updates, or
     updates by two operators; that is used before it is declared, or declared outside of its scope; and for
     a freeze or thaw in the wrong mode."""
-    declared = {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
-    bound = {n.variable.name for n in walk(program) if isinstance(n, ast.Define)}
-    used = {t.name for n in walk(program) for t in _named(n)} - bound
+    declared = {n.tensor.name for n in trees.walk(program) if isinstance(n, ast.Declare)}
+    bound = {n.variable.name for n in trees.walk(program) if isinstance(n, ast.Define)}
+    used = {t.name for n in trees.walk(program) for t in _named(n)} - bound
     _ScopeWalk().scope(program, dict.fromkeys(used - declared, READ), used - declared, READ)
 
 
@@ -98,7 +97,7 @@ class _ScopeWalk:
     def inside(self, node: ast.Node, visible: set[str]) -> None:
         """Check the scopes within a statement."""
         if isinstance(node, (ast.Loop, ast.Sieve, ast.Define)):
-            header = [child for child in children(node) if child is not node.body]
+            header = [child for child in trees.children(node) if child is not node.body]
             for child in header:
                 self.check_visible(child, visible)
             if isinstance(node, ast.Define):
@@ -115,7 +114,7 @@ class _ScopeWalk:
             self.formulas[node.variable.name] = node.value
 
     def check_visible(self, node: ast.Node, visible: set[str]) -> None:
-        for n in walk(node):
+        for n in trees.walk(node):
             for tensor in _named(n):
                 if tensor.name not in visible and tensor.name not in self.formulas:
                     raise _wrong(
@@ -131,7 +130,7 @@ class _ScopeWalk:
                 for tensor in tensors_of(target.tensor):
                     uses.updates.setdefault(tensor.name, []).append((op, node.span))
             case ast.Access(tensor):
-                for child in children(node):
+                for child in trees.children(node):
                     self.note(child, uses)
                 for found in tensors_of(tensor):
                     if found.name in self.formulas:
@@ -142,7 +141,7 @@ class _ScopeWalk:
                 self.bind(node)
                 self.note(body, uses)
             case _:
-                for child in children(node):
+                for child in trees.children(node):
                     self.note(child, uses)
 
 

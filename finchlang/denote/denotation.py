@@ -26,9 +26,7 @@ from finchlang.denote.references import Named, Places, needed
 from finchlang.denote.shape_arithmetic import Bounds, tensors_of
 from finchlang.denote.static_checks import settled
 from finchlang.denote.typed_values import Number, convert, number
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import mentions, walk
-from finchlang.syntax.types import TYPES, Type, can_store, type_of_dtype, type_of_value
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Operation
 
 
@@ -67,12 +65,12 @@ def denote(
 
 
 def _updated(program: ast.Node) -> set[str]:
-    targets = [n.target.tensor for n in walk(program) if isinstance(n, ast.Assign)]
+    targets = [n.target.tensor for n in trees.walk(program) if isinstance(n, ast.Assign)]
     return {t.name for target in targets for t in tensors_of(target)} | _declared(program)
 
 
 def _declared(program: ast.Node) -> set[str]:
-    return {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
+    return {n.tensor.name for n in trees.walk(program) if isinstance(n, ast.Declare)}
 
 
 # -------------------------------------------------------------------------------- the semantics
@@ -120,7 +118,7 @@ class Denotation(Places):
                     message = f"{variable.name} is bound already: `let` needs a new name"
                     raise FinchError("unknown name", message, variable.span)
                 bound = self.bound(value, env)
-                if mentions(body, variable):
+                if trees.mentions(body, variable):
                     needed(bound, value)
                 self.run(body, env | {variable.name: bound}, ())
             case ast.Sieve(condition, body):
@@ -179,7 +177,8 @@ class Denotation(Places):
             operands = [Number(x.value) if isinstance(x, Number) else x for x in (old, value)]
             new = needed(self.apply(op, operands, target), target)
         if not fits_in(new, array.type):
-            message = f"{name.name} holds {array.type}, which cannot store {type_of_dtype(new.value.dtype)}"
+            found = types.type_of_dtype(new.value.dtype)
+            message = f"{name.name} holds {array.type}, which cannot store {found}"
             raise FinchError("type", message, target.span)
         stored = convert(new.value, array.type.dtype)
         changes = stored != old.value or (isinstance(op, ast.Variable) and op.name == "overwrite")
@@ -191,7 +190,7 @@ class Denotation(Places):
         """The value of an expression: a Number, Failed, `missing` or `nothing`."""
         match node:
             case ast.Literal(value, name):
-                found = TYPES[name] if name else type_of_value(value)
+                found = types.TYPES[name] if name else types.type_of_value(value)
                 return value if found is None else number(value, found, is_structural=True)
             case ast.Index(name) | ast.Variable(name):
                 if name not in env:
@@ -310,6 +309,6 @@ class Denotation(Places):
         return int(value.value)
 
 
-def fits_in(value: Any, type: Type) -> bool:
-    found = type_of_dtype(value.value.dtype)
-    return found is not None and can_store(found, type)
+def fits_in(value: Any, type: types.Type) -> bool:
+    found = types.type_of_dtype(value.value.dtype)
+    return found is not None and types.can_store(found, type)

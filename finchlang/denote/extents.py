@@ -10,8 +10,7 @@ from typing import Any, Protocol
 from finchlang.base.errors import FinchError
 from finchlang.denote.index_modifiers import check_count, summands, unwrap
 from finchlang.denote.shape_arithmetic import Bounds, infer, tensors_of
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import children
+from finchlang.syntax import nodes as ast, traversal as trees
 
 #: by name: a number, `missing`, an extent (start, stop), or None while that is not known
 Environment = dict[str, Any]
@@ -169,7 +168,7 @@ class Equations:
                 self.visit(init, env, indices)
                 self.declaration(node, tensor, [self.given(d, env) for d in dims], env)
             case ast.Access():
-                for child in children(node):
+                for child in trees.children(node):
                     self.visit(child, env, indices)
                 for tensor in tensors_of(node.tensor):
                     self.finish(tensor.name)
@@ -177,7 +176,7 @@ class Equations:
             case ast.Freeze(tensor):
                 self.finish(tensor.name)
             case _:
-                for child in children(node):
+                for child in trees.children(node):
                     self.visit(child, env, indices)
 
     def given(self, node: ast.Node, env: Environment) -> UnknownDimension:

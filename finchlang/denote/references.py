@@ -11,33 +11,22 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.denote import shape_arithmetic
-from finchlang.denote.bindings import DenseArray
+from finchlang.denote import bindings, shape_arithmetic
 from finchlang.denote.extents import Environment, Late
 from finchlang.denote.index_modifiers import MASKS, check_count, is_mask, unwrap
 from finchlang.denote.numpy_operators import apply, common
 from finchlang.denote.shape_arithmetic import Bounds, is_operator
 from finchlang.denote.typed_values import Failed, Number, convert, number
-from finchlang.syntax.nodes import (
-    MISSING,
-    Access,
-    Call,
-    Extent,
-    Formula,
-    Index,
-    Literal,
-    Node,
-    Variable,
-)
+from finchlang.syntax import nodes as ast
 
-_TIMES = Variable("*")
+_TIMES = ast.Variable("*")
 
 
 @dataclass(frozen=True)
 class Named:
     """What `let T[i, j] = e` binds: a formula, which is read like a tensor, and its environment."""
 
-    formula: Formula
+    formula: ast.Formula
     env: Environment
     #: the bounds of its modes, empty until they are asked for
     modes: list[Bounds] = field(default_factory=list, compare=False)
@@ -46,7 +35,7 @@ class Named:
 class Places(ABC):
     """The meaning of accesses, with tensors in `arrays`."""
 
-    arrays: dict[str, DenseArray]
+    arrays: dict[str, bindings.DenseArray]
     is_ahead: bool  # whether dimensions are being found, ahead of the program
     changing: set[str]  # tensors whose contents must not be looked at now
     resizing: set[str]  # tensors whose sizes must not be looked at now
@@ -54,11 +43,11 @@ class Places(ABC):
 
     # what Denotation adds: values of expressions, and the sizes that a formula gives its indices
     @abstractmethod
-    def value(self, node: Node, env: Environment) -> Any:
+    def value(self, node: ast.Node, env: Environment) -> Any:
         """The value of an expression."""
 
     @abstractmethod
-    def whole(self, node: Node, env: Environment) -> int:
+    def whole(self, node: ast.Node, env: Environment) -> int:
         """The value of an integer."""
 
     @abstractmethod
@@ -67,7 +56,7 @@ class Places(ABC):
 
     # ---------------------------------------------------------------- elements
 
-    def read(self, access: Access, env: Environment) -> Any:
+    def read(self, access: ast.Access, env: Environment) -> Any:
         """The value read. Out of range it is Failed, so that the error is raised only if the value is
         needed."""
         try:
@@ -77,11 +66,11 @@ class Places(ABC):
                 raise
             dtype = self.dtype(self.within_wrappers(access)[0], env)
             return Failed(error.at(access.span), np.zeros((), dtype)[()])
-        return MISSING if at is None else self.element(root, at, env)
+        return ast.MISSING if at is None else self.element(root, at, env)
 
     def element(self, root: Any, at: tuple[int, ...], env: Environment) -> Any:
         """The element at coordinates `at`, from 1, of a name or of a call."""
-        if isinstance(root, Variable):
+        if isinstance(root, ast.Variable):
             named = env.get(root.name)
             if isinstance(named, Named):
                 names = [index.name for index in named.formula.indices]
@@ -94,8 +83,8 @@ class Places(ABC):
             args = [self.whole(a, env) for a in root.args]
             return number(MASKS[root.op.name.lower()].holds(*args, *at), is_structural=True)
         factors = [self.read(access, env) for access in self.inside(root, at, env)]
-        if MISSING in factors:
-            return MISSING
+        if ast.MISSING in factors:
+            return ast.MISSING
         if len(factors) == 1 and not shape_arithmetic.operator(root).takes_all:
             return factors[0]
         dtype = self.dtype(root, env)
@@ -109,18 +98,20 @@ class Places(ABC):
             else Number(kept, found.is_structural)
         )
 
-    def inside(self, root: Call, at: tuple[int, ...], env: Environment) -> list[Access]:
+    def inside(self, root: ast.Call, at: tuple[int, ...], env: Environment) -> list[ast.Access]:
         """The accesses whose product is an element of a shape operator's result; most have one."""
         row = shape_arithmetic.operator(root)
         parts = row.parts(root)
         settings = [self.setting(s, env) for s in row.settings(root)]
         bounds = [self.bounds(part, env) for part in parts]
         return [
-            Access(parts[k], tuple(map(Literal, inner)), span=root.span)
+            ast.Access(parts[k], tuple(map(ast.Literal, inner)), span=root.span)
             for k, inner in row.places(settings, bounds, at)
         ]
 
-    def place(self, access: Access, env: Environment) -> tuple[Variable, tuple[int, ...] | None]:
+    def place(
+        self, access: ast.Access, env: Environment
+    ) -> tuple[ast.Variable, tuple[int, ...] | None]:
         """The tensor that an assignment to `access` writes, and the coordinates, from 0."""
         root, at = self.locate(access, env)
         while is_operator(root) and shape_arithmetic.operator(root).is_written:
@@ -128,18 +119,18 @@ class Places(ABC):
                 return next(shape_arithmetic.tensors_of(root)), None
             (inner,) = self.inside(root, at, env)
             root, at = self.locate(inner, env)
-        if not isinstance(root, Variable) or isinstance(env.get(root.name), Named):
+        if not isinstance(root, ast.Variable) or isinstance(env.get(root.name), Named):
             what = (
                 "a mask"
                 if is_mask(root)
                 else "a formula"
-                if isinstance(root, Variable)
+                if isinstance(root, ast.Variable)
                 else root.op.name
             )
             raise FinchError("type", f"{what} cannot be assigned to", access.span)
         return root, None if at is None else tuple(i - 1 for i in at)
 
-    def locate(self, access: Access, env: Environment) -> tuple[Any, tuple[int, ...] | None]:
+    def locate(self, access: ast.Access, env: Environment) -> tuple[Any, tuple[int, ...] | None]:
         """The tensor accessed (its name, or the call of a mask or an operator) and the coordinates, from 1;
         None for coordinates out of range that read `missing`."""
         root, modes = self.within_wrappers(access)
@@ -147,10 +138,10 @@ class Places(ABC):
         check_count(root, bounds, modes, access)
         coordinates: list[int] = []
         outside = False
-        name = root.name if isinstance(root, Variable) else root.op.name
+        name = root.name if isinstance(root, ast.Variable) else root.op.name
         for mode, limits in zip(modes, bounds, strict=True):
             i = needed(self.value(mode.index, env), mode.index)
-            if i is MISSING:
+            if i is ast.MISSING:
                 outside = True
                 continue
             if not isinstance(i, Number) or not i.is_integer:
@@ -166,15 +157,15 @@ class Places(ABC):
             coordinates.append(int(i.value))
         return root, None if outside else tuple(coordinates)
 
-    def within_wrappers(self, access: Access) -> Any:
-        if all(isinstance(i, Literal) for i in access.indices):
+    def within_wrappers(self, access: ast.Access) -> Any:
+        if all(isinstance(i, ast.Literal) for i in access.indices):
             return unwrap(access)  # made for one element: its id may be used again
         if id(access) not in self.unwrapped:
             self.unwrapped[id(access)] = unwrap(access)
         return self.unwrapped[id(access)]
 
     def is_inside(
-        self, i: Number, limits: Bounds, permissive: bool, where: str, index: Node
+        self, i: Number, limits: Bounds, permissive: bool, where: str, index: ast.Node
     ) -> bool:
         """Whether an index is within its limits; an error if it is neither that nor permissive."""
         if limits is None or limits[0] <= i.value <= limits[1]:
@@ -188,14 +179,14 @@ class Places(ABC):
 
     # ---------------------------------------------------------------- shapes and types
 
-    def bounds(self, tensor: Node, env: Environment) -> list[Bounds]:
+    def bounds(self, tensor: ast.Node, env: Environment) -> list[Bounds]:
         """The bounds of a tensor's modes, through wrappers and operators (Burrito'24 Fig 9)."""
 
         def of(function: Any, *modes: Bounds, back: Any = None) -> Bounds:
             return function(*modes)
 
         def leaf(tensor: Any) -> list[Bounds]:
-            if not isinstance(tensor, Variable):
+            if not isinstance(tensor, ast.Variable):
                 sizes = self.mask_shape(tensor, env)
                 return [None if n is None else (1, n) for n in sizes]
             named = env.get(tensor.name)
@@ -206,12 +197,12 @@ class Places(ABC):
 
         return shape_arithmetic.infer(tensor, leaf, lambda node: self.setting(node, env), of)
 
-    def setting(self, node: Node, env: Environment) -> Any:
+    def setting(self, node: ast.Node, env: Environment) -> Any:
         """An argument of an operator or wrapper: a range as (start, stop, step), a Bool, or a number."""
-        if isinstance(node, Extent):
+        if isinstance(node, ast.Extent):
             step = 1 if node.step is None else self.whole(node.step, env)
             return self.whole(node.start, env), self.whole(node.stop, env), step
-        if isinstance(node, Literal) and isinstance(node.value, bool):
+        if isinstance(node, ast.Literal) and isinstance(node.value, bool):
             return node.value
         return self.whole(node, env)
 
@@ -221,11 +212,11 @@ class Places(ABC):
             parts = [
                 self.dtype(part, env) for part in shape_arithmetic.operator(tensor).parts(tensor)
             ]
-            if tensor.op == Variable("kron"):
+            if tensor.op == ast.Variable("kron"):
                 zeros = [Number(np.zeros((), t)[()]) for t in parts]
                 return apply(_TIMES, zeros, tensor).value.dtype
             return common(*parts)
-        if isinstance(tensor, Call):
+        if isinstance(tensor, ast.Call):
             return np.dtype(bool) if is_mask(tensor) else self.dtype(tensor.args[0], env)
         named = env.get(tensor.name)
         if not isinstance(named, Named):
@@ -234,38 +225,38 @@ class Places(ABC):
             return np.dtype(bool)  # no element is ever read
         first = tuple(1 if b is None else b[0] for b in self.modes_of(named))
         found = self.element(tensor, first, env)
-        return np.dtype(bool) if found is MISSING else found.value.dtype
+        return np.dtype(bool) if found is ast.MISSING else found.value.dtype
 
-    def array(self, name: Variable) -> DenseArray:
+    def array(self, name: ast.Variable) -> bindings.DenseArray:
         if name.name not in self.arrays:
             raise self.unknown(name)
         return self.arrays[name.name]
 
-    def size_now(self, name: Variable) -> tuple[int, ...]:
+    def size_now(self, name: ast.Variable) -> tuple[int, ...]:
         return self.array(name).data.shape
 
-    def mask_shape(self, mask: Call, env: Environment) -> tuple[int | None, ...]:
+    def mask_shape(self, mask: ast.Call, env: Environment) -> tuple[int | None, ...]:
         if not is_mask(mask):
             raise FinchError("unknown name", f"there is no wrapper {mask.op.name}", mask.span)  # type: ignore[attr-defined]
         args = [self.whole(a, env) for a in mask.args]
         return MASKS[mask.op.name.lower()].shape(*args)  # type: ignore[attr-defined]
 
-    def shape(self, name: Variable) -> tuple[int, ...]:
+    def shape(self, name: ast.Variable) -> tuple[int, ...]:
         if name.name in self.resizing:
             raise Late
         return self.size_now(name)
 
-    def check_is_tensor(self, name: Variable, env: Environment) -> None:
+    def check_is_tensor(self, name: ast.Variable, env: Environment) -> None:
         if name.name in env and name.name not in self.arrays:
             raise FinchError("type", f"{name.name} is a number, not a tensor", name.span)
 
-    def unknown(self, node: Index | Variable) -> FinchError:
+    def unknown(self, node: ast.Index | ast.Variable) -> FinchError:
         if node.name in self.arrays:
             hint = f"a tensor is read by {node.name}[...]"
             return FinchError("type", f"{node.name} is a tensor, not a number", node.span, hint)
         return FinchError("unknown name", f"{node.name} is not defined", node.span)
 
-    def room(self, window: Extent, env: Environment) -> int:
+    def room(self, window: ast.Extent, env: Environment) -> int:
         """The number of integers in a window or slice."""
         start, stop = self.whole(window.start, env), self.whole(window.stop, env)
         if window.step is None:
@@ -279,12 +270,12 @@ class Places(ABC):
 
 def _shown(root: Any) -> str:
     """The kind of something that is no tensor, for messages."""
-    if isinstance(root, Variable):
+    if isinstance(root, ast.Variable):
         return "an expression"
     return "a mask" if is_mask(root) else f"what {root.op.name} makes"
 
 
-def needed(value: Any, node: Node) -> Any:
+def needed(value: Any, node: ast.Node) -> Any:
     """A value that is needed. Raises the error of a Failed one."""
     if isinstance(value, Failed):
         raise value.error.at(node.span)

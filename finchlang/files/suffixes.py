@@ -9,18 +9,10 @@ from tokenize import TokenError
 from typing import Any
 
 from finchlang.base.errors import FinchError
+from finchlang.files import paths
 from finchlang.files.binsparse import read_binsparse, write_binsparse
 from finchlang.files.matrix_market import read_mtx, write_mtx
 from finchlang.files.npy import read_npy, write_npy
-from finchlang.files.paths import (
-    check_folder,
-    check_regular,
-    checked_path,
-    failure,
-    replace_file,
-    replace_folder,
-    told,
-)
 from finchlang.files.tns_ttx import read_tns, read_ttx, write_tns, write_ttx
 from finchlang.tensors.adopt import as_tensor
 
@@ -68,19 +60,19 @@ def fread(path: Any) -> Any:
     Raises FinchError "I/O", with the path, for a file that is damaged or cannot be read, "type" for
     complex numbers, "resource" for a tensor larger than the memory.
     """
-    file = checked_path(path, FORMATS)
+    file = paths.checked_path(path, FORMATS)
     format = _format(file)
     try:
-        with told("read", path):
+        with paths.told("read", path):
             if format.is_folder:
-                check_folder(file)
+                paths.check_folder(file)
             else:
-                check_regular(file.stat().st_mode)
+                paths.check_regular(file.stat().st_mode)
                 with open(file, "rb"):  # one message for all formats if it cannot be read
                     pass
             return format.read(file)
     except (ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:
-        raise failure("read", path, f"it is damaged: {error}") from None
+        raise paths.failure("read", path, f"it is damaged: {error}") from None
 
 
 def fwrite(path: Any, value: Any) -> None:
@@ -94,12 +86,12 @@ def fwrite(path: Any, value: Any) -> None:
     Raises FinchError "I/O", with the path, if it cannot be written, "type" or "dimension" for a tensor
     that the format cannot hold.
     """
-    file = checked_path(path, FORMATS)
+    file = paths.checked_path(path, FORMATS)
     tensor = as_tensor(value)
     if tensor is None:
         raise FinchError("type", "only tensors and arrays are written to files")
     format = _format(file)
-    replace = replace_folder if format.is_folder else replace_file
+    replace = paths.replace_folder if format.is_folder else paths.replace_file
     replace(file, path, lambda out: format.write(out, tensor, value))
 
 

@@ -8,17 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.files.matrix_market import (
-    FIELDS,
-    check_fill,
-    content,
-    field_of,
-    leaf_of,
-    read_counted,
-    read_entries,
-    read_header,
-    read_sizes,
-)
+from finchlang.files import matrix_market
 from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.syntax.types import Int64
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -32,13 +22,15 @@ def read_tns(file: Path) -> Tensor:
     comment. The tensor is a SparseCOO of Float64; its sizes are the greatest coordinates, as the file has
     no others. Raises ValueError for a damaged file, or one without entries."""
     with open(file, encoding="utf-8") as lines:
-        first = next(content(lines, "#"), None)
+        first = next(matrix_market.content(lines, "#"), None)
         if first is None:
             raise ValueError("it has no entries, which alone tell its sizes")
         if len(first) < 2:
             raise ValueError("a line needs a coordinate and a value")
         lines.seek(0)
-        coordinates, values = read_entries(lines, len(first) - 1, np.dtype(float), "#")
+        coordinates, values = matrix_market.read_entries(
+            lines, len(first) - 1, np.dtype(float), "#"
+        )
     return _tensor(tuple(map(int, coordinates.max(axis=1))), coordinates, values)
 
 
@@ -48,14 +40,14 @@ def read_ttx(file: Path) -> Tensor:
     Element(0.0), Element(0) or Pattern() leaves by the field. Raises FinchError "type" for complex
     numbers, ValueError for a damaged file."""
     with open(file, encoding="utf-8") as lines:
-        layout, field, symmetry = read_header(lines, file, ("tensor", "matrix"))
+        layout, field, symmetry = matrix_market.read_header(lines, file, ("tensor", "matrix"))
         if (layout, symmetry) != ("coordinate", "general"):
             raise ValueError(f"it does not begin with `{HEADER} real general` or the like")
-        *shape, stored = read_sizes(lines)
+        *shape, stored = matrix_market.read_sizes(lines)
         if not shape:
             raise ValueError("it does not tell its sizes and its number of entries")
-        dtype = np.dtype(FIELDS[field])
-        coordinates, values = read_counted(file, lines, tuple(shape), dtype, stored)
+        dtype = np.dtype(matrix_market.FIELDS[field])
+        coordinates, values = matrix_market.read_counted(file, lines, tuple(shape), dtype, stored)
     return _tensor(tuple(shape), coordinates, values)
 
 
@@ -77,7 +69,7 @@ def write_ttx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
     coordinates, values = _stored(tensor, ".ttx")
     assert not isinstance(tensor, Scalar)
     sizes = " ".join(map(str, (*tensor.shape, len(values))))
-    out.write(f"{HEADER} {field_of(tensor)} general\n{sizes}\n".encode())
+    out.write(f"{HEADER} {matrix_market.field_of(tensor)} general\n{sizes}\n".encode())
     _write_lines(out, [*coordinates, *([] if values.dtype == np.bool_ else [values])])
 
 
@@ -85,7 +77,7 @@ def _stored(tensor: Any, suffix: str) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates, from 1, and values of the stored entries; of a Bool tensor, of the true ones."""
     if tensor.order == 0:
         raise FinchError("dimension", f"a {suffix} file holds tensors of one dimension or more")
-    check_fill(tensor, suffix)
+    matrix_market.check_fill(tensor, suffix)
     coordinates, values = tensor.entries()
     if values.dtype == np.bool_:
         coordinates, values = coordinates[:, values], values[values]
@@ -106,5 +98,5 @@ def _write_lines(out: BinaryIO, columns: list[np.ndarray]) -> None:
 
 def _tensor(shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray) -> Tensor:
     """A SparseCOO of entries at coordinates from 1; repeated ones are summed."""
-    format = SparseCOO(leaf_of(values.dtype), Int64, len(shape))
+    format = SparseCOO(matrix_market.leaf_of(values.dtype), Int64, len(shape))
     return Tensor.from_coo(format, shape, list(coordinates - 1), values)

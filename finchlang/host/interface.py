@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 
 from finchlang.base.errors import Span
-from finchlang.host import ir
-from finchlang.host.construct import ZERO, cast, key_among, op
+from finchlang.host import construct as code, ir
 from finchlang.host.ir import Buffer, Cell, Const, Expr, Stmt, Var
 from finchlang.syntax.types import Bool, Int64, Type
 
@@ -63,11 +62,11 @@ class Host(ABC):
             return variable
         variable = self.variable(name, buffer.type)
         self.do(ir.Load(variable, buffer, index))
-        return self.let(cast(variable, type), name, lower, upper)
+        return self.let(code.cast(variable, type), name, lower, upper)
 
     def store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
         """buffer[index] = value, cast to the buffer's type."""
-        self.do(ir.Store(buffer, index, cast(value, buffer.type)))
+        self.do(ir.Store(buffer, index, code.cast(value, buffer.type)))
 
     def cell(self, init: Expr, name: str = "c") -> Cell:
         """A new mutable cell holding `init`."""
@@ -82,7 +81,7 @@ class Host(ABC):
         return variable
 
     def set(self, cell: Cell, value: Expr) -> None:
-        self.do(ir.Set(cell, cast(value, cell.type)))
+        self.do(ir.Set(cell, code.cast(value, cell.type)))
 
     def grow(self, buffer: Buffer, size: Expr) -> None:
         """Make room for at least `size` entries; new ones are undefined."""
@@ -90,12 +89,12 @@ class Host(ABC):
 
     def fill(self, buffer: Buffer, start: Expr, stop: Expr, value: Expr) -> None:
         """buffer[start .. stop - 1] = value."""
-        self.do(ir.Fill(buffer, start, stop, cast(value, buffer.type)))
+        self.do(ir.Fill(buffer, start, stop, code.cast(value, buffer.type)))
 
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
         """The least position p in start..stop with p == stop or buffer[p] >= key."""
         variable = self.variable(name, Int64, start, stop)
-        self.do(ir.Search(variable, buffer, start, stop, key_among(key, buffer.type)))
+        self.do(ir.Search(variable, buffer, start, stop, code.key_among(key, buffer.type)))
         return variable
 
     def disjoint(
@@ -182,4 +181,4 @@ def fail_unless(
 
 def bit_length(host: Host, number: Expr) -> Expr:
     """How many bits `number` (Int64) has; 0 if it is not positive. Takes the same time for all numbers."""
-    return host.let(op("bits", number), "bits", lower=ZERO)
+    return host.let(code.op("bits", number), "bits", lower=code.ZERO)

@@ -8,17 +8,8 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from finchlang.host import ir
+from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.interface import Host
-from finchlang.host.rewrite import (
-    arrays,
-    cells_of,
-    changes,
-    free_variables,
-    rewrite,
-    substituted,
-    walk,
-)
 from finchlang.syntax.types import Int64
 
 #: Procedures of fewer statements are recorded in place rather than called.
@@ -66,9 +57,11 @@ class ResidualHost(Host):
             procedure = self._procedures[statement.name]
             values = dict(zip(procedure.inputs, statement.values, strict=True))
             cells = dict(zip(procedure.cells, statement.cells, strict=True))
-            return self._placed(substituted(procedure.body, {**values, **cells})).statements
+            return self._placed(
+                rewriting.substituted(procedure.body, {**values, **cells})
+            ).statements
 
-        return rewrite(code, place) if self._calls else code
+        return rewriting.rewrite(code, place) if self._calls else code
 
     def do(self, statement: ir.Stmt) -> None:
         self._blocks[-1].append(statement)
@@ -151,18 +144,20 @@ class ResidualHost(Host):
         self._own.append(set(places))
         code = self._record(lambda: body(inputs, places))
         own = self._own.pop()
-        free = tuple(v for v in free_variables(code) if v not in inputs)
-        outer = tuple(c for c in cells_of(code) if c not in own)
+        free = tuple(v for v in rewriting.free_variables(code) if v not in inputs)
+        outer = tuple(c for c in rewriting.cells_of(code) if c not in own)
         name = self.fresh("rest")
         procedure = ir.Procedure(name, inputs + free, places + outer, code)
         self._procedures[name] = procedure
-        used = tuple(dict.fromkeys(b for s in walk(code) for b in arrays(s)))
-        changed = tuple(dict.fromkeys(b for s in walk(code) for b in changes(s)))
+        used = tuple(dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.arrays(s)))
+        changed = tuple(
+            dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.changes(s))
+        )
         found = ir.CallProcedure(name, procedure.inputs, procedure.cells, used, changed)
         outermost, *inner = self._blocks
         passing = {getattr(s, "variable", None) for block in inner for s in block} | self._passing
         known = {s.cell for s in outermost if isinstance(s, ir.Set)}
-        self._lengths[name] = sum(1 for _ in walk(code))
+        self._lengths[name] = sum(1 for _ in rewriting.walk(code))
         if self._lengths[name] >= SHORT and passing.isdisjoint(free) and known.issuperset(outer):
             self._shared[key] = found
         return found

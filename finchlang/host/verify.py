@@ -7,9 +7,8 @@ from string import Formatter
 from typing import Any
 
 from finchlang.base.errors import BUG, ERROR_KINDS, Bug
-from finchlang.host import ir
+from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.primitives import STEPS
-from finchlang.host.rewrite import arrays, walk
 from finchlang.syntax.types import Bool, Int64, PairType, Type, pair_of
 
 _INTEGER_ONLY = frozenset(("idiv", "irem", "ipow", "shl", "shr", "bits"))
@@ -105,7 +104,7 @@ class _Checker:
             self.is_set(cell, f"a call of {found.name}")
             if cell.type is not own.type:
                 self.fail(f"{cell} is {cell.type}, not {own.type}")
-        used = {b for s in walk(found.body) for b in arrays(s)}
+        used = {b for s in rewriting.walk(found.body) for b in rewriting.arrays(s)}
         if not used <= set(statement.used) or not set(statement.changed) <= set(statement.used):
             self.fail(f"a call of {found.name} does not tell what it uses")
 
@@ -186,7 +185,7 @@ class _Checker:
         kind = type(statement)
         if kind not in OPERANDS:
             self.fail(f"unknown statement {statement!r}")
-        for buffer in arrays(statement):
+        for buffer in rewriting.arrays(statement):
             self.buffer(buffer)
             if kind in _OF_INTEGERS and not buffer.type.is_integer:
                 self.fail(f"{buffer} is searched or sorted but not of integers")

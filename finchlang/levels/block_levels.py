@@ -13,9 +13,8 @@ from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, ByName, Fiber, Found, Level
-from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.pointer_arrays import ranges
 from finchlang.levels.sparse_hash import SparseHash
@@ -68,7 +67,7 @@ class OneBlock(Level):
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         """A run of fill, the block, a run of fill; with `follow` a comparison at each coordinate."""
         if mode != READ:
-            return Thunk(lambda host: self._append(host, fiber))
+            return lp.Thunk(lambda host: self._append(host, fiber))
 
         def preamble(host: Host) -> tuple[Node, None]:
             before, last, start = self.region(host, fiber, stop)
@@ -78,15 +77,15 @@ class OneBlock(Level):
 
             def either(host: Host, i: Expr) -> Node:
                 inside = op("and", compare("gt", i, before), compare("le", i, last))
-                return Switch(inside, at(host, i), self.fill)
+                return lp.Switch(inside, at(host, i), self.fill)
 
             if protocol == "follow":
-                return Lookup(either), None
-            gap = () if before is ZERO else (Phase(Run(self.fill), stop=before),)
-            block = Phase(Lookup(at), stop=last)
-            return Sequence((*gap, block, Phase(Run(self.fill)))), None
+                return lp.Lookup(either), None
+            gap = () if before is ZERO else (lp.Phase(lp.Run(self.fill), stop=before),)
+            block = lp.Phase(lp.Lookup(at), stop=last)
+            return lp.Sequence((*gap, block, lp.Phase(lp.Run(self.fill)))), None
 
-        return Thunk(preamble)
+        return lp.Thunk(preamble)
 
     # ------------------------------------------------------------------ writing
 
@@ -100,7 +99,7 @@ class OneBlock(Level):
         made = host.cell(first, "made")  # positions below this are assembled
 
         def at(host: Host, i: Expr) -> Node:
-            return Thunk(lambda host: self._write(host, fiber, position(host, i), made))
+            return lp.Thunk(lambda host: self._write(host, fiber, position(host, i), made))
 
         def epilogue(host: Host) -> None:
             written = host.let(sub(host.get(store.stored), first), "written")
@@ -113,7 +112,7 @@ class OneBlock(Level):
 
             host.branch(compare("gt", written, 0), keep)
 
-        return Lookup(at), epilogue
+        return lp.Lookup(at), epilogue
 
     def _write(self, host: Host, fiber: Fiber, where: Expr, made: Cell) -> tuple[Node, Any]:
         """Write at the position `where`; the positions skipped before it become fill."""

@@ -10,9 +10,8 @@ from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import ZERO, add
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import Dims, Fiber, Level, Storage, TensorLike
-from finchlang.levels.looplets import Lookup, Spike, Thunk
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.types import Int64, Type
@@ -82,9 +81,9 @@ class Coordinates(Level):
             start, stop = load_range(host, fiber)
             return Entries(fiber, self.number, start, stop).looplets(host, protocol), None
 
-        return Thunk(preamble)
+        return lp.Thunk(preamble)
 
-    def write_anywhere(self, fiber: Fiber, known: tuple[Expr, ...] = ()) -> Lookup:
+    def write_anywhere(self, fiber: Fiber, known: tuple[Expr, ...] = ()) -> lp.Lookup:
         """A lookup that writes at any coordinate of the next mode, given the `known` coordinates (from 1,
         last mode first) of the modes after it."""
 
@@ -92,9 +91,9 @@ class Coordinates(Level):
             coordinates = *known, i
             if len(coordinates) < self.number:
                 return Written(fiber, coordinates)
-            return Thunk(lambda host: self.enter(host, fiber, coordinates))
+            return lp.Thunk(lambda host: self.enter(host, fiber, coordinates))
 
-        return Lookup(at)
+        return lp.Lookup(at)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
         """The entry at `coordinates` (from 1, last mode first) of a level that is written by
@@ -125,7 +124,7 @@ class Entries(PartOfFiber):
         return dims[: len(dims) - self.level.number + self.left]
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        return Thunk(lambda host: (self.looplets(host, protocol), None))
+        return lp.Thunk(lambda host: (self.looplets(host, protocol), None))
 
     def looplets(self, host: Host, protocol: str | None) -> Node:
         """A stepper (or jumper) over spikes up to the last stored coordinate, then a run of fill;
@@ -144,10 +143,10 @@ class Entries(PartOfFiber):
             return add(q, 1) if is_last else host.search(idx, add(q, 1), self.stop, i, "end")
 
         def there(q: Expr, i: Expr) -> Node:
-            return Thunk(lambda host: (payload(host, q, i), None))
+            return lp.Thunk(lambda host: (payload(host, q, i), None))
 
         if protocol == "follow":
-            return Lookup(lambda host, i: listed.at(host, i, lambda q: there(q, i)))
+            return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: there(q, i)))
         size = self.sizes()[-1]
         assert size is not None
         listed = listed.until_last(host, size)
@@ -160,7 +159,7 @@ class Entries(PartOfFiber):
                 q = here(host)
                 return payload(host, q, coordinate(host, q)), None
 
-            return Spike(listed.fill, Thunk(tail))
+            return lp.Spike(listed.fill, lp.Thunk(tail))
 
         def following(host: Host, q: Expr) -> Expr:
             return after(host, q, coordinate(host, q))

@@ -11,9 +11,8 @@ from finchlang.base.errors import FinchError
 from finchlang.host.construct import add, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import ByName, Dims, Fiber, Found, Given, Level, Storage
-from finchlang.levels.looplets import Lookup
 from finchlang.levels.pattern import Pattern
 from finchlang.syntax.nodes import Node
 
@@ -45,7 +44,7 @@ class Dense(Level):
         def body(host: Host, i: Expr) -> Node:
             return fiber.child(add(mul(fiber.position, fiber.dims[-1]), sub(i, 1)), fiber.dirty)
 
-        return Lookup(body)
+        return lp.Lookup(body)
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
         return {}, given.positions * given.size + given.coordinates

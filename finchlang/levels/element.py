@@ -15,57 +15,49 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.level import ByName, Dims, Fiber, Level, Storage
-from finchlang.syntax.nodes import Literal, Node, Value
-from finchlang.syntax.types import (
-    TYPES,
-    Bool,
-    Float64,
-    Int64,
-    Pair,
-    PairType,
-    Type,
-    can_store,
-    foreign,
-    type_of_value,
-)
+from finchlang.syntax import nodes as ast, types
 
 
-def typed_literal(value: Any, type: Type | None = None) -> Literal:
+def typed_literal(value: Any, type: types.Type | None = None) -> ast.Literal:
     """A literal with its type, converted to `type` if that is given.
 
     Raises FinchError "type" for a value that is no number, or that `type` cannot hold.
     """
-    if isinstance(value, Literal):
-        type, value = type or (TYPES[value.type] if value.type else None), value.value
-    own = type_of_value(value)
+    if isinstance(value, ast.Literal):
+        type, value = type or (types.TYPES[value.type] if value.type else None), value.value
+    own = types.type_of_value(value)
     if own is None:
-        raise FinchError("type", f"a fill value must be a number or a Bool, not {foreign(value)}")
+        raise FinchError(
+            "type", f"a fill value must be a number or a Bool, not {types.foreign(value)}"
+        )
     found = type or own
-    are_numbers = not isinstance(own, PairType) and not isinstance(found, PairType)
-    is_kept = can_store(own, found) or (
+    are_numbers = not isinstance(own, types.PairType) and not isinstance(found, types.PairType)
+    is_kept = types.can_store(own, found) or (
         are_numbers and math.isfinite(value) and found.wrap(value) == value
     )
     if not is_kept:
         raise FinchError("type", f"{value} of type {own} cannot be kept as {found}")
-    return Literal(found.wrap(value), found.name)
+    return ast.Literal(found.wrap(value), found.name)
 
 
-def literal_text(literal: Literal) -> str:
+def literal_text(literal: ast.Literal) -> str:
     """A typed literal as it is written in a format."""
-    type = TYPES[literal.type or Int64.name]
-    if isinstance(type, PairType):
+    type = types.TYPES[literal.type or types.Int64.name]
+    if isinstance(type, types.PairType):
         parts = zip(literal.value, (type.first.name, type.second.name), strict=True)
-        return " => ".join(literal_text(Literal(v, t)) for v, t in parts)
-    if type == Bool:
+        return " => ".join(literal_text(ast.Literal(v, t)) for v, t in parts)
+    if type == types.Bool:
         return "true" if literal.value else "false"
     text = repr(literal.value).replace("inf", "Inf").replace("nan", "NaN")
-    return text if type in (Int64, Float64) else f"{type}({text})"
+    return text if type in (types.Int64, types.Float64) else f"{type}({text})"
 
 
 def differs(a: np.ndarray, b: Any) -> np.ndarray:
     """A mask of the values that differ from `b`, a value or an array; NaN equals NaN. Raises FinchError
     "type" if one is of pairs and the other of numbers."""
-    other = np.array(b, pair.dtype) if isinstance(pair := type_of_value(b), PairType) else b
+    other = (
+        np.array(b, pair.dtype) if isinstance(pair := types.type_of_value(b), types.PairType) else b
+    )
     if bool(a.dtype.names) != bool(np.asarray(other).dtype.names):
         raise FinchError("type", "a pair is no number")
     return (a != other) & ~((a != a) & (other != other))
@@ -74,8 +66,8 @@ def differs(a: np.ndarray, b: Any) -> np.ndarray:
 def same_value(a: Expr, b: Expr) -> Expr:
     """Whether a level that merges takes two values for equal: NaN equals NaN, and both zeros are equal,
     as arithmetic does not keep their sign (`nsz`)."""
-    if isinstance(a.type, PairType):
-        return op("and", *(same_value(op(part, a), op(part, b)) for part in Pair._fields))
+    if isinstance(a.type, types.PairType):
+        return op("and", *(same_value(op(part, a), op(part, b)) for part in types.Pair._fields))
     equal = compare("eq", a, b)
     return op("or", equal, op("and", op("isnan", a), op("isnan", b))) if a.type.is_float else equal
 
@@ -93,7 +85,7 @@ class LeafLevel(Level):
 class Valued(LeafLevel):
     """A leaf whose values are of the fill's type."""
 
-    value: Literal
+    value: ast.Literal
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", typed_literal(self.value))
@@ -102,12 +94,12 @@ class Valued(LeafLevel):
         return f"{type(self).__name__}({literal_text(self.value)})"
 
     @property
-    def fill(self) -> Literal:
+    def fill(self) -> ast.Literal:
         return self.value
 
     @property
-    def element_type(self) -> Type:
-        return TYPES[self.value.type or ""]
+    def element_type(self) -> types.Type:
+        return types.TYPES[self.value.type or ""]
 
 
 @dataclass(frozen=True)
@@ -130,8 +122,8 @@ class Element(Valued):
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         return same_value(host.load(store.val, p, "val"), host.load(store.val, q, "val"))
 
-    def read(self, host: Host, fiber: Fiber) -> Node:
-        return Value(host.load(fiber.store.val, fiber.position, "val"))
+    def read(self, host: Host, fiber: Fiber) -> ast.Node:
+        return ast.Value(host.load(fiber.store.val, fiber.position, "val"))
 
     def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
         host.store(fiber.store.val, fiber.position, value)

@@ -9,19 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import (
-    FALSE,
-    ONE,
-    TRUE,
-    ZERO,
-    add,
-    below_64,
-    compare,
-    const,
-    maximum,
-    op,
-    sub,
-)
+from finchlang.host import construct as code
 from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay
@@ -86,94 +74,100 @@ class Interleaved(SparseCOO):
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         super().declare(host, store, dims)
-        host.set(store.taken, ZERO)
-        host.set(store.buckets, ZERO)
+        host.set(store.taken, code.ZERO)
+        host.set(store.buckets, code.ZERO)
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         super().assemble(host, store, dims, start, stop)
-        buckets = host.get(store.buckets, lower=ZERO)
+        buckets = host.get(store.buckets, lower=code.ZERO)
 
         def first() -> None:
-            bits = bit_length(host, maximum(stop, 0))
-            host.set(store.shift, maximum(sub(bits, _BITS), 0))
+            bits = bit_length(host, code.maximum(stop, 0))
+            host.set(store.shift, code.maximum(code.sub(bits, _BITS), 0))
 
         # only the first time: entries that are in buckets were put there by this shift
-        host.branch(compare("eq", buckets, 0), first)
-        count = host.let(add(op("shr", stop, below_64(host.get(store.shift))), 1), "buckets")
+        host.branch(code.compare("eq", buckets, 0), first)
+        count = host.let(
+            code.add(code.op("shr", stop, code.below_64(host.get(store.shift))), 1), "buckets"
+        )
 
         def more() -> None:
             host.grow(store.first, count)
             for array in (store.at, store.end):
                 host.grow(array, count)
-                host.fill(array, buckets, count, ZERO)
+                host.fill(array, buckets, count, code.ZERO)
             host.set(store.buckets, count)
 
-        host.branch(compare("lt", buckets, count), more)
+        host.branch(code.compare("lt", buckets, count), more)
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        ptr, shift = store.ptr, below_64(host.get(store.shift))
+        ptr, shift = store.ptr, code.below_64(host.get(store.shift))
         new = (*self._arrays(store, "new"), store.new_val)
         stage = (*self._arrays(store, "stage"), store.stage_val)
         stored = (*self.buffers(store), store.child.val)
         for array in stored:
             host.grow(array, host.get(store.taken))
-        total = host.cell(ZERO, "total")
+        total = host.cell(code.ZERO, "total")
 
         def bucket(b: Expr) -> None:
-            first = host.let(add(op("shl", b, shift), 1), "first", lower=ONE)
-            behind = host.let(op("min", op("shl", add(b, 1), shift), count), "behind")
-            start = host.get(total, lower=ZERO)
+            first = host.let(code.add(code.op("shl", b, shift), 1), "first", lower=code.ONE)
+            behind = host.let(
+                code.op("min", code.op("shl", code.add(b, 1), shift), count), "behind"
+            )
+            start = host.get(total, lower=code.ZERO)
 
             def pointer(e: Expr) -> Expr:
                 fiber = host.load(store.new_fiber, e, "fiber", Int64)
-                return host.let(add(fiber, first), "p", lower=ONE)
+                return host.let(code.add(fiber, first), "p", lower=code.ONE)
 
             def tally(e: Expr) -> None:
                 p = pointer(e)
-                host.store(ptr, p, add(host.load(ptr, p, "count"), 1))
+                host.store(ptr, p, code.add(host.load(ptr, p, "count"), 1))
 
             def begin(p: Expr) -> None:
                 q = host.get(total)
-                host.set(total, add(q, host.load(ptr, p, "count")))
+                host.set(total, code.add(q, host.load(ptr, p, "count")))
                 host.store(ptr, p, q)
 
             def put(e: Expr) -> None:
                 p = pointer(e)
                 q = host.load(ptr, p, "q", lower=start)
-                host.store(ptr, p, add(q, 1))
-                at = host.let(sub(q, start), "at", lower=ZERO)
+                host.store(ptr, p, code.add(q, 1))
+                at = host.let(code.sub(q, start), "at", lower=code.ZERO)
                 for one, other in zip(stage, new, strict=True):
                     host.store(one, at, host.load(other, e, "v"))
 
             self._each(host, store, b, tally)
             host.count(first, behind, begin, "p")
-            entries = host.let(sub(host.get(total), start), "entries", lower=ZERO)
+            entries = host.let(code.sub(host.get(total), start), "entries", lower=code.ZERO)
             for array in stage:
                 host.grow(array, entries)
             self._each(host, store, b, put)
             for array, source in zip(stored, stage, strict=True):
                 lay.copy_array(host, array, start, source, entries)
 
-        host.count(ZERO, sub(host.get(store.buckets), 1), bucket, "b")
+        host.count(code.ZERO, code.sub(host.get(store.buckets), 1), bucket, "b")
         host.set(store.stored, host.get(total))
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
     def _each(self, host: Host, store: Storage, b: Expr, body: Callable[[Expr], None]) -> None:
         """Run `body` for each entry of bucket b, in the order of writing."""
-        at, end = (host.load(array, b, "end", lower=ZERO) for array in (store.at, store.end))
+        at, end = (host.load(array, b, "end", lower=code.ZERO) for array in (store.at, store.end))
 
         def chunks() -> None:
             start = host.cell(host.load(store.first, b, "first"), "start")
 
             def one() -> None:
-                e = host.get(start, lower=ZERO)
-                host.count(e, add(e, _CHUNK - 1), body, "e")
-                host.set(start, host.load(store.next, op("idiv", e, const(_CHUNK)), "next"))
+                e = host.get(start, lower=code.ZERO)
+                host.count(e, code.add(e, _CHUNK - 1), body, "e")
+                host.set(
+                    start, host.load(store.next, code.op("idiv", e, code.const(_CHUNK)), "next")
+                )
 
-            host.loop(lambda: compare("lt", add(host.get(start), _CHUNK), end), one)
-            host.count(host.get(start, lower=ZERO), sub(at, 1), body, "e")
+            host.loop(lambda: code.compare("lt", code.add(host.get(start), _CHUNK), end), one)
+            host.count(host.get(start, lower=code.ZERO), code.sub(at, 1), body, "e")
 
-        host.branch(compare("gt", end, 0), chunks)
+        host.branch(code.compare("gt", end, 0), chunks)
 
     # ------------------------------------------------------------------ writing
 
@@ -182,44 +176,44 @@ class Interleaved(SparseCOO):
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
         store, p = fiber.store, fiber.position
-        shift = below_64(host.get(store.shift))
-        b = host.let(op("shr", p, shift), "b", lower=ZERO)
-        at, end = (host.load(array, b, "end", lower=ZERO) for array in (store.at, store.end))
+        shift = code.below_64(host.get(store.shift))
+        b = host.let(code.op("shr", p, shift), "b", lower=code.ZERO)
+        at, end = (host.load(array, b, "end", lower=code.ZERO) for array in (store.at, store.end))
         new, taken = host.cell(at, "at"), host.get(store.taken)
-        is_full = host.let(compare("eq", at, end), "full")
+        is_full = host.let(code.compare("eq", at, end), "full")
 
         def room() -> None:
             host.set(new, taken)
-            more = host.let(add(taken, _CHUNK), "more")
+            more = host.let(code.add(taken, _CHUNK), "more")
             for array in (*self._arrays(store, "new"), store.new_fiber, store.new_val):
                 host.grow(array, more)
 
         host.branch(is_full, room)
-        e = host.get(new, lower=ZERO)
+        e = host.get(new, lower=code.ZERO)
         # an update reads it first
-        host.store(store.new_val, e, const(self.fill.value, self.element_type))
-        dirty = host.cell(FALSE, "dirty")
+        host.store(store.new_val, e, code.const(self.fill.value, self.element_type))
+        dirty = host.cell(code.FALSE, "dirty")
 
         def begin() -> None:
             """The new room becomes the bucket's next chunk."""
-            chunk = host.let(op("idiv", end, const(_CHUNK)), "chunk", lower=ZERO)
+            chunk = host.let(code.op("idiv", end, code.const(_CHUNK)), "chunk", lower=code.ZERO)
 
             def link() -> None:
-                host.store(store.next, sub(chunk, 1), e)
+                host.store(store.next, code.sub(chunk, 1), e)
 
-            host.branch(compare("eq", end, 0), lambda: host.store(store.first, b, e), link)
-            host.set(store.taken, add(taken, _CHUNK))
-            host.grow(store.next, op("idiv", add(taken, _CHUNK), const(_CHUNK)))
-            host.store(store.end, b, add(e, _CHUNK))
+            host.branch(code.compare("eq", end, 0), lambda: host.store(store.first, b, e), link)
+            host.set(store.taken, code.add(taken, _CHUNK))
+            host.grow(store.next, code.op("idiv", code.add(taken, _CHUNK), code.const(_CHUNK)))
+            host.store(store.end, b, code.add(e, _CHUNK))
 
         def keep() -> None:
             host.branch(is_full, begin)
             for array, i in zip(self._arrays(store, "new"), reversed(coordinates), strict=True):
-                host.store(array, e, sub(i, 1))
-            host.store(store.new_fiber, e, sub(p, op("shl", b, shift)))
-            host.store(store.at, b, add(e, 1))
+                host.store(array, e, code.sub(i, 1))
+            host.store(store.new_fiber, e, code.sub(p, code.op("shl", b, shift)))
+            host.store(store.at, b, code.add(e, 1))
             if fiber.dirty is not None:
-                host.set(fiber.dirty, TRUE)
+                host.set(fiber.dirty, code.TRUE)
 
         values = Storage(self.lvl, {"val": store.new_val}, {})
         return Fiber(values, (), e, dirty, UPDATE), lambda host: host.branch(host.get(dirty), keep)

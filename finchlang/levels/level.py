@@ -21,9 +21,8 @@ from finchlang.base.errors import Bug, Span
 from finchlang.host.construct import ONE, ZERO, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.layout import ByName
-from finchlang.levels.looplets import Run
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.types import Int64, Type
 from finchlang.text.print import pretty
@@ -470,7 +469,7 @@ class Uniform(TensorLike):
         return self.dims
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        return Run(self.uniform(self.value) if len(self.dims) > 1 else self.value)
+        return lp.Run(self.uniform(self.value) if len(self.dims) > 1 else self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,8 @@ import numpy as np
 from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import ByName, Dims, Fiber, Found, Given, Storage
-from finchlang.levels.looplets import Lookup, Run, Switch, Thunk
 from finchlang.levels.run_levels import expand, spans
 from finchlang.levels.run_list import RunList
 from finchlang.syntax.nodes import Node
@@ -76,11 +75,11 @@ class PackBits(RunList):
             end = host.load(right, q, "right", Int64)
             # literals are counted back from the last, which is at coordinate `end` (from 0)
             base = host.let(sub(sub(after, end), 2), "base")
-            literal = Lookup(lambda host, i: fiber.child(host.let(add(base, i), "position")))
+            literal = lp.Lookup(lambda host, i: fiber.child(host.let(add(base, i), "position")))
             is_run = compare("eq", after, add(first, 1))
-            return Switch(is_run, Run(fiber.child(first)), literal), None
+            return lp.Switch(is_run, lp.Run(fiber.child(first)), literal), None
 
-        return Thunk(preamble)
+        return lp.Thunk(preamble)
 
     def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> Node:
         ofs, right = fiber.store.ofs, fiber.store.right

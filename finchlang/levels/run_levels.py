@@ -17,9 +17,8 @@ import numpy as np
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import Dims, Fiber, Given, Level, Storage
-from finchlang.levels.looplets import AcceptRun, Thunk
 from finchlang.levels.pointer_arrays import (
     are_new,
     listed_at,
@@ -139,11 +138,11 @@ class Runs(Level):
                     )
 
             def accept(host: Host, start: Expr, stop: Expr) -> Node:
-                return Thunk(lambda host: self._append(host, fiber, start, stop, written))
+                return lp.Thunk(lambda host: self._append(host, fiber, start, stop, written))
 
-            return AcceptRun(accept), epilogue
+            return lp.AcceptRun(accept), epilogue
 
-        return Thunk(preamble)
+        return lp.Thunk(preamble)
 
     def _append(
         self, host: Host, fiber: Fiber, start: Expr, stop: Expr, written: Cell | None

@@ -11,10 +11,9 @@ from finchlang.base.errors import FinchError
 from finchlang.host.construct import ZERO, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.dense import Dense
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Storage
-from finchlang.levels.looplets import Lookup, Run, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.pointer_arrays import pointers
 from finchlang.levels.run_levels import Contents, Runs, expand, find_runs, spans
@@ -77,15 +76,15 @@ class RunList(Runs):
         def preamble(host: Host) -> tuple[Node, None]:
             start, end = load_range(host, fiber)
             if protocol == "follow":
-                return Lookup(lambda host, i: self.find(host, fiber, start, end, i)), None
+                return lp.Lookup(lambda host, i: self.find(host, fiber, start, end, i)), None
             listed = Listed(fiber.store.right, start, end, self.fill, stop, "right")
             steps = listed.steps(host, protocol, lambda host, here: self.region(fiber, here(host)))
             return steps, None
 
-        return Thunk(preamble)
+        return lp.Thunk(preamble)
 
     def region(self, fiber: Fiber, q: Expr) -> Node:
-        return Run(fiber.child(q))
+        return lp.Run(fiber.child(q))
 
     def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> Node:
         return fiber.child(host.search(fiber.store.right, start, end, sub(i, 1)))

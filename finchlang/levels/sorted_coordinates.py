@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
-from finchlang.levels import looplets
+from finchlang.levels import looplets as lp
 from finchlang.levels.level import Fiber
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -66,7 +66,7 @@ class Listed:
         q = self.locate(host, self.start, i)
         hit = host.cell(FALSE, "hit")
         host.branch(compare("lt", q, self.stop), lambda: host.set(hit, holds(q)))
-        return looplets.Switch(host.get(hit), there(q), self.fill)
+        return lp.Switch(host.get(hit), there(q), self.fill)
 
     def at(self, host: Host, i: Expr, there: Callable[[Expr], Node]) -> Node:
         """`there(q)` for the position q of coordinate i, if it is listed."""
@@ -82,15 +82,15 @@ class Listed:
         protocol: str | None,
         body: Callable[[Host, Here], Node],
         tail: Callable[[Host, Expr, Expr], Node] | None = None,
-        region: Callable[[Host, Expr], looplets.Entry] | None = None,
+        region: Callable[[Host, Expr], lp.Entry] | None = None,
         following: Callable[[Host, Expr], Expr] = lambda host, q: add(q, 1),
-    ) -> looplets.Steps:
+    ) -> lp.Steps:
         """A stepper (or jumper) over the positions. `body(host, here)` is the looplet up to the
         coordinate of `here`, and `following` gives the position after another. `tail` is given if each
         looplet is a run of fill and then a payload, `region` if it is a run of fill and then a region:
         then the rule Meet can use the positions."""
         cell = host.cell(self.start, "q")
-        kind = looplets.Jumper if protocol == "gallop" else looplets.Stepper
+        kind = lp.Jumper if protocol == "gallop" else lp.Stepper
 
         def here(host: Host) -> Expr:
             return host.get(cell)
@@ -98,7 +98,7 @@ class Listed:
         def go(host: Host, q: Expr) -> None:
             host.set(cell, q)
 
-        def point(host: Host, q: Expr) -> looplets.Entry:
+        def point(host: Host, q: Expr) -> lp.Entry:
             assert tail is not None
             i = self.coordinate(host, q)
             return i, i, lambda host: tail(host, q, i)
@@ -107,7 +107,7 @@ class Listed:
         if tail or region:
             known = self.start, self.stop, self.fill, here, go, self.locate, region or point
             listed = (self.idx, ONE) if tail else None
-            stored = looplets.Stored(*known, are_points=tail is not None, listed=listed)
+            stored = lp.Stored(*known, are_points=tail is not None, listed=listed)
         return kind(
             seek=lambda host, i: go(host, self.locate(host, here(host), i)),
             stride=lambda host: self.coordinate(host, here(host)),
@@ -117,11 +117,9 @@ class Listed:
             stored=stored,
         )
 
-    def then_fill(self, steps: looplets.Steps) -> Node:
+    def then_fill(self, steps: lp.Steps) -> Node:
         """The steps up to the last coordinate, then a run of fill."""
-        return looplets.Sequence(
-            (looplets.Phase(steps, stop=self.last), looplets.Phase(looplets.Run(self.fill)))
-        )
+        return lp.Sequence((lp.Phase(steps, stop=self.last), lp.Phase(lp.Run(self.fill))))
 
 
 def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition) -> Node:
@@ -134,23 +132,19 @@ def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPo
     def preamble(host: Host) -> tuple[Node, None]:
         listed = Listed(fiber.store.idx, *load_range(host, fiber), fiber.level.fill)
         if protocol == "follow":
-            return looplets.Lookup(
-                lambda host, i: listed.at(host, i, lambda q: tail(host, q, i))
-            ), None
+            return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: tail(host, q, i))), None
         listed = listed.until_last(host, size)
 
         def spike(host: Host, here: Here) -> Node:
             q = here(host)
-            return looplets.Spike(
-                listed.fill, tail(host, q, listed.coordinate(host, q)), is_stored=True
-            )
+            return lp.Spike(listed.fill, tail(host, q, listed.coordinate(host, q)), is_stored=True)
 
         def body(host: Host, here: Here) -> Node:
-            return looplets.Thunk(lambda host: (spike(host, here), None))
+            return lp.Thunk(lambda host: (spike(host, here), None))
 
         return listed.then_fill(listed.steps(host, protocol, body, tail)), None
 
-    return looplets.Thunk(preamble)
+    return lp.Thunk(preamble)
 
 
 def count_written(host: Host, fiber: Fiber, first: Expr) -> None:

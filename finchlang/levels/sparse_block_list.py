@@ -11,10 +11,9 @@ import numpy as np
 from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.block_levels import NONE
 from finchlang.levels.level import READ, ByName, Fiber, Found, Given, Level
-from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.levels.pointer_arrays import are_new, listed_at, pointers, ranges
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.levels.sparse_hash import SparseHash
@@ -48,15 +47,15 @@ class SparseBlockList(Level):
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode != READ:
-            return Thunk(lambda host: self._append(host, fiber))
+            return lp.Thunk(lambda host: self._append(host, fiber))
 
         def preamble(host: Host) -> tuple[Node, None]:
             listed = Listed(fiber.store.idx, *load_range(host, fiber), self.fill)
             if protocol == "follow":
-                return Lookup(lambda host, i: self._find(host, fiber, listed, i)), None
+                return lp.Lookup(lambda host, i: self._find(host, fiber, listed, i)), None
             listed = listed.until_last(host, stop)
 
-            def block(host: Host, b: Expr) -> Entry:
+            def block(host: Host, b: Expr) -> lp.Entry:
                 end = listed.coordinate(host, b)
                 first, after = self._positions(host, fiber, b)
                 length, bound = sub(after, first), sub(end, 1)
@@ -65,21 +64,21 @@ class SparseBlockList(Level):
                 def at(host: Host, i: Expr) -> Node:
                     return fiber.child(add(first, sub(sub(i, before), 1)))
 
-                return add(before, 1), end, lambda host: Lookup(at)
+                return add(before, 1), end, lambda host: lp.Lookup(at)
 
             def body(host: Host, here: Here) -> Node:
                 """A run of fill and then the block."""
 
                 def step(host: Host) -> tuple[Node, None]:
                     begin, _, lookup = block(host, here(host))
-                    gap = Phase(Run(self.fill), stop=sub(begin, 1))
-                    return Sequence((gap, Phase(lookup(host)))), None
+                    gap = lp.Phase(lp.Run(self.fill), stop=sub(begin, 1))
+                    return lp.Sequence((gap, lp.Phase(lookup(host)))), None
 
-                return Thunk(step)
+                return lp.Thunk(step)
 
             return listed.then_fill(listed.steps(host, protocol, body, region=block)), None
 
-        return Thunk(preamble)
+        return lp.Thunk(preamble)
 
     def _positions(self, host: Host, fiber: Fiber, b: Expr) -> tuple[Expr, Expr]:
         """The range of positions of block b in the child; the second is not included."""
@@ -101,7 +100,7 @@ class SparseBlockList(Level):
 
         host.branch(compare("lt", b, listed.stop), look)
         position = host.get(found)
-        return Switch(compare("ge", position, 0), fiber.child(position), self.fill)
+        return lp.Switch(compare("ge", position, 0), fiber.child(position), self.fill)
 
     # ------------------------------------------------------------------ writing
 
@@ -126,8 +125,8 @@ class SparseBlockList(Level):
                 parent = fiber.dirty
                 host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
 
-        return Lookup(
-            lambda host, i: Thunk(lambda host: self._write(host, fiber, i, following))
+        return lp.Lookup(
+            lambda host, i: lp.Thunk(lambda host: self._write(host, fiber, i, following))
         ), epilogue
 
     def _write(self, host: Host, fiber: Fiber, i: Expr, following: Any) -> tuple[Node, Any]:

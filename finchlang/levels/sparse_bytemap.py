@@ -13,9 +13,8 @@ from finchlang.base.aligned_memory import full_aligned
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Level, Storage
-from finchlang.levels.looplets import Lookup, Switch, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import unfurl_sorted
 from finchlang.syntax.nodes import Node
@@ -275,16 +274,16 @@ class SparseByteMap(Level):
         store = fiber.store
         base = mul(fiber.position, fiber.dims[-1])
         if mode != READ:
-            return Lookup(lambda host, i: self._mark(host, fiber, add(base, sub(i, 1))))
+            return lp.Lookup(lambda host, i: self._mark(host, fiber, add(base, sub(i, 1))))
         if protocol == "follow":
 
             def at(host: Host, i: Expr) -> Node:
                 position = host.let(add(base, sub(i, 1)), "position")
-                return Switch(
+                return lp.Switch(
                     host.load(store.tbl, position, "set"), fiber.child(position), self.fill
                 )
 
-            return Lookup(at)
+            return lp.Lookup(at)
         return unfurl_sorted(fiber, stop, protocol, lambda q, i: add(base, sub(i, 1)))
 
     def _mark(self, host: Host, fiber: Fiber, where: Expr) -> Node:
@@ -332,7 +331,7 @@ class SparseByteMap(Level):
 
             return fiber.child(position, dirty), epilogue
 
-        return Thunk(preamble)
+        return lp.Thunk(preamble)
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
         positions, coordinates, count, size, _ = given

@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 from finchlang.host.construct import FALSE, ZERO, add, cast, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.dense import Dense
 from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
-from finchlang.levels.looplets import Thunk
 from finchlang.levels.sorted_coordinates import count_written
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
@@ -85,7 +84,7 @@ class SparseCOO(Coordinates):
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:
             return self.read_entries(host, fiber, protocol)
-        return Thunk(lambda host: self._begin(host, fiber))
+        return lp.Thunk(lambda host: self._begin(host, fiber))
 
     def _begin(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store = fiber.store

@@ -13,10 +13,9 @@ from finchlang.base.errors import FinchError
 from finchlang.host.construct import ONE, TRUE, ZERO, add, cast, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import hash_table, layout as lay
+from finchlang.levels import hash_table, layout as lay, looplets as lp
 from finchlang.levels.coordinate_levels import Coordinates, Entries, PartOfFiber
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Storage
-from finchlang.levels.looplets import Lookup, Switch, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import load_range
 from finchlang.syntax.nodes import Node
@@ -202,10 +201,10 @@ class SparseHash(Coordinates):
 
     def at_key(self, host: Host, fiber: Fiber, key: Expr, mode: str) -> Node:
         if mode != READ:
-            return Thunk(lambda host: self._enter(host, fiber, key))
+            return lp.Thunk(lambda host: self._enter(host, fiber, key))
         at = hash_table.find(host, fiber.store, key)
         e = host.load(fiber.store.tbl, add(at, 1), "e")
-        return Switch(compare("ge", e, 0), fiber.child(e), self.fill)
+        return lp.Switch(compare("ge", e, 0), fiber.child(e), self.fill)
 
     def _enter(self, host: Host, fiber: Fiber, key: Expr) -> tuple[Node, Any]:
         """The entry at `key` is made before anything is written to it, since before it is left, another
@@ -310,10 +309,10 @@ class PartialKey(PartOfFiber):
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         if mode == READ and protocol != "follow":
-            return Thunk(lambda host: (self._entries(host).looplets(host, protocol), None))
+            return lp.Thunk(lambda host: (self._entries(host).looplets(host, protocol), None))
         return self.lookup(mode)
 
-    def lookup(self, mode: str) -> Lookup:
+    def lookup(self, mode: str) -> lp.Lookup:
         """A lookup over the last mode that is not known."""
         size = self.sizes()[-1]
         assert size is not None
@@ -324,7 +323,7 @@ class PartialKey(PartOfFiber):
                 return self.level.at_key(host, self.fiber, key, mode)
             return PartialKey(self.fiber, self.left - 1, key, (*self.known, i))
 
-        return Lookup(at)
+        return lp.Lookup(at)
 
     def _entries(self, host: Host) -> Entries:
         start, stop = load_range(host, self.fiber)

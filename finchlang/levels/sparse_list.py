@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from finchlang.host.construct import FALSE, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, Fiber, Level
-from finchlang.levels.looplets import Lookup, Thunk
 from finchlang.levels.sorted_coordinates import count_written, unfurl_sorted
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
@@ -37,7 +36,7 @@ class SparseList(Level):
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
         if mode == READ:
             return unfurl_sorted(fiber, stop, protocol, lambda q, i: q)
-        return Thunk(lambda host: self._append(host, fiber))
+        return lp.Thunk(lambda host: self._append(host, fiber))
 
     def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, child = fiber.store, fiber.store.child
@@ -57,6 +56,6 @@ class SparseList(Level):
 
                 return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
 
-            return Thunk(preamble)
+            return lp.Thunk(preamble)
 
-        return Lookup(at), lambda host: count_written(host, fiber, first)
+        return lp.Lookup(at), lambda host: count_written(host, fiber, first)

@@ -15,9 +15,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from finchlang.host import ir
+from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import TRUE
-from finchlang.host.rewrite import arrays, free_variables, walk
 from finchlang.native.abi import OK
 from finchlang.native.emit_ops import llvm_type
 from finchlang.native.emit_polling import CHUNK, Polling
@@ -121,11 +120,11 @@ class SplitFunction(Polling):
         variables that they use, the slots of buffers and the addresses of cells; buffers and cells may
         change. False if that cannot be done."""
         code = statement.then
-        if any(isinstance(s, ir.CallProcedure) for s in walk(code)):
+        if any(isinstance(s, ir.CallProcedure) for s in rewriting.walk(code)):
             return False  # it would need the kernel's procedures
-        cells = [cell for cell in cells_used(walk(code)) if cell in self.cells]
-        given = free_variables(code)
-        used = tuple(dict.fromkeys(b for s in walk(code) for b in arrays(s)))
+        cells = [cell for cell in cells_used(rewriting.walk(code)) if cell in self.cells]
+        given = rewriting.free_variables(code)
+        used = tuple(dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.arrays(s)))
         if not all(b in self.residual.buffers for b in used):
             return False
         module = Module()
@@ -147,7 +146,7 @@ class SplitFunction(Polling):
         self.pass_on(status, code)
         self.start(done)
         self.take_back(cells)
-        self.reload(s.buffer for s in walk(code) if isinstance(s, ir.Grow))
+        self.reload(s.buffer for s in rewriting.walk(code) if isinstance(s, ir.Grow))
         self.jump(end)
         self.start(end)
         return True
@@ -155,7 +154,7 @@ class SplitFunction(Polling):
     def pass_on(self, status: str, code: ir.Code) -> None:
         """Return a part's status, with the number of its Fail statement, which counts within the part,
         made that of the kernel."""
-        fails = [s for s in walk(code) if isinstance(s, ir.Fail)]
+        fails = [s for s in rewriting.walk(code) if isinstance(s, ir.Fail)]
         if fails:
             first = self.failures[id(fails[-1])] - (len(fails) - 1)
             number = self.new(f"add i64 {self.read_slot(self.failure, Int64)}, {first}")

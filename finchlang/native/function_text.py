@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from finchlang.base.errors import Bug
-from finchlang.host import ir
-from finchlang.host.construct import add, cast
+from finchlang.host import construct as code, ir
 from finchlang.host.noted import UndoLog
 from finchlang.host.rewrite import arrays, everything, is_heavy, walk, written
 from finchlang.native.abi import NO_LOG, Failure, Layout
@@ -289,7 +288,7 @@ class FunctionText(ABC):
         address, tag = self.address(buffer, self.value(statement.index)), self.arrays[buffer].load
         ours = self.new(f"load {wide}, ptr {address}, align {width // 8}{tag}")
         ours = ours if wide == vector else self.new(f"trunc {wide} {ours} to {vector}")
-        shift = self.value(cast(statement.shift, type))
+        shift = self.value(code.cast(statement.shift, type))
 
         def all_of(entry: str) -> str:
             one = self.new(f"insertelement {vector} poison, i{narrow} {entry}, i64 0")
@@ -299,7 +298,7 @@ class FunctionText(ABC):
 
         ours, equal = self.new(f"add {vector} {ours}, {all_of(shift)}"), ""
         for k in range(ir.BLOCK):
-            theirs = self.load(other, self.value(add(statement.place, k)))
+            theirs = self.load(other, self.value(code.add(statement.place, k)))
             if other.type.bits != narrow:
                 theirs = self.new(f"trunc i{other.type.bits} {theirs} to i{narrow}")
             same = self.new(f"icmp eq {vector} {ours}, {all_of(theirs)}")

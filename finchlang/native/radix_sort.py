@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from finchlang.host.construct import (
-    ONE,
-    ZERO,
-    add,
-    below_64,
-    cast,
-    compare,
-    const,
-    op,
-    sub,
-)
+from finchlang.host import construct as code
 from finchlang.host.interface import bit_length
 from finchlang.host.ir import Buffer, Expr, Residual
 from finchlang.host.recording import ResidualHost
@@ -43,19 +33,19 @@ def sort_by(type: Type, key_type: Type) -> Residual:
     bound, room = host.variable("bound", Int64), host.variable("room", Int64)
 
     def key(number: Expr) -> Expr:
-        return host.load(keys, cast(number, Int64), "key", Int64)
+        return host.load(keys, code.cast(number, Int64), "key", Int64)
 
-    radix = _Radix(host, type, start, stop, key, sub(bound, 1))
+    radix = _Radix(host, type, start, stop, key, code.sub(bound, 1))
 
     def sort_long() -> None:
         radix.choose_digits()
-        shift = host.let(below_64(sub(63, radix.bits)), "shift")
+        shift = host.let(code.below_64(code.sub(63, radix.bits)), "shift")
 
         def packed() -> None:
-            radix.sort(shift, lambda n: op("or", n, op("shl", key(n), shift)))
+            radix.sort(shift, lambda n: code.op("or", n, code.op("shl", key(n), shift)))
 
         if type == Int64:
-            fits = compare("eq", op("shr", sub(room, 1), shift), 0)
+            fits = code.compare("eq", code.op("shr", code.sub(room, 1), shift), 0)
             host.branch(fits, packed, radix.sort)
         else:
             radix.sort()
@@ -73,11 +63,11 @@ def sort_bits(type: Type) -> Residual:
     host = ResidualHost()
     start, stop = host.variable("start", Int64), host.variable("stop", Int64)
     low, high = host.variable("low", Int64), host.variable("high", Int64)
-    highest = host.let(sub(op("shl", ONE, sub(high, low)), 1), "highest")
-    shift = host.let(below_64(low), "shift")
+    highest = host.let(code.sub(code.op("shl", code.ONE, code.sub(high, low)), 1), "highest")
+    shift = host.let(code.below_64(low), "shift")
 
     def key(word: Expr) -> Expr:
-        return op("and", op("shr", word, shift), highest)
+        return code.op("and", code.op("shr", word, shift), highest)
 
     radix = _Radix(host, type, start, stop, key, highest)
 
@@ -120,8 +110,8 @@ class _Radix:
         self.scratches = ((self.counts, 1 << WIDEST), *((buffer, SHORT) for buffer in self.short))
 
     def run(self, sort_long: Callable[[], None]) -> None:
-        is_long = compare("gt", sub(self.stop, self.start), SHORT)
-        is_long = op("or", is_long, compare("ge", self.highest, 2**62 // SHORT))
+        is_long = code.compare("gt", code.sub(self.stop, self.start), SHORT)
+        is_long = code.op("or", is_long, code.compare("ge", self.highest, 2**62 // SHORT))
         self.host.branch(
             is_long,
             lambda: self.host.branch(self._is_unsorted(), sort_long),
@@ -129,68 +119,70 @@ class _Radix:
         )
 
     def _each(self, body: Callable[[Expr], None]) -> None:
-        self.host.count(self.start, sub(self.stop, 1), body)
+        self.host.count(self.start, code.sub(self.stop, 1), body)
 
     def _is_unsorted(self) -> Expr:
         """Whether the keys are out of order; looks no further than the first block where they are."""
         host, stop = self.host, self.stop
-        low, descents = host.cell(self.start, "low"), host.cell(ZERO, "descents")
-        before = host.cell(ZERO, "before")
+        low, descents = host.cell(self.start, "low"), host.cell(code.ZERO, "descents")
+        before = host.cell(code.ZERO, "before")
 
         def block() -> None:
             first = host.get(low)
-            behind = host.let(op("min", add(first, BLOCK), stop), "behind")
+            behind = host.let(code.op("min", code.add(first, BLOCK), stop), "behind")
 
             def look(i: Expr) -> None:
                 own = host.let(self.key(host.load(self.numbers, i)), "own")
-                falls = compare("lt", own, host.get(before))
-                host.set(descents, add(host.get(descents), cast(falls, Int64)))
+                falls = code.compare("lt", own, host.get(before))
+                host.set(descents, code.add(host.get(descents), code.cast(falls, Int64)))
                 host.set(before, own)
 
-            host.count(first, sub(behind, 1), look)
+            host.count(first, code.sub(behind, 1), look)
             host.set(low, behind)
 
         def goes_on() -> Expr:
-            is_left = compare("lt", host.get(low), stop)
-            return op("and", is_left, compare("eq", host.get(descents), 0))
+            is_left = code.compare("lt", host.get(low), stop)
+            return code.op("and", is_left, code.compare("eq", host.get(descents), 0))
 
         host.loop(goes_on, block)
-        return compare("gt", host.get(descents), 0)
+        return code.compare("gt", host.get(descents), 0)
 
     def _sort_short(self, own: Buffer, copy: Buffer, ranks: Buffer) -> None:
         """Sort by key and position, packed into one word, so that all are different; at most SHORT."""
         host, start = self.host, self.start
-        count = sub(self.stop, start)
+        count = code.sub(self.stop, start)
         width = SHORT.bit_length() - 1
 
         def pack(k: Expr) -> None:
-            key = self.key(host.load(self.numbers, add(start, k)))
-            host.store(own, k, add(op("shl", key, width), k))
+            key = self.key(host.load(self.numbers, code.add(start, k)))
+            host.store(own, k, code.add(code.op("shl", key, width), k))
 
         def place(k: Expr) -> None:
-            at = op("and", host.load(own, k), SHORT - 1)
-            host.store(self.scratch, add(start, k), host.load(self.numbers, add(start, at)))
+            at = code.op("and", host.load(own, k), SHORT - 1)
+            host.store(
+                self.scratch, code.add(start, k), host.load(self.numbers, code.add(start, at))
+            )
 
-        host.count(ZERO, sub(count, 1), pack)
-        counting_sort(host, own, copy, ranks, ZERO, count)
-        host.count(ZERO, sub(count, 1), place)
+        host.count(code.ZERO, code.sub(count, 1), pack)
+        counting_sort(host, own, copy, ranks, code.ZERO, count)
+        host.count(code.ZERO, code.sub(count, 1), place)
         self._each(lambda i: host.store(self.numbers, i, host.load(self.scratch, i)))
 
     def choose_digits(self) -> None:
         host = self.host
         self.bits = bit_length(host, self.highest)
-        many = bit_length(host, sub(self.stop, self.start))
-        widest = host.let(op("min", op("max", many, NARROWEST), WIDEST), "widest")
-        passes = op("idiv", sub(add(self.bits, widest), 1), widest)
-        self.passes = host.let(op("max", passes, 1), "passes")
-        width = op("idiv", sub(add(self.bits, self.passes), 1), self.passes)
+        many = bit_length(host, code.sub(self.stop, self.start))
+        widest = host.let(code.op("min", code.op("max", many, NARROWEST), WIDEST), "widest")
+        passes = code.op("idiv", code.sub(code.add(self.bits, widest), 1), widest)
+        self.passes = host.let(code.op("max", passes, 1), "passes")
+        width = code.op("idiv", code.sub(code.add(self.bits, self.passes), 1), self.passes)
         self.width = host.let(width, "width")
 
     def sort(self, shift: Expr | None = None, pack: Callable[[Expr], Expr] | None = None) -> None:
         """Sort by all digits. With `shift` the keys are in the numbers, from that bit on; `pack` puts them
         there first, if it is given, and the last pass removes them."""
         host, numbers, scratch = self.host, self.numbers, self.scratch
-        low = host.cell(ZERO, "low")
+        low = host.cell(code.ZERO, "low")
 
         def move(target: Buffer) -> None:
             def one(i: Expr) -> None:
@@ -201,26 +193,26 @@ class _Radix:
 
         def by_digit(source: Buffer, target: Buffer) -> None:
             at = host.get(low)
-            up = host.let(add(at, self.width), "up")
-            by = host.let(below_64(at if shift is None else add(at, shift)), "by")
-            bits = op("min", self.width, sub(self.bits, at))
-            mask = host.let(sub(op("shl", ONE, below_64(bits)), 1), "mask")
+            up = host.let(code.add(at, self.width), "up")
+            by = host.let(code.below_64(at if shift is None else code.add(at, shift)), "by")
+            bits = code.op("min", self.width, code.sub(self.bits, at))
+            mask = host.let(code.sub(code.op("shl", code.ONE, code.below_64(bits)), 1), "mask")
             kept: Expr | None = None
             if pack and shift is not None:
-                own = sub(op("shl", ONE, shift), 1)
-                is_last = compare("ge", up, self.bits)
-                kept = host.let(op("select", is_last, own, const(-1)), "kept")
+                own = code.sub(code.op("shl", code.ONE, shift), 1)
+                is_last = code.compare("ge", up, self.bits)
+                kept = host.let(code.op("select", is_last, own, code.const(-1)), "kept")
 
             def digit(i: Expr) -> Expr:
                 n = host.load(source, i, "n")
                 key = self.key(n) if shift is None else n
-                return op("and", op("shr", key, by), mask)
+                return code.op("and", code.op("shr", key, by), mask)
 
             def place(i: Expr, position: Expr) -> None:
                 n = host.load(source, i, "n")
-                host.store(target, position, n if kept is None else op("and", n, kept))
+                host.store(target, position, n if kept is None else code.op("and", n, kept))
 
-            self._one_pass(op("min", op("shr", self.highest, at), mask), digit, place)
+            self._one_pass(code.op("min", code.op("shr", self.highest, at), mask), digit, place)
             host.set(low, up)
 
         def two_passes() -> None:
@@ -235,8 +227,8 @@ class _Radix:
             if pack:
                 move(numbers)
 
-        host.branch(compare("eq", op("and", self.passes, 1), 1), odd, even)
-        host.loop(lambda: compare("lt", host.get(low), self.bits), two_passes)
+        host.branch(code.compare("eq", code.op("and", self.passes, 1), 1), odd, even)
+        host.loop(lambda: code.compare("lt", host.get(low), self.bits), two_passes)
 
     def _one_pass(
         self, top: Expr, digit: Callable[[Expr], Expr], place: Callable[[Expr, Expr], None]
@@ -247,22 +239,22 @@ class _Radix:
 
         def number(i: Expr) -> None:
             at = host.let(digit(i), "digit")
-            host.store(counts, at, add(host.load(counts, at), 1))
+            host.store(counts, at, code.add(host.load(counts, at), 1))
 
         def put(i: Expr) -> None:
             at = host.let(digit(i), "digit")
             position = host.load(counts, at, "position")
-            host.store(counts, at, add(position, 1))
+            host.store(counts, at, code.add(position, 1))
             place(i, position)
 
-        host.fill(counts, ZERO, add(top, 1), ZERO)
+        host.fill(counts, code.ZERO, code.add(top, 1), code.ZERO)
         self._each(number)
         total = host.cell(self.start, "total")
 
         def begin(k: Expr) -> None:
             count, so_far = host.load(counts, k), host.get(total)
             host.store(counts, k, so_far)
-            host.set(total, add(so_far, count))
+            host.set(total, code.add(so_far, count))
 
-        host.count(ZERO, top, begin)
+        host.count(code.ZERO, top, begin)
         self._each(put)

@@ -20,9 +20,8 @@ from finchlang.host.ir import Cell, Const, Expr, Var
 from finchlang.host.recording import ResidualHost
 from finchlang.operators.build import modulus
 from finchlang.operators.operator import Operator, called
-from finchlang.syntax import nodes as ast
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.control_flow import BREAK, CONTINUE, NEXT, RETURN, Ways, arms, flat, ways
-from finchlang.syntax.traversal import walk
 from finchlang.syntax.types import TYPES, Bool, Int64, Type, type_of_value
 from finchlang.syntax.user_function import Operation
 
@@ -49,7 +48,7 @@ class StagedBody:
         self.operation, self.lookup = operation, lookup
         self._names: dict[tuple[Type, ...], Names] = {}
         body = operation.body
-        nodes = list(walk(body))
+        nodes = list(trees.walk(body))
         given = [t.name for n in nodes if isinstance(n, ast.Let) for t in n.targets]  # type: ignore
         outermost = flat(body.statements) if isinstance(body, ast.Script) else ()
         returns = [n for n in nodes if isinstance(n, ast.Return)]

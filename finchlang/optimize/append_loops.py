@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from finchlang.host import ir
-from finchlang.host.construct import TRUE, add, cast, compare, sub
-from finchlang.host.rewrite import rewrite, walk
+from finchlang.host import construct as code, ir, rewrite as rewriting
 from finchlang.syntax.types import Int64
 
 
 def make_room(residual: ir.Residual) -> ir.Residual:
     """The program with room made before innermost counted loops that append."""
-    return replace(residual, body=rewrite(residual.body, _with_room))
+    return replace(residual, body=rewriting.rewrite(residual.body, _with_room))
 
 
 def _with_room(statement: ir.Stmt) -> list[ir.Stmt]:
     if not isinstance(statement, ir.ForLoop) or statement.is_plain:
         return [statement]
-    inside = list(walk(statement.body))
+    inside = list(rewriting.walk(statement.body))
     sizes = [s for s in inside if isinstance(s, ir.Grow)]
     counters = [s for s in inside if isinstance(s, ir.Set) and not isinstance(s.value, ir.Const)]
     if not sizes or len(counters) != 1:
@@ -35,24 +33,24 @@ def _with_room(statement: ir.Stmt) -> list[ir.Stmt]:
         return [statement]
     at = reads[0].variable
     steps = list(_straight(statement.body.statements, at, {s.buffer for s in sizes}))
-    if counter.value is not add(at, 1) or not all(isinstance(s, _STEPS) for s in steps):
+    if counter.value is not code.add(at, 1) or not all(isinstance(s, _STEPS) for s in steps):
         return [statement]
     counts = [s for s in steps if isinstance(s, ir.Set) and s.cell is counter.cell]
     if len(counts) != 1 or steps.index(reads[0]) > steps.index(counts[0]):
         return [statement]
     first = ir.Var("first", Int64)
-    end = add(first, sub(add(statement.stop, 1), statement.start))
+    end = code.add(first, code.sub(code.add(statement.stop, 1), statement.start))
     kept = [s for s in _last_stores(steps) if not isinstance(s, ir.Grow)]
     rooms = {s.buffer: ir.Grow(s.buffer, end) for s in sizes}
     before: list[ir.Stmt] = [ir.Get(first, counter.cell), *rooms.values()]
     if counts[0].value is counter.value:  # in every step
-        number = ir.Bind(at, add(first, sub(statement.variable, statement.start)))
+        number = ir.Bind(at, code.add(first, code.sub(statement.variable, statement.start)))
         body = ir.Code(tuple([number if s is reads[0] else s for s in kept if s is not counts[0]]))
         after = [replace(statement, body=body, is_append=True), ir.Set(counter.cell, end)]
     else:
         after = [replace(statement, body=ir.Code(tuple(kept)))]
     whole = ir.Code((*before, *after))
-    return [ir.Branch(compare("le", statement.start, statement.stop), whole, ir.Code(()))]
+    return [ir.Branch(code.compare("le", statement.start, statement.stop), whole, ir.Code(()))]
 
 
 _STEPS = (ir.Load, ir.Bind, ir.Store, ir.Get, ir.Set, ir.Grow)
@@ -81,7 +79,7 @@ def _straight(
     cells: dict[ir.Cell, ir.Expr] = {}
     values: dict[ir.Expr, ir.Expr] = {}
     loaded: dict[tuple[ir.Buffer, ir.Expr], ir.Var] = {}
-    left: list[tuple[ir.Stmt, ir.Expr]] = [(s, TRUE) for s in reversed(statements)]
+    left: list[tuple[ir.Stmt, ir.Expr]] = [(s, code.TRUE) for s in reversed(statements)]
     while left:
         statement, when = left.pop()
         is_sure, is_possible = _is(True, when), True
@@ -96,8 +94,8 @@ def _straight(
                 left += [(s, condition) for s in reversed(then.statements)]
                 continue
             case ir.Set(cell, value):
-                if not is_sure and value is add(at, 1):
-                    value = add(at, cast(when, Int64))
+                if not is_sure and value is code.add(at, 1):
+                    value = code.add(at, code.cast(when, Int64))
                 elif not is_sure:
                     is_possible = _is(True, value) and _is(False, cells.get(cell))
                     value = when

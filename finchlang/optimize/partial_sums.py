@@ -23,9 +23,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from finchlang.host import ir
+from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import ZERO, add, compare, const, op, sub
-from finchlang.host.rewrite import indirect, instance, rebuild, touches
 from finchlang.optimize import accumulation
 from finchlang.optimize.accumulation import Moved, Reduction, read, write
 from finchlang.syntax.types import Int64
@@ -44,7 +43,7 @@ PATIENCE = 8192
 def take_lanes(residual: ir.Residual) -> ir.Residual:
     """The program with lanes in its innermost counted loops that gather and do nothing but accumulate."""
     setup: list[ir.Stmt] = []
-    body = rebuild(residual.body, partial(_with_lanes, setup))
+    body = rewriting.rebuild(residual.body, partial(_with_lanes, setup))
     return replace(residual, body=ir.Code((*setup, *body.statements)))
 
 
@@ -70,7 +69,7 @@ def _gathered(loop: ir.ForLoop) -> list[Reduction]:
         isinstance(s, (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)) for s in statements
     ):
         return []
-    if not any(isinstance(s, ir.Load) for s in indirect(loop.body)):
+    if not any(isinstance(s, ir.Load) for s in rewriting.indirect(loop.body)):
         return []
     found = list(accumulation.directly_in(loop))
     writes = sum(isinstance(s, (ir.Store, ir.Set)) for s in statements)
@@ -90,7 +89,7 @@ def _in_cells(
             continue
         result, entry = read(sum, "sum"), read(place, "entry")
         store = [result, write(place, result.variable)]
-        uses = [s for s in before if touches(s, place[0])]
+        uses = [s for s in before if rewriting.touches(s, place[0])]
         last = uses[-1] if uses else None
         if isinstance(last, ir.Store) and last.index is place[1]:
             before[:] = [s for s in before if s is not last]
@@ -139,7 +138,7 @@ def _step(
 ) -> list[ir.Stmt]:
     """The step of `loop` at `i`, accumulating in these cells; with `condition` only where that holds."""
     statements = accumulation.moved(loop.body.statements, sums, condition)
-    return instance(statements, {loop.variable: i})
+    return rewriting.instance(statements, {loop.variable: i})
 
 
 def _padded(loop: ir.ForLoop, first: ir.Expr, sums: Moved) -> tuple[ir.Stmt, ...]:

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from finchlang.host import ir
+from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import ONE, ZERO, add, maximum, mul, op, sub
-from finchlang.host.rewrite import rebuild, touches, uses, walk
 
 
 def place_fills(residual: ir.Residual) -> ir.Residual:
     """The program with such fills moved into the loops."""
-    return replace(residual, body=rebuild(residual.body, _placed))
+    return replace(residual, body=rewriting.rebuild(residual.body, _placed))
 
 
 def _placed(statements: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
@@ -25,7 +24,7 @@ def _placed(statements: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
     left = list(statements)
     for fill in [s for s in statements if isinstance(s, ir.Fill) and s.start is ZERO]:
         behind = range(left.index(fill) + 1, len(left))
-        users = (k for k in behind if touches(left[k], fill.buffer))
+        users = (k for k in behind if rewriting.touches(left[k], fill.buffer))
         at = next((k for k in users if not isinstance(left[k], ir.Grow)), None)
         loop = None if at is None else _with_fill(left[at], fill, ZERO, ONE)
         if at is not None and loop is not None:
@@ -42,7 +41,7 @@ def _with_fill(loop: ir.Stmt, fill: ir.Fill, around: ir.Expr, count: ir.Expr) ->
     start, behind = _known(loop.start), add(_known(loop.stop), ONE)
     count = mul(count, sub(behind, start))
     place = add(mul(around, sub(behind, start)), sub(loop.variable, start))
-    inside = [s for s in loop.body.statements if touches(s, fill.buffer)]
+    inside = [s for s in loop.body.statements if rewriting.touches(s, fill.buffer)]
     if _known(fill.stop) in (count, maximum(count, ZERO)):
         if not all(_is_at(s, place) for s in _users(loop.body, fill.buffer)):
             return None
@@ -60,7 +59,7 @@ def _with_fill(loop: ir.Stmt, fill: ir.Fill, around: ir.Expr, count: ir.Expr) ->
 
 
 def _users(code: ir.Code, buffer: ir.Buffer) -> Iterator[ir.Stmt]:
-    return (s for s in walk(code) if uses(s, buffer))
+    return (s for s in rewriting.walk(code) if rewriting.uses(s, buffer))
 
 
 def _is_at(statement: ir.Stmt, place: ir.Expr) -> bool:

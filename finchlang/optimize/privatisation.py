@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from finchlang.host import ir
+from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import ZERO, compare, conjunction, const, sub
-from finchlang.host.rewrite import indirect, instance, is_heavy, rewrite, walk
 from finchlang.optimize.accumulation import NEUTRAL, Uses, combined, in_groups
 from finchlang.syntax.types import Int64
 
@@ -50,9 +49,9 @@ def privatise(residual: ir.Residual) -> ir.Residual:
 def sums(loop: ir.Stmt) -> dict[ir.Buffer, set[int]]:
     """The arrays of integers that `loop` uses for nothing but adding to an entry, each with the innermost
     counted loops (by id) that do so at positions which they have read."""
-    innermost = [s for s in walk(ir.Code((loop,))) if isinstance(s, ir.ForLoop)]
-    innermost = [s for s in innermost if not is_heavy(s.body)]
-    scattered = {id(s): {a.buffer for a in indirect(s.body)} for s in innermost}
+    innermost = [s for s in rewriting.walk(ir.Code((loop,))) if isinstance(s, ir.ForLoop)]
+    innermost = [s for s in innermost if not rewriting.is_heavy(s.body)]
+    scattered = {id(s): {a.buffer for a in rewriting.indirect(s.body)} for s in innermost}
     found: dict[ir.Buffer, set[int]] = {}
     if not any(scattered.values()):
         return found
@@ -88,11 +87,11 @@ def _privatised(loop: ir.Stmt, innermost: set[int], own: Private) -> list[ir.Stm
 
         def step(k: int, i: ir.Expr) -> list[ir.Stmt]:
             private = {buffer: parts[k - 1] for buffer, parts in own.items()} if k else {}
-            return instance(body, {variable: i, **private})
+            return rewriting.instance(body, {variable: i, **private})
 
         return list(in_groups(statement, STEPS, step, body))
 
-    by_groups = instance(rewrite(ir.Code((loop,)), grouped).statements, {})
+    by_groups = rewriting.instance(rewriting.rewrite(ir.Code((loop,)), grouped).statements, {})
     added = [_added(buffer, own[buffer], room) for buffer, room in rooms.items()]
     return [
         *(ir.Room(room, buffer) for buffer, room in rooms.items()),

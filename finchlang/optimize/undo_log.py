@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from finchlang.host import ir
+from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import ZERO, add, compare, minimum, sub
 from finchlang.host.noted import Log, UndoLog
-from finchlang.host.rewrite import nested, rewrite, walk, written
 from finchlang.syntax.types import Int64, UInt8
 
 
@@ -28,7 +27,7 @@ def with_undo_log(residual: ir.Residual) -> tuple[ir.Residual, UndoLog]:
     chosen = scattered(residual)
     if not chosen:
         return residual, UndoLog()
-    grown = {s.buffer for s in walk(residual.body) if isinstance(s, ir.Grow)}
+    grown = {s.buffer for s in rewriting.walk(residual.body) if isinstance(s, ir.Grow)}
     buffers, inputs = list(residual.buffers), list(residual.inputs)
     epoch = ir.Var("epoch", UInt8)
     inputs.append(epoch)
@@ -51,7 +50,7 @@ def with_undo_log(residual: ir.Residual) -> tuple[ir.Residual, UndoLog]:
         return [statement]
 
     empty: list[ir.Stmt] = [ir.Store(writer.at, ZERO, ZERO) for writer in writers.values()]
-    body = ir.Code((*empty, *rewrite(residual.body, noted).statements))
+    body = ir.Code((*empty, *rewriting.rewrite(residual.body, noted).statements))
     result = replace(residual, buffers=tuple(buffers), inputs=tuple(inputs), body=body)
     return result, UndoLog(tuple(logs), len(residual.inputs))
 
@@ -123,7 +122,7 @@ def scattered(residual: ir.Residual) -> list[ir.Buffer]:
                 case ir.Grow(buffer) if in_loop:
                     others.add(buffer)
                 case ir.Sort() | ir.SortBy() | ir.SortBits() | ir.CallProcedure():
-                    others.update(written(statement))
+                    others.update(rewriting.written(statement))
                 case ir.Fill(buffer) if (
                     in_loop or not in_branch
                 ):  # a fill in a branch outside of loops is that of new memory
@@ -131,7 +130,7 @@ def scattered(residual: ir.Residual) -> list[ir.Buffer]:
             is_loop = isinstance(statement, ir.WhileLoop) or (
                 isinstance(statement, ir.ForLoop) and not _is_constant(statement)
             )
-            for inner in nested(statement):
+            for inner in rewriting.nested(statement):
                 visit(inner, in_loop or is_loop, in_branch or isinstance(statement, ir.Branch))
 
     visit(residual.body, False, False)
@@ -143,7 +142,7 @@ def _certain(code: ir.Code) -> Iterator[ir.Stmt]:
     for statement in code.statements:
         yield statement
         if not isinstance(statement, ir.Branch):
-            for inner in nested(statement):
+            for inner in rewriting.nested(statement):
                 yield from _certain(inner)
 
 

@@ -11,8 +11,7 @@ from finchlang.base.errors import FinchError
 from finchlang.script.make_tensors import construct_tensor
 from finchlang.script.show import kind_of
 from finchlang.script.values import is_number
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Float64, foreign, promote, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_pydata
 from finchlang.tensors.array_base import ArrayMethods, LazyTensor, TensorBase
@@ -143,7 +142,7 @@ def check_values(program: ast.Node, bound: dict[str, Any]) -> None:
     that are neither tensors nor numbers."""
     own: set[str] = set()
     uses: dict[str, ast.Variable] = {}
-    for node in walk(program):
+    for node in trees.walk(program):
         if isinstance(node, ast.Loop):
             own.add(node.index.name)
         elif isinstance(node, ast.Define):

@@ -10,19 +10,7 @@ from typing import Any, TypeVar, overload
 
 from finchlang.base.errors import FinchError
 from finchlang.python.callables import from_callable, function_of, made, remember
-from finchlang.script.law_declarations import (
-    OF_OPERATORS,
-    OF_VALUES,
-    PROPERTIES,
-    WHERE,
-    Declared,
-    declared,
-    patterns,
-    with_case,
-    with_laws,
-    with_properties,
-    with_region,
-)
+from finchlang.script import law_declarations
 from finchlang.syntax.nodes import Call, Function, Literal, Node, Variable
 from finchlang.syntax.types import foreign, type_of_value
 from finchlang.text.tree_cache import script_of
@@ -71,21 +59,23 @@ def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
     name = Variable(function.__name__)
     cases, region = laws.pop("cases", {}), laws.pop("iterate", None)
     ranges = laws.pop("where", {})
-    known = declared(value, name)
+    known = law_declarations.declared(value, name)
     given: list[Any] = []
     for range, own in (("", laws), *ranges.items()):
         each = [_stated(law, what, given) for law, what in own.items() if what is not False]
         stated = [node for nodes in each for node in nodes]
-        stated += [WHERE, _expression(range, "range")] if range else []
-        found = with_properties(known, tuple(stated), lambda n: given[n.value])  # type: ignore[attr-defined]
+        stated += [law_declarations.WHERE, _expression(range, "range")] if range else []
+        found = law_declarations.with_properties(known, tuple(stated), lambda n: given[n.value])  # type: ignore[attr-defined]
         known = replace(known, laws=found)
     for arguments, result in cases.items():
         known = replace(known, laws=_case(known, arguments, result))
     if region is not None:
         code = function.__code__
         call = Call(name, tuple(map(Variable, code.co_varnames[: code.co_argcount])))
-        known = replace(known, laws=with_region(known, call, _expression(region, "region")))
-    return with_laws(value, known, known.laws)
+        known = replace(
+            known, laws=law_declarations.with_region(known, call, _expression(region, "region"))
+        )
+    return law_declarations.with_laws(value, known, known.laws)
 
 
 def _expression(text: str, what: str) -> Node:
@@ -103,9 +93,9 @@ def _stated(law: str, what: Any, given: list[Any]) -> list[Node]:
         given.append(from_callable(value))
         return Literal(len(given) - 1)
 
-    if law in PROPERTIES and what is True:
+    if law in law_declarations.PROPERTIES and what is True:
         return [Variable(law)]
-    if law in (*OF_VALUES, *OF_OPERATORS):
+    if law in (*law_declarations.OF_VALUES, *law_declarations.OF_OPERATORS):
         if not isinstance(what, Mapping):
             return [Call(Variable(law), (argument(what),))]
         return [
@@ -114,13 +104,22 @@ def _stated(law: str, what: Any, given: list[Any]) -> list[Node]:
             else Call(Variable(law), (argument(at), argument(each + 1)))
             for at, each in what.items()
         ]
-    names = ", ".join((*PROPERTIES, *OF_VALUES, *OF_OPERATORS, "cases", "iterate", "where"))
+    names = ", ".join(
+        (
+            *law_declarations.PROPERTIES,
+            *law_declarations.OF_VALUES,
+            *law_declarations.OF_OPERATORS,
+            "cases",
+            "iterate",
+            "where",
+        )
+    )
     raise FinchError(
         "type", f"`{law}={what!r}` is no property of a function", hint=f"there are {names}"
     )
 
 
-def _case(known: Declared, arguments: Any, result: Any) -> Any:
+def _case(known: law_declarations.Declared, arguments: Any, result: Any) -> Any:
     if not isinstance(arguments, tuple):
         raise FinchError("type", "a case is about a tuple of arguments", hint="as in `(None, 0)`")
     nodes: list[Node] = []
@@ -132,7 +131,7 @@ def _case(known: Declared, arguments: Any, result: Any) -> Any:
         else:
             nodes.append(Literal(value))
     call = Call(Variable(known.name), tuple(nodes))
-    names = patterns(known, call)
+    names = law_declarations.patterns(known, call)
     if isinstance(result, Callable):  # type: ignore[arg-type]
         body = from_callable(result)
         if len(body.definition.parameters) != len(names):
@@ -140,4 +139,4 @@ def _case(known: Declared, arguments: Any, result: Any) -> Any:
             raise FinchError("type", message, body.definition.span)
     else:
         body = made(Function(known.name, names, Literal(result)))
-    return with_case(known, call, body)
+    return law_declarations.with_case(known, call, body)

@@ -13,9 +13,8 @@ from typing import Any
 from finchlang.base.errors import FinchError, Source, Span
 from finchlang.python.from_python import check_name
 from finchlang.script.functions import PREDEFINED
-from finchlang.syntax import nodes
+from finchlang.syntax import nodes as syntax, types
 from finchlang.syntax.control_flow import NEXT, ways
-from finchlang.syntax.types import type_of_value
 
 #: operators of Python by their names in the language; a name of Python that is one of the words is renamed
 OPERATORS: dict[type, str] = {
@@ -32,7 +31,7 @@ _ALLOWED = (
 )
 
 
-def translated(function: FunctionType) -> tuple[nodes.Function, dict[str, str]]:
+def translated(function: FunctionType) -> tuple[syntax.Function, dict[str, str]]:
     """A function of Python as one of the script, and its free names, each with its path in Python
     (`math.pi`). Raises FinchError "type" if there is no source, or it cannot be translated."""
     made = _Translation(function)
@@ -102,7 +101,7 @@ class _Translation:
             message = f"`{text}` cannot be translated in `{self.name}`, which is an operator"
         return FinchError("type", message, self.span(node), hint)
 
-    def definition(self) -> nodes.Function:
+    def definition(self) -> syntax.Function:
         node, span = self.node, self.span()
         given = node.args
         others = (*given.kwonlyargs, given.vararg, given.kwarg, *given.defaults)
@@ -112,25 +111,25 @@ class _Translation:
             raise FinchError("type", message, span, hint)
         parameters = tuple(self.names[a.arg] for a in (*given.posonlyargs, *given.args))
         if isinstance(node, ast.Lambda):
-            return nodes.Function("lambda", parameters, self.expression(node.body), span=span)
+            return syntax.Function("lambda", parameters, self.expression(node.body), span=span)
         body = self.block(node.body)
         if NEXT in ways(body):
             message = f"`{self.name}` returns nothing where it ends"
             raise FinchError("type", message, span, "return a number on every way")
-        return nodes.Function(self.fresh(self.name), parameters, body, span=span)
+        return syntax.Function(self.fresh(self.name), parameters, body, span=span)
 
     # ---------------------------------------------------------------- statements
 
-    def block(self, statements: list[ast.stmt]) -> nodes.Script:
-        return nodes.Script(tuple([done for node in statements for done in self.statement(node)]))
+    def block(self, statements: list[ast.stmt]) -> syntax.Script:
+        return syntax.Script(tuple([done for node in statements for done in self.statement(node)]))
 
-    def statement(self, node: ast.stmt) -> list[nodes.Node]:
+    def statement(self, node: ast.stmt) -> list[syntax.Node]:
         span = self.span(node)
         match node:
             case ast.Pass() | ast.Expr(ast.Constant(str())):
                 return []
             case ast.Return(value) if value is not None:
-                return [nodes.Return(self.expression(value), span=span)]
+                return [syntax.Return(self.expression(value), span=span)]
             case ast.Assign(targets, value):
                 first = self.assign(targets[0], value, span)
                 return [first, *(self.assign(t, targets[0], span) for t in targets[1:])]
@@ -138,75 +137,75 @@ class _Translation:
                 return [self.assign(target, value, span)]
             case ast.AugAssign(ast.Name() as target, op, value):
                 both = (self.target(target), self.expression(value))
-                return [nodes.Let(both[:1], None, self.binary(node, op, *both), span=span)]
+                return [syntax.Let(both[:1], None, self.binary(node, op, *both), span=span)]
             case ast.If(test, body, otherwise):
                 arms = [(self.expression(test), self.block(body))]
                 if otherwise:
-                    arms.append((nodes.Literal(True), self.block(otherwise)))
-                return [nodes.If(tuple(arms), span=span)]
+                    arms.append((syntax.Literal(True), self.block(otherwise)))
+                return [syntax.If(tuple(arms), span=span)]
             case ast.While(test, body, []):
-                return [nodes.While(self.expression(test), self.block(body), span=span)]
+                return [syntax.While(self.expression(test), self.block(body), span=span)]
             case ast.For(ast.Name() as target, ast.Call(ast.Name("range"), args, []), body, []):
                 if "range" not in self.names and 1 <= len(args) <= 3:
                     return [self.count(node, target, args, body)]
             case ast.Break():
-                return [nodes.Break(span=span)]
+                return [syntax.Break(span=span)]
             case ast.Continue():
-                return [nodes.Continue(span=span)]
+                return [syntax.Continue(span=span)]
         raise self.refused(node)
 
-    def target(self, node: ast.expr) -> nodes.Variable:
+    def target(self, node: ast.expr) -> syntax.Variable:
         if not isinstance(node, ast.Name) or node.id not in self.names:
             raise self.refused(node, "an operator assigns to names of its own alone", None)
-        return nodes.Variable(self.names[node.id], span=self.span(node))
+        return syntax.Variable(self.names[node.id], span=self.span(node))
 
-    def assign(self, target: ast.expr, value: ast.expr, span: Span) -> nodes.Let:
+    def assign(self, target: ast.expr, value: ast.expr, span: Span) -> syntax.Let:
         if not isinstance(target, ast.Tuple):
-            return nodes.Let((self.target(target),), None, self.expression(value), span=span)
+            return syntax.Let((self.target(target),), None, self.expression(value), span=span)
         targets = tuple(map(self.target, target.elts))
         if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
             message = f"{len(targets)} names of an operator are given {len(targets)} values"
             raise self.refused(value, message, "as in `a, b = b, a`")
         if len(targets) == 1:
-            return nodes.Let(targets, None, self.expression(value.elts[0]), span=span)
-        return nodes.Let(
-            targets, None, nodes.Group(tuple(map(self.expression, value.elts))), span=span
+            return syntax.Let(targets, None, self.expression(value.elts[0]), span=span)
+        return syntax.Let(
+            targets, None, syntax.Group(tuple(map(self.expression, value.elts))), span=span
         )
 
     def count(
         self, node: ast.For, target: ast.Name, args: list[ast.expr], body: list[ast.stmt]
-    ) -> nodes.For:
+    ) -> syntax.For:
         """A loop over a range. In Python the variable keeps its value afterwards, so it is assigned from a
         counter with a new name."""
-        start: nodes.Node = nodes.Literal(0)
-        step: nodes.Node = nodes.Literal(1)
+        start: syntax.Node = syntax.Literal(0)
+        step: syntax.Node = syntax.Literal(1)
         stop = self.expression(args[0])
         if len(args) > 1:
             start, stop, *rest = map(self.expression, args)
             step = rest[0] if rest else step
-        if not isinstance(step, nodes.Literal) or type(step.value) is not int or not step.value:
+        if not isinstance(step, syntax.Literal) or type(step.value) is not int or not step.value:
             raise self.refused(node.iter, "the step of a range is an integer, and not 0", None)
-        before = nodes.Call(
-            nodes.Variable("-" if step.value > 0 else "+"), (stop, nodes.Literal(1))
+        before = syntax.Call(
+            syntax.Variable("-" if step.value > 0 else "+"), (stop, syntax.Literal(1))
         )
         span, own = self.span(node), self.target(target)
         counter = self.fresh(own.name + "_")
-        begin = nodes.Let((own,), None, nodes.Variable(counter), span=own.span)
+        begin = syntax.Let((own,), None, syntax.Variable(counter), span=own.span)
         steps = None if step.value == 1 else step
-        range = nodes.Range(start, steps, before, span=self.span(node.iter))
-        return nodes.For(
-            counter, range, nodes.Script((begin, *self.block(body).statements)), span=span
+        range = syntax.Range(start, steps, before, span=self.span(node.iter))
+        return syntax.For(
+            counter, range, syntax.Script((begin, *self.block(body).statements)), span=span
         )
 
     # ---------------------------------------------------------------- expressions
 
-    def expression(self, node: ast.expr) -> nodes.Node:
+    def expression(self, node: ast.expr) -> syntax.Node:
         span = self.span(node)
         match node:
             case ast.Constant(value) if type(value) in (bool, int, float):
-                if type_of_value(value) is None:
+                if types.type_of_value(value) is None:
                     raise self.refused(node, f"`{ast.unparse(node)}` has more than 64 bits", None)
-                return nodes.Literal(value, span=span)
+                return syntax.Literal(value, span=span)
             case ast.Name() | ast.Attribute():
                 return self.variable(node)
             case ast.BinOp(left, op, right) if type(op) in OPERATORS:
@@ -227,34 +226,34 @@ class _Translation:
             case ast.Call(function, args, []):
                 called, parts = self.variable(function), tuple(map(self.expression, args))
                 if len(parts) > 2 and self.free.get(called.name, "") in ("max", "min"):
-                    return reduce(lambda a, b: nodes.Call(called, (a, b), span=span), parts)
-                return nodes.Call(called, parts, span=span)
+                    return reduce(lambda a, b: syntax.Call(called, (a, b), span=span), parts)
+                return syntax.Call(called, parts, span=span)
         raise self.refused(node)
 
-    def call(self, name: str, args: tuple[nodes.Node, ...], span: Span) -> nodes.Call:
-        return nodes.Call(nodes.Variable(name, span=span), args, span=span)
+    def call(self, name: str, args: tuple[syntax.Node, ...], span: Span) -> syntax.Call:
+        return syntax.Call(syntax.Variable(name, span=span), args, span=span)
 
-    def unary(self, op: ast.unaryop, operand: nodes.Node, span: Span) -> nodes.Node:
+    def unary(self, op: ast.unaryop, operand: syntax.Node, span: Span) -> syntax.Node:
         if isinstance(op, ast.Invert):  # in Python ~ of a bool is an integer, as + of it is
             return self.call("~", (self.call("+", (operand,), span),), span)
-        is_number = isinstance(operand, nodes.Literal) and type(operand.value) is not bool
+        is_number = isinstance(operand, syntax.Literal) and type(operand.value) is not bool
         if isinstance(op, ast.USub) and is_number:
-            return nodes.Literal(-operand.value, span=span)  # type: ignore[attr-defined]
+            return syntax.Literal(-operand.value, span=span)  # type: ignore[attr-defined]
         return self.call(OPERATORS[type(op)], (operand,), span)
 
     def binary(
-        self, node: ast.AST, op: ast.operator, left: nodes.Node, right: nodes.Node
-    ) -> nodes.Node:
+        self, node: ast.AST, op: ast.operator, left: syntax.Node, right: syntax.Node
+    ) -> syntax.Node:
         if type(op) not in OPERATORS:
             raise self.refused(node)
         name, span = OPERATORS[type(op)], self.span(node)
-        if name == "power" and isinstance(right, nodes.Literal) and type(right.value) is int:
+        if name == "power" and isinstance(right, syntax.Literal) and type(right.value) is int:
             if right.value < 0:  # in Python a float, also for integers
-                left = self.call("/", (left, nodes.Literal(1)), span)
+                left = self.call("/", (left, syntax.Literal(1)), span)
             name = "^"
         return self.call(name, (left, right), span)
 
-    def variable(self, node: ast.expr) -> nodes.Variable:
+    def variable(self, node: ast.expr) -> syntax.Variable:
         """A name of the function, or a path outside of it."""
         path, root = [], node
         while isinstance(root, ast.Attribute):
@@ -264,12 +263,12 @@ class _Translation:
             raise self.refused(node)
         span, name = self.span(node), ".".join((root.id, *path[::-1]))
         if name in self.names:
-            return nodes.Variable(self.names[name], span=span)
+            return syntax.Variable(self.names[name], span=span)
         free = name
         while free in self.taken:
             free += "."
         self.free[free] = name
-        return nodes.Variable(free, span=span)
+        return syntax.Variable(free, span=span)
 
 
 @lru_cache(maxsize=1024)

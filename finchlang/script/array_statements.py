@@ -27,9 +27,7 @@ from finchlang.script.as_operator import operation
 from finchlang.script.builtins import Builtin
 from finchlang.script.show import kind_of
 from finchlang.script.values import FinchRange, held, whole
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk
-from finchlang.syntax.types import TYPES
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Operation
 from finchlang.tensors.array_base import size_text
 from finchlang.tensors.tensor import Scalar
@@ -70,16 +68,16 @@ def _called_by_name(kernel: ast.KernelNode) -> tuple[ast.KernelNode, dict[str, a
     these names."""
     known = _named.get(id(kernel))
     if known is None:
-        found = dict.fromkeys(n for n in walk(kernel.program) if isinstance(n, Operation))
+        found = dict.fromkeys(n for n in trees.walk(kernel.program) if isinstance(n, Operation))
         names: dict[ast.Node, str] = {f: f"{f.name}_{k + 1}" for k, f in enumerate(found)}
 
         def change(node: Any) -> ast.Node:
             name = names.get(node.op) if isinstance(node, (ast.Call, ast.Assign)) else None
-            return node if name is None else replace(node, op=ast.Variable(name))
+            return node if name is None else trees.replace(node, op=ast.Variable(name))
 
         if len(_named) >= PROGRAMS:
             _named.clear()
-        made = replace(kernel, program=rewrite_bottom_up(change, kernel.program))
+        made = trees.replace(kernel, program=trees.rewrite_bottom_up(change, kernel.program))
         known = _named[id(kernel)] = kernel, made, {name: f for f, name in names.items()}
     return known[1:]
 
@@ -201,7 +199,7 @@ class _Einsum(_Elements):
 
     def statement(self, target: ast.Node, op: ast.Node, value: ast.Node) -> tuple[Expression, bool]:  # type: ignore[override]
         assert isinstance(target, ast.Group)
-        accesses = [node for node in walk(value) if isinstance(node, ast.Access)]
+        accesses = [node for node in trees.walk(value) if isinstance(node, ast.Access)]
         self.parts = {id(node): self._part(node) for node in accesses}
         self.sizes: dict[ast.Node, int] = {}
         wheres: dict[ast.Node, ast.Node] = {}
@@ -255,7 +253,7 @@ class _Einsum(_Elements):
             return array, access.indices
         for index in ranges:
             if isinstance(index, ast.Extent) and any(
-                isinstance(part, ast.Index) for part in walk(index)
+                isinstance(part, ast.Index) for part in trees.walk(index)
             ):
                 message = "the ends of a window are numbers of the script"
                 raise FinchError("type", message, index.span)
@@ -386,4 +384,4 @@ FUNCTIONS: dict[str, Callable[..., Expression]] = {
     **{"maximum": _reduction("max"), "minimum": _reduction("min")},
     **{"transpose": _transposed, "permutedims": _permuted, "dropdims": _dropped},
 }
-assert all(name not in TYPES for name in FUNCTIONS)
+assert all(name not in types.TYPES for name in FUNCTIONS)

@@ -17,9 +17,8 @@ from finchlang.operators.operator_table import OPERATORS, Operator, node_of, ope
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.show import kind_of
 from finchlang.script.values import plain
-from finchlang.syntax import nodes as ast
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.control_flow import NEXT, RETURN, arms, as_expression, flat, ways
-from finchlang.syntax.traversal import replace
 from finchlang.syntax.types import PairType, Type, type_of_value
 from finchlang.syntax.user_function import Operation
 from finchlang.text.other_languages import explained
@@ -90,7 +89,7 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     if known is not None and known.is_current:
         return known
     closing = _Closing(function.definition, function.scope, function.parent, (*within, function))
-    found = replace(closing.operation(), laws=function.laws)
+    found = trees.replace(closing.operation(), laws=function.laws)
     if known is not None and known.operation == found:
         found = known.operation  # comparing one object with itself is quick
     made = Closed(found, tuple(closing.uses), (*closing.functions, (found, function)))
@@ -341,7 +340,7 @@ class _Closing:
                 count = len(found.parameters) - len(free)
                 check_count(name, (count, count), len(args), node.span, found.parameters[:count])
                 more = tuple([self.expression(ast.Variable(n, span=span), names) for n in free])
-                return ast.Call(replace(found, span=span), (*args, *more), span=node.span)
+                return ast.Call(trees.replace(found, span=span), (*args, *more), span=node.span)
             if name == closing.name and closing.outer is not None:
                 raise self.recursive(name, node.span)
         if name in names:
@@ -356,7 +355,7 @@ class _Closing:
             self.functions += inner.functions
             found = inner.operation
             check_count(name, (len(found.parameters),) * 2, len(args), node.span, found.parameters)
-            return ast.Call(replace(found, span=span), args, span=node.span)
+            return ast.Call(trees.replace(found, span=span), args, span=node.span)
         row = value if isinstance(value, Operator) else None
         if isinstance(value, Type) or value is None:
             row = OPERATORS.get(name if value is None else value.name)
@@ -369,7 +368,7 @@ class _Closing:
         least, most = row.arity
         meant: ast.Node = ast.Variable(row.name, span=span)
         if row.node is not None:  # an operator of the language with declared laws
-            meant = replace(row.node, span=span)
+            meant = trees.replace(row.node, span=span)
             self.functions.append((row.node, row))
         if row.associative and len(args) > most:
             return reduce(lambda a, b: ast.Call(meant, (a, b), span=node.span), args)

@@ -14,7 +14,7 @@ from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS
-from finchlang.script import linear_algebra, strings, vectors_and_dicts
+from finchlang.script import linear_algebra, strings, values as data, vectors_and_dicts
 from finchlang.script.make_tensors import (
     construct_tensor,
     element_type,
@@ -27,19 +27,6 @@ from finchlang.script.make_tensors import (
 from finchlang.script.shape_functions import SHAPE_FUNCTIONS, shape_function
 from finchlang.script.show import joined, kind_of, text
 from finchlang.script.strings import repeat_string, split_string
-from finchlang.script.values import (
-    FinchRange,
-    dense,
-    entries,
-    equal,
-    is_array,
-    is_number,
-    number,
-    operate,
-    plain,
-    reduced,
-    whole,
-)
 from finchlang.script.vectors_and_dicts import are_true, items
 from finchlang.syntax.nodes import MISSING, NOTHING
 from finchlang.syntax.types import Float64, Type
@@ -111,7 +98,7 @@ def _parse(type: Any, string: str) -> Any:
         raise FinchError("type", f"`{string}` is no {type}") from None
     if not type.is_float and type.wrap(found) != found:
         raise FinchError("type", f"{type} cannot hold {found}")
-    return number(found, type)
+    return data.number(found, type)
 
 
 _add("println(x...)", "print values and a line end", _println, prints=True)
@@ -147,14 +134,14 @@ _add("time()", "seconds since 1970", time.time)
 def _sizes(args: tuple[Any, ...]) -> tuple[Type, tuple[int, ...]]:
     """An optional element type (Float64) and sizes, of the arguments of `zeros` and others."""
     type = args[0] if args and isinstance(args[0], Type) else None
-    sizes = tuple(whole(a, "a size") for a in (args[1:] if type else args))
+    sizes = tuple(data.whole(a, "a size") for a in (args[1:] if type else args))
     if any(size < 0 for size in sizes):
         raise FinchError("dimension", "a size cannot be negative")
     return type or Float64, sizes
 
 
 def _filled(value: Any, sizes: tuple[Any, ...]) -> np.ndarray:
-    if not is_number(value):
+    if not data.is_number(value):
         raise FinchError("type", f"an array is filled with a number, not {kind_of(value)}")
     return _full("fill", _sizes(sizes)[1], value, None)
 
@@ -181,25 +168,25 @@ def _random(*args: Any, seed: int | None = None) -> Any:
         found = generator.random(shape, type.dtype)
     else:
         found = generator.integers(type.lowest, type.highest, shape, type.dtype, endpoint=True)
-    return np.asfortranarray(found) if shape else plain(found[()])
+    return np.asfortranarray(found) if shape else data.plain(found[()])
 
 
 def _size(value: Any, mode: Any = None) -> Any:
     shape = _shape(value)
     if mode is None:
         return shape
-    k = whole(mode, "the number of a dimension")
+    k = data.whole(mode, "the number of a dimension")
     if not 1 <= k <= len(shape):
         raise FinchError("dimension", f"{kind_of(value)} has no dimension {k}")
     return shape[k - 1]
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    if is_array(value) or isinstance(value, Scalar):
+    if data.is_array(value) or isinstance(value, Scalar):
         return tuple(value.shape)
-    if isinstance(value, (list, tuple, str, dict, FinchRange)):
+    if isinstance(value, (list, tuple, str, dict, data.FinchRange)):
         return (len(value),)
-    if is_number(value):
+    if data.is_number(value):
         return ()
     raise FinchError("type", f"{kind_of(value)} has no size")
 
@@ -207,14 +194,14 @@ def _shape(value: Any) -> tuple[int, ...]:
 def _sizeof(value: Any) -> int:
     if isinstance(value, Type):
         return value.bits // 8
-    if is_number(value):
+    if data.is_number(value):
         return element_type(value).dtype.itemsize
     return tensor_of(value).nbytes
 
 
 def _fill_value(value: Any) -> Any:
     tensor = tensor_of(value)
-    return number(tensor.fill, element_type(tensor))
+    return data.number(tensor.fill, element_type(tensor))
 
 
 _add(
@@ -332,14 +319,14 @@ def _reduction(name: str) -> Callable[[Any], Any]:
             raise FinchError("type", f"{name} takes an array, or a function and an array")
         if function:
             value = [call(function[0], x) for x in items(value)]
-        if is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
-            return plain(reduced(ufunc, value))
-        found = list(entries(value))
+        if data.is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
+            return data.plain(data.reduced(ufunc, value))
+        found = list(data.entries(value))
         if not found and name != "sum":
             raise FinchError("type", f"{name} of nothing")
         result = found[0] if found else 0
         for item in found[1:]:
-            result = operate(OPERATORS[operator], [result, item])
+            result = data.operate(OPERATORS[operator], [result, item])
         return result
 
     return reduce
@@ -350,7 +337,7 @@ def _coordinates(find: Callable[[np.ndarray], Any]) -> Callable[[Any], Any]:
     as least and as greatest."""
 
     def found(value: Any) -> Any:
-        array = dense(value) if is_array(value) else np.array(list(entries(value)))
+        array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
         if array.size == 0 or array.dtype.kind not in "biuf":
             raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
         flat = int(find(array.flatten(order="F")))
@@ -365,39 +352,43 @@ def _rounded(name: str) -> Callable[..., Any]:
 
     def rounded(*args: Any, digits: Any = None) -> Any:
         type, x = args if len(args) == 2 else (None, *args)
-        if is_array(x) or not (type is None or isinstance(type, Type)):
+        if data.is_array(x) or not (type is None or isinstance(type, Type)):
             raise FinchError("type", f"{name} takes a number, or a type and a number")
         if digits is not None:
-            scale = 10.0 ** whole(digits, "digits")
-            return operate(OPERATORS[name], [x * scale]) / scale
-        result = operate(OPERATORS[name], [x])
+            scale = 10.0 ** data.whole(digits, "digits")
+            return data.operate(OPERATORS[name], [x * scale]) / scale
+        result = data.operate(OPERATORS[name], [x])
         if type is None:
             return result
         if not type.is_float and (not math.isfinite(result) or type.wrap(result) != result):
             raise FinchError("type", f"{type} cannot hold {text(result)}")
-        return number(result, type)
+        return data.number(result, type)
 
     return rounded
 
 
-def _range(start: Any, stop: Any, step: Any = None, length: Any = None) -> FinchRange | np.ndarray:
+def _range(
+    start: Any, stop: Any, step: Any = None, length: Any = None
+) -> data.FinchRange | np.ndarray:
     if length is not None:
-        return np.linspace(start, stop, whole(length, "a length"))
-    return FinchRange(start, 1 if step is None else step, stop)
+        return np.linspace(start, stop, data.whole(length, "a length"))
+    return data.FinchRange(start, 1 if step is None else step, stop)
 
 
 def _collect(value: Any) -> Any:
-    if is_array(value):
-        return dense(value).copy(order="F")
-    items = list(entries(value))
-    if isinstance(value, FinchRange) and not items:
+    if data.is_array(value):
+        return data.dense(value).copy(order="F")
+    items = list(data.entries(value))
+    if isinstance(value, data.FinchRange) and not items:
         return np.empty(0, element_type(value.start).dtype)
-    return np.array(items) if items and all(map(is_number, items)) else items
+    return np.array(items) if items and all(map(data.is_number, items)) else items
 
 
 def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> bool:
     """Julia's `isapprox`: whether norm(a - b) <= max(atol, rtol * max(norm(a), norm(b)))."""
-    x, y = (np.asarray(dense(v) if is_array(v) else getattr(v, "value", v)) for v in (a, b))
+    x, y = (
+        np.asarray(data.dense(v) if data.is_array(v) else getattr(v, "value", v)) for v in (a, b)
+    )
     if x.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
         raise FinchError("type", f"isapprox does not take {kind_of(a)} and {kind_of(b)}")
     if x.shape != y.shape:
@@ -442,7 +433,7 @@ _add(
 _add(
     "isequal(a, b)",
     "whether two values are equal, `missing` equal to itself",
-    lambda a, b: a is b or equal(a, b),
+    lambda a, b: a is b or data.equal(a, b),
 )
 _add("ismissing(x)", "whether x is `missing`", lambda x: x is MISSING)
 _add("isnothing(x)", "whether x is `nothing`", lambda x: x is NOTHING)

@@ -14,8 +14,7 @@ from finchlang.script.builtins import BUILTINS
 from finchlang.script.evaluate import Evaluator, RunKernel
 from finchlang.script.evaluate_expressions import Closure, unknown_name
 from finchlang.script.functions import PREDEFINED, FinchFunction
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import children, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 
 
 class Checker(Evaluator):
@@ -131,7 +130,7 @@ def unbound_names(script: ast.Node, environment: Environment) -> list[FinchError
         elif isinstance(node, ast.Define):
             bound.add(node.variable.name)
         if not (isinstance(node, ast.Macro) and node.name in ("properties", "case", "iterate")):
-            left += reversed(children(node))
+            left += reversed(trees.children(node))
     if "include" in uses:
         return []
     wrong = [node for name, node in uses.items() if name not in bound and name.isidentifier()]
@@ -154,7 +153,7 @@ def _names(program: ast.Node, environment: Environment) -> set[str]:
     found: set[str] = set()
     left = [program]
     while left:
-        new = {n.name for n in walk(left.pop()) if isinstance(n, ast.Variable)} - found
+        new = {n.name for n in trees.walk(left.pop()) if isinstance(n, ast.Variable)} - found
         found |= new
         values = [environment.owner(name).values.get(name) for name in new]
         left += [v.definition.body for v in values if isinstance(v, FinchFunction)]
@@ -169,4 +168,4 @@ def _kernels(script: ast.Node) -> Iterator[ast.KernelNode]:
         if isinstance(node, ast.KernelNode):
             yield node
         else:
-            left += reversed(children(node))
+            left += reversed(trees.children(node))

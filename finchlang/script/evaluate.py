@@ -13,18 +13,11 @@ from typing import Any, Protocol
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
+from finchlang.script import law_declarations
 from finchlang.script.evaluate_calls import Leave
 from finchlang.script.evaluate_expressions import Closure, placed
 from finchlang.script.evaluate_forms import Forms, interruptible, taken_apart
 from finchlang.script.functions import PYTHON_FAULTS, FinchFunction, fault
-from finchlang.script.law_declarations import (
-    declared,
-    patterns,
-    with_case,
-    with_laws,
-    with_properties,
-    with_region,
-)
 from finchlang.script.show import show, text
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.vectors_and_dicts import items
@@ -308,19 +301,21 @@ class Evaluator(Forms):
 
         def declare(env: Environment) -> None:
             value = function(env)
-            known = declared(value, name)
+            known = law_declarations.declared(value, name)
             if not isinstance(first, ast.Call):
-                laws = with_properties(known, tuple(others), lambda n: self.closure(n, scope)(env))
+                laws = law_declarations.with_properties(
+                    known, tuple(others), lambda n: self.closure(n, scope)(env)
+                )
             elif node.name == "case":
                 definition = ast.Function(
-                    name.name, patterns(known, first), others[0], span=node.span
+                    name.name, law_declarations.patterns(known, first), others[0], span=node.span
                 )
                 inner = Scope(scope, {*definition.parameters})
                 body = FinchFunction(definition, inner, env, self.closure(others[0], inner))
-                laws = with_case(known, first, body)
+                laws = law_declarations.with_case(known, first, body)
             else:
-                laws = with_region(known, first, others[0])
-            values(env)[name.name] = with_laws(value, known, laws)
+                laws = law_declarations.with_region(known, first, others[0])
+            values(env)[name.name] = law_declarations.with_laws(value, known, laws)
 
         return declare
 

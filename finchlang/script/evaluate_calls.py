@@ -24,8 +24,7 @@ from finchlang.script.parameters import arguments
 from finchlang.script.show import kind_of
 from finchlang.script.tensor_arithmetic import compute, is_by_kernel
 from finchlang.script.values import operate, plain_functions, truth
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.types import Type
+from finchlang.syntax import nodes as ast, types
 from finchlang.wrappers.masks import MaskValue
 
 #: calls of a script's functions may nest so deeply
@@ -163,7 +162,7 @@ class Calls(Expressions):
             return self.enter(function, args, keywords, span)
         if keywords:
             raise FinchError("type", f"{kind_of(function)} takes no keyword arguments", span)
-        if isinstance(function, Type):
+        if isinstance(function, types.Type):
             function = OPERATORS[function.name]
         try:
             if isinstance(function, Operator):

@@ -16,9 +16,7 @@ from finchlang.script.functions import PREDEFINED, LevelName
 from finchlang.script.show import joined, text
 from finchlang.script.subscripts import ALL, shape_of, subscript
 from finchlang.script.values import FinchRange, array_literal, held, number
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import children
-from finchlang.syntax.types import named_type, type_of_value
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar
 from finchlang.text.other_languages import explained
@@ -142,11 +140,11 @@ class Expressions:
     def typed(self, node: ast.Typed, scope: Scope) -> Closure:
         """`x::Int64`: the value of x. Raises FinchError "type" unless it is a number of that type."""
         value = self.variable(node.name, scope)
-        if named_type(node.kind) is None:
+        if types.named_type(node.kind) is None:
             raise FinchError("syntax", f"there is no type {node.kind}", node.span)
 
         def typed(env: Environment) -> Any:
-            found = type_of_value(value(env))
+            found = types.type_of_value(value(env))
             if found is None or found.name != node.kind:
                 what = f"a {found}" if found else "no number"
                 raise FinchError(
@@ -197,7 +195,7 @@ class Expressions:
 
 def _has_end(node: ast.Node) -> bool:
     """Whether `end` stands in an index, outside of the indices of another subscript in it."""
-    below = [node.object] if isinstance(node, ast.Subscript) else children(node)
+    below = [node.object] if isinstance(node, ast.Subscript) else trees.children(node)
     return node == ast.Variable("end") or any(map(_has_end, below))
 
 

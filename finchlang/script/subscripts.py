@@ -9,20 +9,8 @@ import numpy as np
 from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError
 from finchlang.calls.lazy_shape import TensorView
+from finchlang.script import values as data
 from finchlang.script.show import kind_of, show
-from finchlang.script.values import (
-    FinchRange,
-    array_literal,
-    dense,
-    entries,
-    held,
-    is_array,
-    is_number,
-    is_vector,
-    plain,
-    shaped,
-    whole,
-)
 from finchlang.syntax.types import Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import size_text
@@ -37,28 +25,28 @@ def subscript(value: Any, indices: list[Any]) -> Any:
     FinchError "bounds", "dimension" or "type"."""
     if isinstance(value, Scalar):
         _check_count(value, (), indices)
-        return held(value)
+        return data.held(value)
     if isinstance(value, dict):
         key = _key(indices)
         if key not in value:
             raise FinchError("bounds", f"there is no key {show(key)}")
         return value[key]
     if isinstance(value, Type):
-        return values_of(value, array_literal([indices], False)) if indices else []
-    if isinstance(value, (tuple, list, FinchRange, str)):
+        return values_of(value, data.array_literal([indices], False)) if indices else []
+    if isinstance(value, (tuple, list, data.FinchRange, str)):
         (subscript,) = _subscripts(value, (len(value),), indices)
         if isinstance(subscript, int):
             return value[subscript]
         part = [value[k] for k in range(len(value))[subscript]]
         if isinstance(value, str):
             return "".join(part)
-        return tuple(part) if isinstance(value, tuple) else array_literal([part], False)
-    if not is_array(value):
+        return tuple(part) if isinstance(value, tuple) else data.array_literal([part], False)
+    if not data.is_array(value):
         raise FinchError("type", f"{kind_of(value)} cannot be indexed")
     value = value if isinstance(value, np.ndarray) else as_tensor(value)
     subscripts = _subscripts(value, value.shape, indices)
     found = _part(value, subscripts)
-    return np.array(found, order="F") if isinstance(found, np.ndarray) else plain(found)
+    return np.array(found, order="F") if isinstance(found, np.ndarray) else data.plain(found)
 
 
 def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
@@ -77,11 +65,11 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         if isinstance(subscript, slice):
             count = len(target[subscript])
             found = _of_size(value, (count,))
-            target[subscript] = [value] * count if found is value else [*entries(found)]
+            target[subscript] = [value] * count if found is value else [*data.entries(found)]
         else:
             target[subscript] = value
         return
-    if not is_array(target):
+    if not data.is_array(target):
         raise FinchError("type", f"the entries of {kind_of(target)} cannot be set")
     if isinstance(target, TensorView):
         hint = (
@@ -103,16 +91,16 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
 
 def _key(indices: list[Any]) -> Any:
     key = indices[0] if len(indices) == 1 else tuple(indices)
-    if not isinstance(key, (str, tuple)) and not is_number(key):
+    if not isinstance(key, (str, tuple)) and not data.is_number(key):
         raise FinchError("type", f"{kind_of(key)} is no key")
     return key
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """The sizes of a value that can be indexed. Raises FinchError "type" for others."""
-    if is_array(value) or isinstance(value, Scalar):
+    if data.is_array(value) or isinstance(value, Scalar):
         return tuple(value.shape)
-    if isinstance(value, (list, tuple, str, FinchRange)):
+    if isinstance(value, (list, tuple, str, data.FinchRange)):
         return (len(value),)
     raise FinchError("type", f"{kind_of(value)} cannot be indexed")
 
@@ -132,9 +120,9 @@ def _dense_view(value: Any) -> np.ndarray | None:
 def _of_size(value: Any, shape: tuple[int, ...]) -> Any:
     """An array, vector or range as an array for a part of this shape, whose sizes it must have but for
     those of 1, as in Julia; another value itself, for all of the part. Raises FinchError "dimension"."""
-    if not shape or not (is_array(value) or is_vector(value)):
+    if not shape or not (data.is_array(value) or data.is_vector(value)):
         return value
-    found = dense(value) if is_array(value) else shaped([*entries(value)])
+    found = data.dense(value) if data.is_array(value) else data.shaped([*data.entries(value)])
     if [n for n in np.shape(found) if n != 1] != [n for n in shape if n != 1]:
         what = f"{kind_of(value)} is assigned to a part of size {size_text(shape)}"
         raise FinchError("dimension", what)
@@ -183,8 +171,8 @@ def _subscripts(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple
 def _subscript(index: Any, size: int) -> int | slice:
     if index is ALL:
         return ALL
-    if isinstance(index, FinchRange):
-        parts = [whole(k, "an index") for k in index]
+    if isinstance(index, data.FinchRange):
+        parts = [data.whole(k, "an index") for k in index]
         for k in parts[:1] + parts[-1:]:
             _subscript(k, size)
         if not parts:
@@ -192,7 +180,7 @@ def _subscript(index: Any, size: int) -> int | slice:
         step = int(index.step)
         stop = parts[-1] + (0 if step > 0 else -2)
         return slice(parts[0] - 1, stop if stop >= 0 else None, step)
-    k = whole(index, "an index")
+    k = data.whole(index, "an index")
     if not 1 <= k <= size:
         hint = f"indices count from 1; the last one is {size}" if k <= 0 < size else None
         raise FinchError("bounds", f"index {k} is not in 1:{size}", hint=hint)

@@ -11,20 +11,8 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS
+from finchlang.script import values as data
 from finchlang.script.show import kind_of
-from finchlang.script.values import (
-    FinchRange,
-    dense,
-    entries,
-    equal,
-    is_array,
-    is_number,
-    operate,
-    plain,
-    shaped,
-    truth,
-    whole,
-)
 from finchlang.syntax.nodes import NOTHING
 from finchlang.syntax.types import Pair
 
@@ -43,7 +31,7 @@ class CollectionRow(NamedTuple):
 
 def items(value: Any) -> Iterable[Any]:
     """The entries of a value, in order; the characters of a string."""
-    return value if isinstance(value, str) else entries(value)
+    return value if isinstance(value, str) else data.entries(value)
 
 
 # ------------------------------------------------------------------------------ vectors that grow
@@ -54,7 +42,7 @@ def _growing(change: Callable[..., Any]) -> Callable[..., Any]:
     returns None. Raises FinchError "type" for what is no growing vector."""
 
     def changed(vector: Any, *args: Any) -> Any:
-        if is_array(vector):
+        if data.is_array(vector):
             hint = "a vector that grows begins as `x = []`; `vcat(x, y)` makes a new array"
             raise FinchError("type", f"{kind_of(vector)} does not change its size", hint=hint)
         if not isinstance(vector, list):
@@ -72,7 +60,7 @@ def _popped(vector: list[Any], place: int) -> Any:
 
 
 def _at(vector: list[Any], place: Any, last: int) -> int:
-    k = whole(place, "an index")
+    k = data.whole(place, "an index")
     if not 1 <= k <= last:
         raise FinchError("bounds", f"index {k} is not in 1:{last}")
     return k - 1
@@ -94,33 +82,33 @@ def _ordered(
 
     def less(a: Any, b: Any) -> bool:
         if is_less is not None:
-            return truth(call(is_less, a, b))
+            return data.truth(call(is_less, a, b))
         if isinstance(a, tuple) and isinstance(b, tuple):
             for x, y in zip(a, b, strict=False):
-                if not equal(x, y):
+                if not data.equal(x, y):
                     return less(x, y)
             return len(a) < len(b)
-        return truth(operate(OPERATORS["<"], [a, b]))
+        return data.truth(data.operate(OPERATORS["<"], [a, b]))
 
     def compare(j: int, k: int) -> int:
         return -1 if less(keys[j], keys[k]) else int(less(keys[k], keys[j]))
 
-    order = sorted(range(len(values)), key=cmp_to_key(compare), reverse=truth(rev))
+    order = sorted(range(len(values)), key=cmp_to_key(compare), reverse=data.truth(rev))
     return [(values[k], k) for k in order]
 
 
 def _sorted(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
     _one_dimension("sort", value)
-    if by is None and lt is None and is_array(value) and dense(value).dtype.kind in "iuf":
-        found = np.sort(dense(value))
-        return found[::-1].copy() if truth(rev) else found
-    return shaped([v for v, _ in _ordered(call, list(items(value)), by, lt, rev)])
+    if by is None and lt is None and data.is_array(value) and data.dense(value).dtype.kind in "iuf":
+        found = np.sort(data.dense(value))
+        return found[::-1].copy() if data.truth(rev) else found
+    return data.shaped([v for v, _ in _ordered(call, list(items(value)), by, lt, rev)])
 
 
 def _sort(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
     found = _sorted(call, value, by=by, lt=lt, rev=rev)
     if isinstance(value, list):
-        value[:] = list(entries(found))
+        value[:] = list(data.entries(found))
     elif isinstance(value, np.ndarray) and value.flags.writeable:
         value[:] = found
     else:
@@ -130,11 +118,11 @@ def _sort(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = 
 
 def _sortperm(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
     _one_dimension("sortperm", value)
-    return shaped([k + 1 for _, k in _ordered(call, list(items(value)), by, lt, rev)])
+    return data.shaped([k + 1 for _, k in _ordered(call, list(items(value)), by, lt, rev)])
 
 
 def _one_dimension(name: str, value: Any) -> None:
-    if is_array(value) and len(value.shape) != 1:
+    if data.is_array(value) and len(value.shape) != 1:
         raise FinchError("dimension", f"{name} takes a vector, not {kind_of(value)}")
 
 
@@ -143,7 +131,7 @@ def _reversed(value: Any) -> Any:
         return value[::-1]
     _one_dimension("reverse", value)
     found = list(items(value))[::-1]
-    return tuple(found) if isinstance(value, tuple) else shaped(found)
+    return tuple(found) if isinstance(value, tuple) else data.shaped(found)
 
 
 def _unique(value: Any) -> Any:
@@ -154,9 +142,9 @@ def _unique(value: Any) -> Any:
             is_new = item not in seen
             seen.add(item)
         except TypeError:  # not hashable, as arrays
-            is_new = not any(equal(item, other) for other in found)
+            is_new = not any(data.equal(item, other) for other in found)
         found += [item] * is_new
-    return shaped(found)
+    return data.shaped(found)
 
 
 # ------------------------------------------------------------------------------ functions of others
@@ -168,17 +156,17 @@ def _map(call: Call, function: Any, *values: Any) -> Any:
     found = [call(function, *each) for each in zip(*map(items, values), strict=False)]
     if len(values) == 1 and isinstance(values[0], tuple):
         return tuple(found)
-    is_grid = len(values) == 1 and is_array(values[0])
-    return shaped(found, tuple(values[0].shape) if is_grid else None)
+    is_grid = len(values) == 1 and data.is_array(values[0])
+    return data.shaped(found, tuple(values[0].shape) if is_grid else None)
 
 
 def _filter(call: Call, function: Any, value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: v for k, v in value.items() if truth(call(function, Pair(k, v)))}
-    found = [item for item in items(value) if truth(call(function, item))]
+        return {k: v for k, v in value.items() if data.truth(call(function, Pair(k, v)))}
+    found = [item for item in items(value) if data.truth(call(function, item))]
     if isinstance(value, str):
         return "".join(found)
-    return tuple(found) if isinstance(value, tuple) else shaped(found)
+    return tuple(found) if isinstance(value, tuple) else data.shaped(found)
 
 
 def _foreach(call: Call, function: Any, *values: Any) -> Any:
@@ -210,7 +198,7 @@ def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     *function, value = args if args else (None,)
     if len(function) > 1 or not args:
         raise FinchError("type", f"{name} takes a vector, or a function and a vector")
-    return (truth(call(function[0], x) if function else x) for x in items(value))
+    return (data.truth(call(function[0], x) if function else x) for x in items(value))
 
 
 def _count(call: Call, *args: Any) -> int:
@@ -218,7 +206,7 @@ def _count(call: Call, *args: Any) -> int:
 
 
 def _findall(call: Call, *args: Any) -> Any:
-    return shaped([k + 1 for k, held in enumerate(are_true(call, args, "findall")) if held])
+    return data.shaped([k + 1 for k, held in enumerate(are_true(call, args, "findall")) if held])
 
 
 def _findfirst(call: Call, *args: Any) -> Any:
@@ -235,7 +223,7 @@ def _dictionary(*pairs: Any) -> dict[Any, Any]:
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise FinchError("type", "Dict takes pairs", hint='Dict("a" => 1, "b" => 2)')
-        if isinstance(pair[0], (list, dict)) or is_array(pair[0]):
+        if isinstance(pair[0], (list, dict)) or data.is_array(pair[0]):
             raise FinchError("type", f"{kind_of(pair[0])} is no key")
     return dict(pairs)
 
@@ -257,36 +245,36 @@ def _delete(value: dict[Any, Any], key: Any) -> dict[Any, Any]:
 def _is_in(item: Any, value: Any) -> bool:
     if isinstance(value, str):
         return isinstance(item, str) and item in value
-    if isinstance(value, FinchRange) and is_number(item):
+    if isinstance(value, data.FinchRange) and data.is_number(item):
         return item in range(value.start, value.stop + 1) if _is_plain(value) else item in [*value]
-    return any(equal(item, x) for x in items(value))
+    return any(data.equal(item, x) for x in items(value))
 
 
-def _is_plain(value: FinchRange) -> bool:
+def _is_plain(value: data.FinchRange) -> bool:
     return type(value.start) is type(value.stop) is int and value.step == 1
 
 
 def _is_empty(value: Any) -> bool:
-    return 0 in value.shape if is_array(value) else not len(items(value))  # type: ignore[arg-type]
+    return 0 in value.shape if data.is_array(value) else not len(items(value))  # type: ignore[arg-type]
 
 
 def _cumulated(value: Any) -> Any:
     found: list[Any] = []
     for item in items(value):
-        found.append(operate(OPERATORS["+"], [found[-1], item]) if found else item)
-    return shaped(found)
+        found.append(data.operate(OPERATORS["+"], [found[-1], item]) if found else item)
+    return data.shaped(found)
 
 
 def _product(value: Any) -> Any:
-    return reduce(lambda a, b: operate(OPERATORS["*"], [a, b]), items(value), 1)
+    return reduce(lambda a, b: data.operate(OPERATORS["*"], [a, b]), items(value), 1)
 
 
 def _mean(value: Any) -> float:
     found = list(items(value))
     if not found:
         raise FinchError("type", "mean of nothing")
-    total = reduce(lambda a, b: operate(OPERATORS["+"], [a, b]), found)
-    return plain(operate(OPERATORS["/"], [total, len(found)]))
+    total = reduce(lambda a, b: data.operate(OPERATORS["+"], [a, b]), found)
+    return data.plain(data.operate(OPERATORS["/"], [total, len(found)]))
 
 
 FUNCTIONS: dict[str, CollectionRow] = {
@@ -346,9 +334,11 @@ FUNCTIONS: dict[str, CollectionRow] = {
     "haskey(d, k)": CollectionRow(
         "whether a dictionary has a key", _of_dictionary(lambda d, k: k in d)
     ),
-    "keys(d)": CollectionRow("the keys of a dictionary", _of_dictionary(lambda d: shaped(list(d)))),
+    "keys(d)": CollectionRow(
+        "the keys of a dictionary", _of_dictionary(lambda d: data.shaped(list(d)))
+    ),
     "values(d)": CollectionRow(
-        "the values of a dictionary", _of_dictionary(lambda d: shaped([*d.values()]))
+        "the values of a dictionary", _of_dictionary(lambda d: data.shaped([*d.values()]))
     ),
     "get(d, k, x)": CollectionRow(
         "what a dictionary has for a key, else x", _of_dictionary(lambda d, k, x: d.get(k, x))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import remembered
+from finchlang.syntax import nodes as ast, traversal as trees
 
 #: how a statement ends: what follows it is next, or it leaves a step of a loop, a loop, or the function
 NEXT, CONTINUE, BREAK, RETURN = range(4)
 Ways = frozenset[int]
 
 
-@remembered
+@trees.remembered
 def ways(node: ast.Node) -> Ways:
     match node:
         case ast.Return():

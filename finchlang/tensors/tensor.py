@@ -17,19 +17,13 @@ from finchlang.levels.element import Element, differs, typed_literal
 from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.levels.sparse_list import SparseList
-from finchlang.tensors.array_base import (
-    TensorBase,
-    checked_shape,
-    dense_format,
-    format_of,
-    is_whole,
-)
+from finchlang.tensors import array_base
 from finchlang.tensors.entries import array_of, coordinates_of, summed, values_of
 from finchlang.tensors.memory import Memory, in_use
 from finchlang.tensors.pack import differing, pack, unpack
 
 
-class Tensor(TensorBase):
+class Tensor(array_base.TensorBase):
     """A tensor: `format` (a Level), `shape` (a size for each mode), and `storage`, one dict of
     arrays and counters for each level, outermost first, as the levels' docstrings describe them.
 
@@ -64,8 +58,8 @@ class Tensor(TensorBase):
             made = late("tensor_in_python")(*given)
             self.format, self.memory, self.checked = made.format, made.memory, made.checked
             return
-        self.format = format_of(format)
-        sizes = checked_shape(self.format, tuple(shape) or (0,) * self.format.order)
+        self.format = array_base.format_of(format)
+        sizes = array_base.checked_shape(self.format, tuple(shape) or (0,) * self.format.order)
         if isinstance(self.format, ScalarLevel):
             raise FinchError("type", "a scalar is made by Scalar(value), not by Tensor")
         none = np.empty((self.format.order, 0), np.int64)
@@ -85,7 +79,7 @@ class Tensor(TensorBase):
     ) -> Tensor:
         """A tensor with copies of these arrays, by level as in `storage`; `checked` if they are known to
         be valid."""
-        sizes = checked_shape(format, tuple(shape))
+        sizes = array_base.checked_shape(format, tuple(shape))
         return cls.over(format, Memory.of(format, sizes, storage, True), checked)
 
     def __copy__(self) -> Tensor:
@@ -154,14 +148,14 @@ class Tensor(TensorBase):
         cannot keep, as a fraction in an integer."""
         if format is None:
             array = array_of(array, "the values")
-            return cls.from_numpy(array, dense_format(array.dtype, array.ndim))
-        level = format_of(format)
+            return cls.from_numpy(array, array_base.dense_format(array.dtype, array.ndim))
+        level = array_base.format_of(format)
         array = values_of(level.element_type, array)
         if level.order != array.ndim:
             raise FinchError(
                 "dimension", f"{level} has {level.order} modes, the array has {array.ndim}"
             )
-        if is_whole(level):
+        if array_base.is_whole(level):
             tensor = cls(level, *array.shape)
             tensor._dense_view()[...] = array  # type: ignore[index]
             return tensor
@@ -230,7 +224,7 @@ class Tensor(TensorBase):
         return self._dense_view()
 
     def _dense_view(self) -> np.ndarray | None:
-        if not is_whole(self.format):
+        if not array_base.is_whole(self.format):
             return None
         values = self._storage[-1]["val"][: math.prod(self.shape)]
         return values.reshape(self.shape, order="F")
@@ -317,7 +311,7 @@ def _read_only(storage: dict[str, Any]) -> dict[str, Any]:
     return storage | views
 
 
-class Scalar(TensorBase):
+class Scalar(array_base.TensorBase):
     """A tensor without dimensions: `value`, and the `fill` (and type) it was made with.
 
     `Scalar(0.0)`, `Scalar(0.0, 1.5)`: kernels reduce into it by `s[] += ...`. Raises FinchError "type"
@@ -352,7 +346,7 @@ class Scalar(TensorBase):
         return f"{type(self.format).__name__}({self.value})"
 
 
-class SwizzledTensor(TensorBase):
+class SwizzledTensor(array_base.TensorBase):
     """A tensor with its modes in another order: `permutation[p]` names the mode of this tensor that is
     mode p + 1 of `body`, counted from 1. `SwizzledTensor(body, (2, 1))` is a matrix stored by rows.
     Raises FinchError "dimension" if it is no permutation, "type" if `body` is not a Tensor."""

@@ -8,17 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from finchlang.syntax.nodes import Call, Variable
+from finchlang.testing import grammar
 from finchlang.testing.generate import LETTERS, DrawnTensor, Levels, Maker, Nest
-from finchlang.testing.grammar import (
-    ALL_TYPES,
-    APPLIED,
-    FUNCTIONS,
-    LEVELS,
-    ROUNDED,
-    SIGNS,
-    TYPES,
-    stack_of,
-)
 from finchlang.testing.random_shapes import WRITTEN, around
 from finchlang.testing.templates import KERNELS, SCRIPTS, WALKED, Form
 from finchlang.text.print import pretty
@@ -147,7 +138,7 @@ class Writer(Maker):
         if target.name in nest.scattered:
             return [whole]
         forms = [f"{target.name} .= {target.fill}"] * 8
-        if any(not LEVELS[name].complete for name, _ in target.levels):
+        if any(not grammar.LEVELS[name].complete for name, _ in target.levels):
             forms.append(f"{target.name} .= _")
         if target.dims:
             forms += [whole]
@@ -168,7 +159,7 @@ class Writer(Maker):
             "F": lambda: self.regional(nest), "P": lambda: self.part(nest), "R": lambda: self.rounded(nest),
             "S": lambda: self.permitted(nest, self.new(tuple(nest.indices.values()))),
             "K": lambda: "\n".join(self.form(self.chosen(KERNELS))),
-            "z": lambda: self.typed(0, TYPES[self.kind][0]),
+            "z": lambda: self.typed(0, grammar.TYPES[self.kind][0]),
             "v": lambda: f"{self.random.uniform(1, 9)}e{self.random.randint(-300, 300)}",
         }  # fmt: skip
         if token in _SIGNS:
@@ -234,7 +225,7 @@ class Writer(Maker):
         return tuple((self.random.choice(part.split("/")), 1) for part in spec.split())
 
     def sign(self, reduces: bool = False) -> str:
-        table = [(w, s) for kinds, w, s in SIGNS if self.kind[0] in kinds and "/" not in s]
+        table = [(w, s) for kinds, w, s in grammar.SIGNS if self.kind[0] in kinds and "/" not in s]
         if self.functions and self.functions[0][1].count == 2:
             table.append((1.5, f"<<{self.functions[0][0]}>>="))
         found = self.random.choices([s for _, s in table], [w for w, _ in table])[0]
@@ -243,7 +234,9 @@ class Writer(Maker):
     def rounded(self, nest: Nest) -> str:
         """A rounded expression; its target is not read later."""
         nest.is_rounded = True
-        return self.filled(self.random.choice(ROUNDED).replace("{n}", "Float64({n})"), nest, 1)
+        return self.filled(
+            self.random.choice(grammar.ROUNDED).replace("{n}", "Float64({n})"), nest, 1
+        )
 
     def part(self, nest: Nest) -> str:
         """A target within shape operators and wrappers that are one-to-one."""
@@ -258,10 +251,12 @@ class Writer(Maker):
 
     def regional(self, nest: Nest) -> str:
         """A call of a function whose region depends on fills, on operands with these fills."""
-        known = self.random.choice([k for k in FUNCTIONS if k.fills and self.kind[0] in k.kinds])
+        known = self.random.choice(
+            [k for k in grammar.FUNCTIONS if k.fills and self.kind[0] in k.kinds]
+        )
         self.function_of(known)
         name, given, dims = self.functions.pop()[0], [], sorted(set(nest.indices.values()))
-        type = TYPES[self.kind][0]
+        type = grammar.TYPES[self.kind][0]
         for fill in known.fills:
             own = tuple(self.random.choice(dims) for _ in range(self.random.choice((1, 1, 2))))
             value = fill if self.kind in ("bool", "minplus") else self.typed(float(fill), type)
@@ -273,17 +268,19 @@ class Writer(Maker):
 
     def operations(self) -> str:
         """Three operators of the table, far apart in it, by the seed."""
-        third = len(APPLIED) // 3
-        names = [list(APPLIED)[(self.seed + k * third) % len(APPLIED)] for k in range(3)]
+        third = len(grammar.APPLIED) // 3
+        names = [
+            list(grammar.APPLIED)[(self.seed + k * third) % len(grammar.APPLIED)] for k in range(3)
+        ]
         own = [f"{self.number}{letter}" for letter in "xyz"]
         return "\n".join(map(self.operation, names, own))
 
     def operation(self, name: str, own: str) -> str:
         """An `@einsum` of one operator, on vectors of random element types."""
-        takes = self.random.choice(APPLIED[name].split("|"))
+        takes = self.random.choice(grammar.APPLIED[name].split("|"))
         count, args = self.random.choice((1, 3, 6)), []
         for n, letter in enumerate(takes):
-            type = self.random.choice(ALL_TYPES[letter])
+            type = self.random.choice(grammar.ALL_TYPES[letter])
             few = letter == "k"
             values = [self.value(type) if few else self.extreme(type) for _ in range(count)]
             args.append(f"o{own}{'abc'[n]}")
@@ -299,7 +296,7 @@ class Writer(Maker):
 
     def walked(self, levels: tuple[str, ...]) -> list[str]:
         """A nest that reads, writes or updates a tensor with these levels."""
-        chosen: list[tuple[str, int]] = [(n, LEVELS[n].modes or 1) for n in levels]
+        chosen: list[tuple[str, int]] = [(n, grammar.LEVELS[n].modes or 1) for n in levels]
         order = sum(modes for _, modes in chosen)
         small, dims = (1, 2, 2, 3, 4) if order < 4 else (1, 2, 2), []
         for k, (_, modes) in enumerate(reversed(chosen)):
@@ -309,7 +306,7 @@ class Writer(Maker):
         nest = Nest(dict(zip(at, dims, strict=True)), budget=1 if order > 3 else 2)
         nest.tensors["T"] = self.new(tuple(dims), True, tuple(chosen))
         nest.at["T"] = at
-        partial = any(LEVELS[n].takes in ("one", "run") for n in levels)
+        partial = any(grammar.LEVELS[n].takes in ("one", "run") for n in levels)
         read = partial and self.chance(0.85)
         role = self.random.choice((0, 1) if read else (0, 1, 0, 1, 2, 3))
         return self.form(WALKED[role], nest)
@@ -329,7 +326,7 @@ def generate(seed: int, is_short: bool = False) -> str:
     if writer.chance(0.25):
         writer.function()
     is_nest = not is_short or seed % 3 > 0
-    lines = writer.walked(stack_of(seed)) if is_nest else []
+    lines = writer.walked(grammar.stack_of(seed)) if is_nest else []
     more = 0 if is_short else writer.random.choices((0, 1, 2), (5, 4, 1))[0]
     for _ in range(more):
         lines += writer.form(writer.chosen(KERNELS))

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.base.errors import Span
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.build_kernel import KernelBuilder, expression, nodes, syntax_error
 
 _SETTINGS = ("policy", "capacity")
@@ -51,7 +50,7 @@ class AnnotationBuilder(KernelBuilder):
         """`given` with their expressions finished: indices are the names of the program's loops, and the
         names that schedules introduce."""
         commands = [a for a in given if isinstance(a, ast.Schedule)]
-        bound = {n.index.name for n in walk(program) if isinstance(n, ast.Loop)}
+        bound = {n.index.name for n in trees.walk(program) if isinstance(n, ast.Loop)}
         for command in commands:
             names = command.args[:-1] if command.name == "precompute" else command.args
             bound |= {a.name for a in names if isinstance(a, ast.Variable)}
@@ -78,7 +77,7 @@ def einsum_of(
     Raises FinchError of kind syntax for other indices, and for an index of the result that is named
     twice."""
     bound: set[str] = set()
-    for access in (n for n in walk(value) if isinstance(n, ast.Subscript)):
+    for access in (n for n in trees.walk(value) if isinstance(n, ast.Subscript)):
         for index in access.indices:
             match index:
                 case ast.Variable(name) | ast.Call(ast.Range(), (ast.Variable(name),)):

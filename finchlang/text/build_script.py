@@ -10,32 +10,10 @@ from lark import Token
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.nodes import (
-    Broadcast,
-    Call,
-    Comprehension,
-    Group,
-    KeywordCall,
-    Lambda,
-    Local,
-    Node,
-    Range,
-    Script,
-    Try,
-    Variable,
-)
 from finchlang.syntax.types import named_type
+from finchlang.text import literals
 from finchlang.text.build_annotations import AnnotationBuilder, einsum_of
 from finchlang.text.build_kernel import nodes
-from finchlang.text.literals import (
-    SPELLINGS,
-    STRING_PART,
-    closing,
-    escaped,
-    number,
-    pair,
-    typed_literal,
-)
 
 #: packages of Julia that `using` may name; what we have of them needs no import
 PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "Random", "Test"))
@@ -45,74 +23,78 @@ class FormsBuilder(AnnotationBuilder):
     """The callbacks of the grammar's rules for less common forms."""
 
     @abstractmethod
-    def call(self, parts: list) -> Node:
+    def call(self, parts: list) -> ast.Node:
         """A call."""
 
     @abstractmethod
-    def negative(self, parts: list) -> Node:
+    def negative(self, parts: list) -> ast.Node:
         """A number with its minus."""
 
-    def product(self, parts: list) -> Node:
+    def product(self, parts: list) -> ast.Node:
         """`2x`: a number directly before a name."""
-        if isinstance(parts[2], Range):
+        if isinstance(parts[2], ast.Range):
             raise FinchError("syntax", "a range is no factor", parts[2].span)
-        return Call(Variable("*", span=parts[2].span), (parts[0], parts[2]), span=self.over(parts))
+        return ast.Call(
+            ast.Variable("*", span=parts[2].span), (parts[0], parts[2]), span=self.over(parts)
+        )
 
-    def negated_product(self, parts: list) -> Node:
+    def negated_product(self, parts: list) -> ast.Node:
         return self.product([self.negative(parts[:2]), *parts[2:]])
 
-    def piped(self, parts: list) -> Node:
-        return Call(parts[2], (parts[0],), span=self.over(parts))
+    def piped(self, parts: list) -> ast.Node:
+        return ast.Call(parts[2], (parts[0],), span=self.over(parts))
 
-    def transposed(self, parts: list) -> Node:
-        return Call(Variable("adjoint", span=self.at(parts[1])), (parts[0],), span=self.over(parts))
+    def transposed(self, parts: list) -> ast.Node:
+        return ast.Call(
+            ast.Variable("adjoint", span=self.at(parts[1])), (parts[0],), span=self.over(parts)
+        )
 
-    def last(self, parts: list) -> Node:
-        return Variable("end", span=self.at(parts[0]))
+    def last(self, parts: list) -> ast.Node:
+        return ast.Variable("end", span=self.at(parts[0]))
 
-    def broadcast(self, parts: list) -> Node:
-        return Broadcast(parts[0], nodes(parts[1:]), span=self.over(parts))
+    def broadcast(self, parts: list) -> ast.Node:
+        return ast.Broadcast(parts[0], nodes(parts[1:]), span=self.over(parts))
 
-    def lambda_(self, parts: list) -> Node:
+    def lambda_(self, parts: list) -> ast.Node:
         left = parts[0]
-        names = left.items if isinstance(left, Group) else (left,)
+        names = left.items if isinstance(left, ast.Group) else (left,)
         message = "the parameters of a function are names, as in `(x, y) -> x + y`"
         parameters = tuple(self.name(name, message) for name in names)
-        return Lambda(parameters, parts[2], span=self.over(parts))
+        return ast.Lambda(parameters, parts[2], span=self.over(parts))
 
-    def do_call(self, parts: list) -> Node:
+    def do_call(self, parts: list) -> ast.Node:
         """`f(args) do x ... end`: the block is a function, and the first argument."""
         at = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "DO")
         start = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "_SEP")
         names = tuple(self.name(n) for n in nodes(parts[at:start]))
-        body = Script(nodes(parts[start:]), span=self.over(parts[start + 1 :]))
-        function = Lambda(names, body, span=self.over(parts[at:]))
+        body = ast.Script(nodes(parts[start:]), span=self.over(parts[start + 1 :]))
+        function = ast.Lambda(names, body, span=self.over(parts[at:]))
         call = self.call(parts[:at])
-        assert isinstance(call, (Call, KeywordCall))
+        assert isinstance(call, (ast.Call, ast.KeywordCall))
         return replace(call, args=(function, *call.args), span=self.over(parts))
 
-    def comprehension(self, parts: list) -> Node:
+    def comprehension(self, parts: list) -> ast.Node:
         return self.each(parts[1], parts[2:], self.over(parts))
 
-    def call_of_each(self, parts: list) -> Node:
+    def call_of_each(self, parts: list) -> ast.Node:
         each = self.each(parts[2], parts[3:], self.over(parts[2:-1]))
-        return Call(parts[0], (each,), span=self.over(parts))
+        return ast.Call(parts[0], (each,), span=self.over(parts))
 
-    def each(self, value: Node, parts: list, span: Span | None) -> Node:
+    def each(self, value: ast.Node, parts: list, span: Span | None) -> ast.Node:
         loops = [p for p in parts if isinstance(p, tuple)]
         words = [p.type for p in parts if isinstance(p, Token)]
         conditions = nodes(parts)
         names, iterables = zip(*loops, strict=True)
         is_grid = words.count("EACH") == 1 and not conditions
-        return Comprehension(
+        return ast.Comprehension(
             value, names, iterables, conditions[0] if conditions else None, is_grid, span=span
         )
 
-    def local(self, parts: list) -> Node:
+    def local(self, parts: list) -> ast.Node:
         values = tuple(p for p in parts if isinstance(p, tuple))
-        return Local(values, parts[-2], span=self.over(parts))
+        return ast.Local(values, parts[-2], span=self.over(parts))
 
-    def try_(self, parts: list) -> Node:
+    def try_(self, parts: list) -> ast.Node:
         """The parts before `catch`, before `finally` and after it. A name belongs to `catch` only in its
         own line."""
         words = [p if isinstance(p, Token) else "" for p in parts] + ["finally"]
@@ -121,25 +103,25 @@ class FormsBuilder(AnnotationBuilder):
         name, handler = "", None
         if caught < last:
             given = parts[caught + 1 : last]
-            if given and isinstance(given[0], Variable):
+            if given and isinstance(given[0], ast.Variable):
                 name, given = given[0].name, given[1:]
-            handler = Script(nodes(given), span=self.over(parts[caught:last]))
+            handler = ast.Script(nodes(given), span=self.over(parts[caught:last]))
         final = parts[last + 1] if last < len(parts) else None
         if handler is None and final is None:
             hint = "write `catch` and what is then to be done before its `end`"
             raise FinchError("syntax", "this `try` catches nothing", self.at(parts[0]), hint)
-        return Try(parts[1], name, handler, final, span=self.over(parts))
+        return ast.Try(parts[1], name, handler, final, span=self.over(parts))
 
-    def using(self, parts: list) -> Node:
+    def using(self, parts: list) -> ast.Node:
         """`using` a known package does nothing."""
         for package in nodes(parts):
             if self.name(package) not in PACKAGES:
                 message = "there are no packages: the language has what is there from the start"
                 hint = "take the line out; the text of another file is read by `include`"
                 raise FinchError("syntax", message, self.at(parts[0]), hint)
-        return Script((), span=self.over(parts))
+        return ast.Script((), span=self.over(parts))
 
-    def operator_argument(self, parts: list) -> Node:
+    def operator_argument(self, parts: list) -> ast.Node:
         return self.operator(parts[0])
 
 
@@ -161,7 +143,7 @@ class Builder(FormsBuilder):
 
     def NUMBER(self, token: Token) -> ast.Node:
         span = self.at(token)
-        value, type_name = number(str(token), span)
+        value, type_name = literals.number(str(token), span)
         return ast.Literal(value, type_name, span=span)
 
     def STRING(self, token: Token) -> ast.Node:
@@ -169,7 +151,7 @@ class Builder(FormsBuilder):
         parts: list[Any] = []
         inner, at, whole = str(token), 1, self.at(token)
         while at < len(inner) - 1:
-            found = STRING_PART.match(inner, at, len(inner) - 1)
+            found = literals.STRING_PART.match(inner, at, len(inner) - 1)
             assert found is not None
             piece = found[0]
             line = whole.line + inner.count("\n", 0, at)
@@ -177,7 +159,7 @@ class Builder(FormsBuilder):
             column += whole.column - 1 if line == whole.line else 0
             at = found.end()
             if piece == "$(":
-                stop = closing(inner, at)
+                stop = literals.closing(inner, at)
                 parts.append(self.expression_at(inner[at:stop], line, column + 2))
                 at = stop + 1
             elif piece == "$":
@@ -188,7 +170,7 @@ class Builder(FormsBuilder):
                 parts.append(self.expression_at(piece[1:], line, column + 1))
             else:
                 here = Span(self.source, line, column, line, column + len(piece))
-                text = escaped(piece, here) if piece[0] == "\\" else piece
+                text = literals.escaped(piece, here) if piece[0] == "\\" else piece
                 if parts and isinstance(parts[-1], str):
                     parts[-1] += text
                 elif text:
@@ -207,7 +189,7 @@ class Builder(FormsBuilder):
     def binary(self, parts: list) -> ast.Node:
         left, sign, right = parts
         if sign == "=>":
-            return pair(self.operator(sign), (left, right), self.over(parts))
+            return literals.pair(self.operator(sign), (left, right), self.over(parts))
         if sign == "^" and _is_fraction(left, right):
             hint = f"write `{left.value}.0 ^ {right.value}`"
             message = "an integer to a negative power is a fraction, and no integer"
@@ -293,7 +275,7 @@ class Builder(FormsBuilder):
             return ast.KeywordCall(op, args, keywords, span=span)
         known = named_type(op.name) if isinstance(op, ast.Variable) and len(args) == 1 else None
         if known is not None:
-            return typed_literal(known, args[0], op, span)
+            return literals.typed_literal(known, args[0], op, span)
         if isinstance(op, ast.Variable) and op.name == "rem" and len(args) == 2:
             op = ast.Variable("%", span=op.span)
         return ast.Call(op, args, span=span)
@@ -327,7 +309,7 @@ class Builder(FormsBuilder):
         target, sign, value = parts
         self.settable(target)
         op = str(sign)[:-1]
-        return ast.Let((target,), SPELLINGS.get(op, op), value, span=self.over(parts))
+        return ast.Let((target,), literals.SPELLINGS.get(op, op), value, span=self.over(parts))
 
     def settable(self, target: ast.Node) -> None:
         if isinstance(target, ast.Subscript):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.user_function import Operation
 from finchlang.text.literals import ASSIGNMENTS
 from finchlang.text.print_expressions import (
@@ -157,7 +156,7 @@ def _laws(function: Operation) -> list[str]:
 def _functions(program: ast.Node) -> list[Operation]:
     """The functions in a program, each once, and after those that it uses."""
     found: dict[Operation, None] = {}
-    for node in walk(program):
+    for node in trees.walk(program):
         if isinstance(node, Operation):
             laws = node.laws
             every = (laws, *(r.laws for r in laws.ranged))

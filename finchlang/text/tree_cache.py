@@ -12,15 +12,13 @@ from typing import Any
 
 from finchlang.base.disk_cache import default_cache, package_digest
 from finchlang.base.errors import Source, Span, source_of
-from finchlang.syntax import nodes as syntax
-from finchlang.syntax.traversal import EnoughFrames
-from finchlang.syntax.types import Pair
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.terminals import grammar
 
 KINDS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in vars(syntax).values()
-    if isinstance(kind, type) and issubclass(kind, syntax.Node)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.Node)
 }
 _ATOMS = frozenset((bool, int, float, str, type(None)))
 #: the first item of lists that are no nodes
@@ -28,7 +26,7 @@ _TUPLE, _PAIR, _MISSING, _NOTHING = range(4)
 
 
 @lru_cache(maxsize=256)
-def script_of(text: str, name: str = "<input>") -> syntax.Script:
+def script_of(text: str, name: str = "<input>") -> ast.Script:
     """The tree of a script that is to be run, as `parse_whole` gives it."""
     disk, source = default_cache(), source_of(text, name)
     key = None if disk is None else _key(text)
@@ -60,15 +58,15 @@ def _key(text: str) -> str | None:
     return f"script-{hashlib.sha256(whole).hexdigest()}"
 
 
-def _content(script: syntax.Script, source: Source) -> bytes:
+def _content(script: ast.Script, source: Source) -> bytes:
     """A script as JSON. Raises TypeError for a tree that no parser makes."""
-    with EnoughFrames():
+    with trees.EnoughFrames():
         return json.dumps(_plain(script, source), separators=(",", ":")).encode()
 
 
-def _script(content: bytes, source: Source) -> syntax.Script:
+def _script(content: bytes, source: Source) -> ast.Script:
     """The script of some JSON. Raises one of many errors for other content."""
-    with EnoughFrames():
+    with trees.EnoughFrames():
         return _whole(json.loads(content), source)
 
 
@@ -79,10 +77,10 @@ def _plain(thing: Any, source: Source) -> Any:
         return thing
     if isinstance(thing, str):  # a token of Lark's
         return str(thing)
-    if kind is tuple or kind is Pair:
+    if kind is tuple or kind is types.Pair:
         return [_TUPLE if kind is tuple else _PAIR, *[_plain(item, source) for item in thing]]
-    if thing is syntax.MISSING or thing is syntax.NOTHING:
-        return [_MISSING if thing is syntax.MISSING else _NOTHING]
+    if thing is ast.MISSING or thing is ast.NOTHING:
+        return [_MISSING if thing is ast.MISSING else _NOTHING]
     span = thing.span
     place = None
     if KINDS.get(kind.__name__) is not kind or span is not None and span.source != source:
@@ -99,9 +97,9 @@ def _whole(thing: Any, source: Source) -> Any:
     first = thing[0]
     if first in (_TUPLE, _PAIR):
         items = [_whole(item, source) for item in thing[1:]]
-        return tuple(items) if first == _TUPLE else Pair(*items)
+        return tuple(items) if first == _TUPLE else types.Pair(*items)
     if first in (_MISSING, _NOTHING):
-        return syntax.MISSING if first == _MISSING else syntax.NOTHING
+        return ast.MISSING if first == _MISSING else ast.NOTHING
     kind, place = KINDS[first], thing[1]
     values = [_whole(item, source) for item in thing[2:]]
     span = None if place is None else Span(source, *place)

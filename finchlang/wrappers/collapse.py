@@ -16,7 +16,7 @@ from finchlang.base.errors import Bug, FinchError, Span
 from finchlang.host.construct import ONE, add, mul, op, sub
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Expr
-from finchlang.levels import looplets
+from finchlang.levels import looplets as lp
 from finchlang.levels.level import UPDATE, TensorLike
 from finchlang.operators.build import PLACES
 from finchlang.syntax.nodes import Literal, Node
@@ -63,14 +63,14 @@ class Collapse(Around):
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         if self.order > self.collapsed:
-            return looplets.map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
+            return lp.map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
         inner, outer = self._sizes()
         check_product(host, inner, outer, self.call.span)
-        nest = looplets.set_end(self.body.unfurl(host, None, mode, protocol), outer)
+        nest = lp.set_end(self.body.unfurl(host, None, mode, protocol), outer)
 
         def within(host: Host, payload: Node) -> Node:
             found = self.resolve(payload).unfurl(host, None, mode, protocol)
-            return looplets.set_end(found, inner)
+            return lp.set_end(found, inner)
 
         product = Product(inner, outer, within, self.body.located(False) > 1)
         if mode == UPDATE or protocol == "follow" or self.body.located(True) > 1:
@@ -111,66 +111,66 @@ class Product:
     def of(self, node: Any) -> Any:
         """The nest over both modes for a nest over the outer mode; ends of spikes must be set."""
         match node:
-            case looplets.Run(Literal()):
+            case lp.Run(Literal()):
                 return node
-            case looplets.Run(body):
+            case lp.Run(body):
                 return self._row(lambda host, j: body)
-            case looplets.Lookup(at):
+            case lp.Lookup(at):
                 return self._row(at)
-            case looplets.Spike(body, tail, end):
+            case lp.Spike(body, tail, end):
                 assert end is not None
                 before = self.before(end)
-                run = looplets.Phase(self.of(looplets.Run(body)), stop=before)
-                return looplets.Sequence(
-                    (run, looplets.Phase(self.block(tail, before), stop=add(before, self.size)))
+                run = lp.Phase(self.of(lp.Run(body)), stop=before)
+                return lp.Sequence(
+                    (run, lp.Phase(self.block(tail, before), stop=add(before, self.size)))
                 )
-            case looplets.Phase(body, start, stop):
+            case lp.Phase(body, start, stop):
                 first = None if start is None else add(self.before(start), 1)
                 last = None if stop is None else self.up_to(stop)
-                return looplets.Phase(self.of(looplets.set_end(body, stop)), first, last)
-            case looplets.Sequence(phases):
-                return looplets.Sequence(tuple(self.of(p) for p in phases))
-            case looplets.Shift(body, delta):
-                return self.of(looplets.shifted(body, delta))
-            case looplets.Steps():
+                return lp.Phase(self.of(lp.set_end(body, stop)), first, last)
+            case lp.Sequence(phases):
+                return lp.Sequence(tuple(self.of(p) for p in phases))
+            case lp.Shift(body, delta):
+                return self.of(lp.shifted(body, delta))
+            case lp.Steps():
                 return self._steps(node)
-            case looplets.Switch() | looplets.Choice() | looplets.Thunk():
-                return looplets.rebuild(node, self.of)
+            case lp.Switch() | lp.Choice() | lp.Thunk():
+                return lp.rebuild(node, self.of)
         raise Bug(f"a product of {node}")
 
     def block(self, payload: Node, before: Expr) -> Node:
         """The looplets for a payload, in the block after coordinate `before`."""
         if isinstance(payload, Literal):
-            return looplets.Run(payload)
-        if isinstance(payload, looplets.Looplet):
-            return looplets.rebuild(payload, lambda part: self.block(part, before))
-        nest = looplets.Thunk(lambda host: (self.within(host, payload), None))
-        return looplets.Shift(nest, before)
+            return lp.Run(payload)
+        if isinstance(payload, lp.Looplet):
+            return lp.rebuild(payload, lambda part: self.block(part, before))
+        nest = lp.Thunk(lambda host: (self.within(host, payload), None))
+        return lp.Shift(nest, before)
 
-    def at(self, host: Host, j: Expr, payload: Callable[[Host], Node]) -> looplets.Entry:
+    def at(self, host: Host, j: Expr, payload: Callable[[Host], Node]) -> lp.Entry:
         """The block at j as an entry."""
         before = host.let(self.before(j), "before")
-        block = looplets.Thunk(lambda host: (self.block(payload(host), before), None))
+        block = lp.Thunk(lambda host: (self.block(payload(host), before), None))
         return add(before, 1), add(before, self.size), lambda host: block
 
-    def _steps(self, steps: looplets.Steps) -> looplets.Blocks:
+    def _steps(self, steps: lp.Steps) -> lp.Blocks:
         seek, last, known = steps.seek, steps.last, steps.stored
-        found = steps.lookup if isinstance(steps, looplets.Blocks) else None
+        found = steps.lookup if isinstance(steps, lp.Blocks) else None
         if seek is None:
             raise Bug("a product of a stepper that has been sought already")
 
-        def region(host: Host, q: Expr) -> looplets.Entry:
+        def region(host: Host, q: Expr) -> lp.Entry:
             assert known is not None
             first, end, make = known.entry(host, q)
             if known.are_points:
                 return self.at(host, host.let(first, "j"), make)
             start, stop = add(self.before(first), 1), self.up_to(end)
-            return start, stop, lambda host: self.of(looplets.set_end(make(host), end))
+            return start, stop, lambda host: self.of(lp.set_end(make(host), end))
 
-        return looplets.Blocks(
+        return lp.Blocks(
             seek=lambda host, k: seek(host, self.above(k)),
             stride=lambda host: self.up_to(steps.stride(host)),
-            body=lambda host: self.of(looplets.set_end(steps.body(host), steps.stride(host))),
+            body=lambda host: self.of(lp.set_end(steps.body(host), steps.stride(host))),
             next=steps.next,
             last=None if last is None else self.up_to(last),
             stored=None if known is None else self._stored(known, region),
@@ -178,7 +178,7 @@ class Product:
             lookup=self.follow(found) if self.is_located and found is not None else None,
         )
 
-    def _stored(self, known: looplets.Stored, region: Any) -> looplets.Stored | None:
+    def _stored(self, known: lp.Stored, region: Any) -> lp.Stored | None:
         """The cursor of a stepper, with blocks as its entries; None if between them is a payload that is
         no literal."""
         if known.fill is not None and not isinstance(known.fill, Literal):
@@ -187,11 +187,9 @@ class Product:
         def locate(host: Host, q: Expr, k: Expr) -> Expr:
             return known.locate(host, q, self.above(k))
 
-        return looplets.Stored(
-            known.start, known.stop, known.fill, known.here, known.go, locate, region
-        )
+        return lp.Stored(known.start, known.stop, known.fill, known.here, known.go, locate, region)
 
-    def _row(self, at: Callable[[Host, Expr], Node]) -> looplets.Thunk:
+    def _row(self, at: Callable[[Host, Expr], Node]) -> lp.Thunk:
         """A stepper with a block for each outer coordinate."""
 
         def preamble(host: Host) -> tuple[Node, None]:
@@ -203,31 +201,31 @@ class Product:
             def go(host: Host, j: Expr) -> None:
                 host.set(cell, j)
 
-            def region(host: Host, j: Expr) -> looplets.Entry:
+            def region(host: Host, j: Expr) -> lp.Entry:
                 return self.at(host, j, lambda host: at(host, j))
 
             def locate(host: Host, q: Expr, k: Expr) -> Expr:
                 return self.above(k)
 
-            blocks = looplets.Blocks(
+            blocks = lp.Blocks(
                 seek=lambda host, k: go(host, self.above(k)),
                 stride=lambda host: self.up_to(here(host)),
                 body=lambda host: region(host, host.let(here(host), "j"))[2](host),
                 next=lambda host: go(host, add(here(host), 1)),
                 last=self.up_to(self.count),
-                stored=looplets.Stored(ONE, add(self.count, 1), None, here, go, locate, region),
-                lookup=self.follow(looplets.Lookup(at)) if self.is_located else None,
+                stored=lp.Stored(ONE, add(self.count, 1), None, here, go, locate, region),
+                lookup=self.follow(lp.Lookup(at)) if self.is_located else None,
             )
             return blocks, None
 
-        return looplets.Thunk(preamble)
+        return lp.Thunk(preamble)
 
     # ------------------------------------------------------------------------ one at a time
 
     def follow(self, node: Any) -> Node:
         """A nest over both modes that is looked up at each coordinate."""
-        if isinstance(node, (looplets.Thunk, looplets.Switch)):
-            return looplets.rebuild(node, self.follow)
+        if isinstance(node, (lp.Thunk, lp.Switch)):
+            return lp.rebuild(node, self.follow)
 
         def at(host: Host, k: Expr) -> Node:
             k = sub(k, ONE)
@@ -236,10 +234,10 @@ class Product:
             def inside(payload: Node) -> Node:
                 if isinstance(payload, Literal):
                     return payload
-                return looplets.Thunk(
-                    lambda host: (looplets.at_point(host, self.within(host, payload), i), None)
+                return lp.Thunk(
+                    lambda host: (lp.at_point(host, self.within(host, payload), i), None)
                 )
 
-            return looplets.map_payloads(inside, looplets.at_point(host, node, j))
+            return lp.map_payloads(inside, lp.at_point(host, node, j))
 
-        return looplets.Lookup(at, may_miss=True)
+        return lp.Lookup(at, may_miss=True)

@@ -15,7 +15,7 @@ from finchlang.base.errors import Bug
 from finchlang.host.construct import ONE, ZERO, add, compare, maximum, minimum, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
-from finchlang.levels import looplets
+from finchlang.levels import looplets as lp
 from finchlang.syntax.nodes import Node
 
 #: up to this step, a stepper passes over positions between elements one by one: a search costs more
@@ -51,71 +51,67 @@ class Slice:
     def of(self, node: Any) -> Any:
         """The slice of a looplet nest; ends of spikes must be set."""
         match node:
-            case looplets.Lookup(at, may_miss):
-                return looplets.Lookup(
-                    lambda host, i: at(host, host.let(self.at(i), "at")), may_miss
-                )
-            case looplets.AcceptRun(accept):
+            case lp.Lookup(at, may_miss):
+                return lp.Lookup(lambda host, i: at(host, host.let(self.at(i), "at")), may_miss)
+            case lp.AcceptRun(accept):
 
                 def write(host: Host, i: Expr) -> Node:
                     at = host.let(self.at(i), "at")
                     return accept(host, at, at)
 
-                return looplets.Lookup(write)
-            case looplets.Spike():
+                return lp.Lookup(write)
+            case lp.Spike():
                 return self._spike(node)
-            case looplets.Phase(body, start, stop):
+            case lp.Phase(body, start, stop):
                 return self._phase(body, start, stop)
-            case looplets.Sequence(phases):
+            case lp.Sequence(phases):
                 return self._sequence(phases)
-            case looplets.Shift(body, delta):
+            case lp.Shift(body, delta):
                 return replace(self, first=sub(self.first, delta)).of(body)
-            case looplets.Switch() | looplets.Thunk():
-                return looplets.rebuild(node, self.of)
-            case looplets.Stepper() | looplets.Jumper():
+            case lp.Switch() | lp.Thunk():
+                return lp.rebuild(node, self.of)
+            case lp.Stepper() | lp.Jumper():
                 return self._steps(node)
         return node  # a Run, or payload
 
-    def _spike(self, spike: looplets.Spike) -> Node:
+    def _spike(self, spike: lp.Spike) -> Node:
         if spike.end is None:
             raise Bug("a slice of a spike without an end")
-        end, run = self.reach(spike.end), looplets.Run(spike.body)
+        end, run = self.reach(spike.end), lp.Run(spike.body)
         if not self.is_rising:  # the tail comes first
-            return looplets.Sequence(
-                (looplets.Phase(looplets.Run(spike.tail), stop=end), looplets.Phase(run))
-            )
-        return looplets.Switch(self.holds(spike.end), replace(spike, end=end), run)
+            return lp.Sequence((lp.Phase(lp.Run(spike.tail), stop=end), lp.Phase(run)))
+        return lp.Switch(self.holds(spike.end), replace(spike, end=end), run)
 
-    def _phase(self, body: Node, start: Expr | None, stop: Expr | None) -> looplets.Phase:
-        body, first, last = self.of(looplets.set_end(body, stop)), start and sub(start, ONE), stop
+    def _phase(self, body: Node, start: Expr | None, stop: Expr | None) -> lp.Phase:
+        body, first, last = self.of(lp.set_end(body, stop)), start and sub(start, ONE), stop
         if not self.is_rising:
             first, last = stop and add(stop, ONE), start
-        return looplets.Phase(body, self._after(first), last and self.reach(last))
+        return lp.Phase(body, self._after(first), last and self.reach(last))
 
     def _after(self, coordinate: Expr | None) -> Expr | None:
         return None if coordinate is None else add(self.reach(coordinate), ONE)
 
-    def _sequence(self, phases: tuple[looplets.Phase, ...]) -> looplets.Sequence:
+    def _sequence(self, phases: tuple[lp.Phase, ...]) -> lp.Sequence:
         if self.is_rising:
-            return looplets.Sequence(tuple(self.of(p) for p in phases))
-        known, before = list[looplets.Phase](), None
+            return lp.Sequence(tuple(self.of(p) for p in phases))
+        known, before = list[lp.Phase](), None
         for phase in phases:
             start = phase.start
             if start is None and before is not None:
                 start = add(before, ONE)
-            known.append(looplets.Phase(phase.body, start, phase.stop))
+            known.append(lp.Phase(phase.body, start, phase.stop))
             before = phase.stop
-        return looplets.Sequence(tuple(self.of(p) for p in reversed(known)))
+        return lp.Sequence(tuple(self.of(p) for p in reversed(known)))
 
-    def _steps(self, steps: looplets.Stepper | looplets.Jumper) -> Node:
+    def _steps(self, steps: lp.Stepper | lp.Jumper) -> Node:
         if not self.is_rising:
             raise Bug("steppers go one way only: a falling slice needs lookups")
         seek, stride, last = steps.seek, steps.stride, steps.last
         if seek is None:
             raise Bug("a slice of a stepper that has been sought already")
         known = steps.stored if steps.stored and steps.stored.are_points else None
-        if isinstance(steps, looplets.Stepper) and known is not None and known.are_distinct:
-            return looplets.Thunk(lambda host: (self._held(host, steps, known), None))
+        if isinstance(steps, lp.Stepper) and known is not None and known.are_distinct:
+            return lp.Thunk(lambda host: (self._held(host, steps, known), None))
 
         def go_on(host: Host) -> None:
             """Go on to the step that holds the next element; after the last step there is none."""
@@ -132,23 +128,21 @@ class Slice:
             )
 
         found: dict[str, Any] = {}
-        if isinstance(steps, looplets.Blocks) and steps.lookup is not None:
+        if isinstance(steps, lp.Blocks) and steps.lookup is not None:
             found["lookup"] = self.of(steps.lookup)
         return replace(
             steps,
             **found,
             seek=lambda host, i: seek(host, self.at(i)),
             stride=lambda host: self.reach(stride(host)),
-            body=lambda host: self.of(looplets.set_end(steps.body(host), stride(host))),
+            body=lambda host: self.of(lp.set_end(steps.body(host), stride(host))),
             next=go_on,
             last=None,  # several positions may be at the last element
             stored=None if known is None else self._points(known),
             first=self.reach(steps.first),
         )
 
-    def _held(
-        self, host: Host, steps: looplets.Stepper, known: looplets.Stored
-    ) -> looplets.Stepper:
+    def _held(self, host: Host, steps: lp.Stepper, known: lp.Stored) -> lp.Stepper:
         """A stepper over the positions that hold an element. It passes over the others when it moves, and
         stands behind the last element when none is left."""
         assert steps.last is not None
@@ -187,31 +181,31 @@ class Slice:
         def spike(host: Host) -> tuple[Node, None]:
             q = minimum(known.here(host), sub(known.stop, ONE))  # valid even if none is left
             assert known.fill is not None
-            return looplets.Spike(known.fill, known.entry(host, q)[2](host), is_stored=True), None
+            return lp.Spike(known.fill, known.entry(host, q)[2](host), is_stored=True), None
 
         return replace(
             steps,
             seek=go_to,
             stride=lambda host: host.get(element),
-            body=lambda host: looplets.Thunk(spike),
+            body=lambda host: lp.Thunk(spike),
             next=go_on,
             last=None,
             stored=self._points(known),
             first=ZERO,
         )
 
-    def _points(self, known: looplets.Stored) -> looplets.Stored:
+    def _points(self, known: lp.Stored) -> lp.Stored:
         """The cursor over all positions. Positions between two elements have the coordinate of the
         element before, and there a payload only if they are at it."""
 
-        def entry(host: Host, q: Expr) -> looplets.Entry:
+        def entry(host: Host, q: Expr) -> lp.Entry:
             found, _, make = known.entry(host, q)
             i = host.let(self.reach(found), "i")
 
             def tail(host: Host) -> Node:
                 at = host.let(self.at(i), "at")
                 assert known.fill is not None
-                return looplets.Switch(compare("eq", found, at), make(host), known.fill)
+                return lp.Switch(compare("eq", found, at), make(host), known.fill)
 
             return i, i, tail
 

@@ -16,7 +16,7 @@ from finchlang.base.errors import FinchError
 from finchlang.host.construct import ONE, ZERO, add, compare, conjunction, sub
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Const, Expr
-from finchlang.levels import looplets
+from finchlang.levels import looplets as lp
 from finchlang.levels.level import UPDATE, Fiber, TensorLike
 from finchlang.operators.build import LARGEST
 from finchlang.syntax.nodes import MISSING, NOTHING, Call, Extent, Literal, Node, Value, Variable
@@ -115,9 +115,9 @@ class Wrapper(Around):
 
     def within(self, host: Host, mode: str, protocol: str | None) -> Node:
         """The looplet nest of the tensor within, over all of its extent."""
-        looplet = looplets.map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
+        looplet = lp.map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
         extent = self.body.extent()
-        return looplet if extent is None else looplets.set_end(looplet, extent[1])
+        return looplet if extent is None else lp.set_end(looplet, extent[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Protocolized(Wrapper):
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         looplet = self.body.unfurl(host, stop, mode, protocol or self.last)
-        return looplets.map_payloads(self.rest, looplet)
+        return lp.map_payloads(self.rest, looplet)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +146,13 @@ class Permissive(Wrapper):
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         extent = self.body.extent()
         if not self.last or extent is None:
-            return looplets.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
         first, last = extent
-        return looplets.Sequence(
+        return lp.Sequence(
             (
-                looplets.Phase(looplets.Run(_MISSING), stop=sub(first, ONE)),
-                looplets.Phase(self.within(host, mode, protocol), start=first, stop=last),
-                looplets.Phase(looplets.Run(_MISSING)),
+                lp.Phase(lp.Run(_MISSING), stop=sub(first, ONE)),
+                lp.Phase(self.within(host, mode, protocol), start=first, stop=last),
+                lp.Phase(lp.Run(_MISSING)),
             )
         )
 
@@ -169,9 +169,9 @@ class Offset(Wrapper):
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         if self.last is None:
-            return looplets.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
         delta = host.let(sub(ZERO, self.last), "shift")
-        return looplets.Shift(self.within(host, mode, protocol), delta)
+        return lp.Shift(self.within(host, mode, protocol), delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +186,14 @@ class Window(Wrapper):
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         if self.last is None:
-            return looplets.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
         if self.last.step is not None:
             return self._strided(host, mode, protocol)
         first, last, _ = self.last
         if (extent := self.body.extent()) is not None:
             _check_window(host, self, extent, ONE)
         delta = host.let(sub(ONE, first), "shift")
-        return looplets.set_end(
-            looplets.Shift(self.within(host, mode, protocol), delta), add(last, delta)
-        )
+        return lp.set_end(lp.Shift(self.within(host, mode, protocol), delta), add(last, delta))
 
     def _strided(self, host: Host, mode: str, protocol: str | None) -> Node:
         start, _, step = self.last
@@ -223,9 +221,9 @@ class Window(Wrapper):
         if isinstance(rises, Const):
             return part(host, rises.value)
         risen = part(host, True)
-        if isinstance(risen, looplets.Lookup):  # a lookup does not depend on the direction
+        if isinstance(risen, lp.Lookup):  # a lookup does not depend on the direction
             return risen
-        return looplets.Switch(rises, risen, looplets.Thunk(lambda host: (part(host, False), None)))
+        return lp.Switch(rises, risen, lp.Thunk(lambda host: (part(host, False), None)))
 
     def _check_order(self, host: Host) -> None:
         """Fail (kind access order) if the step is negative and a level must be written in order."""

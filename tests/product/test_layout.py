@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,7 +161,7 @@ def test_only_the_face_imports_by_name() -> None:
     found = set()
     for module in MODULES:
         called = [n.func for n in ast.walk(tree_of(module)) if isinstance(n, ast.Call)]
-        if any(getattr(f, "id", getattr(f, "attr", "")) in asked for f in called):
+        if any(_last(f) in asked for f in called):
             found.add(module)
     assert found == {"finchlang"}
 
@@ -178,6 +179,19 @@ def test_no_name_is_there_twice() -> None:
     assert not {n: f for n, f in files.items() if len(f) > 1 and n != "__init__.py"}
     twice = {name: found for name, found in classes.items() if len(found) > 1}
     assert twice.keys() == TWICE.keys(), twice
+
+
+def test_a_module_has_one_name() -> None:
+    """Wherever it is imported as a whole: `ast.Call` is the same thing in every file, but for those that
+    read Python."""
+    called: dict[str, set[str]] = {}
+    for module in MODULES:
+        for n in ast.walk(tree_of(module)):
+            for alias in n.names if isinstance(n, ast.ImportFrom) else ():
+                if (whole := f"{n.module}.{alias.name}") in MODULES:
+                    called.setdefault(whole, set()).add(alias.asname or alias.name)
+    twice = {module: names for module, names in called.items() if len(names) > 1}
+    assert twice == {"finchlang.syntax.nodes": {"ast", "syntax"}}
 
 
 def test_there_are_at_most_twenty_rooms() -> None:
@@ -304,9 +318,14 @@ def _named_in(node: ast.AST, names: set[str], known: dict[str, set[str]]) -> set
     for n in ast.walk(node):
         if isinstance(n, ast.Constant) and n.value in names:
             found.add(n.value)
-        elif isinstance(n, ast.Name):
-            found |= known.get(n.id, set())
+        else:
+            found |= known.get(_last(n), set())
     return found
+
+
+def _last(node: Any) -> str:
+    """The name of a thing, also where it is one of a module: `ast.Call` is a `Call`."""
+    return getattr(node, "id", getattr(node, "attr", ""))
 
 
 def _asked_by_name(tree: ast.Module) -> Iterator[str]:
@@ -325,7 +344,7 @@ def _asked_by_name(tree: ast.Module) -> Iterator[str]:
         if isinstance(target, ast.Name)
     }
     for n in ast.walk(tree):
-        name = getattr(getattr(n, "func", None), "id", "")
+        name = _last(getattr(n, "func", None))
         is_asked = isinstance(n, ast.Compare) or name == "is_call"
         if isinstance(n, ast.match_case):
             yield from _named_in(n.pattern, operators, constants)
@@ -334,7 +353,7 @@ def _asked_by_name(tree: ast.Module) -> Iterator[str]:
         elif is_asked:
             yield from _named_in(n, operators, constants)
         elif isinstance(n, ast.Call) and name in ("isinstance", "issubclass"):
-            yield from {x.id for x in ast.walk(n.args[1]) if isinstance(x, ast.Name)} & levels
+            yield from {_last(x) for x in ast.walk(n.args[1])} & levels
 
 
 def test_no_operator_or_level_is_asked_for_by_its_name() -> None:

@@ -9,19 +9,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from finchlang.base.errors import Bug
-from finchlang.host.construct import (
-    FALSE,
-    ONE,
-    TRUE,
-    ZERO,
-    add,
-    below_64,
-    cast,
-    compare,
-    const,
-    op,
-    sub,
-)
+from finchlang.host import construct as code
 from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.levels.level import UPDATE, Fiber, Storage
@@ -64,14 +52,14 @@ class Batch:
 
     def place(self, host: Host, e: Expr) -> list[Expr]:
         """The coordinates of entry e, which is set."""
-        return [host.load(a, e, "i", Int64, lower=ZERO) for a in self.coordinates]
+        return [host.load(a, e, "i", Int64, lower=code.ZERO) for a in self.coordinates]
 
-    def combined(self, host: Host, old: Expr, new: Expr, given: Expr = TRUE) -> Expr:
+    def combined(self, host: Host, old: Expr, new: Expr, given: Expr = code.TRUE) -> Expr:
         """`old op new`, checked to have a result where `given` holds."""
         row = self.operator
         if row is None or not row.keeps_old:
             return new
-        return cast(applied(row, (old, new), host, None, given), new.type)
+        return code.cast(applied(row, (old, new), host, None, given), new.type)
 
     @property
     def all(self) -> tuple[Buffer, ...]:
@@ -87,38 +75,38 @@ class Batch:
         """Move the merged entries behind room for as many entries as the batch has."""
         stored, taken = host.get(self.store.stored), host.get(self.store.taken)
         for array in self.all:
-            host.grow(array, host.let(add(stored, taken), "end"))
+            host.grow(array, host.let(code.add(stored, taken), "end"))
 
         def move(k: Expr) -> None:
-            at = host.let(sub(sub(stored, 1), k), "from", lower=ZERO)
-            to = host.let(add(at, taken), "to", lower=ZERO)
+            at = host.let(code.sub(code.sub(stored, 1), k), "from", lower=code.ZERO)
+            to = host.let(code.add(at, taken), "to", lower=code.ZERO)
             for array in self.all:
                 host.store(array, to, host.load(array, at, "v"))
 
         # from the last on, as the ranges may overlap
-        host.count(ZERO, sub(stored, 1), move, "k")
+        host.count(code.ZERO, code.sub(stored, 1), move, "k")
 
     def list_set(self, host: Host, content: Callable[[Expr], Expr] = lambda e: e) -> Expr:
         """Put the numbers of the set entries into `number`, ascending, or `content` of each; gives how
         many there are."""
-        found = host.cell(ZERO, "found")
+        found = host.cell(code.ZERO, "found")
 
         def entry(e: Expr) -> None:
-            n = host.get(found, lower=ZERO)
+            n = host.get(found, lower=code.ZERO)
             # stored without a branch; the next entry overwrites it if this one is not set
             host.store(self.store.number, n, content(e))
-            is_set = compare("ge", host.load(self.coordinates[0], e, "i", Int64), 0)
-            host.set(found, op("select", is_set, add(n, 1), n))
+            is_set = code.compare("ge", host.load(self.coordinates[0], e, "i", Int64), 0)
+            host.set(found, code.op("select", is_set, code.add(n, 1), n))
 
-        host.count(ZERO, sub(host.get(self.store.taken), 1), entry, "e")
-        return host.get(found, lower=ZERO)
+        host.count(code.ZERO, code.sub(host.get(self.store.taken), 1), entry, "e")
+        return host.get(found, lower=code.ZERO)
 
     def sort_numbers(self, host: Host) -> Expr:
         """Put the numbers of the set entries into `number`, sorted by their coordinates, the last mode
         being the first key; stable. Gives how many there are."""
         count, store = self.list_set(host), self.store
         for keys, size in zip(self.coordinates, self.sizes, strict=True):
-            host.sort_by(store.number, self.scratch, ZERO, count, keys, size)
+            host.sort_by(store.number, self.scratch, code.ZERO, count, keys, size)
         return count
 
 
@@ -129,19 +117,21 @@ class Order:
     last mode's highest. Then places need not be loaded from random positions."""
 
     count: Expr
-    fits: Expr = FALSE
+    fits: Expr = code.FALSE
     at: tuple[Expr, ...] = ()
 
     def places(self, host: Host, batch: Batch) -> Expr:
         """A lower bound of the number of different places: 0 if words do not hold places."""
-        places = host.cell(ZERO, "places")
+        places = host.cell(code.ZERO, "places")
 
         def look(k: Expr) -> None:
-            both = (host.load(batch.store.number, at, "word") for at in (k, sub(k, 1)))
-            one, other = (op("shr", word, below_64(self.at[0])) for word in both)
-            host.set(places, add(host.get(places), cast(compare("ne", one, other), Int64)))
+            both = (host.load(batch.store.number, at, "word") for at in (k, code.sub(k, 1)))
+            one, other = (code.op("shr", word, code.below_64(self.at[0])) for word in both)
+            host.set(
+                places, code.add(host.get(places), code.cast(code.compare("ne", one, other), Int64))
+            )
 
-        host.branch(self.fits, lambda: host.count(ONE, sub(self.count, 1), look, "k"))
+        host.branch(self.fits, lambda: host.count(code.ONE, code.sub(self.count, 1), look, "k"))
         return host.get(places)
 
     def entry(self, word: Expr) -> Expr:
@@ -150,13 +140,13 @@ class Order:
 
     def place(self, word: Expr) -> list[Expr]:
         """The coordinates in a word."""
-        above = [op("shr", word, below_64(at)) for at in self.at]
-        widths = map(sub, self.at[1:], self.at)
+        above = [code.op("shr", word, code.below_64(at)) for at in self.at]
+        widths = map(code.sub, self.at[1:], self.at)
         return [*map(_below, above, widths), above[-1]]
 
 
 def _below(word: Expr, bit: Expr) -> Expr:
-    return op("and", word, sub(op("shl", ONE, below_64(bit)), 1))
+    return code.op("and", word, code.sub(code.op("shl", code.ONE, code.below_64(bit)), 1))
 
 
 class WorkspacePolicy:
@@ -206,25 +196,25 @@ class WorkspacePolicy:
 
     def sort(self, host: Host, batch: Batch) -> Order:
         """The set entries ordered by coordinates, the last mode being the first key; stable."""
-        at = [bit_length(host, sub(host.get(batch.store.taken), 1))]
+        at = [bit_length(host, code.sub(host.get(batch.store.taken), 1))]
         for size in batch.sizes:
-            at.append(host.let(add(at[-1], bit_length(host, sub(size, 1))), "at"))
-        fits = host.let(compare("le", at[-1], _WORD), "fits")
-        count, number = host.cell(ZERO, "count"), batch.store.number
+            at.append(host.let(code.add(at[-1], bit_length(host, code.sub(size, 1))), "at"))
+        fits = host.let(code.compare("le", at[-1], _WORD), "fits")
+        count, number = host.cell(code.ZERO, "count"), batch.store.number
 
         def word(e: Expr) -> Expr:
             for i, bit in zip(batch.place(host, e), at, strict=False):
-                e = op("or", e, op("shl", i, below_64(bit)))
+                e = code.op("or", e, code.op("shl", i, code.below_64(bit)))
             return e
 
         def by_words() -> None:
             found = batch.list_set(host, word)
             for low, high in pairwise(at):
-                host.sort_bits(number, batch.scratch, ZERO, found, low, high)
+                host.sort_bits(number, batch.scratch, code.ZERO, found, low, high)
             host.set(count, found)
 
         host.branch(fits, by_words, lambda: host.set(count, batch.sort_numbers(host)))
-        return Order(host.get(count, lower=ZERO), fits, tuple(at[:-1]))
+        return Order(host.get(count, lower=code.ZERO), fits, tuple(at[:-1]))
 
     def merge(self, host: Host, batch: Batch, order: Order) -> None:
         """Merge the sorted entries into the stored ones."""
@@ -249,20 +239,20 @@ class _Merging:
         self.host, self.batch, self.order = host, batch, order
         self.count = order.count
         self.stored, self.begin = (
-            host.get(cell, lower=ZERO) for cell in (batch.store.stored, batch.store.taken)
+            host.get(cell, lower=code.ZERO) for cell in (batch.store.stored, batch.store.taken)
         )
-        self.end = host.let(add(self.stored, self.begin), "end")
+        self.end = host.let(code.add(self.stored, self.begin), "end")
         leaf, self.all = batch.store.child, batch.all
         self.own = (*batch.coordinates, batch.store.acc_val)
         self.fill = leaf.level.fill
 
     def run(self, is_combined: bool) -> None:
         new = self.arrange(is_combined)
-        some = compare("gt", self.stored, 0)
+        some = code.compare("gt", self.stored, 0)
         self.host.branch(some, lambda: self.weave(new), lambda: self.settle(new))
 
     def each(self, count: Expr, body: Callable[[Expr], None]) -> None:
-        self.host.count(ZERO, sub(count, 1), body, "k")
+        self.host.count(code.ZERO, code.sub(count, 1), body, "k")
 
     def load(self, arrays: tuple[Buffer, ...], at: Expr) -> tuple[list[Expr], Expr]:
         place = [self.host.load(array, at, "i", Int64) for array in arrays[:-1]]
@@ -277,35 +267,35 @@ class _Merging:
         fill."""
         if self.batch.beginning == self.fill:
             return value
-        return self.batch.combined(self.host, const(self.fill.value, value.type), value)
+        return self.batch.combined(self.host, code.const(self.fill.value, value.type), value)
 
     def arrange(self, is_combined: bool) -> Expr:
         """Put the entries in order at the beginning of `all`, each place once; gives how many there are."""
         host, number = self.host, self.batch.store.number
-        to = host.cell(const(-1), "to")
-        last = [host.cell(const(-1), "last") for _ in self.own[:-1]]
-        content = host.cell(const(self.fill.value, self.own[-1].type), "value")
+        to = host.cell(code.const(-1), "to")
+        last = [host.cell(code.const(-1), "last") for _ in self.own[:-1]]
+        content = host.cell(code.const(self.fill.value, self.own[-1].type), "value")
 
         def by_number(k: Expr) -> tuple[list[Expr], Expr]:
-            return self.load(self.own, host.load(number, k, "e", lower=ZERO))
+            return self.load(self.own, host.load(number, k, "e", lower=code.ZERO))
 
         def by_word(k: Expr) -> tuple[list[Expr], Expr]:
-            place = self.order.place(host.load(number, k, "word", lower=ZERO))
+            place = self.order.place(host.load(number, k, "word", lower=code.ZERO))
             return [host.let(i, "i") for i in place], host.load(self.all[-1], k, "val")
 
         def value(k: Expr) -> None:
-            e = self.order.entry(host.load(number, k, "word", lower=ZERO))
+            e = self.order.entry(host.load(number, k, "word", lower=code.ZERO))
             host.store(self.all[-1], k, host.load(self.own[-1], e, "val"))
 
         def meet(place: list[Expr], value: Expr) -> None:
             same = host.let(_is_same([host.get(cell) for cell in last], place), "same")
-            both = op(
+            both = code.op(
                 "select", same, self.batch.combined(host, host.get(content), value, same), value
             )
             for cell, now in zip((*last, content), (*place, both), strict=True):
                 host.set(cell, now)
-            host.set(to, add(host.get(to), op("select", same, ZERO, ONE)))
-            self.store(self.all, host.get(to, lower=ZERO), place, host.get(content))
+            host.set(to, code.add(host.get(to), code.op("select", same, code.ZERO, code.ONE)))
+            self.store(self.all, host.get(to, lower=code.ZERO), place, host.get(content))
 
         def bring(entry: Callable[[Expr], tuple[list[Expr], Expr]]) -> None:
             if is_combined:
@@ -320,7 +310,11 @@ class _Merging:
             bring(by_word)
 
         host.branch(self.order.fits, by_words, lambda: bring(by_number))
-        return self.count if is_combined else host.let(add(host.get(to), 1), "new", lower=ZERO)
+        return (
+            self.count
+            if is_combined
+            else host.let(code.add(host.get(to), 1), "new", lower=code.ZERO)
+        )
 
     def settle(self, new: Expr) -> None:
         """Finish if nothing was stored: the ordered entries are the result."""
@@ -339,32 +333,37 @@ class _Merging:
         self.each(new, lambda k: self.store(self.own, k, *self.load(self.all, k)))
         old_at, new_at, to = (
             host.cell(self.begin, "old"),
-            host.cell(ZERO, "new"),
-            host.cell(ZERO, "to"),
+            host.cell(code.ZERO, "new"),
+            host.cell(code.ZERO, "to"),
         )
 
         def step() -> None:
-            a, b = host.get(old_at, lower=ZERO), host.get(new_at, lower=ZERO)
+            a, b = host.get(old_at, lower=code.ZERO), host.get(new_at, lower=code.ZERO)
             (there, old), (place, value) = self.load(self.all, a), self.load(self.own, b)
             before = host.let(_is_before(there, place), "before")
             same = host.let(_is_same(there, place), "same")
-            which = [op("select", before, i, j) for i, j in zip(there, place, strict=True)]
-            first = op(
+            which = [code.op("select", before, i, j) for i, j in zip(there, place, strict=True)]
+            first = code.op(
                 "select", same, self.batch.combined(host, old, value, same), self.first(value)
             )
-            self.store(self.all, host.get(to, lower=ZERO), which, op("select", before, old, first))
-            host.set(old_at, add(a, cast(op("or", before, same), Int64)))
-            host.set(new_at, add(b, cast(op("not", before), Int64)))
-            host.set(to, add(host.get(to), 1))
+            self.store(
+                self.all,
+                host.get(to, lower=code.ZERO),
+                which,
+                code.op("select", before, old, first),
+            )
+            host.set(old_at, code.add(a, code.cast(code.op("or", before, same), Int64)))
+            host.set(new_at, code.add(b, code.cast(code.op("not", before), Int64)))
+            host.set(to, code.add(host.get(to), 1))
 
         def are_both() -> Expr:
-            some = compare("lt", host.get(old_at), end)
-            return op("and", some, compare("lt", host.get(new_at), new))
+            some = code.compare("lt", host.get(old_at), end)
+            return code.op("and", some, code.compare("lt", host.get(new_at), new))
 
         host.loop(are_both, step)
-        self.follow(self.own, host.get(new_at, lower=ZERO), new, to)
-        rest = host.get(old_at, lower=ZERO)
-        is_moved = compare("lt", host.get(to), rest)
+        self.follow(self.own, host.get(new_at, lower=code.ZERO), new, to)
+        rest = host.get(old_at, lower=code.ZERO)
+        is_moved = code.compare("lt", host.get(to), rest)
         host.branch(
             is_moved, lambda: self.follow(self.all, rest, end, to), lambda: host.set(to, end)
         )
@@ -375,24 +374,24 @@ class _Merging:
 
         def entry(q: Expr) -> None:
             place, value = self.load(source, q)
-            at = self.host.get(to, lower=ZERO)
+            at = self.host.get(to, lower=code.ZERO)
             self.store(self.all, at, place, self.first(value) if source is self.own else value)
-            self.host.set(to, add(at, 1))
+            self.host.set(to, code.add(at, 1))
 
-        self.host.count(start, sub(stop, 1), entry, "q")
+        self.host.count(start, code.sub(stop, 1), entry, "q")
 
 
 def _is_before(one: list[Expr], other: list[Expr]) -> Expr:
     """Whether one place is before the other; the last coordinate is the first key."""
-    less = compare("lt", one[0], other[0])
+    less = code.compare("lt", one[0], other[0])
     for a, b in zip(one[1:], other[1:], strict=True):
-        same = op("and", compare("eq", a, b), less)
-        less = op("or", compare("lt", a, b), same)
+        same = code.op("and", code.compare("eq", a, b), less)
+        less = code.op("or", code.compare("lt", a, b), same)
     return less
 
 
 def _is_same(one: list[Expr], other: list[Expr]) -> Expr:
-    same = compare("eq", one[0], other[0])
+    same = code.compare("eq", one[0], other[0])
     for a, b in zip(one[1:], other[1:], strict=True):
-        same = op("and", same, compare("eq", a, b))
+        same = code.op("and", same, code.compare("eq", a, b))
     return same

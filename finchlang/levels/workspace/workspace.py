@@ -8,20 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import (
-    FALSE,
-    ONE,
-    ZERO,
-    add,
-    cast,
-    compare,
-    const,
-    maximum,
-    minimum,
-    mul,
-    op,
-    sub,
-)
+from finchlang.host import construct as code
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
@@ -156,24 +143,24 @@ class Workspace(Coordinates):
     # ------------------------------------------------------------------ the life cycle
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        host.grow(store.ptr, const(2))
-        host.store(store.ptr, ZERO, ZERO)
-        self._begin(host, store, dims, ZERO)
+        host.grow(store.ptr, code.const(2))
+        host.store(store.ptr, code.ZERO, code.ZERO)
+        self._begin(host, store, dims, code.ZERO)
         self.lvl.declare(host, store.child, self.below(dims))
 
     def _begin(self, host: Host, store: Storage, dims: Dims, stored: Expr) -> None:
         host.set(store.stored, stored)
         for cell in (store.taken, store.room, store.open):
-            host.set(cell, ZERO)
-        host.set(store.limit, const(self.capacity or FIRST))
+            host.set(cell, code.ZERO)
+        host.set(store.limit, code.const(self.capacity or FIRST))
         if self.chosen.numbers_places:
             self._check_places(host, self.own(dims))
         self.chosen.begin(host, self._batch(store, dims))
 
     def _check_places(self, host: Host, sizes: tuple[Expr, ...]) -> None:
-        places = cast(sizes[0], Float64)
+        places = code.cast(sizes[0], Float64)
         for size in sizes[1:]:
-            places = op("mul", places, cast(size, Float64))
+            places = code.op("mul", places, code.cast(size, Float64))
         which = "the policy coord takes any"
         if self.operator is None and not self.chosen.has_all_places:
             which = "coord takes any, but cannot merge these updates"
@@ -181,24 +168,26 @@ class Workspace(Coordinates):
             f"the policy {self.chosen.name} cannot number the places of a workspace of "
             f"{' x '.join('{}' for _ in sizes)}; {which}"
         )
-        too_many = compare("gt", places, const(float(_MOST_PLACES), Float64))
+        too_many = code.compare("gt", places, code.const(float(_MOST_PLACES), Float64))
         host.branch(too_many, lambda: host.fail("dimension", message, sizes))
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         """Nothing: its only fiber always exists."""
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        if count is not ONE:
+        if count is not code.ONE:
             raise FinchError("type", self.OUTERMOST)
         # so that `_merge` merges and does not widen the batch
-        host.set(store.limit, const(MANY))
+        host.set(store.limit, code.const(MANY))
         self._merge(host, store, dims)
-        host.set(store.room, ZERO)
-        host.store(store.ptr, ONE, host.get(store.stored))
+        host.set(store.room, code.ZERO)
+        host.store(store.ptr, code.ONE, host.get(store.stored))
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
     def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self._begin(host, store, dims, host.load(store.ptr, ONE, "stored", Int64, lower=ZERO))
+        self._begin(
+            host, store, dims, host.load(store.ptr, code.ONE, "stored", Int64, lower=code.ZERO)
+        )
         if self.operator is None and not self.chosen.has_all_places:
             self._take_back(host, store, dims)
 
@@ -206,7 +195,7 @@ class Workspace(Coordinates):
         """Move the stored entries back into a batch, as updates without an operator cannot be merged with
         them."""
         batch, stored = self._batch(store, dims), host.get(store.stored)
-        self._grow(host, batch, host.let(maximum(stored, _FIRST_ROOM), "room"))
+        self._grow(host, batch, host.let(code.maximum(stored, _FIRST_ROOM), "room"))
 
         def entry(q: Expr) -> None:
             place = tuple(host.load(a, q, "i", Int64) for a in self.buffers(store))
@@ -215,8 +204,8 @@ class Workspace(Coordinates):
             self.chosen.keep(host, batch, e, place)
             host.store(store.acc_val, e, host.load(store.child.val, q, "val"))
 
-        host.count(ZERO, sub(stored, 1), entry, "q")
-        host.set(store.stored, ZERO)
+        host.count(code.ZERO, code.sub(stored, 1), entry, "q")
+        host.set(store.stored, code.ZERO)
 
     # ------------------------------------------------------------------ batches
 
@@ -236,7 +225,7 @@ class Workspace(Coordinates):
             def finish() -> None:
                 chosen.merge(host, batch, order)
                 chosen.clear(host, batch)
-                host.set(store.taken, ZERO)
+                host.set(store.taken, code.ZERO)
                 if not self.capacity:
                     now = host.get(store.stored)
                     host.set(store.limit, _capacity(taken, stored, now, chosen.is_lean))
@@ -244,12 +233,16 @@ class Workspace(Coordinates):
             if self.capacity or not chosen.is_lean:
                 finish()
                 return
-            is_first = op("and", compare("eq", stored, 0), compare("lt", limit, MANY))
-            is_new = compare("ge", mul(order.places(host, batch), 8), mul(taken, 7))
-            wider = minimum(mul(limit, WIDER), MANY)
-            host.branch(op("and", is_first, is_new), lambda: host.set(store.limit, wider), finish)
+            is_first = code.op(
+                "and", code.compare("eq", stored, 0), code.compare("lt", limit, MANY)
+            )
+            is_new = code.compare("ge", code.mul(order.places(host, batch), 8), code.mul(taken, 7))
+            wider = code.minimum(code.mul(limit, WIDER), MANY)
+            host.branch(
+                code.op("and", is_first, is_new), lambda: host.set(store.limit, wider), finish
+            )
 
-        host.branch(compare("gt", host.get(store.taken), 0), merge, is_rare=True)
+        host.branch(code.compare("gt", host.get(store.taken), 0), merge, is_rare=True)
 
     def _make_room(self, host: Host, store: Storage, dims: Dims) -> None:
         """Make room for one more entry. A full batch is merged, unless several entries are being written
@@ -258,19 +251,21 @@ class Workspace(Coordinates):
 
         def grow() -> None:
             limit = host.get(store.limit)
-            more, wider = (maximum(mul(room, by), _FIRST_ROOM) for by in (2, WIDER))
-            below = op("select", compare("lt", room, limit), minimum(wider, limit), more)
+            more, wider = (code.maximum(code.mul(room, by), _FIRST_ROOM) for by in (2, WIDER))
+            below = code.op(
+                "select", code.compare("lt", room, limit), code.minimum(wider, limit), more
+            )
             self._grow(host, self._batch(store, dims), below)
 
         def full() -> None:
             if self.operator is not None:
-                is_last = compare("ge", taken, host.get(store.limit))
-                is_alone = compare("eq", host.get(store.open), 0)
-                is_full = op("and", is_last, is_alone)
+                is_last = code.compare("ge", taken, host.get(store.limit))
+                is_alone = code.compare("eq", host.get(store.open), 0)
+                is_full = code.op("and", is_last, is_alone)
                 host.branch(is_full, lambda: self._merge(host, store, dims))
-            host.branch(compare("ge", host.get(store.taken), room), grow)
+            host.branch(code.compare("ge", host.get(store.taken), room), grow)
 
-        host.branch(compare("ge", taken, room), full, is_rare=True)
+        host.branch(code.compare("ge", taken, room), full, is_rare=True)
 
     def _grow(self, host: Host, batch: Batch, room: Expr) -> None:
         store, room = batch.store, host.let(room, "room")
@@ -282,11 +277,11 @@ class Workspace(Coordinates):
     def _make(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
         """Make the new entry e, which is not set."""
         first, *others = batch.coordinates
-        host.store(first, e, op("not", place[0]))
+        host.store(first, e, code.op("not", place[0]))
         for array, i in zip(others, place[1:], strict=True):
             host.store(array, e, i)
-        host.store(batch.store.acc_val, e, const(self.beginning.value, self.element_type))
-        host.set(batch.store.taken, add(e, 1))
+        host.store(batch.store.acc_val, e, code.const(self.beginning.value, self.element_type))
+        host.set(batch.store.taken, code.add(e, 1))
 
     # ------------------------------------------------------------------ reading and writing
 
@@ -299,26 +294,26 @@ class Workspace(Coordinates):
         """The entry is made before anything is written to it, since before it is left, another access may
         use the same place, or insert another entry. Meanwhile (`open`) nothing is merged."""
         store = fiber.store
-        place = tuple(host.let(sub(i, 1), "i", lower=ZERO) for i in reversed(coordinates))
+        place = tuple(host.let(code.sub(i, 1), "i", lower=code.ZERO) for i in reversed(coordinates))
         if not self.chosen.has_all_places:
             self._make_room(host, store, fiber.dims)
         batch = self._batch(store, fiber.dims)
         e, is_new = self.chosen.insert(host, batch, place)
         host.branch(is_new, lambda: self._make(host, batch, e, place))
-        host.set(store.open, add(host.get(store.open), 1))
-        dirty = host.cell(FALSE, "dirty")
+        host.set(store.open, code.add(host.get(store.open), 1))
+        dirty = host.cell(code.FALSE, "dirty")
 
         def forget() -> None:
             self.chosen.forget(host, batch, e)
             host.set(store.taken, e)
 
         def drop() -> None:
-            is_last = compare("eq", add(e, 1), host.get(store.taken))
-            unset = compare("lt", host.load(batch.coordinates[0], e, "i", Int64), 0)
-            host.branch(op("and", is_last, unset), forget)
+            is_last = code.compare("eq", code.add(e, 1), host.get(store.taken))
+            unset = code.compare("lt", host.load(batch.coordinates[0], e, "i", Int64), 0)
+            host.branch(code.op("and", is_last, unset), forget)
 
         def epilogue(host: Host) -> None:
-            host.set(store.open, sub(host.get(store.open), 1))
+            host.set(store.open, code.sub(host.get(store.open), 1))
 
             def keep() -> None:
                 self.chosen.keep(host, batch, e, place)
@@ -334,13 +329,15 @@ def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:
     """The capacity of the next batch, after one of `taken` entries that raised the stored entries from
     `before` to `stored`."""
     if not is_lean:
-        return maximum(op("shr", stored, ONE), FIRST)
-    new = sub(stored, before)
-    is_few = compare("le", stored, MANY)
-    many = op("and", compare("ge", mul(new, 8), mul(taken, 7)), is_few)
-    some = compare("ge", mul(new, 2), taken)
-    large, small = mul(stored, LARGE), op("shr", stored, ONE)
-    return maximum(op("select", many, large, op("select", some, stored, small)), FIRST)
+        return code.maximum(code.op("shr", stored, code.ONE), FIRST)
+    new = code.sub(stored, before)
+    is_few = code.compare("le", stored, MANY)
+    many = code.op("and", code.compare("ge", code.mul(new, 8), code.mul(taken, 7)), is_few)
+    some = code.compare("ge", code.mul(new, 2), taken)
+    large, small = code.mul(stored, LARGE), code.op("shr", stored, code.ONE)
+    return code.maximum(
+        code.op("select", many, large, code.op("select", some, stored, small)), FIRST
+    )
 
 
 def identity(row: Operator, type: Type) -> Any:

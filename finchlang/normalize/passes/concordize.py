@@ -16,8 +16,7 @@ from typing import Any
 from finchlang.algebra.index_arithmetic import settings
 from finchlang.algebra.program_context import ProgramContext, is_call, root
 from finchlang.base.errors import FinchError
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
 #: Where a name is bound: (frame, 1, 0) by the statement of that frame, (frame, 0, n) by the n-th
@@ -70,23 +69,23 @@ class _Concordize:
     def parts(self, node: ast.Node, here: int) -> ast.Node:
         match node:
             case ast.Block():
-                return map_children(self.statement, node)
+                return trees.map_children(self.statement, node)
             case ast.Loop(index, extent, body):
                 extent = self.expression(extent, here)
                 self.depths[index.name] = (here, 1, 0)
-                return replace(node, extent=extent, body=self.statement(body))
+                return trees.replace(node, extent=extent, body=self.statement(body))
             case ast.Define(variable, value, body):
                 value = self.expression(value, here)
                 self.depths[variable.name] = (here, 1, 0)
-                return replace(node, value=value, body=self.statement(body))
+                return trees.replace(node, value=value, body=self.statement(body))
             case ast.Sieve(condition, body):
                 condition = self.expression(condition, here)
-                return replace(node, condition=condition, body=self.statement(body))
+                return trees.replace(node, condition=condition, body=self.statement(body))
             case ast.Assign(target, _, value):
                 target = self.access(target, here)
-                return replace(node, target=target, value=self.expression(value, here))
+                return trees.replace(node, target=target, value=self.expression(value, here))
             case ast.Declare():
-                for n in walk(node):
+                for n in trees.walk(node):
                     if isinstance(n, ast.Access) and n.indices:
                         message = f"a declaration cannot read an element, as in `{pretty(n)}`"
                         hint = "bind it by `let` around the declaration"
@@ -100,7 +99,7 @@ class _Concordize:
         `innermost`."""
         if isinstance(node, ast.Access):
             return self.access(node, innermost)
-        return map_children(lambda c: self.expression(c, innermost), node)
+        return trees.map_children(lambda c: self.expression(c, innermost), node)
 
     def access(self, node: ast.Access, innermost: int) -> ast.Access:
         indices = list(node.indices)
@@ -124,7 +123,7 @@ class _Concordize:
             outer = self.depths[index.name]
         if all(new is old for new, old in zip(indices, node.indices, strict=True)):
             return node
-        return replace(node, indices=tuple(indices))
+        return trees.replace(node, indices=tuple(indices))
 
     def bind(self, x: ast.Node, outer: Depth, inner: list[ast.Node], innermost: int) -> ast.Index:
         """An index with a loop over `x:x`, inside of `outer` and, if that can be, outside of the
@@ -139,7 +138,7 @@ class _Concordize:
         inserted = self.frames[frame].inserted
         for n, (known, index) in enumerate(inserted):
             if known == x and (frame, 0, n) > least:
-                return replace(index, span=x.span)
+                return trees.replace(index, span=x.span)
         base = x.name if isinstance(x, ast.Index) else "k"
         index = ast.Index(self.context.fresh(base), span=x.span)
         self.depths[index.name] = (frame, 0, len(inserted))
@@ -157,7 +156,7 @@ class _Concordize:
     def depth(self, x: ast.Node) -> Depth:
         """How deep a frame must be for `x` to be evaluated there."""
         deepest = _OUTSIDE
-        for node in walk(x):
+        for node in trees.walk(x):
             if isinstance(node, (ast.Index, ast.Variable)):
                 deepest = max(deepest, self.depths.get(node.name, _OUTSIDE))
             if isinstance(node, ast.Access) and (name := root(node.tensor)):

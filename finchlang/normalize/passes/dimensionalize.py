@@ -11,14 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.algebra.program_context import (
-    ProgramContext,
-    call,
-    is_call,
-    place,
-    reads,
-    size_extent,
-)
+from finchlang.algebra import program_context as ctx
 from finchlang.base.errors import FinchError
 from finchlang.normalize.passes.dimensions import DeclaredTensor, Facts, Parts, Resolve
 from finchlang.syntax import nodes as ast
@@ -26,7 +19,7 @@ from finchlang.syntax.traversal import map_children, replace, walk
 from finchlang.text.print import pretty
 
 
-def dimensionalize(program: ast.Node, context: ProgramContext) -> ast.Node:
+def dimensionalize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with all its dimensions.
 
     Expects what the life cycle pass gives. Raises FinchError of kind "dimension" for an index
@@ -40,7 +33,7 @@ def dimensionalize(program: ast.Node, context: ProgramContext) -> ast.Node:
 
 
 class _Rebuild:
-    def __init__(self, context: ProgramContext, facts: Facts):
+    def __init__(self, context: ctx.ProgramContext, facts: Facts):
         self.context = context
         self.facts = facts
         self.resolve = Resolve()
@@ -51,7 +44,7 @@ class _Rebuild:
             d.name
             for d in facts.declared.values()
             for mode in range(len(d.user))
-            if self.resolve.declared(d, mode, None) != (size_extent(d.name, mode + 1),)
+            if self.resolve.declared(d, mode, None) != (ctx.size_extent(d.name, mode + 1),)
         }
 
     def program(self, program: ast.Node) -> ast.Node:
@@ -94,7 +87,7 @@ class _Rebuild:
         for part in parts:
             for name in sorted(self.unseen(part, facts.visible)):
                 message = (
-                    f"the dimension {pretty(part)} of index `{shown}` ({place(part.span)}) "
+                    f"the dimension {pretty(part)} of index `{shown}` ({ctx.place(part.span)}) "
                     f"depends on `{self.context.written(name)}`, which is bound inside of its loop"
                 )
                 raise FinchError("dimension", message, index.span)
@@ -108,7 +101,7 @@ class _Rebuild:
         loop = replace(node, extent=extent, body=body)
         if around is None:
             return loop
-        return ast.Define(around, call("meet", *parts, span=index.span), loop, span=node.span)
+        return ast.Define(around, ctx.call("meet", *parts, span=index.span), loop, span=node.span)
 
     def declare(self, node: ast.Declare) -> ast.Node:
         facts = self.facts.declared[id(node)]
@@ -140,14 +133,14 @@ class _Rebuild:
         """One of `parts` that can be evaluated where the tensor is declared: it reads only scalars, and
         sizes of tensors, that are not changed after that. (The loop checks that all parts agree.)"""
         for part in parts:
-            sized = [n.args[0].name for n in walk(part) if is_call(n, "size")]  # type: ignore[attr-defined]
-            used = (*reads(part), *sized)
+            sized = [n.args[0].name for n in walk(part) if ctx.is_call(n, "size")]  # type: ignore[attr-defined]
+            used = (*ctx.reads(part), *sized)
             known = all(self.facts.last_changed.get(n, 0) < facts.time for n in used)
             elements = any(isinstance(n, ast.Access) and n.indices for n in walk(part))
             if known and not elements and not self.unseen(part, facts.visible):
                 return part
         message = (
-            f"{what} would be {pretty(parts[0])} ({place(parts[0].span)}), which is not known "
+            f"{what} would be {pretty(parts[0])} ({ctx.place(parts[0].span)}), which is not known "
             "where the tensor is declared"
         )
         hint = (
@@ -173,7 +166,7 @@ class _Rebuild:
         if key not in self.meets:
             variable = ast.Variable(self.context.fresh(base), span=parts[0].span)
             self.meets[key] = variable
-            meet = call("meet", *parts, span=parts[0].span)
+            meet = ctx.call("meet", *parts, span=parts[0].span)
             self.pending.setdefault(binder, []).append((variable, meet))
         return self.meets[key]
 
@@ -191,23 +184,22 @@ class _Rebuild:
         for node in walk(part):
             if isinstance(node, ast.Access) and node.indices:
                 return False
-            if isinstance(node, ast.Call) and is_call(node, "size"):
+            if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
                 name = node.args[0].name  # type: ignore[attr-defined]
-                if name in self.facts.current and part != size_extent(name, node.args[1].value):  # type: ignore[attr-defined]
+                if name in self.facts.current and part != ctx.size_extent(name, node.args[1].value):  # type: ignore[attr-defined]
                     return False
-        return not any(name in self.facts.last_changed for name in reads(part))
+        return not any(name in self.facts.last_changed for name in ctx.reads(part))
 
     def is_resized(self, part: ast.Extent) -> bool:
         """Whether `part` has the size of a tensor that the program declares with another size."""
-        return any(is_call(n, "size") and n.args[0].name in self.resized for n in walk(part))  # type: ignore[attr-defined]
+        return any(ctx.is_call(n, "size") and n.args[0].name in self.resized for n in walk(part))  # type: ignore[attr-defined]
 
     def check_agreement(self, what: str, parts: Parts) -> None:
         conflicts = [found for side in ("start", "stop") if (found := _conflict(parts, side))]
         if conflicts:
             a, b = (parts[k] for k in min(conflicts))
-            message = (
-                f"{what} is {pretty(a)} ({place(a.span)}) and also {pretty(b)} ({place(b.span)})"
-            )
+            first, second = (f"{pretty(part)} ({ctx.place(part.span)})" for part in (a, b))
+            message = f"{what} is {first} and also {second}"
             raise FinchError("dimension", message, b.span, _other_bounds(what, a, b))
 
 

@@ -7,21 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from finchlang.algebra import program_context as ctx
 from finchlang.algebra.index_arithmetic import ZERO, divided, plus, shifted, source, summands, times
-from finchlang.algebra.program_context import (
-    ONE,
-    ProgramContext,
-    is_call,
-    is_single,
-    root,
-    size_extent,
-)
 from finchlang.base.errors import FinchError, Span
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import binds, map_children, replace, statements, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
-_FIRST = ast.Extent(ONE, ONE)
+_FIRST = ast.Extent(ctx.ONE, ctx.ONE)
 Parts = tuple[ast.Extent, ...]
 #: a mode of a declared tensor, moved by a shift, as a source of extents; the span is the access's
 Link = tuple["DeclaredTensor", int, ast.Node, Span | None]
@@ -71,7 +63,7 @@ class DeclaredTensor:
 class Facts:
     """Walks the program once, in order, and collects the sources of each dimension."""
 
-    def __init__(self, context: ProgramContext):
+    def __init__(self, context: ctx.ProgramContext):
         self.context = context
         self.loops: dict[str, LoopFacts] = {}
         self.declared: dict[int, DeclaredTensor] = {}  # by the id of the Declare
@@ -85,21 +77,21 @@ class Facts:
         self.time = 0
 
     def program(self, program: ast.Node) -> None:
-        for node, around in statements(program):
-            visible = frozenset(name for header in around for name in binds(header))
+        for node, around in trees.statements(program):
+            visible = frozenset(name for header in around for name in trees.binds(header))
             self.statement(node, visible)
-            self.depths.update(dict.fromkeys(binds(node), len(visible) + 1))
+            self.depths.update(dict.fromkeys(trees.binds(node), len(visible) + 1))
 
     def statement(self, node: ast.Node, visible: frozenset[str]) -> None:
         match node:
             case ast.Loop(index, extent):
                 self.expression(extent)
                 self.loops[index.name] = LoopFacts(index.name, self.source(extent), visible)
-                if is_single(extent) and extent != _FIRST:
+                if ctx.is_single(extent) and extent != _FIRST:
                     self.single[index.name] = extent.start  # type: ignore[attr-defined]
             case ast.Define(variable, value):
                 self.expression(value)
-                if isinstance(value, ast.Extent) or is_call(value, "meet"):
+                if isinstance(value, ast.Extent) or ctx.is_call(value, "meet"):
                     self.lets[variable.name] = self.source(value)
             case ast.Sieve(condition):
                 self.expression(condition)
@@ -119,7 +111,7 @@ class Facts:
         self.last_changed[name] = self.time
 
     def expression(self, node: ast.Node) -> None:
-        for n in walk(node):
+        for n in trees.walk(node):
             if isinstance(n, ast.Access):
                 for index, found in self.bare_modes(n):
                     self.meet(index, found)
@@ -154,8 +146,8 @@ class Facts:
         self, dimension: Dimension, index: ast.Index, found: tuple[str, int, ast.Node] | ast.Extent
     ) -> None:
         if isinstance(found, ast.Extent):
-            part = replace(self.of_stored(found), span=index.span)
-            sizes = [n.args[0].name for n in walk(part) if is_call(n, "size")]  # type: ignore[attr-defined]
+            part = trees.replace(self.of_stored(found), span=index.span)
+            sizes = [n.args[0].name for n in trees.walk(part) if ctx.is_call(n, "size")]  # type: ignore[attr-defined]
             if known := {name: self.current[name] for name in sizes if name in self.current}:
                 dimension.sums.append((part, known))
             else:
@@ -165,18 +157,18 @@ class Facts:
         if declared := self.current.get(name):
             dimension.links.append((declared, mode, shift, index.span))
         else:
-            dimension.parts.append(shifted(size_extent(name, mode + 1, index.span), shift))
+            dimension.parts.append(shifted(ctx.size_extent(name, mode + 1, index.span), shift))
 
     def of_stored(self, node: ast.Node) -> Any:
         """An extent with the sizes of workspaces as they are declared, so that it can stand before that."""
-        if isinstance(node, ast.Call) and is_call(node, "size"):
+        if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
             name, mode = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
             known = self.current[name].user[mode - 1] if name in self.context.workspaces else None
             return node if known is None else known.parts[0].stop
-        return map_children(self.of_stored, node)
+        return trees.map_children(self.of_stored, node)
 
     def update(self, target: ast.Access) -> None:
-        name = root(target.tensor)
+        name = ctx.root(target.tensor)
         assert name is not None
         self.change(name)
         self.repeat(target)
@@ -192,21 +184,21 @@ class Facts:
                 self.meet(index, found)
             else:
                 loop = self.loops[index.name]
-                declared.writers[mode].append((loop, plus(ZERO, shift, -1), ONE))
-                loop.writes.append((declared, mode, shift, index.span, ONE))
+                declared.writers[mode].append((loop, plus(ZERO, shift, -1), ctx.ONE))
+                loop.writes.append((declared, mode, shift, index.span, ctx.ONE))
 
     def halves(self, target: ast.Access, declared: DeclaredTensor) -> bool:
         """Note what the indices of `split(C, k, m)`, perhaps split again, say of the size of a declared
         tensor C that is written so: m times the extent of the slow index. Whether this is such a write."""
         tensor, splits = target.tensor, list[Any]()
-        while is_call(tensor, "split"):
+        while ctx.is_call(tensor, "split"):
             splits.append(tensor)
             tensor = splits[-1].args[0]
         if not splits or not isinstance(tensor, ast.Variable) or declared.is_frozen:
             return False
         # for each index the mode of C it gives a size, with what its extent is multiplied by; None for
         # one of the fast indices, whose extents are their own
-        modes: list[tuple[int, ast.Node] | None] = [(k, ONE) for k in range(len(declared.user))]
+        modes: list[tuple[int, ast.Node] | None] = [(k, ctx.ONE) for k in range(len(declared.user))]
         for _, k, m, *rest in (each.args for each in reversed(splits)):
             own = modes[k.value - 1]
             if rest or own is not None and declared.user[own[0]] is not None:
@@ -245,7 +237,7 @@ class Facts:
     def add_source(self, dimension: Dimension, extent: ast.Node) -> None:
         if isinstance(extent, ast.Dimensionless):
             return
-        if isinstance(extent, ast.Call) and is_call(extent, "meet"):
+        if isinstance(extent, ast.Call) and ctx.is_call(extent, "meet"):
             for arg in extent.args:
                 self.add_source(dimension, arg)
         elif isinstance(extent, ast.Variable) and extent.name in self.lets:
@@ -255,7 +247,11 @@ class Facts:
             dimension.sums += known.sums
         elif isinstance(extent, ast.Extent):
             stop: Any = extent.stop
-            if extent.start == ONE and is_call(stop, "size") and stop.args[0].name in self.current:
+            if (
+                extent.start == ctx.ONE
+                and ctx.is_call(stop, "size")
+                and stop.args[0].name in self.current
+            ):
                 # the size of a declared tensor is what its declaration says
                 declared = self.current[stop.args[0].name]
                 dimension.links.append((declared, stop.args[1].value - 1, ZERO, extent.span))
@@ -304,13 +300,13 @@ class Resolve:
 
     def sized(self, node: ast.Node, known: dict[str, DeclaredTensor]) -> Any:
         """An expression with the sizes of declared tensors as resolved, by the first extent of each."""
-        if isinstance(node, ast.Call) and is_call(node, "size"):
+        if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
             tensor, mode = node.args
             if tensor.name in known:  # type: ignore[attr-defined]
                 declared = known[tensor.name]  # type: ignore[attr-defined]
                 found = self.declared(declared, mode.value - 1, node.span)  # type: ignore[attr-defined]
                 return found[0].stop if found else node
-        return map_children(lambda child: self.sized(child, known), node)
+        return trees.map_children(lambda child: self.sized(child, known), node)
 
     def declared(self, declared: DeclaredTensor, mode: int, span: Span | None) -> Parts:
         user = declared.user[mode]
@@ -332,7 +328,7 @@ class Resolve:
         previous = declared.previous
         if previous is not None and previous.visible <= declared.visible:
             return self.declared(previous, mode, span)
-        return (size_extent(declared.name, mode + 1, span),)
+        return (ctx.size_extent(declared.name, mode + 1, span),)
 
 
 def _distinct(parts: Iterable[ast.Extent]) -> Parts:
@@ -344,12 +340,12 @@ def _distinct(parts: Iterable[ast.Extent]) -> Parts:
 
 def _sized(extent: ast.Extent, count: ast.Node) -> ast.Extent:
     """The dimension, always from 1, of a tensor with `count` places for each index of `extent`."""
-    if count != ONE:
-        return ast.Extent(ONE, times(count, extent.stop), span=extent.span)
-    return extent if extent.start == ONE else ast.Extent(ONE, extent.stop, span=extent.span)
+    if count != ctx.ONE:
+        return ast.Extent(ctx.ONE, times(count, extent.stop), span=extent.span)
+    return extent if extent.start == ctx.ONE else ast.Extent(ctx.ONE, extent.stop, span=extent.span)
 
 
 def _divided(extent: ast.Extent, number: ast.Node) -> ast.Extent:
-    if number == ONE:
+    if number == ctx.ONE:
         return extent
-    return ast.Extent(ONE, divided(extent.stop, number), span=extent.span)
+    return ast.Extent(ctx.ONE, divided(extent.stop, number), span=extent.span)

@@ -11,24 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from finchlang.algebra.program_context import (
-    INIT,
-    OVERWRITE,
-    PLAIN,
-    ProgramContext,
-    is_single,
-    place,
-    root,
-)
+from finchlang.algebra import program_context as ctx
 from finchlang.base.errors import FinchError, Span
 from finchlang.levels.level import READ, UPDATE
 from finchlang.normalize.write_order.detour import Detour
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import block, head, replace, statements, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
 
-def lifecycle(program: ast.Node, context: ProgramContext) -> ast.Node:
+def lifecycle(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with every change of mode written out, and updates in place of formats that are
     written in order sent through a workspace.
 
@@ -58,19 +49,19 @@ class _Tensor:
 
 
 class _Lifecycle:
-    def __init__(self, context: ProgramContext):
+    def __init__(self, context: ctx.ProgramContext):
         self.context = context
         self.declared: dict[str, ast.Declare] = {}  # the first declaration of each tensor
         self.initial: set[int] = set()  # ids of `=` that surely find the fill
 
     def program(self, program: ast.Node) -> ast.Node:
         used: dict[str, None] = {}
-        for node in walk(program):
+        for node in trees.walk(program):
             if isinstance(node, ast.Declare):
                 self.declared.setdefault(node.tensor.name, node)
             elif isinstance(node, (ast.Freeze, ast.Thaw)):
                 used[node.tensor.name] = None
-            elif isinstance(node, (ast.Access, ast.Mode)) and (name := root(node.tensor)):
+            elif isinstance(node, (ast.Access, ast.Mode)) and (name := ctx.root(node.tensor)):
                 used[name] = None
         tensors = {n: _Tensor(n, READ) for n in used if n not in self.declared}
         return self.scope(program, tensors, frozenset(tensors), READ)
@@ -88,7 +79,7 @@ class _Lifecycle:
         scopes'; what is declared here has mode `start` before its declaration."""
         if isinstance(node, ast.Define):  # the scope goes on in a `let` that is all of it
             self.check_visible(node.value, visible)
-            return replace(node, body=self.scope(node.body, tensors, visible, start))
+            return trees.replace(node, body=self.scope(node.body, tensors, visible, start))
         own = node.statements if isinstance(node, ast.Block) else (node,)
         tensors = dict(tensors)
         for s in own:
@@ -102,8 +93,8 @@ class _Lifecycle:
         for tensor in tensors.values():
             if tensor.mode == UPDATE:
                 done += self.freeze(tensor, None, "at the end of its scope")
-        result = block(*(self.inside(s, visible) if given else s for s, given in done))
-        return replace(result, span=node.span) if isinstance(result, ast.Block) else result
+        result = trees.block(*(self.inside(s, visible) if given else s for s, given in done))
+        return trees.replace(result, span=node.span) if isinstance(result, ast.Block) else result
 
     def step(
         self, node: ast.Node, tensors: dict[str, _Tensor], visible: frozenset[str]
@@ -113,7 +104,7 @@ class _Lifecycle:
             for name in _uses(node):  # what a declaration reads
                 if (read := tensors.get(name)) is not None and read.mode == UPDATE:
                     yield from self.freeze(
-                        read, node.span, f"before it is read at {place(node.span)}"
+                        read, node.span, f"before it is read at {ctx.place(node.span)}"
                     )
             tensor = tensors.get(node.tensor.name)
             if tensor is None:
@@ -127,10 +118,10 @@ class _Lifecycle:
                 continue
             self.check_uses(name, use, tensor)
             if use.reads and tensor.mode == UPDATE:
-                why = f"before it is read at {place(use.reads[0].span)}"
+                why = f"before it is read at {ctx.place(use.reads[0].span)}"
                 yield from self.freeze(tensor, node.span, why)
             if use.updates and tensor.mode == READ:
-                yield from self.thaw(tensor, None, place(use.updates[0][0].span))
+                yield from self.thaw(tensor, None, ctx.place(use.updates[0][0].span))
             if use.updates:
                 if self.is_initial(tensor, use.updates):
                     self.initial.add(id(use.updates[0][0]))
@@ -146,7 +137,7 @@ class _Lifecycle:
         if isinstance(node, ast.Declare):
             self.check_visible(node, visible)
             if tensor.mode == UPDATE:
-                why = f"before it is declared again at {place(node.span)}"
+                why = f"before it is declared again at {ctx.place(node.span)}"
                 yield from self.freeze(tensor, node.span, why)
             tensor.mode, tensor.declared, tensor.is_updated = UPDATE, node, False
             yield node, True
@@ -207,7 +198,7 @@ class _Lifecycle:
         assign, loops = updates[0]
         plain = assign.target.indices
         return declared.init.value == self.context.level(tensor.name).fill.value and all(
-            loop.index in plain or is_single(loop.extent) for loop in loops
+            loop.index in plain or ctx.is_single(loop.extent) for loop in loops
         )
 
     # ------------------------------------------------------------------ inside of statements
@@ -218,12 +209,12 @@ class _Lifecycle:
             case ast.Assign(target, op, value):
                 self.check_visible(target, visible)
                 self.check_visible(value, visible)
-                if op == ast.Variable(INIT) and id(node) not in self.initial:
-                    return replace(node, op=ast.Variable(OVERWRITE, span=op.span))
+                if op == ast.Variable(ctx.INIT) and id(node) not in self.initial:
+                    return trees.replace(node, op=ast.Variable(ctx.OVERWRITE, span=op.span))
                 return node
             case ast.Loop(_, header, body) | ast.Sieve(header, body) | ast.Define(_, header, body):
                 self.check_visible(header, visible)
-                return replace(node, body=self.scope(body, {}, visible, None))
+                return trees.replace(node, body=self.scope(body, {}, visible, None))
         return node
 
     # ------------------------------------------------------------------ errors
@@ -238,7 +229,7 @@ class _Lifecycle:
             read, update = use.reads[0].span, use.updates[0][0].span
             second = max((read, update), key=lambda s: (s.line, s.column) if s else (0, 0))
             message = (
-                f"`{shown}` is read ({place(read)}) and updated ({place(update)}) in one statement "
+                f"`{shown}` is read ({ctx.place(read)}) and updated ({ctx.place(update)}) in one statement "
                 "of the scope it belongs to"
             )
             hint = (
@@ -246,22 +237,22 @@ class _Lifecycle:
                 "write an update such as `+=`"
             )
             raise FinchError("life cycle", message, second, hint)
-        reductions = [a for a, _ in use.updates if a.op not in PLAIN]
+        reductions = [a for a, _ in use.updates if a.op not in ctx.PLAIN]
         for assign in reductions[1:]:
             first = reductions[0]
             if assign.op != first.op:
                 message = (
                     f"`{shown}` is updated by two operators, `{pretty(first.op)}` "
-                    f"({place(first.span)}) and `{pretty(assign.op)}` ({place(assign.span)})"
+                    f"({ctx.place(first.span)}) and `{pretty(assign.op)}` ({ctx.place(assign.span)})"
                 )
                 hint = "update it in two statements, one after the other"
                 raise FinchError("life cycle", message, assign.span, hint)
 
     def check_visible(self, node: ast.Node, visible: frozenset[str]) -> None:
-        for n in walk(node):
+        for n in trees.walk(node):
             if not isinstance(n, (ast.Access, ast.Mode)):
                 continue
-            name = root(n.tensor)
+            name = ctx.root(n.tensor)
             if name and name not in visible and name not in self.context.workspaces:
                 raise self.outside(name, n.span, visible)
 
@@ -274,7 +265,7 @@ class _Lifecycle:
         if name in visible:
             message = f"`{shown}` changes its mode outside of the scope it belongs to"
             return FinchError("life cycle", message, span, "declare it in one scope only")
-        declared = place(self.declared[name].span)
+        declared = ctx.place(self.declared[name].span)
         message = f"`{shown}` is used outside of the scope that declares it ({declared})"
         return FinchError("life cycle", message, span, "declare it in the scope around both")
 
@@ -284,18 +275,18 @@ def _uses(node: ast.Node) -> dict[str, _Uses]:
     found: dict[str, _Uses] = {}
 
     def read(expression: ast.Node) -> None:
-        for n in walk(expression):
-            if isinstance(n, ast.Access) and (name := root(n.tensor)):
+        for n in trees.walk(expression):
+            if isinstance(n, ast.Access) and (name := ctx.root(n.tensor)):
                 found.setdefault(name, _Uses()).reads.append(n)
 
-    for s, around in statements(node):
+    for s, around in trees.statements(node):
         match s:
             case ast.Loop() | ast.Sieve() | ast.Define():
-                read(head(s))
+                read(trees.head(s))
             case ast.Assign(target, _, value):
                 for expression in (*target.indices, value):
                     read(expression)
-                name = root(target.tensor)
+                name = ctx.root(target.tensor)
                 assert name is not None
                 loops = tuple(h for h in around if isinstance(h, ast.Loop))
                 found.setdefault(name, _Uses()).updates.append((s, loops))

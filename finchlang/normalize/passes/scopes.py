@@ -5,17 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
-from finchlang.algebra.program_context import (
-    PERMISSIVE,
-    PLAIN,
-    PROTOCOLS,
-    RESERVED,
-    ProgramContext,
-    did_you_mean,
-    is_call,
-    mask_name,
-    root,
-)
+from finchlang.algebra import program_context as ctx
 from finchlang.base.errors import FinchError
 from finchlang.normalize.shapes.reader import Reader, with_primitives, wrong_order
 from finchlang.normalize.shapes.shape_table import OPERATORS as SHAPE_OPERATORS
@@ -23,9 +13,8 @@ from finchlang.normalize.shapes.shaped import Shaped
 from finchlang.operators.build import LARGEST
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import FAMILIES, OPERATORS, operator
-from finchlang.syntax import nodes as ast
+from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import block, map_children, replace, walk
-from finchlang.syntax.types import Type, UInt8
 from finchlang.syntax.user_function import Operation
 from finchlang.text.other_languages import explained
 from finchlang.text.print import pretty
@@ -35,7 +24,7 @@ from finchlang.wrappers.masks import MASKS
 Environment = dict[str, ast.Node]
 
 
-def scopes(program: ast.Node, context: ProgramContext) -> ast.Node:
+def scopes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with unique binders and nothing unbound (Finch'25 section 4); blocks are flat.
 
     Raises FinchError of kind "unknown name", "type", or "dimension" (a wrong number of indices).
@@ -45,7 +34,9 @@ def scopes(program: ast.Node, context: ProgramContext) -> ast.Node:
     return _Scopes(context).statement(program, {})
 
 
-def _without_return(program: ast.Node, context: ProgramContext) -> tuple[ast.Node, tuple[str, ...]]:
+def _without_return(
+    program: ast.Node, context: ctx.ProgramContext
+) -> tuple[ast.Node, tuple[str, ...]]:
     """The program without its final `return`, and the names that it hands back."""
     statements = program.statements if isinstance(program, ast.Block) else (program,)
     if not statements or not isinstance(statements[-1], ast.Yield):
@@ -53,14 +44,14 @@ def _without_return(program: ast.Node, context: ProgramContext) -> tuple[ast.Nod
     names = statements[-1].names
     for name in names:
         if name.name not in context.formats:
-            hint = did_you_mean(name.name, context.formats)
+            hint = ctx.did_you_mean(name.name, context.formats)
             unknown = FinchError("unknown name", f"`{name.name}` is not known", name.span, hint)
             raise explained(unknown)
     return block(*statements[:-1]), tuple(n.name for n in names)
 
 
 class _Scopes:
-    def __init__(self, context: ProgramContext):
+    def __init__(self, context: ctx.ProgramContext):
         self.context = context
         self.bound: set[str] = set()  # the names of binders seen so far
         self.extents: set[str] = set()  # those that a `let` bound to an extent
@@ -85,9 +76,9 @@ class _Scopes:
                     self.value(condition, env), self.statement(body, env), span=node.span
                 )
             case ast.Assign(target, op, value):
-                if mask_name(target.tensor):
+                if ctx.mask_name(target.tensor):
                     raise FinchError("type", "a mask cannot be assigned to", target.span)
-                if op not in PLAIN:
+                if op not in ctx.PLAIN:
                     self.operator(op, 2, env)
                 self.output(target.tensor, len(target.indices), env)
                 access = self.access(target, env)
@@ -128,7 +119,7 @@ class _Scopes:
             raise FinchError("unknown name", message, variable.span, hint)
         if isinstance(value, ast.Formula):
             return self.formula(node, variable, value, body, env)
-        is_extent = isinstance(value, ast.Extent) or is_call(value, "meet")
+        is_extent = isinstance(value, ast.Extent) or ctx.is_call(value, "meet")
         value = self.extent(value, env) if is_extent else self.value(value, env)
         new = ast.Variable(self.bind(variable.name), span=variable.span)
         if is_extent:
@@ -156,7 +147,7 @@ class _Scopes:
 
     def bind(self, name: str) -> str:
         """The name a binder gets: its own, if no other binder has it and it is not reserved or free."""
-        if name in self.bound or name in RESERVED or name in self.context.formats:
+        if name in self.bound or name in ctx.RESERVED or name in self.context.formats:
             original, name = name, self.context.fresh(name)
             self.context.originals[name] = original
         self.bound.add(name)
@@ -182,14 +173,14 @@ class _Scopes:
                 return ast.Extent(
                     self.value(start, env), self.value(stop, env), step, span=node.span
                 )
-            case ast.Call(op, args) if is_call(node, "meet"):
+            case ast.Call(op, args) if ctx.is_call(node, "meet"):
                 return ast.Call(op, tuple(self.extent(a, env) for a in args), span=node.span)
             case ast.Index(name) | ast.Variable(name) if (
                 name in env and env[name].name in self.extents  # type: ignore[attr-defined]
             ):
                 return replace(env[name], span=node.span)
         value = self.value(node, env)
-        if is_call(node, "size"):
+        if ctx.is_call(node, "size"):
             return ast.Extent(ast.Literal(1, span=node.span), value, span=node.span)
         raise FinchError("type", "this is not an extent", node.span, "write `1:n`, or `_`")
 
@@ -207,9 +198,9 @@ class _Scopes:
             case ast.Access():
                 return self.access(node, env)
             case ast.Call(op, args):
-                if is_call(node, "size"):
+                if ctx.is_call(node, "size"):
                     return self.size(node, env)
-                if is_call(node, *PROTOCOLS):
+                if ctx.is_call(node, *ctx.PROTOCOLS):
                     hint = "write it around an index, as in `A[gallop(i)]`"
                     raise FinchError("type", "a protocol stands in an access only", op.span, hint)
                 self.operator(op, len(args), env)
@@ -224,7 +215,7 @@ class _Scopes:
     def typed(self, node: ast.Node, variable: ast.Variable, kind: str) -> ast.Node:
         """`x::Int64`: the number x of the script, which must have this type."""
         known = self.context.formats.get(variable.name)
-        if not isinstance(known, Type):
+        if not isinstance(known, types.Type):
             what = f"`::` says the type of a number of the script, and `{variable.name}` is none"
             raise FinchError("type", what, node.span)
         if known.name != kind:
@@ -242,18 +233,18 @@ class _Scopes:
                 raise FinchError("type", f"`{name}` is an extent, not a value", node.span)
             return replace(found, span=node.span)
         known = self.context.formats.get(name)
-        if isinstance(known, Type):
+        if isinstance(known, types.Type):
             return ast.Variable(name, span=node.span)
         if known is not None:
             order = self.context.level(name).order
             hint = f"write `{_example(name, order)}`"
             raise FinchError("type", f"`{name}` is a tensor, not a value", node.span, hint)
         if name in ast.MODES:
-            return ast.Literal(ast.MODES.index(name), UInt8.name, span=node.span)
+            return ast.Literal(ast.MODES.index(name), types.UInt8.name, span=node.span)
         if isinstance(node, ast.Index):
             raise FinchError("unknown name", f"unbound index `{name}`", node.span)
         hint_names = (*env, *self.context.formats)
-        hint_or_none = did_you_mean(name, hint_names)
+        hint_or_none = ctx.did_you_mean(name, hint_names)
         unknown = FinchError("unknown name", f"`{name}` is not known", node.span, hint_or_none)
         raise explained(unknown)
 
@@ -275,12 +266,12 @@ class _Scopes:
             op = op.op
         assert isinstance(op, (ast.Variable, ast.Index))
         known = self.context.formats.get(op.name)
-        if op.name in env or isinstance(known, Type):
+        if op.name in env or isinstance(known, types.Type):
             raise FinchError("type", f"`{op.name}` is a value, not an operator", op.span)
         if known is not None:
             hint = f"write `{_example(op.name, self.context.level(op.name).order)}`"
             raise FinchError("type", f"`{op.name}` is a tensor, not an operator", op.span, hint)
-        hint = did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS)) or (
+        hint = ctx.did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS)) or (
             f"a function of the script is defined before the kernel: `{op.name}(x) = ...`"
         )
         message = f"there is no operator `{op.name}`"
@@ -319,11 +310,11 @@ class _Scopes:
             return replace(
                 node, op=self.extent(node.op, env), args=(self.index(node.args[0], env),)
             )
-        if is_call(node, PERMISSIVE, *PROTOCOLS):
+        if ctx.is_call(node, ctx.PERMISSIVE, *ctx.PROTOCOLS):
             return map_children(lambda c: c if c is node.op else self.index(c, env), node)  # type: ignore[attr-defined]
         known = (*env, *self.context.formats)
         if isinstance(node, ast.Variable) and node.name not in known:
-            hint = did_you_mean(node.name, known)
+            hint = ctx.did_you_mean(node.name, known)
             raise FinchError("unknown name", f"unbound index `{node.name}`", node.span, hint)
         return self.value(node, env)
 
@@ -336,9 +327,9 @@ class _Scopes:
         made = f"zeros({', '.join('3' * order)})" if order else "Scalar(0.0)"
         hint = f"a kernel writes to what there is: before it, write `{name} = {made}`"
         if format is None:
-            hint = did_you_mean(name, known) or hint
+            hint = ctx.did_you_mean(name, known) or hint
             raise FinchError("unknown name", f"`{name}` is not known", tensor.span, hint)
-        if isinstance(format, Type):
+        if isinstance(format, types.Type):
             raise FinchError("type", f"`{name}` is a number, not a tensor", tensor.span, hint)
 
     def tensor(self, node: ast.Variable, env: Environment) -> int:
@@ -347,10 +338,10 @@ class _Scopes:
             raise FinchError("type", f"`{node.name}` is not a tensor here", node.span)
         known = self.context.formats.get(node.name)
         if known is None:
-            hint = did_you_mean(node.name, self.context.formats)
+            hint = ctx.did_you_mean(node.name, self.context.formats)
             unknown = FinchError("unknown name", f"`{node.name}` is not known", node.span, hint)
             raise explained(unknown)
-        if isinstance(known, Type):
+        if isinstance(known, types.Type):
             message = f"`{node.name}` is a number, not a tensor"
             raise FinchError("type", message, node.span, f"write `{node.name}` alone")
         return self.context.level(node.name).order
@@ -371,7 +362,7 @@ class _Scopes:
 
 
 def _described(tensor: ast.Node) -> str:
-    name = None if any(is_call(n, *SHAPE_OPERATORS) for n in walk(tensor)) else root(tensor)
+    name = None if any(ctx.is_call(n, *SHAPE_OPERATORS) for n in walk(tensor)) else ctx.root(tensor)
     return pretty(tensor) if name is None else name
 
 

@@ -7,16 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from finchlang.algebra.absence import does_nothing
+from finchlang.algebra import absence, program_context as ctx
 from finchlang.algebra.expression_types import with_fills
-from finchlang.algebra.program_context import (
-    ProgramContext,
-    is_call,
-    is_single,
-    mask_name,
-    place,
-    root,
-)
 from finchlang.algebra.simplify import is_scope
 from finchlang.base.errors import Note, Span
 from finchlang.levels.element import Element
@@ -37,7 +29,7 @@ from finchlang.syntax.traversal import (
 from finchlang.text.print import pretty
 
 
-def transposes(program: ast.Node, context: ProgramContext) -> ast.Node:
+def transposes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with reads across the order of storage going to transposed copies, which are made
     before all else.
 
@@ -77,7 +69,7 @@ class _Copy(Detour):
 class _Transposes:
     """The pass on one program. `around` are the statements around the current place."""
 
-    def __init__(self, program: ast.Node, context: ProgramContext):
+    def __init__(self, program: ast.Node, context: ctx.ProgramContext):
         self.context = context
         self.around: list[Any] = []
         self.made: dict[tuple[str, tuple[int, ...]], _Copy] = {}
@@ -95,7 +87,11 @@ class _Transposes:
                 new = self.inside(node)
                 # `for k = i:i` that nothing uses any more, now that a copy is read at i
                 is_idle = mentions(body, index) and not mentions(new.body, index)
-                return new.body if is_idle and is_single(extent) and not is_scope(new.body) else new
+                return (
+                    new.body
+                    if is_idle and ctx.is_single(extent) and not is_scope(new.body)
+                    else new
+                )
             case ast.Sieve(condition, _):
                 return replace(self.inside(node), condition=self.expression(condition, node))
             case ast.Define(_, value, _):
@@ -122,14 +118,14 @@ class _Transposes:
     def read(self, access: ast.Access, statement: ast.Node) -> ast.Access:
         followed = [self.followed(index) for index in access.indices]
         depths = [self.depth(index) for index in followed]
-        name = root(access.tensor)
+        name = ctx.root(access.tensor)
         is_plain = isinstance(access.tensor, ast.Variable) and None not in followed
         if name is None or not is_plain or len(set(followed)) < len(followed):
             return access
         across = [k for k, depth in enumerate(depths) if depth < max(depths[k:])]
         if not any(_is_searched(part) for k, part in self.by_mode(name) if k in across):
             return access
-        shown = f"`{pretty(replace(access, indices=tuple(followed)))}` at {place(access.span)}"
+        shown = f"`{pretty(replace(access, indices=tuple(followed)))}` at {ctx.place(access.span)}"
         if against := self.against(name, access, statement, max(depths)):
             self.context.decide("transposes", f"{shown} is across its order, but {against}")
             return access
@@ -142,12 +138,12 @@ class _Transposes:
     def turned(self, tensor: ast.Node, access: ast.Access, statement: ast.Node) -> ast.Node:
         """A tensor within operators, read from a transposed copy where a `swizzle` is around it: modes
         that become one are no neighbours in its storage, and each place would be looked up."""
-        if not isinstance(tensor, ast.Call) or mask_name(tensor):
+        if not isinstance(tensor, ast.Call) or ctx.mask_name(tensor):
             return tensor
         body, *settings = tensor.args
-        if not is_call(tensor, "swizzle") or not isinstance(body, ast.Variable):
+        if not ctx.is_call(tensor, "swizzle") or not isinstance(body, ast.Variable):
             return replace(tensor, args=(self.turned(body, access, statement), *settings))
-        name, shown = body.name, f"`{pretty(tensor)}` at {place(access.span)}"
+        name, shown = body.name, f"`{pretty(tensor)}` at {ctx.place(access.span)}"
         if not any(_is_searched(part) for _, part in self.by_mode(name)):
             return tensor
         depth = max(self.depth(self.followed(index)) for index in access.indices)
@@ -161,7 +157,9 @@ class _Transposes:
 
     def followed(self, index: ast.Node) -> ast.Index | None:
         """The index i that an index k of loops `for k = i:i` is; None for the value of an expression."""
-        while (at := self.depth(index)) < len(self.around) and is_single(self.around[at].extent):
+        while (at := self.depth(index)) < len(self.around) and ctx.is_single(
+            self.around[at].extent
+        ):
             index = self.around[at].extent.start
         return index if isinstance(index, ast.Index) else None
 
@@ -201,13 +199,13 @@ class _Transposes:
             return "its runs are fewer than its entries"
         if any(part.is_symmetric for part in level.levels()):
             return "only half of it is stored"  # and would be copied
-        loops = [n for n in self.around if isinstance(n, ast.Loop) and not is_single(n.extent)]
+        loops = [n for n in self.around if isinstance(n, ast.Loop) and not ctx.is_single(n.extent)]
         if any(isinstance(n, (ast.Access, ast.Index)) for loop in loops for n in walk(loop.extent)):
             return "the loops around may be short"
         lets = [n.value for n in self.around if isinstance(n, ast.Define)]
         if any(isinstance(n, ast.Sieve) for n in self.around) or any(self.driving(lets, deepest)):
             return "only under a condition"
-        targets = [root(n.target.tensor) for n in walk(statement) if isinstance(n, ast.Assign)]
+        targets = [ctx.root(n.target.tensor) for n in walk(statement) if isinstance(n, ast.Assign)]
         if any(t is not None and context.level(t).leaf.is_short_circuit for t in targets):
             return "the loops may end early"
         for other in self.driving([statement], deepest):
@@ -222,7 +220,7 @@ class _Transposes:
         further inside, where a matrix is not sparse: few of its columns are empty."""
         targets = {id(n.target) for node in nodes for n in walk(node) if isinstance(n, ast.Assign)}
         for access in (a for node in nodes for a in accesses(node) if id(a) not in targets):
-            name, indices = root(access.tensor), access.indices
+            name, indices = ctx.root(access.tensor), access.indices
             if name is not None:
                 level = self.context.level(name)
                 if level.is_all_dense:
@@ -235,9 +233,9 @@ class _Transposes:
                 yield access
 
     def leaves_nothing(self, assign: ast.Assign, operand: ast.Access) -> bool:
-        name = root(operand.tensor)
+        name = ctx.root(operand.tensor)
         fill = ast.Literal(False) if name is None else self.context.level(name).fill
-        return does_nothing(with_fills(assign, self.context.formats), operand, fill)
+        return absence.does_nothing(with_fills(assign, self.context.formats), operand, fill)
 
 
 def _is_searched(part: Level) -> bool:

@@ -5,39 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from finchlang.algebra import index_arithmetic as affine, index_map, program_context as ctx
 from finchlang.algebra.expression_types import type_of
-from finchlang.algebra.index_arithmetic import (
-    MAPS,
-    fast_mode,
-    plus,
-    source,
-    summed_indices,
-    terms,
-    total,
-)
-from finchlang.algebra.index_map import modifier
-from finchlang.algebra.program_context import (
-    ONE,
-    PERMISSIVE,
-    PROTOCOLS,
-    ProgramContext,
-    call,
-    is_call,
-    mask_name,
-    may_be_missing,
-    root,
-)
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Swizzled
 from finchlang.operators.operator_table import operator, referred
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Type
 from finchlang.wrappers.masks import MASKS
 from finchlang.wrappers.wrappers import WRAPPERS
 
 
-def wrapperize(program: ast.Node, context: ProgramContext) -> ast.Node:
+def wrapperize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` without swizzles and index modifiers, and with masks for comparisons.
 
     A tensor of Swizzled format is from here on its stored tensor, under a new name. Expects what
@@ -57,13 +36,13 @@ MODIFIERS = ("permissive", "protocolize", "window", "offset")
 def _modifier(program: _Wrapperize, index: ast.Node) -> tuple[str, ast.Node, ast.Node] | None:
     """A row of Table 5: the wrapper that an index expression stands for, the setting for its mode, and
     the index that is left. An offset `i + c` is one where c is constant in the loop of i."""
-    if written := modifier(index):
+    if written := index_map.modifier(index):
         return written
-    found = list(terms(index))
-    if len(found) < 2 or any(isinstance(n, ast.Access) for n in walk(index)):
+    found = list(affine.terms(index))
+    if len(found) < 2 or any(isinstance(n, ast.Access) for n in trees.walk(index)):
         return None
     for n, (sign, i) in enumerate(found):
-        shift = total(found[:n] + found[n + 1 :])
+        shift = affine.total(found[:n] + found[n + 1 :])
         if sign > 0 and program.is_outer(shift, i):
             return "offset", shift, i
     return None
@@ -74,32 +53,36 @@ def wrap(program: _Wrapperize, access: ast.Access, updating: bool) -> ast.Access
     tensor = access.tensor
     indices = tuple(_guarded(tensor, mode, i) for mode, i in enumerate(access.indices))
     # a mask has no bounds: it is looked up at any index, so that an offset is just part of that
-    names = MODIFIERS if root(tensor) else MODIFIERS[:-1]
+    names = MODIFIERS if ctx.root(tensor) else MODIFIERS[:-1]
     while True:
         found = [_modifier(program, i) for i in indices]
         wrapper = next((name for name in names if any(f and f[0] == name for f in found)), None)
         if wrapper is None:
-            may_miss = may_be_missing(tensor)
-            return replace(access, tensor=tensor, indices=indices, may_miss=may_miss)
+            may_miss = ctx.may_be_missing(tensor)
+            return trees.replace(access, tensor=tensor, indices=indices, may_miss=may_miss)
         own = [f[1:] if f and f[0] == wrapper else None for f in found]
         if updating and wrapper == "protocolize":
             place: Any = next(f[0] for f in own if f)
             message = f"`{place.name}` says how to read a tensor"
             raise FinchError("type", message, place.span, "leave it away where a tensor is updated")
         settings = (f[0] if f else WRAPPERS[wrapper].neutral for f in own)
-        tensor = call(wrapper, tensor, *settings, span=access.span)
+        tensor = ctx.call(wrapper, tensor, *settings, span=access.span)
         indices = tuple(f[1] if f else i for f, i in zip(own, indices, strict=True))
 
 
 def _guarded(tensor: ast.Node, mode: int, index: Any) -> ast.Node:
     """An index of two or more loop variables, as permissive (unless its mode has no extent)."""
-    if is_call(index, PERMISSIVE) or source(tensor, mode) is None:
+    if ctx.is_call(index, ctx.PERMISSIVE) or affine.source(tensor, mode) is None:
         return index
-    if is_call(index, *PROTOCOLS) or (
+    if ctx.is_call(index, *ctx.PROTOCOLS) or (
         isinstance(index, ast.Call) and isinstance(index.op, ast.Extent)
     ):
-        return replace(index, args=(_guarded(tensor, mode, index.args[0]),))
-    return call(PERMISSIVE, index, span=index.span) if len(summed_indices(index)) > 1 else index
+        return trees.replace(index, args=(_guarded(tensor, mode, index.args[0]),))
+    return (
+        ctx.call(ctx.PERMISSIVE, index, span=index.span)
+        if len(affine.summed_indices(index)) > 1
+        else index
+    )
 
 
 # --------------------------------------------------------------------------- the walk
@@ -108,7 +91,7 @@ def _guarded(tensor: ast.Node, mode: int, index: Any) -> ast.Node:
 class _Wrapperize:
     """`depth` counts the binders around a place; `depths` has it for binders and declarations."""
 
-    def __init__(self, context: ProgramContext):
+    def __init__(self, context: ctx.ProgramContext):
         self.context = context
         self.depths: dict[str, int] = {}
         self.missing: set[ast.Node] = set()  # variables that `let` binds to what may be missing
@@ -120,38 +103,38 @@ class _Wrapperize:
                 for s in statements:
                     if isinstance(s, ast.Declare):
                         self.depths[s.tensor.name] = depth
-                return map_children(lambda s: self.statement(s, depth), node)
+                return trees.map_children(lambda s: self.statement(s, depth), node)
             case ast.Loop(index, extent, body):
                 extent = self.expression(extent, masks=False)
                 self.depths[index.name] = depth + 1
-                return replace(node, extent=extent, body=self.statement(body, depth + 1))
+                return trees.replace(node, extent=extent, body=self.statement(body, depth + 1))
             case ast.Define(variable, value, body):
                 value = self.expression(value)
                 if self.may_be_missing(value):
                     self.missing.add(variable)
                 self.depths[variable.name] = depth + 1
-                return replace(node, value=value, body=self.statement(body, depth + 1))
+                return trees.replace(node, value=value, body=self.statement(body, depth + 1))
             case ast.Sieve(condition, body):
                 condition = self.expression(condition)
-                return replace(node, condition=condition, body=self.statement(body, depth))
+                return trees.replace(node, condition=condition, body=self.statement(body, depth))
             case ast.Assign(target, _, value):
                 target = self.access(target, updating=True)
-                return replace(node, target=target, value=self.expression(value))
+                return trees.replace(node, target=target, value=self.expression(value))
             case ast.Declare(tensor, init, dims):
                 name, order = self.store(tensor)
                 ordered = tuple(self.expression(dims[m], masks=False) for m in order if dims)
-                return replace(node, tensor=name, init=self.expression(init), dims=ordered)
+                return trees.replace(node, tensor=name, init=self.expression(init), dims=ordered)
             case ast.Freeze(tensor) | ast.Thaw(tensor):
-                return replace(node, tensor=self.store(tensor)[0])
+                return trees.replace(node, tensor=self.store(tensor)[0])
         return node
 
     def expression(self, node: ast.Node, masks: bool = True) -> Any:
         """`masks`: whether comparisons become masks; within indices and extents they do not."""
         if isinstance(node, ast.Access):
             return self.access(node)
-        if isinstance(node, ast.Call) and is_call(node, "size"):
+        if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
             return self.size(node)
-        node = map_children(lambda c: self.expression(c, masks), node)
+        node = trees.map_children(lambda c: self.expression(c, masks), node)
         if masks and isinstance(node, ast.Call) and isinstance(node.op, ast.Variable):
             return self.mask(node)
         return node
@@ -159,7 +142,7 @@ class _Wrapperize:
     def access(self, node: ast.Access, updating: bool = False) -> ast.Access:
         tensor, order = self.store(node.tensor)
         indices = tuple(self.expression(node.indices[m], masks=False) for m in order)
-        return wrap(self, replace(node, tensor=tensor, indices=indices), updating)
+        return wrap(self, trees.replace(node, tensor=tensor, indices=indices), updating)
 
     # ------------------------------------------------------------------ swizzles
 
@@ -173,18 +156,18 @@ class _Wrapperize:
                 return tensor, tuple(range(known.order))
             name = self.stored_name(tensor.name, known)
             return ast.Variable(name, span=tensor.span), tuple(p - 1 for p in known.permutation)
-        if mask := mask_name(tensor):
+        if mask := ctx.mask_name(tensor):
             canonical = ast.Variable(MASKS[mask].name, span=tensor.op.span)
             args = tuple(self.expression(a, masks=False) for a in tensor.args)
-            return replace(tensor, op=canonical, args=args), tuple(range(MASKS[mask].order))
+            return trees.replace(tensor, op=canonical, args=args), tuple(range(MASKS[mask].order))
         inner, order = self.store(tensor.args[0])
-        if is_call(tensor, "swizzle"):
+        if ctx.is_call(tensor, "swizzle"):
             permutation = [p.value - 1 for p in tensor.args[1:]]
             return inner, tuple(permutation[m] for m in order)
-        if is_call(tensor, *MAPS):
+        if ctx.is_call(tensor, *affine.MAPS):
             return self.mapped(tensor, inner, list(order))
         settings = (self.expression(tensor.args[1 + m], masks=False) for m in order)
-        return replace(tensor, args=(inner, *settings)), order
+        return trees.replace(tensor, args=(inner, *settings)), order
 
     def mapped(
         self, tensor: ast.Call, inner: ast.Node, order: list[int]
@@ -193,14 +176,14 @@ class _Wrapperize:
         `order` of the tensor within."""
         numbers: list[Any] = [n.value - 1 for n in tensor.args[1:3] if isinstance(n, ast.Literal)]
         p = numbers[0]
-        if is_call(tensor, "collapse"):
+        if ctx.is_call(tensor, "collapse"):
             q = numbers[1]
             inner, order = _as_neighbours(inner, order, p, q)
             at = order.index(p)
             new = [m - (m > max(p, q)) for m in order]
             new[at : at + 2] = [min(p, q)]
             rest: tuple[ast.Node, ...] = (ast.Literal(at + 2),)
-        elif is_call(tensor, "broadcast"):
+        elif ctx.is_call(tensor, "broadcast"):
             at = order.index(p) if p in order else len(order)
             new = [m + (m >= p) for m in order]
             new.insert(at, p)
@@ -209,12 +192,12 @@ class _Wrapperize:
             at, new = order.index(p), [m + (m > p) for m in order]
             pair = [p, p + 1]
             rest = ()
-            if is_call(tensor, "split"):
-                pair.sort(key=lambda mode: mode != fast_mode(tensor))
+            if ctx.is_call(tensor, "split"):
+                pair.sort(key=lambda mode: mode != affine.fast_mode(tensor))
                 sizes = [n for n in tensor.args[2:] if n != ast.Literal(True)]
                 rest = tuple(self.expression(n, masks=False) for n in sizes)
             new[at : at + 1] = pair
-        return replace(tensor, args=(inner, ast.Literal(at + 1), *rest)), tuple(new)
+        return trees.replace(tensor, args=(inner, ast.Literal(at + 1), *rest)), tuple(new)
 
     def stored_name(self, name: str, swizzled: Swizzled) -> str:
         if name not in self.stored:
@@ -228,7 +211,7 @@ class _Wrapperize:
         tensor, order = self.store(node.args[0])
         mode: Any = node.args[1]
         stored_mode = ast.Literal(order.index(mode.value - 1) + 1, span=mode.span)
-        return replace(node, args=(tensor, stored_mode))
+        return trees.replace(node, args=(tensor, stored_mode))
 
     # ------------------------------------------------------------------ masks
 
@@ -248,16 +231,16 @@ class _Wrapperize:
         assert row is not None and row.mask is not None
         name, shifted, negated = row.mask
         if shifted:
-            outer = plus(outer, ONE, -1)
-        mask = ast.Access(call(name, span=node.span), (deep, outer), span=node.span, type=Bool)
-        return call("!", mask, span=node.span) if negated else mask
+            outer = affine.plus(outer, ctx.ONE, -1)
+        mask = ast.Access(ctx.call(name, span=node.span), (deep, outer), span=node.span, type=Bool)
+        return ctx.call("!", mask, span=node.span) if negated else mask
 
     def is_outer(self, outer: ast.Node, deep: ast.Node) -> bool:
         """Whether `deep` is an index, and `outer` an integer that is constant in its loop."""
         if not isinstance(deep, ast.Index):
             return False
         depth = self.depths[deep.name]
-        for node in walk(outer):
+        for node in trees.walk(outer):
             if (
                 isinstance(node, (ast.Index, ast.Variable))
                 and self.depths.get(node.name, 0) >= depth
@@ -269,8 +252,8 @@ class _Wrapperize:
     def may_be_missing(self, node: ast.Node) -> bool:
         """Whether something that an expression reads may be `missing`."""
         return any(
-            may_be_missing(n.tensor) if isinstance(n, ast.Access) else n in self.missing
-            for n in walk(node)
+            ctx.may_be_missing(n.tensor) if isinstance(n, ast.Access) else n in self.missing
+            for n in trees.walk(node)
             if isinstance(n, (ast.Access, ast.Variable))
         )
 
@@ -278,19 +261,19 @@ class _Wrapperize:
 def _as_neighbours(inner: ast.Node, order: list[int], p: int, q: int) -> tuple[ast.Node, list[int]]:
     """`inner`, with its modes `order`, such that mode p stands right before mode q: a broadcast mode is
     put there, any other by a swizzle, if need be."""
-    if is_call(inner, "broadcast") and order[added := _added(inner)] in (p, q):
+    if ctx.is_call(inner, "broadcast") and order[added := _added(inner)] in (p, q):
         rest = [*order[:added], *order[added + 1 :]]
         at = rest.index(q) if order[added] == p else rest.index(p) + 1
         rest.insert(at, order[added])
         body, _, size = inner.args  # type: ignore[attr-defined]
-        return replace(inner, args=(body, ast.Literal(at + 1), size)), rest
+        return trees.replace(inner, args=(body, ast.Literal(at + 1), size)), rest
     places = list(range(len(order)))
     places.remove(order.index(p))
     places.insert(places.index(order.index(q)), order.index(p))
     if places == sorted(places):
         return inner, order
     settings = (ast.Literal(places.index(k) + 1) for k in range(len(order)))
-    return call("swizzle", inner, *settings, span=inner.span), [order[k] for k in places]
+    return ctx.call("swizzle", inner, *settings, span=inner.span), [order[k] for k in places]
 
 
 def _added(broadcast: Any) -> int:

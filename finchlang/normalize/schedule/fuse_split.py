@@ -4,39 +4,34 @@ from __future__ import annotations
 
 from finchlang.algebra.program_context import ONE, ProgramContext, call
 from finchlang.base.errors import FinchError
-from finchlang.normalize.schedule.nest_headers import (
-    NestHeaders,
-    bounds,
-    check_count,
-    length,
-    new_index,
-    nth,
-    rewrite_nest,
-    single,
-)
+from finchlang.normalize.schedule import nest_headers as nests
 from finchlang.syntax.nodes import EMPTY, Extent, Literal, Loop, Node, Schedule, Sieve
 
 
 def fuse(program: Node, command: Schedule, context: ProgramContext) -> Node:
     """`program` with one loop over f in place of those over i and k, in the same order."""
-    check_count(command.args, 3, "fuse(i, k, f)", command.span)
+    nests.check_count(command.args, 3, "fuse(i, k, f)", command.span)
     *names, fused = command.args
 
-    def rewrite(nest: NestHeaders, wanted: tuple[Loop, ...]) -> Node:
+    def rewrite(nest: nests.NestHeaders, wanted: tuple[Loop, ...]) -> Node:
         outer, inner = wanted
         at = nest.loops.index(outer)
         if nest.loops[at + 1 : at + 2] != (inner,):
             i, k = (context.written(loop.index.name) for loop in wanted)
             message = f"the loop over `{k}` does not stand directly in the one over `{i}`"
             raise FinchError("type", message, command.span, "reorder them before")
-        f = new_index(fused, program, context)
-        extents = [bounds(loop.extent, program) for loop in wanted]
-        rows, columns = map(length, extents)
+        f = nests.new_index(fused, program, context)
+        extents = [nests.bounds(loop.extent, program) for loop in wanted]
+        rows, columns = map(nests.length, extents)
         both = Loop(f, Extent(ONE, call("*", rows, columns), span=f.span), EMPTY, span=outer.span)
         before = call("-", f, ONE)
         values = (
-            single(outer.index, nth(extents[0], call("+", call("div", before, columns), ONE))),
-            single(inner.index, nth(extents[1], call("+", call("%", before, columns), ONE))),
+            nests.single(
+                outer.index, nests.nth(extents[0], call("+", call("div", before, columns), ONE))
+            ),
+            nests.single(
+                inner.index, nests.nth(extents[1], call("+", call("%", before, columns), ONE))
+            ),
         )
         context.derived.append(((f.name,), (outer.index.name, inner.index.name)))
         for loop, extent in zip(wanted, extents, strict=True):
@@ -44,33 +39,33 @@ def fuse(program: Node, command: Schedule, context: ProgramContext) -> Node:
         loops = [both if old is outer else old for old in nest.loops if old is not inner]
         return nest.built(loops, *values)
 
-    return rewrite_nest(program, names, context, rewrite)
+    return nests.rewrite_nest(program, names, context, rewrite)
 
 
 def split(program: Node, command: Schedule, context: ProgramContext) -> Node:
     """`program` with the loop over i divided: i0 counts blocks, i1 within a block of `by` indices (or of
     the whole extent, if that is shorter), and a sieve ends the last block where the extent ends."""
-    check_count(command.args, 4, "split(i, i0, i1, 4)", command.span)
+    nests.check_count(command.args, 4, "split(i, i0, i1, 4)", command.span)
     name, outer, inner, by = command.args
     if not isinstance(by, Literal) or type(by.value) is not int or by.value < 1:
         message = "a loop is split by a whole number of at least 1"
         raise FinchError("type", message, by.span)
 
-    def rewrite(nest: NestHeaders, wanted: tuple[Loop, ...]) -> Node:
+    def rewrite(nest: nests.NestHeaders, wanted: tuple[Loop, ...]) -> Node:
         (loop,) = wanted
-        extent = bounds(loop.extent, program)
-        i0, i1 = new_index(outer, program, context), new_index(inner, program, context)
-        blocks = Extent(ONE, call("cld", length(extent), by), span=loop.extent.span)
-        within = Extent(ONE, call("min", by, length(extent)), span=by.span)
+        extent = nests.bounds(loop.extent, program)
+        i0, i1 = nests.new_index(outer, program, context), nests.new_index(inner, program, context)
+        blocks = Extent(ONE, call("cld", nests.length(extent), by), span=loop.extent.span)
+        within = Extent(ONE, call("min", by, nests.length(extent)), span=by.span)
         divided = (
             Loop(i0, blocks, EMPTY, span=loop.span),
             Loop(i1, within, EMPTY, span=loop.span),
         )
-        i = nth(extent, call("+", call("*", call("-", i0, ONE), by), i1))
+        i = nests.nth(extent, call("+", call("*", call("-", i0, ONE), by), i1))
         guard = Sieve(call("<=", i, extent.stop), EMPTY, span=loop.span)
         context.derived.append(((i0.name, i1.name), (loop.index.name,)))
         context.ranges[loop.index.name] = extent
         loops = [new for old in nest.loops for new in (divided if old is loop else (old,))]
-        return nest.built(loops, guard, single(loop.index, i))
+        return nest.built(loops, guard, nests.single(loop.index, i))
 
-    return rewrite_nest(program, (name,), context, rewrite)
+    return nests.rewrite_nest(program, (name,), context, rewrite)

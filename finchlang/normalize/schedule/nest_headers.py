@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from finchlang.algebra.program_context import (
-    ONE,
-    RESERVED,
-    ProgramContext,
-    call,
-    is_call,
-    is_single,
-)
+from finchlang.algebra import program_context as ctx
 from finchlang.base.errors import FinchError, Span
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import binds, children, head, map_children, replace, walk
@@ -90,7 +83,7 @@ def nest_of(node: ast.Node) -> NestHeaders:
 def rewrite_nest(
     program: ast.Node,
     names: Sequence[ast.Node],
-    context: ProgramContext,
+    context: ctx.ProgramContext,
     rewrite: Callable[[NestHeaders, tuple[ast.Loop, ...]], ast.Node],
 ) -> ast.Node:
     """`program` with `rewrite` applied to the nest that has loops over the indices `names`, given
@@ -144,7 +137,7 @@ def all_loops(program: ast.Node) -> Iterator[ast.Loop]:
 
 
 def _is_binding(loop: ast.Loop) -> bool:
-    return is_single(loop.extent) and not isinstance(loop.extent.start, ast.Literal)  # type: ignore[attr-defined]
+    return ctx.is_single(loop.extent) and not isinstance(loop.extent.start, ast.Literal)  # type: ignore[attr-defined]
 
 
 def _there(known: Sequence[str]) -> str:
@@ -159,10 +152,10 @@ def index_name(node: ast.Node) -> str:
     return node.name
 
 
-def new_index(node: ast.Node, program: ast.Node, context: ProgramContext) -> ast.Index:
+def new_index(node: ast.Node, program: ast.Node, context: ctx.ProgramContext) -> ast.Index:
     """The index that a schedule makes, under a name that is free. Raises FinchError "unknown name"."""
     name = index_name(node)
-    if name in context.taken or name in RESERVED or name in context.formats:
+    if name in context.taken or name in ctx.RESERVED or name in context.formats:
         known = [context.written(loop.index.name) for loop in all_loops(program)]
         hint = f"give it another name; {_there(known)}"
         raise FinchError("unknown name", f"`{name}` is already bound", node.span, hint)
@@ -187,17 +180,21 @@ def bounds(extent: ast.Node, program: ast.Node) -> ast.Extent:
 
 
 def length(extent: ast.Extent) -> ast.Node:
-    if extent.start == ONE:
+    if extent.start == ctx.ONE:
         stop = extent.stop
-        if is_call(stop, *ast.OF_TENSORS) or (isinstance(stop, ast.Literal) and stop.value >= 0):
+        if ctx.is_call(stop, *ast.OF_TENSORS) or (
+            isinstance(stop, ast.Literal) and stop.value >= 0
+        ):
             return stop
-        return call("max", stop, ast.Literal(0))
-    return call("max", call("-", extent.stop, call("-", extent.start, ONE)), ast.Literal(0))
+        return ctx.call("max", stop, ast.Literal(0))
+    return ctx.call(
+        "max", ctx.call("-", extent.stop, ctx.call("-", extent.start, ctx.ONE)), ast.Literal(0)
+    )
 
 
 def nth(extent: ast.Extent, n: ast.Node) -> ast.Node:
     """The n-th integer of an extent, counted from 1."""
-    return n if extent.start == ONE else call("+", call("-", extent.start, ONE), n)
+    return n if extent.start == ctx.ONE else ctx.call("+", ctx.call("-", extent.start, ctx.ONE), n)
 
 
 def single(index: ast.Index, value: ast.Node) -> ast.Loop:
@@ -205,7 +202,9 @@ def single(index: ast.Index, value: ast.Node) -> ast.Loop:
     return ast.Loop(index, ast.Extent(value, value, span=index.span), ast.EMPTY, span=index.span)
 
 
-def occurrences(expression: ast.Node, program: ast.Node, context: ProgramContext) -> list[ast.Node]:
+def occurrences(
+    expression: ast.Node, program: ast.Node, context: ctx.ProgramContext
+) -> list[ast.Node]:
     """The nodes of `program` that `expression`, an argument of a schedule, has become, found by the spans
     of its occurrences in the text, which passes keep. Raises FinchError "type" if there are none."""
     places = [n.span for n in walk(context.parsed) if n == expression and n.span is not None]

@@ -10,20 +10,9 @@ from finchlang.algebra.expression_types import with_fills
 from finchlang.algebra.program_context import ONE, ProgramContext, call
 from finchlang.base.errors import FinchError
 from finchlang.levels.positions import is_positioned
-from finchlang.normalize.schedule.nest_headers import (
-    NestHeaders,
-    bounds,
-    check_count,
-    new_index,
-    occurrences,
-    rewrite_nest,
-    single,
-    uses,
-)
+from finchlang.normalize.schedule import nest_headers as nests
 from finchlang.normalize.schedule.reorder import check_order_is_free
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import binds, replace, rewrite_bottom_up
-from finchlang.syntax.types import Int64
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.print import pretty
 
 FORM = "pos(f, p, B[i, k])"
@@ -33,9 +22,11 @@ def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> as
     """`program` with a loop over p, the positions of B, in place of that over f, which goes over the
     coordinates of B. Raises FinchError "type" if something is done where B stores nothing, if f does not
     go over all indices of B, or if the positions of B do not tell their coordinates."""
-    check_count(command.args, 3, FORM, command.span)
+    nests.check_count(command.args, 3, FORM, command.span)
     old, new, shown = command.args
-    access = occurrences(shown, program, context)[0] if isinstance(shown, ast.Access) else shown
+    access = (
+        nests.occurrences(shown, program, context)[0] if isinstance(shown, ast.Access) else shown
+    )
     name = access.tensor if isinstance(access, ast.Access) else None
     if not isinstance(access, ast.Access) or not isinstance(name, ast.Variable):
         raise FinchError("type", "an element like `B[i, k]` is expected here", shown.span)
@@ -48,7 +39,7 @@ def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> as
         hint = "those of Dense, SparseList and SparseCOO over a leaf have"
         raise FinchError("type", message, shown.span, hint)
 
-    def rewrite(nest: NestHeaders, wanted: tuple[ast.Loop, ...]) -> ast.Node:
+    def rewrite(nest: nests.NestHeaders, wanted: tuple[ast.Loop, ...]) -> ast.Node:
         (loop,) = wanted
         f = loop.index.name
         modes = tuple(i.name for i in reversed(access.indices) if isinstance(i, ast.Index))
@@ -68,30 +59,32 @@ def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> as
             for own in (given, modes)
         )
         check_order_is_free(nest.body, before, after, command, context)
-        p = new_index(new, program, context)
+        p = nests.new_index(new, program, context)
         headers: list[ast.Node] = []
         for mode, index in zip(range(level.order, 0, -1), modes, strict=True):
-            extent = context.ranges.setdefault(index, bounds(loop.extent, program))
-            at = ast.Variable(context.fresh(f"{index}_at"), type=Int64)
+            extent = context.ranges.setdefault(index, nests.bounds(loop.extent, program))
+            at = ast.Variable(context.fresh(f"{index}_at"), type=types.Int64)
             value = call("coordinate", name, ast.Literal(mode), p)
             headers += ast.Define(at, value, ast.EMPTY), *_within(extent, at, name, mode)
-            headers.append(single(ast.Index(index, span=shown.span), at))
+            headers.append(nests.single(ast.Index(index, span=shown.span), at))
         gone = {f}
         for made, names in reversed(context.derived):
             gone |= set(names) if gone.issuperset(made) else set()
-        kept = [h for h in nest.headers if gone.isdisjoint(binds(h)) or h is loop]
-        kept = [h for h in kept if (gone - set(modes)).isdisjoint(uses(h))]
+        kept = [h for h in nest.headers if gone.isdisjoint(trees.binds(h)) or h is loop]
+        kept = [h for h in kept if (gone - set(modes)).isdisjoint(nests.uses(h))]
         context.derived.append(((p.name,), modes))
         over = ast.Loop(p, ast.Extent(ONE, call("positions", name)), ast.EMPTY, span=loop.span)
         loops = [over if at is loop else at for at in nest.loops]
         entry = call("entry", name, p)
 
         def read(node: ast.Node) -> ast.Node:
-            return replace(node, tensor=entry, indices=()) if node == access else node
+            return trees.replace(node, tensor=entry, indices=()) if node == access else node
 
-        return rewrite_bottom_up(read, NestHeaders(tuple(kept), nest.body).built(loops, *headers))
+        return trees.rewrite_bottom_up(
+            read, nests.NestHeaders(tuple(kept), nest.body).built(loops, *headers)
+        )
 
-    return rewrite_nest(program, (old,), context, rewrite)
+    return nests.rewrite_nest(program, (old,), context, rewrite)
 
 
 def _within(extent: ast.Extent, at: ast.Node, name: ast.Node, mode: int) -> Iterator[ast.Sieve]:
@@ -102,11 +95,11 @@ def _within(extent: ast.Extent, at: ast.Node, name: ast.Node, mode: int) -> Iter
         yield ast.Sieve(call("<=", at, extent.stop), ast.EMPTY)
 
 
-def _is_idle(nest: NestHeaders, access: ast.Access, context: ProgramContext) -> bool:
+def _is_idle(nest: nests.NestHeaders, access: ast.Access, context: ProgramContext) -> bool:
     """Whether a nest does nothing where `access` reads the fill."""
     inside = (ast.Declare, ast.Freeze)  # these store nothing by themselves
-    whole = rewrite_bottom_up(lambda n: ast.EMPTY if isinstance(n, inside) else n, nest.body)
+    whole = trees.rewrite_bottom_up(lambda n: ast.EMPTY if isinstance(n, inside) else n, nest.body)
     for header in reversed(nest.headers):
-        whole = replace(header, body=whole)
+        whole = trees.replace(header, body=whole)
     fill = context.level(access.tensor.name).fill  # type: ignore[attr-defined]
     return does_nothing(with_fills(whole, context.formats), access, fill)

@@ -12,18 +12,10 @@ from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level, Swizzled
 from finchlang.levels.sparse_bytemap import SparseByteMap
 from finchlang.levels.workspace.workspace import Workspace
-from finchlang.normalize.schedule.nest_headers import (
-    NestHeaders,
-    bounds,
-    check_count,
-    index_name,
-    nest_of,
-    occurrences,
-)
+from finchlang.normalize.schedule import nest_headers as nests
 from finchlang.operators.operator_table import Operator, literal_type, named, operator, referred
-from finchlang.syntax import nodes as ast
+from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import binds, block, map_children, replace, substitute, walk
-from finchlang.syntax.types import Int64, can_store
 from finchlang.text.print import pretty
 
 FORM = "precompute(B[i, k] * C[k, j], (i, j), W)"
@@ -34,16 +26,16 @@ def precompute(program: ast.Node, command: ast.Schedule, context: ProgramContext
     `C op= f(W[i, j])`. Both stand within the loops over what else C and f use.
 
     Raises FinchError where that would change the meaning."""
-    check_count(command.args, 3, FORM, command.span)
+    nests.check_count(command.args, 3, FORM, command.span)
     expression, listed, name = command.args
     if not isinstance(listed, (ast.Group, ast.Index)) or not isinstance(name, ast.Variable):
         message = "an expression, its indices in parentheses and a name are expected"
         raise FinchError("type", message, command.span, f"write `{FORM}`")
-    found = occurrences(expression, program, context)
+    found = nests.occurrences(expression, program, context)
 
     def visit(node: ast.Node) -> Any:
         if isinstance(node, ast.Loop):
-            nest = nest_of(node)
+            nest = nests.nest_of(node)
             read = list(walk(nest.body.value)) if isinstance(nest.body, ast.Assign) else []
             for part in found:
                 if any(node is part for node in read):
@@ -64,7 +56,11 @@ class _Division:
     """The statement that is divided; `listed` are the indices that the command lists."""
 
     def __init__(
-        self, nest: NestHeaders, found: ast.Node, command: ast.Schedule, context: ProgramContext
+        self,
+        nest: nests.NestHeaders,
+        found: ast.Node,
+        command: ast.Schedule,
+        context: ProgramContext,
     ):
         assert isinstance(nest.body, ast.Assign)
         self.nest, self.update, self.found = nest, nest.body, found
@@ -81,7 +77,7 @@ class _Division:
         return FinchError("type", message, self.command.span, hint)
 
     def index(self, node: ast.Node) -> ast.Index:
-        name = index_name(node)
+        name = nests.index_name(node)
         bound = [n for h in self.nest.headers if isinstance(h, ast.Loop) for n in binds(h)]
         names = {n: self.context.renewed.get(n, self.context.written(n)) for n in bound}
         found = [n for n in bound if names[n] == name]
@@ -166,7 +162,7 @@ class _Division:
         if isinstance(given, Level):
             type = literal_type(self.fill)
             is_like = given.order == len(self.listed) and given.fill.value == self.fill.value
-            if not is_like or type is None or not can_store(type, given.element_type):
+            if not is_like or type is None or not types.can_store(type, given.element_type):
                 message = f"`{self.base}` has {given.order} modes, the type {given.element_type}"
                 hint = f"{len(self.listed)} modes, {type} and {self.fill.value} are needed"
                 raise self.error(f"{message} and the fill {given.fill.value}", hint)
@@ -175,9 +171,9 @@ class _Division:
         order = sorted(self.listed, key=lambda i: target.index(i) if i in target else -1)
         leaf, count, policies = Element(self.fill), len(order), self.context.policies
         if count == 1 and self.base not in policies:
-            return tuple(order), SparseByteMap(leaf, Int64)
+            return tuple(order), SparseByteMap(leaf, types.Int64)
         policy, capacity = policies.pop(self.base, ("", 0))
-        return tuple(order), Workspace(leaf, Int64, count, policy, capacity)
+        return tuple(order), Workspace(leaf, types.Int64, count, policy, capacity)
 
     def cut(self, consumer: ast.Node) -> int:
         """How many of the headers stand around both statements: up to the last that binds a name which is
@@ -200,7 +196,7 @@ class _Division:
         extent = self.context.ranges.get(index.name) or next(
             h.extent for h in self.nest.headers if isinstance(h, ast.Loop) and h.index == index
         )
-        found = bounds(extent, program)
+        found = nests.bounds(extent, program)
         own = {n for h in self.nest.headers for n in binds(h)}
         is_number = isinstance(found.start, ast.Literal) and found.start.value >= 1
         if not is_number or any(isinstance(n, ast.Index) and n.name in own for n in walk(found)):

@@ -13,30 +13,8 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
+from finchlang.algebra import index_arithmetic as affine, index_map
 from finchlang.algebra.expression_types import annotate, type_of
-from finchlang.algebra.index_arithmetic import (
-    ZERO,
-    is_same,
-    needed,
-    own_accesses,
-    plus,
-    size,
-    terms,
-    times,
-    total,
-)
-from finchlang.algebra.index_map import (
-    HalfIndex,
-    IndexMap,
-    Joined,
-    Wrapped,
-    halves,
-    modifier,
-    moved,
-    permissive,
-    ranges,
-    value,
-)
 from finchlang.algebra.program_context import (
     ONE,
     ProgramContext,
@@ -53,16 +31,7 @@ from finchlang.normalize.shapes.operator_maps import Leaf
 from finchlang.normalize.shapes.reader import Reader, with_primitives
 from finchlang.normalize.shapes.shape_table import OPERATORS
 from finchlang.normalize.shapes.shaped import WHOLE, Shaped
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import (
-    block,
-    children,
-    map_children,
-    mentions,
-    replace,
-    substitute,
-    walk,
-)
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Type, promote
 from finchlang.text.print import pretty
 
@@ -78,7 +47,7 @@ def shapes(program: ast.Node, context: ProgramContext) -> ast.Node:
 
 def has_shapes(program: ast.Node) -> bool:
     """Whether there is a formula or a shape operator for this pass to lower."""
-    return any(isinstance(n, ast.Formula) or is_call(n, *OPERATORS) for n in walk(program))
+    return any(isinstance(n, ast.Formula) or is_call(n, *OPERATORS) for n in trees.walk(program))
 
 
 # --------------------------------------------------------------------------- the walk
@@ -119,7 +88,7 @@ class _Shapes(Stores):
                     return self.statement(self.two_loops(node, found, bound), bound)
                 extent = self.expression(extent, bound)
                 body = self.inside(self.statement(body, bound), index)
-                return replace(node, extent=self.claimed(index, extent), body=body)
+                return trees.replace(node, extent=self.claimed(index, extent), body=body)
             case ast.Define(variable, ast.Formula() as formula, body):
                 self.formulas[variable.name] = with_primitives(formula, self.reader({}))
                 return self.statement(body, bound)
@@ -127,15 +96,15 @@ class _Shapes(Stores):
                 value = self.expression(value, bound)
                 self.types[variable.name] = self.type(value)
                 body = self.inside(self.statement(body, bound), variable)
-                return replace(node, value=value, body=body)
+                return trees.replace(node, value=value, body=body)
             case ast.Sieve(condition, body):
                 condition = self.expression(condition, bound)
-                return replace(node, condition=condition, body=self.statement(body, bound))
+                return trees.replace(node, condition=condition, body=self.statement(body, bound))
             case ast.Assign():
                 return self.assign(node, bound)
             case ast.Declare(tensor, _, dims):
                 self.dims[tensor.name] = dims
-        return map_children(lambda child: self.expression(child, bound), node)
+        return trees.map_children(lambda child: self.expression(child, bound), node)
 
     def block(
         self, statements: tuple[ast.Node, ...], bound: Bindings, span: Span | None
@@ -148,22 +117,22 @@ class _Shapes(Stores):
             here = [pair for pair in self.checks if declared & sized(pair)]
             self.checks = outer + [pair for pair in self.checks if pair not in here]
             done.append(self.checked(new, here))
-        whole = block(*done)
-        return replace(whole, span=span) if isinstance(whole, ast.Block) else whole
+        whole = trees.block(*done)
+        return trees.replace(whole, span=span) if isinstance(whole, ast.Block) else whole
 
     def assign(self, node: ast.Assign, bound: Bindings) -> ast.Node:
         new = self.expression(node.value, bound)
         target = self.with_primitives(node.target, bound)
         if self.is_plain(target, bound, is_update=True):
-            return replace(node, target=self.with_indices(target, bound), value=new)
+            return trees.replace(node, target=self.with_indices(target, bound), value=new)
         found = list[ast.Node]()
         for leaf in self.places(target.tensor, self.maps(target, bound), []):
             place = self.around(leaf, target, is_update=True)
-            written: ast.Node = replace(node, target=place, value=new)
-            for condition in dict.fromkeys(ranges(leaf[1])):
+            written: ast.Node = trees.replace(node, target=place, value=new)
+            for condition in dict.fromkeys(index_map.ranges(leaf[1])):
                 written = ast.Sieve(condition, written, span=node.span)
             found.append(written)
-        return block(*found)
+        return trees.block(*found)
 
     # ------------------------------------------------------------------ loops
 
@@ -178,7 +147,7 @@ class _Shapes(Stores):
             return extent
         return found[0] if len(found) == 1 else call("meet", *found, span=extent.span)
 
-    def collapsed(self, loop: ast.Loop, bound: Bindings) -> HalfIndex | None:
+    def collapsed(self, loop: ast.Loop, bound: Bindings) -> index_map.HalfIndex | None:
         """The half that the loop's index is in a tensor it writes, if it goes through two modes of one."""
         # only a question: what it claims and checks on its way is dropped
         claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
@@ -186,8 +155,8 @@ class _Shapes(Stores):
         self.claims, self.checks = claims, checks
         return found
 
-    def parts_written(self, loop: ast.Loop, bound: Bindings) -> Iterator[HalfIndex]:
-        for node in walk(loop.body):
+    def parts_written(self, loop: ast.Loop, bound: Bindings) -> Iterator[index_map.HalfIndex]:
+        for node in trees.walk(loop.body):
             if not isinstance(node, ast.Assign):
                 continue
             target = self.with_primitives(node.target, bound)
@@ -195,9 +164,9 @@ class _Shapes(Stores):
                 continue
             for _, own, dropped in self.places(target.tensor, self.maps(target, bound), []):
                 for m in (*own, *(m for _, m in dropped)):
-                    yield from (h for h in halves(m) if h.index == loop.index)
+                    yield from (h for h in index_map.halves(m) if h.index == loop.index)
 
-    def two_loops(self, loop: ast.Loop, found: HalfIndex, bound: Bindings) -> ast.Node:
+    def two_loops(self, loop: ast.Loop, found: index_map.HalfIndex, bound: Bindings) -> ast.Node:
         index, extent, span = loop.index, self.expression(loop.extent, bound), loop.span
         i, j = (
             ast.Index(self.context.fresh(index.name + s), span=index.span) for s in ("_i", "_j")
@@ -206,19 +175,23 @@ class _Shapes(Stores):
             self.context.originals[part.name] = self.context.written(index.name)
         inner, outer = (ast.Extent(ONE, n, span=index.span) for n in (found.fast, found.slow))
         if not isinstance(extent, ast.Dimensionless):
-            self.agree(extent, ast.Extent(ONE, times(found.fast, found.slow), span=index.span))
+            self.agree(
+                extent, ast.Extent(ONE, affine.times(found.fast, found.slow), span=index.span)
+            )
         shown = self.context.written(index.name)
         what = f"`{shown}` goes over two dimensions: `{j.name}` and, inside, `{i.name}`"
         self.context.decide("shapes", what)
         both = ast.Loop(j, outer, ast.Loop(i, inner, loop.body, span=span), span=span)
-        whole = times(found.fast, found.slow)
-        new = Joined(i, j, found.fast, found.slow, whole)
-        known = {name: substitute(m, {index: new}) for name, m in bound.items()}
+        whole = affine.times(found.fast, found.slow)
+        new = index_map.Joined(i, j, found.fast, found.slow, whole)
+        known = {name: trees.substitute(m, {index: new}) for name, m in bound.items()}
         return self.statement(both, {**known, index.name: new})
 
     def inside(self, body: ast.Node, name: ast.Index | ast.Variable) -> ast.Node:
         """The body of what binds a name, within the checks that mention it."""
-        here = [pair for pair in self.checks if any(mentions(extent, name) for extent in pair)]
+        here = [
+            pair for pair in self.checks if any(trees.mentions(extent, name) for extent in pair)
+        ]
         self.checks = [pair for pair in self.checks if pair not in here]
         return self.checked(body, here)
 
@@ -236,8 +209,12 @@ class _Shapes(Stores):
                 if isinstance(x, ast.Literal) and isinstance(y, ast.Literal) and x.value != y.value:
                     message = f"{pretty(a)} ({place(a.span)}) does not match {pretty(b)}"
                     raise FinchError("dimension", message, b.span or a.span)
-        known = any(is_same(a, x) and is_same(b, y) for p in self.checks for x, y in (p, p[::-1]))
-        if not is_same(a, b) and not known:
+        known = any(
+            affine.is_same(a, x) and affine.is_same(b, y)
+            for p in self.checks
+            for x, y in (p, p[::-1])
+        )
+        if not affine.is_same(a, b) and not known:
             self.checks.append((a, b))
 
     # ------------------------------------------------------------------ expressions
@@ -245,13 +222,13 @@ class _Shapes(Stores):
     def expression(self, node: ast.Node, bound: Bindings) -> Any:
         match node:
             case ast.Index(name) if name in bound:
-                return value(bound[name])
+                return index_map.value(bound[name])
             case ast.Access():
                 return self.access(node, bound)
             case ast.Call(ast.Variable("zero"), (element,)):
                 type = self.type(self.expression(element, bound))
                 return ast.Literal(0) if type is None else typed_literal(0, type)
-        return map_children(lambda child: self.expression(child, bound), node)
+        return trees.map_children(lambda child: self.expression(child, bound), node)
 
     def type(self, node: ast.Node) -> Type | None:
         return type_of(annotate(node, self.types))
@@ -263,12 +240,14 @@ class _Shapes(Stores):
         return self.read(node.tensor, self.maps(node, bound), [], node, bound)
 
     def with_primitives(self, node: ast.Access, bound: Bindings) -> ast.Access:
-        return replace(node, tensor=self.with_stored(self.reader(bound).shaped(node.tensor).node))
+        return trees.replace(
+            node, tensor=self.with_stored(self.reader(bound).shaped(node.tensor).node)
+        )
 
     def reader(self, bound: Bindings) -> Reader:
         def settled(setting: ast.Node) -> ast.Node:
             found = self.expression(setting, bound) if bound else setting
-            for n in children(found) if isinstance(found, ast.Extent) else (found,):
+            for n in trees.children(found) if isinstance(found, ast.Extent) else (found,):
                 kind = None if n == WHOLE else self.type(n)
                 if kind is not None and not kind.is_integer:
                     message = f"a size or a bound is an integer, and `{pretty(n)}` is {kind}"
@@ -279,13 +258,13 @@ class _Shapes(Stores):
 
     def maps(self, access: ast.Access, bound: Bindings) -> list[ast.Node]:
         return [
-            self.map_of(index, bound, size(access.tensor, mode))
+            self.map_of(index, bound, affine.size(access.tensor, mode))
             for mode, index in enumerate(access.indices)
         ]
 
     def is_plain(self, access: ast.Access, bound: Bindings, is_update: bool = False) -> bool:
         """Whether the operators of an access need not be lowered."""
-        for n in walk(access):
+        for n in trees.walk(access):
             if isinstance(n, ast.Formula) or is_call(n, "concat", "broadcast"):
                 return False
             if isinstance(n, ast.Index) and n.name in bound or is_update and is_call(n, "collapse"):
@@ -294,26 +273,28 @@ class _Shapes(Stores):
 
     def with_indices(self, access: ast.Access, bound: Bindings) -> ast.Access:
         indices = tuple(self.expression(index, bound) for index in access.indices)
-        return replace(access, indices=indices)
+        return trees.replace(access, indices=indices)
 
     def map_of(self, index: ast.Node, bound: Bindings, whole: ast.Node | None = None) -> ast.Node:
         """The map of an index in an access, of a mode of size `whole`, if that is known."""
         if isinstance(index, ast.Index):
             return bound.get(index.name, index)
-        if written := modifier(index):
+        if written := index_map.modifier(index):
             wrapper, setting, left = written
             m = self.map_of(left, bound, whole if wrapper == "protocolize" else None)
             own_size = whole if wrapper == "permissive" else None
-            return Wrapped(wrapper, self.expression(setting, bound), m, own_size)
-        found = list(terms(index))
+            return index_map.Wrapped(wrapper, self.expression(setting, bound), m, own_size)
+        found = list(affine.terms(index))
         own = [n for _, n in found if isinstance(n, ast.Index)]
         inner = bound.get(own[0].name) if len(own) == 1 and (1, own[0]) in found else None
         others = [(sign, n) for sign, n in found if n not in own]
-        if inner is None or not isinstance(inner, IndexMap):
+        if inner is None or not isinstance(inner, index_map.IndexMap):
             return self.expression(index, bound)
-        if any(isinstance(n, (ast.Index, ast.Access)) for _, other in others for n in walk(other)):
+        if any(
+            isinstance(n, (ast.Index, ast.Access)) for _, other in others for n in trees.walk(other)
+        ):
             return self.expression(index, bound)
-        return Wrapped("offset", total(others), inner)
+        return index_map.Wrapped("offset", affine.total(others), inner)
 
     # ------------------------------------------------------------------ from an operator to its tensors
 
@@ -361,11 +342,11 @@ class _Shapes(Stores):
         """Masks that are true in range and missing out of it, for the indices that may be out of range
         without the expression being missing by itself."""
         found = list[ast.Node]()
-        own = needed(formula.value)
+        own = affine.needed(formula.value)
         modes = list(enumerate(zip(formula.indices, ts, strict=True)))
-        known = {f for _, (index, t) in modes if index.name in own for f in permissive(t)}
+        known = {f for _, (index, t) in modes if index.name in own for f in index_map.permissive(t)}
         for mode, (_, t) in modes:
-            unknown = {f for f in permissive(t) if not f.is_chosen} - known
+            unknown = {f for f in index_map.permissive(t) if not f.is_chosen} - known
             if unknown:
                 known |= unknown
                 mask = call("splitmask", self.size(formula, mode), ONE, span=access.span)
@@ -399,9 +380,9 @@ class _Shapes(Stores):
         first, *tensors = tensor.args
         p: int = first.value - 1  # type: ignore[attr-defined]
         sizes = [self.size(part, p) for part in tensors]
-        before: ast.Node = ZERO
-        whole, at = reduce(plus, sizes), moved(ts[p])
-        is_free = any(permissive(ts[p]))
+        before: ast.Node = affine.ZERO
+        whole, at = reduce(affine.plus, sizes), index_map.moved(ts[p])
+        is_free = any(index_map.permissive(ts[p]))
         for part, n in zip(tensors, sizes, strict=True):
             for mode, t in enumerate(ts):
                 if mode != p and not isinstance(t, ast.Index):
@@ -409,16 +390,19 @@ class _Shapes(Stores):
                     self.agree(
                         ast.Extent(ONE, a, span=tensor.span), ast.Extent(ONE, b, span=part.span)
                     )
-            end = plus(whole, before, -1)
-            if before != ZERO and not isinstance(
+            end = affine.plus(whole, before, -1)
+            if before != affine.ZERO and not isinstance(
                 end, ast.Literal
             ):  # `sums` names both: no sum of many terms
                 end = call("-", whole, before, span=tensor.span)
-            reach = ast.Extent(plus(ONE, before, -1), end, span=tensor.span)
-            inner, is_chosen = Wrapped("window", reach, ts[p]), at is not None and not is_free
-            shown = Wrapped("permissive", ast.Literal(True), inner, n, is_chosen)
-            before = plus(before, n)
-            is_up_to = at and call("<=", at[0], plus(before, at[1], -1), span=tensor.span)
+            reach = ast.Extent(affine.plus(ONE, before, -1), end, span=tensor.span)
+            inner, is_chosen = (
+                index_map.Wrapped("window", reach, ts[p]),
+                at is not None and not is_free,
+            )
+            shown = index_map.Wrapped("permissive", ast.Literal(True), inner, n, is_chosen)
+            before = affine.plus(before, n)
+            is_up_to = at and call("<=", at[0], affine.plus(before, at[1], -1), span=tensor.span)
             yield part, [*ts[:p], shown, *ts[p + 1 :]], is_up_to
 
     def size(self, tensor: ast.Node, mode: int) -> ast.Node:
@@ -431,7 +415,7 @@ class _Shapes(Stores):
                 if dims and isinstance(dims[k - 1], ast.Extent) and dims[k - 1].start == ONE:
                     return dims[k - 1].stop
                 return node
-            return map_children(known, node)
+            return trees.map_children(known, node)
 
         return known(Shaped(tensor, 0).size(mode + 1))
 
@@ -440,9 +424,9 @@ class _Shapes(Stores):
         for index, t in zip(formula.indices, ts, strict=True):
             found = [
                 ast.Extent(ONE, n, span=access.span)
-                for access in own_accesses(formula.value)
+                for access in affine.own_accesses(formula.value)
                 for mode, i in enumerate(access.indices)
-                if i == index and (n := size(access.tensor, mode)) is not None
+                if i == index and (n := affine.size(access.tensor, mode)) is not None
             ]
             for other in found[1:] if not isinstance(t, ast.Index) else ():
                 self.agree(found[0], other)

@@ -10,28 +10,14 @@ from itertools import chain
 from math import prod
 from typing import Any
 
-from finchlang.algebra.index_arithmetic import ZERO, own_accesses, plus
-from finchlang.algebra.program_context import (
-    INIT,
-    ONE,
-    PERMISSIVE,
-    PROTOCOLS,
-    ProgramContext,
-    call,
-    is_call,
-    mask_name,
-    mask_sizes,
-    place,
-)
+from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.shapes.operator_maps import OperatorMaps
 from finchlang.normalize.shapes.shaped import WHOLE
 from finchlang.operators.operator_table import operator
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import block, map_children, walk
-from finchlang.syntax.types import Type
+from finchlang.syntax import nodes as ast, traversal as trees, types
 
 #: with more cases than this a loop takes longer to stage than it takes to store what has them
 MANY = 16
@@ -44,10 +30,10 @@ _NOT_COMPUTED = 0, 0
 class Stores(OperatorMaps):
     """The part of the pass `shapes` that stores concatenations before a loop that reads them."""
 
-    def __init__(self, context: ProgramContext) -> None:
+    def __init__(self, context: ctx.ProgramContext) -> None:
         OperatorMaps.__init__(self)
         self.context = context
-        self.types: dict[str, Level | Type | None] = {}
+        self.types: dict[str, Level | types.Type | None] = {}
         self.dims: dict[str, tuple[ast.Node, ...]] = {}  # of declared tensors, as they are written
         self.checks: list[tuple[ast.Node, ast.Node]] = []  # extents that must be the same
         self.stored: dict[ast.Node, ast.Variable] = {}
@@ -63,7 +49,7 @@ class Stores(OperatorMaps):
         """An expression with its shape operators lowered."""
 
     @abstractmethod
-    def type(self, node: ast.Node) -> Type | None:
+    def type(self, node: ast.Node) -> types.Type | None:
         """The type of an expression, if it has one."""
 
     @abstractmethod
@@ -84,20 +70,20 @@ class Stores(OperatorMaps):
         here = [pair for pair in self.checks if sized(pair) & names]
         self.checks = [pair for pair in self.checks if pair not in here]
         self.stored.clear()
-        return block(*made, self.checked(result, here))
+        return trees.block(*made, self.checked(result, here))
 
     def with_stored(self, node: ast.Node) -> Any:
         """A tensor with the names of stored concatenations in their places."""
         if not self.stored or node in self.stored:
             return self.stored.get(node, node)
-        inner = map_children(self.with_stored, node)
+        inner = trees.map_children(self.with_stored, node)
         return self.stored.get(inner, inner)
 
     # ------------------------------------------------------------------ what is stored
 
     def to_store(self, loop: ast.Loop) -> Iterator[ast.Call]:
         """The concatenations to store before a loop, in order, each by the names of those before it."""
-        nodes = list(walk(loop))
+        nodes = list(trees.walk(loop))
         if not self.context.insert_workspaces or any(isinstance(n, ast.Formula) for n in nodes):
             return
         bound = {n.index.name for n in nodes if isinstance(n, ast.Loop)}
@@ -110,7 +96,7 @@ class Stores(OperatorMaps):
             for target in targets
             for i in target.indices
             if isinstance(i, ast.Index)
-            if (times := sum(is_call(n, "collapse") for n in walk(target.tensor)))
+            if (times := sum(ctx.is_call(n, "collapse") for n in trees.walk(target.tensor)))
         }
         for accesses in _statements(loop):
             yield from self.too_many(accesses, bound)
@@ -137,7 +123,7 @@ class Stores(OperatorMaps):
             order = _order(most.node, self.context)
             indices = tuple(ast.Index(f"mode {k + 1}") for k in range(order))
             yield from self.too_many([ast.Access(most.node, indices)], bound)
-            shown = f"the concatenation at {place(most.access.span)} is stored first"
+            shown = f"the concatenation at {ctx.place(most.access.span)} is stored first"
             why = f"with what is around and beside it there are more than {MANY} cases"
             self.context.decide("shapes", f"{shown}: {why}")
             yield self.with_stored(most.node)
@@ -155,19 +141,19 @@ class Stores(OperatorMaps):
         name = variable.name
         context.formats[name] = context.workspaces[name] = self.types[name] = level
         sizes = [self.size(node, k) for k in range(order)]
-        self.dims[name] = tuple(ast.Extent(ONE, size, span=span) for size in sizes)
+        self.dims[name] = tuple(ast.Extent(ctx.ONE, size, span=span) for size in sizes)
         yield ast.Declare(variable, fill, self.dims[name], span=span)
         context.stored.add(name)
         for part, target in self.placed(node, variable):
             indices = self.indices(node, order)
             target, value = (ast.Access(t, indices, span=span) for t in (target, part))
-            body: ast.Node = ast.Assign(target, ast.Variable(INIT), value, span=span)
+            body: ast.Node = ast.Assign(target, ast.Variable(ctx.INIT), value, span=span)
             for index in indices:
                 body = ast.Loop(index, ast.Dimensionless(), body, span=span)
             yield self.statement(body, bound)
         self.stored[node] = variable
 
-    def element_type(self, node: ast.Node) -> Type | None:
+    def element_type(self, node: ast.Node) -> types.Type | None:
         """The type of a tensor's elements; what lowering one claims and checks is dropped."""
         claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
         element = ast.Access(node, self.indices(node, _order(node, self.context)), span=node.span)
@@ -186,19 +172,20 @@ class Stores(OperatorMaps):
         type = self.element_type(node)
         first, *parts = node.args
         p: int = first.value - 1  # type: ignore[attr-defined]
-        before: ast.Node = ZERO
+        before: ast.Node = affine.ZERO
         for part in parts:
             settings: list[ast.Node] = [WHOLE] * _order(node, self.context)
-            after = plus(before, self.size(part, p))
-            settings[p] = ast.Extent(plus(before, ONE), after, span=node.span)
+            after = affine.plus(before, self.size(part, p))
+            settings[p] = ast.Extent(affine.plus(before, ctx.ONE), after, span=node.span)
             for mode in range(len(settings)):
                 if mode != p:
                     a, b = (
-                        ast.Extent(ONE, self.size(x, mode), span=x.span) for x in (parts[0], part)
+                        ast.Extent(ctx.ONE, self.size(x, mode), span=x.span)
+                        for x in (parts[0], part)
                     )
                     self.agree(a, b)
-            into = call("window", target, *settings, span=node.span)
-            if is_call(part, "concat") and self.element_type(part) == type:
+            into = ctx.call("window", target, *settings, span=node.span)
+            if ctx.is_call(part, "concat") and self.element_type(part) == type:
                 yield from self.placed(part, into)
             else:
                 yield part, into
@@ -245,9 +232,9 @@ def _joined(
             one, other = _COMPUTED["split"]
             factors = one**splits, other**splits
     if isinstance(tensor, ast.Formula):
-        for inner in own_accesses(tensor.value):
+        for inner in affine.own_accesses(tensor.value):
             yield from _joined(inner, gaps, inner.tensor, factors)
-    elif isinstance(tensor, ast.Call) and is_call(tensor, "concat"):
+    elif isinstance(tensor, ast.Call) and ctx.is_call(tensor, "concat"):
         parts = [(part, list(_joined(access, gaps, part))) for part in tensor.args[1:]]
         count = sum(prod(j.cases for j in found) for _, found in parts)
         is_nested = any(j.node is not part for part, found in parts for j in found)
@@ -256,16 +243,16 @@ def _joined(
         # with 9 further parts there are too many cases by any factor
         cases = factor ** min(count - 1, 9) if factor else count * (1 + is_nested)
         yield _Joined(tensor, cases, not factor, access, gaps)
-    elif isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
-        is_computed = not is_call(tensor, "window") or any(
-            isinstance(s, ast.Extent) and s.step not in (None, ONE) for s in tensor.args[1:]
+    elif isinstance(tensor, ast.Call) and tensor.args and not ctx.mask_name(tensor):
+        is_computed = not ctx.is_call(tensor, "window") or any(
+            isinstance(s, ast.Extent) and s.step not in (None, ctx.ONE) for s in tensor.args[1:]
         )
         name: str = tensor.op.name  # type: ignore[attr-defined]
         own = _COMPUTED.get(name, _NOT_COMPUTED) if is_computed else _NOT_COMPUTED
         yield from _joined(access, gaps, tensor.args[0], max(own, factors))
 
 
-def _with_gaps(known: Level | Type | None) -> int:
+def _with_gaps(known: Level | types.Type | None) -> int:
     """The outermost mode of a tensor that has gaps, from 1, or 0."""
     levels = known.levels() if isinstance(known, Level) else ()
     return max((level.order for level in levels if level.has_gaps), default=0)
@@ -275,7 +262,9 @@ def _is_shifted(index: ast.Node) -> bool:
     """Whether an index is a name or number, perhaps moved: the loop can be cut where a part ends."""
     if isinstance(index, ast.Call):
         row = operator(index.op)
-        is_moved = is_call(index, PERMISSIVE, *PROTOCOLS) or (row is not None and row.translates)
+        is_moved = ctx.is_call(index, ctx.PERMISSIVE, *ctx.PROTOCOLS) or (
+            row is not None and row.translates
+        )
         return (is_moved or isinstance(index.op, ast.Extent)) and all(map(_is_shifted, index.args))
     return isinstance(index, (ast.Index, ast.Literal, ast.Variable))
 
@@ -284,11 +273,11 @@ def _statements(node: ast.Node) -> list[list[ast.Access]]:
     """Lists of accesses, each of the statements that are in one loop together."""
     match node:
         case ast.Assign(target, _, value):
-            return [[target, *own_accesses(value)]]
+            return [[target, *affine.own_accesses(value)]]
         case ast.Loop(_, _, body):
             return _statements(body)
         case ast.Sieve(head, body) | ast.Define(_, head, body):
-            return [[*own_accesses(head), *accesses] for accesses in _statements(body)]
+            return [[*affine.own_accesses(head), *accesses] for accesses in _statements(body)]
         case ast.Block(statements):
             loops = [s for s in statements if isinstance(s, ast.Loop)]
             others = [a for s in statements if s not in loops for a in _statements(s)]
@@ -297,18 +286,18 @@ def _statements(node: ast.Node) -> list[list[ast.Access]]:
 
 
 def _names(node: ast.Node) -> set[str]:
-    return {n.name for n in walk(node) if isinstance(n, (ast.Index, ast.Variable))}
+    return {n.name for n in trees.walk(node) if isinstance(n, (ast.Index, ast.Variable))}
 
 
-def _order(node: ast.Node, context: ProgramContext) -> int:
+def _order(node: ast.Node, context: ctx.ProgramContext) -> int:
     """How many modes a tensor has, under wrappers and primitive shape operators."""
     if isinstance(node, ast.Variable):
         return context.level(node.name).order
     if isinstance(node, ast.Formula):
         return len(node.indices)
-    if not isinstance(node, ast.Call) or mask_name(node):
-        return len(mask_sizes(node))
-    if is_call(node, "concat"):
+    if not isinstance(node, ast.Call) or ctx.mask_name(node):
+        return len(ctx.mask_sizes(node))
+    if ctx.is_call(node, "concat"):
         return _order(node.args[1], context)
     more = {"collapse": -1, "split": 1, "broadcast": 1, "toeplitz": 1}
     return _order(node.args[0], context) + more.get(node.op.name, 0)  # type: ignore[attr-defined]
@@ -316,5 +305,5 @@ def _order(node: ast.Node, context: ProgramContext) -> int:
 
 def sized(pair: tuple[ast.Node, ast.Node]) -> set[str]:
     """The tensors whose sizes are in two extents."""
-    nodes = [n for extent in pair for n in walk(extent)]
-    return {n.args[0].name for n in nodes if is_call(n, "size")}  # type: ignore[attr-defined]
+    nodes = [n for extent in pair for n in trees.walk(extent)]
+    return {n.args[0].name for n in nodes if ctx.is_call(n, "size")}  # type: ignore[attr-defined]

@@ -9,16 +9,7 @@ from finchlang.algebra.program_context import did_you_mean, root
 from finchlang.base.errors import FinchError
 from finchlang.normalize.shapes.shape_table import OPERATORS
 from finchlang.normalize.shapes.shaped import WHOLE, Arguments, Shaped
-from finchlang.syntax.nodes import (
-    Access,
-    Call,
-    Dimensionless,
-    Extent,
-    Formula,
-    Literal,
-    Node,
-    Variable,
-)
+from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk
 from finchlang.wrappers.masks import MASKS
 from finchlang.wrappers.wrappers import WRAPPERS
@@ -31,19 +22,19 @@ class Reader:
 
     def __init__(
         self,
-        leaf: Callable[[Variable], Shaped],
-        value: Callable[[Node], Node] = lambda node: node,
-        extent: Callable[[Node], Node] = lambda node: node,
-        agree: Callable[[Extent, Extent], None] = lambda a, b: None,
+        leaf: Callable[[ast.Variable], Shaped],
+        value: Callable[[ast.Node], ast.Node] = lambda node: node,
+        extent: Callable[[ast.Node], ast.Node] = lambda node: node,
+        agree: Callable[[ast.Extent, ast.Extent], None] = lambda a, b: None,
     ):
         self.leaf, self.value, self.extent, self.agree = leaf, value, extent, agree
 
-    def shaped(self, node: Node) -> Shaped:
-        if isinstance(node, Variable):
+    def shaped(self, node: ast.Node) -> Shaped:
+        if isinstance(node, ast.Variable):
             return self.leaf(node)
-        if isinstance(node, Formula):
+        if isinstance(node, ast.Formula):
             return Shaped(node, len(node.indices))
-        if not isinstance(node, Call) or not isinstance(node.op, Variable):
+        if not isinstance(node, ast.Call) or not isinstance(node.op, ast.Variable):
             raise FinchError("type", "a tensor is expected here", node.span)
         name = node.op.name
         if name in OPERATORS:
@@ -59,27 +50,27 @@ class Reader:
             raise FinchError("unknown name", f"there is no wrapper `{name}`", node.op.span, hint)
         return self.wrapper(node, name)
 
-    def mask(self, node: Call, name: str) -> Shaped:
+    def mask(self, node: ast.Call, name: str) -> Shaped:
         given, wanted = len(node.args), len(MASKS[name].parameters)
         if given != wanted:
             message = f"`{MASKS[name]}` takes {wanted} arguments, not {given}"
             raise FinchError("type", message, node.span)
         for n in walk(node):
-            if isinstance(n, Access):
+            if isinstance(n, ast.Access):
                 message = "the arguments of a mask are numbers, not elements of tensors"
                 hint = "bind the element outside of the loops: let n = ..."
                 raise FinchError("type", message, n.span, hint)
         args = tuple(self.value(a) for a in node.args)
         return Shaped(replace(node, args=args), MASKS[name].order)
 
-    def wrapper(self, node: Call, name: str) -> Shaped:
+    def wrapper(self, node: ast.Call, name: str) -> Shaped:
         if not node.args:
             raise FinchError("type", f"`{name}` wraps a tensor", node.span)
         body, settings = self.shaped(node.args[0]), node.args[1:]
         order = body.order
         if name == "toeplitz":
             mode: Any = settings[0] if len(settings) == 1 else None
-            if not isinstance(mode, Literal) or mode.value not in range(1, order + 1):
+            if not isinstance(mode, ast.Literal) or mode.value not in range(1, order + 1):
                 message = f"`toeplitz` takes a tensor and the mode to divide, from 1 to {order}"
                 raise FinchError("type", message, node.span)
             order += 1
@@ -88,7 +79,7 @@ class Reader:
                 f"{name}({root(node.args[0])}, ...)", order, settings, "settings", node
             )
         if name == "swizzle":
-            modes = [s.value if isinstance(s, Literal) else None for s in settings]
+            modes = [s.value if isinstance(s, ast.Literal) else None for s in settings]
             if sorted(modes, key=repr) != sorted(range(1, order + 1), key=repr):
                 message = f"the modes of a swizzle are 1 to {order}, each once"
                 raise FinchError("type", message, node.span)
@@ -96,7 +87,7 @@ class Reader:
             settings = tuple(self.value(s) for s in settings)
         elif name == "window":
             settings = tuple(s if s == WHOLE else self.extent(s) for s in settings)
-            settings = tuple(WHOLE if isinstance(s, Dimensionless) else s for s in settings)
+            settings = tuple(WHOLE if isinstance(s, ast.Dimensionless) else s for s in settings)
         made, written = (replace(node, args=(t, *settings)) for t in (body.node, body.written))
         return Shaped(made, order, written)
 
@@ -104,8 +95,8 @@ class Reader:
 def with_primitives(node: Any, reader: Reader) -> Any:
     """An expression with the shape operators around its tensors reduced to primitives."""
 
-    def change(node: Node) -> Node:
-        if not isinstance(node, Access):
+    def change(node: ast.Node) -> ast.Node:
+        if not isinstance(node, ast.Access):
             return node
         return replace(node, tensor=reader.shaped(node.tensor).node)
 
@@ -117,7 +108,7 @@ ONE_OF = {"indices": "index", "settings": "setting", "dimensions": "dimension"}
 
 
 def wrong_order(
-    name: str, order: int, given: tuple[Node, ...], what: str, node: Node
+    name: str, order: int, given: tuple[ast.Node, ...], what: str, node: ast.Node
 ) -> FinchError:
     count = len(given)
     counted = f"1 {ONE_OF[what]} is" if count == 1 else f"{count} {what} are"

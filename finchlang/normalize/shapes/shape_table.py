@@ -13,34 +13,26 @@ from functools import reduce
 from finchlang.algebra.index_arithmetic import plus, times
 from finchlang.algebra.program_context import ONE, call, is_call
 from finchlang.base.errors import FinchError
-from finchlang.normalize.shapes.shaped import (
-    PRIMITIVES,
-    Arguments,
-    Shaped,
-    ShapeOperator,
-    broadcast,
-    collapse,
-    concat,
-    split,
-    window,
-)
+from finchlang.normalize.shapes import shaped
 from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node
 
 # --------------------------------------------------------------------------- other sizes
 
 
-def _flatten(given: Arguments) -> Shaped:
+def _flatten(given: shaped.Arguments) -> shaped.Shaped:
     return _flat(given.tensor(), given)
 
 
-def _flat(t: Shaped, given: Arguments, first: int = 1, last: int | None = None) -> Shaped:
+def _flat(
+    t: shaped.Shaped, given: shaped.Arguments, first: int = 1, last: int | None = None
+) -> shaped.Shaped:
     """`t` with modes from `first` to `last` as one, the first of them the fastest."""
     for _ in range(first, t.order if last is None else last):
-        t = collapse(t, first, first + 1, given.span)
+        t = shaped.collapse(t, first, first + 1, given.span)
     return t
 
 
-def _reshape(given: Arguments) -> Shaped:
+def _reshape(given: shaped.Arguments) -> shaped.Shaped:
     """All elements in their order, in other sizes. Modes at either end that keep their sizes are not
     touched, so that their structure is kept."""
     t, sizes = given.tensor(), list[Node]()
@@ -63,7 +55,9 @@ def _reshape(given: Arguments) -> Shaped:
     return _reshaped(t, first, last, sizes[first : len(sizes) - last], given)
 
 
-def _reshaped(t: Shaped, first: int, last: int, sizes: list[Node], given: Arguments) -> Shaped:
+def _reshaped(
+    t: shaped.Shaped, first: int, last: int, sizes: list[Node], given: shaped.Arguments
+) -> shaped.Shaped:
     """`t` with the modes after the `first` ones and before the `last` ones in these sizes."""
     t = _flat(t, given, first + 1, t.order - last)
     whole = t.size(first + 1)
@@ -77,16 +71,16 @@ def _reshaped(t: Shaped, first: int, last: int, sizes: list[Node], given: Argume
         given.agree(whole, count)
     for k, n in enumerate(sizes[:-1]):
         left = reduce(times, sizes[k + 1 :])
-        t = split(t, first + 1 + k, n, given.span, left)
+        t = shaped.split(t, first + 1 + k, n, given.span, left)
     return t
 
 
-def _expand_dims(given: Arguments) -> Shaped:
+def _expand_dims(given: shaped.Arguments) -> shaped.Shaped:
     t = given.tensor()
-    return broadcast(t, given.mode(t.order + 1), ONE, given.span)
+    return shaped.broadcast(t, given.mode(t.order + 1), ONE, given.span)
 
 
-def _squeeze(given: Arguments) -> Shaped:
+def _squeeze(given: shaped.Arguments) -> shaped.Shaped:
     t = given.tensor()
     p = given.mode(t.order)
     given.agree(t.size(p), ONE)
@@ -94,42 +88,44 @@ def _squeeze(given: Arguments) -> Shaped:
     return _formula(t, indices, [*indices[: p - 1], ONE, *indices[p - 1 :]])
 
 
-def _repeat(given: Arguments) -> Shaped:
+def _repeat(given: shaped.Arguments) -> shaped.Shaped:
     """Each element n times."""
     t = given.tensor()
     p = given.mode(t.order)
-    return collapse(broadcast(t, p, given.size(), given.span), p, p + 1, given.span)
+    return shaped.collapse(shaped.broadcast(t, p, given.size(), given.span), p, p + 1, given.span)
 
 
-def _tile(given: Arguments) -> Shaped:
+def _tile(given: shaped.Arguments) -> shaped.Shaped:
     """All elements n times."""
     t = given.tensor()
     p = given.mode(t.order)
-    return collapse(broadcast(t, p + 1, given.size(), given.span), p, p + 1, given.span)
+    return shaped.collapse(
+        shaped.broadcast(t, p + 1, given.size(), given.span), p, p + 1, given.span
+    )
 
 
 # --------------------------------------------------------------------------- beside each other
 
 
-def _vcat(given: Arguments) -> Shaped:
-    return concat(_joined(given.tensors(), given), 1, given.span)
+def _vcat(given: shaped.Arguments) -> shaped.Shaped:
+    return shaped.concat(_joined(given.tensors(), given), 1, given.span)
 
 
-def _joined(parts: list[Shaped], given: Arguments) -> list[Shaped]:
+def _joined(parts: list[shaped.Shaped], given: shaped.Arguments) -> list[shaped.Shaped]:
     """Parts, checked to have dimensions."""
     if any(not t.order for t in parts):
         raise given.wrong(f"`{given.name}` takes tensors that have dimensions", given.span)
     return parts
 
 
-def _hcat(given: Arguments) -> Shaped:
+def _hcat(given: shaped.Arguments) -> shaped.Shaped:
     """Tensors side by side; a vector is a column."""
     parts = _joined(given.tensors(), given)
-    columns = [broadcast(t, 2, ONE, given.span) if t.order == 1 else t for t in parts]
-    return concat(columns, 2, given.span)
+    columns = [shaped.broadcast(t, 2, ONE, given.span) if t.order == 1 else t for t in parts]
+    return shaped.concat(columns, 2, given.span)
 
 
-def _stack(given: Arguments) -> Shaped:
+def _stack(given: shaped.Arguments) -> shaped.Shaped:
     p = given.whole("a dimension")
     place, parts = given.written[0], given.tensors()
     if not 1 <= p <= parts[0].order + 1:
@@ -139,10 +135,10 @@ def _stack(given: Arguments) -> Shaped:
         if t.order != parts[0].order:
             message = f"a tensor of {t.order} dimensions is put beside one of {parts[0].order}"
             raise FinchError("dimension", message, t.written.span)
-    return concat([broadcast(t, p, ONE, given.span) for t in parts], p, given.span)
+    return shaped.concat([shaped.broadcast(t, p, ONE, given.span) for t in parts], p, given.span)
 
 
-def _block(given: Arguments) -> Shaped:
+def _block(given: shaped.Arguments) -> shaped.Shaped:
     """Rows of c tensors each, one row below the other."""
     c = given.whole("how many tensors are in a row")
     place = given.written[0]
@@ -152,29 +148,29 @@ def _block(given: Arguments) -> Shaped:
     if c < 1 or len(parts) % c:
         message = f"{len(parts)} tensors are no rows of {c}"
         raise FinchError("dimension", message, place.span)
-    rows = [concat(parts[k : k + c], 2, given.span) for k in range(0, len(parts), c)]
-    return concat(rows, 1, given.span)
+    rows = [shaped.concat(parts[k : k + c], 2, given.span) for k in range(0, len(parts), c)]
+    return shaped.concat(rows, 1, given.span)
 
 
-def _kron(given: Arguments) -> Shaped:
+def _kron(given: shaped.Arguments) -> shaped.Shaped:
     a, b = given.tensor(), given.tensor()
     if a.order != b.order:
         message = f"`kron` takes tensors of the same order, not {a.order} and {b.order}"
         raise FinchError("dimension", message, given.span)
     m, n = ([t.size(k + 1) for k in range(t.order)] for t in (a, b))
     for k in range(1, a.order + 1):
-        a = collapse(broadcast(a, k, n[k - 1], given.span), k, k + 1, given.span)
-        b = collapse(broadcast(b, k + 1, m[k - 1], given.span), k, k + 1, given.span)
+        a = shaped.collapse(shaped.broadcast(a, k, n[k - 1], given.span), k, k + 1, given.span)
+        b = shaped.collapse(shaped.broadcast(b, k + 1, m[k - 1], given.span), k, k + 1, given.span)
     indices = _indices(a.order)
     first, second = (Access(t.node, tuple(indices), span=given.span) for t in (a, b))
     product = call("*", first, second, span=given.span)
-    return Shaped(Formula(tuple(indices), product, span=given.span), a.order)
+    return shaped.Shaped(Formula(tuple(indices), product, span=given.span), a.order)
 
 
 # --------------------------------------------------------------------------- in another order
 
 
-def _roll(given: Arguments) -> Shaped:
+def _roll(given: shaped.Arguments) -> shaped.Shaped:
     """Each element s places further, around the end."""
     t = given.tensor()
     p = given.mode(t.order)
@@ -182,16 +178,16 @@ def _roll(given: Arguments) -> Shaped:
     by = call("mod", given.number(), call("max", n, ONE))
     kept = plus(n, by, -1)
     ends = (Extent(plus(kept, ONE), n), Extent(ONE, kept))
-    return concat([window(t, p, part, given.span) for part in ends], p, given.span)
+    return shaped.concat([shaped.window(t, p, part, given.span) for part in ends], p, given.span)
 
 
-def _flip(given: Arguments) -> Shaped:
+def _flip(given: shaped.Arguments) -> shaped.Shaped:
     t = given.tensor()
     p = given.mode(t.order)
-    return window(t, p, Extent(t.size(p), ONE, Literal(-1)), given.span)
+    return shaped.window(t, p, Extent(t.size(p), ONE, Literal(-1)), given.span)
 
 
-def _permute_dims(given: Arguments) -> Shaped:
+def _permute_dims(given: shaped.Arguments) -> shaped.Shaped:
     """Mode k is mode p_k of the tensor; without modes a matrix is transposed."""
     t, modes = given.tensor(), list[int]()
     if t.order == 2 and not given.left:
@@ -199,10 +195,10 @@ def _permute_dims(given: Arguments) -> Shaped:
     while len(modes) < t.order:
         modes.append(given.mode(t.order, *modes))
     settings = (Literal(modes.index(k + 1) + 1) for k in range(t.order))
-    return Shaped(call("swizzle", t.node, *settings, span=given.span), t.order)
+    return shaped.Shaped(call("swizzle", t.node, *settings, span=given.span), t.order)
 
 
-def _diagonal(given: Arguments) -> Shaped:
+def _diagonal(given: shaped.Arguments) -> shaped.Shaped:
     """The elements whose indices of two modes are equal, along a new last mode."""
     t = given.tensor()
     if t.order < 2:
@@ -212,7 +208,7 @@ def _diagonal(given: Arguments) -> Shaped:
     m, n = t.size(p), t.size(q)
     if m != n:
         end = Extent(ONE, call("min", m, n))
-        t = window(window(t, p, end, given.span), q, end, given.span)
+        t = shaped.window(shaped.window(t, p, end, given.span), q, end, given.span)
     indices = _indices(t.order - 1)
     inner = indices[:-1]
     for k in sorted((p, q)):
@@ -220,10 +216,10 @@ def _diagonal(given: Arguments) -> Shaped:
     return _formula(t, indices, inner)
 
 
-def _triangle(sign: str) -> Callable[[Arguments], Shaped]:
+def _triangle(sign: str) -> Callable[[shaped.Arguments], shaped.Shaped]:
     """The elements on one side of the k-th diagonal above the main one of a matrix, and on it."""
 
-    def make(given: Arguments) -> Shaped:
+    def make(given: shaped.Arguments) -> shaped.Shaped:
         t = given.matrix()
         k = given.number() if given.left else Literal(0)
         if not isinstance(k, Literal) or abs(k.value) > 1 << 32:  # or the sum would wrap around
@@ -232,7 +228,7 @@ def _triangle(sign: str) -> Callable[[Arguments], Shaped]:
         element = Access(t.node, tuple(indices), span=given.span)
         holds = call(sign, indices[1], plus(indices[0], k))
         value = call("ifelse", holds, element, call("zero", element), span=given.span)
-        return Shaped(Formula(tuple(indices), value, span=given.span), 2)
+        return shaped.Shaped(Formula(tuple(indices), value, span=given.span), 2)
 
     return make
 
@@ -242,38 +238,38 @@ def _indices(count: int) -> list[Index]:
     return [Index(f"mode {k + 1}") for k in range(count)]
 
 
-def _formula(t: Shaped, indices: list[Index], inner: list) -> Shaped:
+def _formula(t: shaped.Shaped, indices: list[Index], inner: list) -> shaped.Shaped:
     element = Access(t.node, tuple(inner), span=t.node.span)
-    return Shaped(Formula(tuple(indices), element, span=t.node.span), len(indices))
+    return shaped.Shaped(Formula(tuple(indices), element, span=t.node.span), len(indices))
 
 
 # --------------------------------------------------------------------------- the table
 
-_FLATTEN = ShapeOperator("flatten(A)", _flatten)
-_PERMUTE = ShapeOperator("permute_dims(A, 2, 1)", _permute_dims)
+_FLATTEN = shaped.ShapeOperator("flatten(A)", _flatten)
+_PERMUTE = shaped.ShapeOperator("permute_dims(A, 2, 1)", _permute_dims)
 
-OPERATORS: dict[str, ShapeOperator] = {
-    **PRIMITIVES,
-    "cat": replace(PRIMITIVES["concat"], form="cat(1, A, B)"),
-    "vcat": ShapeOperator("vcat(A, B)", _vcat),
-    "hcat": ShapeOperator("hcat(A, B)", _hcat),
-    "stack": ShapeOperator("stack(1, A, B)", _stack),
-    "block": ShapeOperator("block(2, A, B, C, D)", _block),
-    "reshape": ShapeOperator("reshape(A, m, -1)", _reshape),
+OPERATORS: dict[str, shaped.ShapeOperator] = {
+    **shaped.PRIMITIVES,
+    "cat": replace(shaped.PRIMITIVES["concat"], form="cat(1, A, B)"),
+    "vcat": shaped.ShapeOperator("vcat(A, B)", _vcat),
+    "hcat": shaped.ShapeOperator("hcat(A, B)", _hcat),
+    "stack": shaped.ShapeOperator("stack(1, A, B)", _stack),
+    "block": shaped.ShapeOperator("block(2, A, B, C, D)", _block),
+    "reshape": shaped.ShapeOperator("reshape(A, m, -1)", _reshape),
     "flatten": _FLATTEN,
     "vec": _FLATTEN,
-    "repeat": ShapeOperator("repeat(A, 1, n)", _repeat),
-    "tile": ShapeOperator("tile(A, 1, n)", _tile),
-    "roll": ShapeOperator("roll(A, 1, n)", _roll),
-    "flip": ShapeOperator("flip(A, 1)", _flip),
-    "expand_dims": ShapeOperator("expand_dims(A, 1)", _expand_dims),
-    "squeeze": ShapeOperator("squeeze(A, 1)", _squeeze),
+    "repeat": shaped.ShapeOperator("repeat(A, 1, n)", _repeat),
+    "tile": shaped.ShapeOperator("tile(A, 1, n)", _tile),
+    "roll": shaped.ShapeOperator("roll(A, 1, n)", _roll),
+    "flip": shaped.ShapeOperator("flip(A, 1)", _flip),
+    "expand_dims": shaped.ShapeOperator("expand_dims(A, 1)", _expand_dims),
+    "squeeze": shaped.ShapeOperator("squeeze(A, 1)", _squeeze),
     "permute_dims": _PERMUTE,
     "permutedims": _PERMUTE,
-    "diagonal": ShapeOperator("diagonal(A)", _diagonal),
-    "kron": ShapeOperator("kron(A, B)", _kron),
-    "tril": ShapeOperator("tril(A)", _triangle("<=")),
-    "triu": ShapeOperator("triu(A)", _triangle(">=")),
+    "diagonal": shaped.ShapeOperator("diagonal(A)", _diagonal),
+    "kron": shaped.ShapeOperator("kron(A, B)", _kron),
+    "tril": shaped.ShapeOperator("tril(A)", _triangle("<=")),
+    "triu": shaped.ShapeOperator("triu(A)", _triangle(">=")),
 }
 
 

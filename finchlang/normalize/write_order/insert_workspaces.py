@@ -10,15 +10,7 @@ from typing import Any
 from finchlang.algebra.program_context import ProgramContext, place, reads
 from finchlang.base.errors import FinchError, Note
 from finchlang.levels.level import Level
-from finchlang.normalize.write_order.check_order import (
-    OrderFault,
-    fault,
-    follows,
-    is_repeated,
-    ordered_modes,
-    phases,
-    updates,
-)
+from finchlang.normalize.write_order import check_order
 from finchlang.normalize.write_order.detour import Detour, workspace_levels
 from finchlang.syntax.nodes import Block, Define, Index, Loop, Node, Policy, Sieve, Variable
 from finchlang.syntax.traversal import block, replace
@@ -64,10 +56,12 @@ def classify(
     """The class of an update at `indices` (bare, the last mode outermost) inside of `loops`, whose
     value reads so many tensors that are not dense."""
     by_index: dict[Node, Loop] = {loop.index: loop for loop in loops}
-    order = context.original(loop.index.name for loop in loops if is_repeated(loop, context))
+    order = context.original(
+        loop.index.name for loop in loops if check_order.is_repeated(loop, context)
+    )
     modes: dict[str, None] = {}
     for index in reversed(indices):
-        followed = follows(by_index[index], context)
+        followed = check_order.follows(by_index[index], context)
         same = followed is not None and followed.name in order
         modes[followed.name if same else index.name] = None  # type: ignore[union-attr]
     access = list(modes)
@@ -130,7 +124,7 @@ class _Insertion:
             # asked again, since mending one phase moves the statements of those after it
             name, start, stop = self.phases(statements)[n]
             self.classify(name, statements[start:stop])
-            if found := fault(name, statements[start:stop], self.context):
+            if found := check_order.fault(name, statements[start:stop], self.context):
                 mended = self.mend(name, statements[start:stop], found)
                 statements = (*statements[:start], *mended, *statements[stop:])
         inside = [
@@ -141,13 +135,15 @@ class _Insertion:
 
     def phases(self, statements: tuple[Node, ...]) -> list[tuple[str, int, int]]:
         """The update phases of tensors that are no inserted workspaces."""
-        found = phases(statements, self.context)
+        found = check_order.phases(statements, self.context)
         return [phase for phase in found if phase[0] not in self.made]
 
-    def mend(self, name: str, phase: tuple[Node, ...], found: OrderFault) -> tuple[Node, ...]:
+    def mend(
+        self, name: str, phase: tuple[Node, ...], found: check_order.OrderFault
+    ) -> tuple[Node, ...]:
         """`phase` with a workspace for the tensor `name`, as far inside as can be."""
         context, span = self.context, found.access.span
-        for at in reversed(list(self.places(name, phase, ordered_modes(found.level)))):
+        for at in reversed(list(self.places(name, phase, check_order.ordered_modes(found.level)))):
             for levels in workspace_levels(context, name, len(at.outer), _are_bare(name, phase)):
                 names = {*context.taken}, {**context.last}
                 made = Detour.of(context, name, levels, at.outer)
@@ -155,8 +151,8 @@ class _Insertion:
                 inner = made.around(at.statements[first:stop], span)
                 mended = at.rebuild((*at.statements[:first], *inner, *at.statements[stop:]))
                 if (
-                    fault(name, mended, context) is None
-                    and fault(made.name, inner, context) is None
+                    check_order.fault(name, mended, context) is None
+                    and check_order.fault(made.name, inner, context) is None
                 ):
                     self.tell(made, found)
                     self.mended.add(name)
@@ -174,7 +170,7 @@ class _Insertion:
         modes, from the outermost on."""
         outer: tuple[Node, ...] = ()
         rebuild: _Rebuild = lambda statements: statements  # noqa: E731
-        writes = list(updates(name, statements))
+        writes = list(check_order.updates(name, statements))
         is_bare = _are_bare(name, statements)
         while True:
             yield _Place(statements, outer, rebuild)
@@ -185,12 +181,12 @@ class _Insertion:
             if isinstance(node, Loop):
                 modes = {assign.target.indices[-1 - len(outer)] for assign, _ in writes}
                 over = {
-                    follows(loop, self.context)
+                    check_order.follows(loop, self.context)
                     for _, loops in writes
                     for loop in loops
                     if loop.index in modes
                 }
-                if is_repeated(node, self.context) and not (
+                if check_order.is_repeated(node, self.context) and not (
                     is_bare and self.is_loop_of(node, over)
                 ):
                     return
@@ -209,7 +205,7 @@ class _Insertion:
         parts = {name for made, given in self.context.derived if names & {*given} for name in made}
         return len(modes) == 1 and loop.index.name in names | parts
 
-    def tell(self, made: Detour, found: OrderFault) -> None:
+    def tell(self, made: Detour, found: check_order.OrderFault) -> None:
         modes = f"{made.order} mode{'s' * (made.order != 1)}"
         message = f"{found.message}: it goes through a workspace of {modes}"
         self.context.notes.append(Note(message, found.access.span))
@@ -245,7 +241,7 @@ class _Insertion:
     def classify(self, name: str, phase: Sequence[Node]) -> None:
         """Note the class of each update of the tensor `name`."""
         context, shown = self.context, self.context.shown(name)
-        for assign, loops in updates(name, phase):
+        for assign, loops in check_order.updates(name, phase):
             if assign.span is None:  # a copy from a workspace
                 continue
             read = [context.level(name).levels() for name in reads(assign.value)]
@@ -264,11 +260,11 @@ def _inside(rebuild: _Rebuild, statements: tuple[Node, ...], at: int) -> _Rebuil
 
 def _updating(name: str, statements: Sequence[Node]) -> tuple[int, int]:
     """From which to before which of `statements` the tensor `name` is updated."""
-    found = [n for n, s in enumerate(statements) if next(updates(name, (s,)), None)]
+    found = [n for n, s in enumerate(statements) if next(check_order.updates(name, (s,)), None)]
     return found[0], found[-1] + 1
 
 
 def _are_bare(name: str, statements: Sequence[Node]) -> bool:
     """Whether the tensor `name` is updated as it is, through no wrapper."""
-    found = updates(name, statements)
+    found = check_order.updates(name, statements)
     return all(isinstance(assign.target.tensor, Variable) for assign, _ in found)

@@ -11,15 +11,8 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.looplets import Looplet, may_be_missing
 from finchlang.rules.base.engine import Machine, Rule, State, Step
+from finchlang.syntax import traversal as trees
 from finchlang.syntax.nodes import Access, Extent, Index, Literal, Loop, Node, Value
-from finchlang.syntax.traversal import (
-    COMPOUND,
-    accesses,
-    children,
-    map_children,
-    remembered,
-    substitute,
-)
 from finchlang.wrappers.wrappers import release
 
 
@@ -28,7 +21,7 @@ def find(term: Node, kind: type[Any]) -> Any:
     return _first(term).get(kind)
 
 
-@remembered
+@trees.remembered
 def _first(term: Node) -> dict[type[Any], Any]:
     """The first looplet of each class in a term; a looplet counts for its base classes, too."""
     return {kind: x for x in find_looplets(term)[::-1] for kind in type(x).__mro__}
@@ -39,31 +32,31 @@ def find_all(term: Node, kind: type[Any]) -> list[Any]:
     return [x for x in find_looplets(term) if isinstance(x, kind)]
 
 
-@remembered
+@trees.remembered
 def find_looplets(term: Node) -> tuple[Any, ...]:
     """The looplets in the accesses of a term, each once, in order; found from those of its parts, most of
     which a step leaves as they are."""
-    if isinstance(term, COMPOUND):
-        parts = [found for child in children(term) if (found := find_looplets(child))]
+    if isinstance(term, trees.COMPOUND):
+        parts = [found for child in trees.children(term) if (found := find_looplets(child))]
         if len(parts) < 2:
             return parts[0] if parts else ()
         looplets = [x for found in parts for x in found]
     else:
-        looplets = [a.tensor for a in accesses(term) if isinstance(a.tensor, Looplet)]
+        looplets = [a.tensor for a in trees.accesses(term) if isinstance(a.tensor, Looplet)]
     return tuple({id(x): x for x in looplets}.values())
 
 
-@remembered
+@trees.remembered
 def accesses_in(term: Node) -> tuple[Access, ...]:
     """The accesses of a term, parents first."""
-    return tuple(accesses(term))
+    return tuple(trees.accesses(term))
 
 
 def rewrite_accesses(function: Callable[[Access], Node], term: Node) -> Any:
     """E[access] with `function` applied to each access, inner accesses first."""
 
     def visit(node: Node) -> Node:
-        node = map_children(visit, node)
+        node = trees.map_children(visit, node)
         return function(node) if type(node) is Access else node
 
     return visit(term)
@@ -74,7 +67,7 @@ def put(term: Node, replacements: Mapping[int, Node], consume: bool = False) -> 
     replacement is a payload, and the access loses its last index."""
 
     def visit(node: Node) -> Node:
-        node = map_children(visit, node)
+        node = trees.map_children(visit, node)
         if type(node) is not Access or (new := replacements.get(id(node.tensor))) is None:
             return node
         return put_in(node, new, consume)
@@ -176,14 +169,14 @@ class Context:
     def at(self, i: Expr, *values: Node) -> Any:
         """E[access(value, j...), ...] with the loop's body at coordinate i."""
         body = Context(self.term.body, self.holes).payload(*values) if values else self.term.body
-        return substitute(body, {self.term.index: as_node(i)})
+        return trees.substitute(body, {self.term.index: as_node(i)})
 
 
 def at_a_value(term: Node, kind: type[Any]) -> tuple[Context, Node] | None:
     """E[access(x, j..., i)] with the first looplet of `kind` for x whose i has a value, and that i."""
     if find(term, kind) is None:
         return None
-    for access in accesses(term):
+    for access in trees.accesses(term):
         if isinstance(access.tensor, kind) and isinstance(access.indices[-1], (Literal, Value)):
             return Context(term, (access.tensor,)), access.indices[-1]
     return None

@@ -35,8 +35,7 @@ from finchlang.levels.level import UPDATE, Fiber, Level, Storage
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base.context import Context, accesses_in, bounded, with_bounds
 from finchlang.rules.base.engine import Machine, State, Step, drop, if_not_empty, rule
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import accesses, names, remembered, replace, rewrite_bottom_up, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool
 from finchlang.syntax.user_function import Operation
 from finchlang.text.print import pretty
@@ -88,15 +87,15 @@ class Place(Level):
 # --------------------------------------------------------------------------- what a loop is left by
 
 
-@remembered
+@trees.remembered
 def _reductions(body: ast.Node) -> dict[ast.Node, list[ast.Assign]]:
     """The updates in a loop's body, by tensor; without tensors that the body declares, since these start
     anew in each step."""
     found: dict[ast.Node, list[ast.Assign]] = {}
-    for node in walk(body):
+    for node in trees.walk(body):
         if isinstance(node, ast.Assign):
             found.setdefault(node.target.tensor, []).append(node)
-    declared = [node.tensor for node in walk(body) if isinstance(node, ast.Declare)]
+    declared = [node.tensor for node in trees.walk(body) if isinstance(node, ast.Declare)]
     return {tensor: updates for tensor, updates in found.items() if tensor not in declared}
 
 
@@ -145,24 +144,24 @@ def _place(tensor: ast.Node, state: State, updates: list[ast.Assign]) -> Place |
 def _is_pure(body: ast.Node, tensor: ast.Node) -> bool:
     """Whether steps can be left out unnoticed: none after the first can fail, and none reads `tensor`."""
     updates = 0
-    for node in walk(body):
+    for node in trees.walk(body):
         if isinstance(node, (ast.Declare, ast.Freeze, ast.Thaw)):
             return False
         if isinstance(node, ast.Call) and _may_fail(node):
             return False
         if isinstance(node, ast.Loop) and (
-            any(accesses(node.extent)) or ast.Index in dict(names(node.extent))
+            any(trees.accesses(node.extent)) or ast.Index in dict(trees.names(node.extent))
         ):
             return False
-        if isinstance(node, ast.Access) and any(any(accesses(i)) for i in node.indices):
+        if isinstance(node, ast.Access) and any(any(trees.accesses(i)) for i in node.indices):
             return False
         updates += isinstance(node, ast.Assign)
-    return sum(access.tensor == tensor for access in accesses(body)) == updates
+    return sum(access.tensor == tensor for access in trees.accesses(body)) == updates
 
 
 def _may_fail(call: ast.Call) -> bool:
     if isinstance(call.op, Operation):
-        return any(isinstance(n, ast.Call) and _may_fail(n) for n in walk(call.op.body))
+        return any(isinstance(n, ast.Call) and _may_fail(n) for n in trees.walk(call.op.body))
     row, types = operator(call.op), [type_of(arg) for arg in call.args]
     return call.op == ast.Variable("meet") or (row is not None and row.may_fail(types))
 
@@ -195,7 +194,7 @@ def early_exit(machine: Machine, term: ast.Node, state: State) -> Step | None:
     def guard(node: ast.Assign) -> ast.Node:
         return ast.Sieve(guards[node.target.tensor], node, span=node.span)
 
-    rest = replace(term, body=_changed(term.body, guards, guard))
+    rest = trees.replace(term, body=_changed(term.body, guards, guard))
     machine.tell(BREAK, lambda: (term, rest))
     return rest, state
 
@@ -210,7 +209,7 @@ def _changed(
             change(node) if isinstance(node, ast.Assign) and node.target.tensor in tensors else node
         )
 
-    return rewrite_bottom_up(visit, body)
+    return trees.rewrite_bottom_up(visit, body)
 
 
 class Exit:
@@ -277,7 +276,7 @@ class Exit:
 
     def rest(self, left: ast.Node) -> ast.Node:
         """What the step Break leaves of a loop: the same loop without the reductions."""
-        rest = ast.EMPTY if self.body == ast.EMPTY else replace(left, body=self.body)
+        rest = ast.EMPTY if self.body == ast.EMPTY else trees.replace(left, body=self.body)
         self.machine.tell(BREAK, lambda: (left, rest))
         return rest
 
@@ -345,7 +344,7 @@ def count(exit: Exit, first: Expr, last: Expr, step: Callable[[Expr], Expr], nam
     host = exit.host
     if exit.going is None:
         host.count(first, last, lambda q: drop(step(q)), name)
-    elif exit.asks_first or any(isinstance(n, ast.Loop) for n in walk(exit.term.body)):
+    elif exit.asks_first or any(isinstance(n, ast.Loop) for n in trees.walk(exit.term.body)):
         exit.loop(first, last, lambda q: (add(q, 1), step(q)))
     else:
         more = host.cell(const(_FIRST - 1), "more")

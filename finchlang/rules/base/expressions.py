@@ -16,9 +16,8 @@ from finchlang.levels.positions import coordinate, entry, positions
 from finchlang.operators.operator import called
 from finchlang.operators.operator_table import literal_type, operator
 from finchlang.rules.base.engine import Machine, Rule, State, Step, Stuck, expect_mode, rule
-from finchlang.syntax import nodes as ast
+from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk
-from finchlang.syntax.types import Int64, UInt8
 from finchlang.text.print import pretty
 from finchlang.wrappers.masks import MASKS, Mask
 from finchlang.wrappers.wrappers import WRAPPERS
@@ -92,7 +91,7 @@ def value(machine: Machine | None, term: ast.Value, state: State, given: Expr) -
 @rule("Mode")
 def mode(machine: Machine | None, term: ast.Mode, state: State, given: Expr) -> Expr:
     """⟨mode(tns), (e, t, d)⟩ → e(mode(tns))"""
-    return const(ast.MODES.index(resolve(term.tensor, state).mode), UInt8)
+    return const(ast.MODES.index(resolve(term.tensor, state).mode), types.UInt8)
 
 
 @rule("Call")
@@ -156,7 +155,7 @@ def _whole(node: ast.Node, state: State) -> Expr:
             "the arguments of masks and wrappers are integers that are known before their loops"
         )
         raise FinchError("type", message, node.span)
-    return _with_names(cast(expr, Int64), state.host)
+    return _with_names(cast(expr, types.Int64), state.host)
 
 
 def _with_names(expr: Expr, host: Host) -> Expr:
@@ -224,7 +223,7 @@ def with_sizes(node: ast.Node, state: State) -> State:
             sizes = [evaluate(arg, state) for arg in call.args]
             if not all(s.type.is_integer for s in sizes):
                 continue
-            before, *others = [cast(s, Int64) for s in sizes]
+            before, *others = [cast(s, types.Int64) for s in sizes]
             for size in others:
                 whole = row.build(before, size)
                 if whole not in known:
@@ -242,7 +241,7 @@ def _bound(node: ast.Node, state: State, machine: Machine | None) -> Expr:
         raise FinchError(
             "type", f"a bound of an extent must be an integer, not {expr.type}", node.span
         )
-    return state.host.let(op("cast", expr, type=Int64), "n")
+    return state.host.let(op("cast", expr, type=types.Int64), "n")
 
 
 def _least(extent: ast.Node, other: ast.Node) -> Any:

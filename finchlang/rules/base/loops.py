@@ -18,67 +18,38 @@ from finchlang.host.interface import fail_unless
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import READ, UPDATE, Fiber
-from finchlang.rules.base.context import (
-    Context,
-    accesses_in,
-    at_a_value,
-    bounded,
-    is_at,
-    looplet_rule,
-    put,
-    rewrite_accesses,
-    with_bounds,
-)
+from finchlang.rules.base import context, engine, expressions
 from finchlang.rules.base.early_exit import Exit, count, first_step
-from finchlang.rules.base.engine import (
-    Arm,
-    Machine,
-    State,
-    Step,
-    drop,
-    expect_mode,
-    if_not_empty,
-    rule,
-)
-from finchlang.rules.base.expressions import (
-    by_cases,
-    evaluate,
-    evaluate_extent,
-    is_ready,
-    resolve,
-    with_sizes,
-)
 from finchlang.rules.derived.shared_rests import shared
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import block, names, replace, rewrite_bottom_up, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.wrappers.wrappers import capture
 
 
-@rule("Extent")
-def extent(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Extent")
+def extent(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """⟨a, s⟩ ⇒ a', ⟨b, s⟩ ⇒ b'  ⟹  ⟨loop(i, extent(a, b), body), s⟩ → ⟨loop(i, extent(a', b'), body), s⟩
 
     An index that `missing` binds is left to Simplify; where data decides that, both may be."""
     if not isinstance(term, ast.Loop) or bounds(term) is not None or not _is_extent(term.extent):
         return None
-    if any(map(ast.is_missing, walk(term.extent))) and simplify(term) is not term:
+    if any(map(ast.is_missing, trees.walk(term.extent))) and simplify(term) is not term:
         return None
     match term.extent:
         case ast.Extent(at, last) if at == last and apart(at):
-            return by_cases(at, term, state, machine)
-    state = with_sizes(term.extent, state)
-    start, stop, _ = evaluate_extent(term.extent, state, machine)
-    return with_bounds(term, start, stop), state
+            return expressions.by_cases(at, term, state, machine)
+    state = expressions.with_sizes(term.extent, state)
+    start, stop, _ = expressions.evaluate_extent(term.extent, state, machine)
+    return context.with_bounds(term, start, stop), state
 
 
 def _is_extent(node: Any) -> bool:
     if isinstance(node, ast.Extent):
-        return is_ready(node)
+        return expressions.is_ready(node)
     return isinstance(node, ast.Call) and all(map(_is_extent, node.args))
 
 
-@looplet_rule("Thunk", lp.Thunk, every=True, steps=("Thunk",))
-def thunk(machine: Machine, E: Context, state: State) -> Step:
+@context.looplet_rule("Thunk", lp.Thunk, every=True, steps=("Thunk",))
+def thunk(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """⟨⟨preamble, t⟩⟩ → t', ⟨E[body], (e, t', d)⟩ → (e', t'', d), ⟨⟨epilogue, t''⟩⟩ → t'''  ⟹
     ⟨E[thunk(preamble, body, epilogue)], (e, t, d)⟩ → (e', t''', d)
 
@@ -89,51 +60,51 @@ def thunk(machine: Machine, E: Context, state: State) -> Step:
         if epilogue is None:
             bodies.append(body)
             continue
-        before = Context(E.term, E.holes[: len(bodies)]).each(machine, "Thunk", bodies)
-        state = machine.premise("Thunk", before, put(before, {id(found): body}), state)
+        before = context.Context(E.term, E.holes[: len(bodies)]).each(machine, "Thunk", bodies)
+        state = machine.premise("Thunk", before, context.put(before, {id(found): body}), state)
         epilogue(state.host)
         machine.tell("Thunk", lambda before=before: (before, ast.EMPTY))  # type: ignore[misc]
         return ast.EMPTY, state
     return E.each(machine, "Thunk", bodies), state
 
 
-@looplet_rule("Switch", lp.Switch, steps=("SwitchTrue", "SwitchFalse"))
-def switch(machine: Machine, E: Context, state: State) -> Step:
+@context.looplet_rule("Switch", lp.Switch, steps=("SwitchTrue", "SwitchFalse"))
+def switch(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """⟨⟨cond, t⟩⟩ ⇒ true   ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(head, i...)], s⟩
     ⟨⟨cond, t⟩⟩ ⇒ false  ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(tail, i...)], s⟩
     (SwitchTrue, SwitchFalse)"""
     found = E.hole
-    true = Arm("SwitchTrue", E.term, E[found.head], state)
-    false = Arm("SwitchFalse", E.term, E[found.tail], state)
+    true = engine.Arm("SwitchTrue", E.term, E[found.head], state)
+    false = engine.Arm("SwitchFalse", E.term, E[found.tail], state)
     return machine.branch(found.condition, true, false)
 
 
-@rule("Lookup")
-def lookup(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Lookup")
+def lookup(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """e(i) = i', ⟨⟨seek(i'), t⟩⟩ → t'  ⟹
     ⟨E[access(lookup(seek, body), j..., i)], (e, t, d)⟩ → ⟨E[access(body(i'), j...)], (e, t', d)⟩"""
-    found = at_a_value(term, lp.Lookup)
+    found = context.at_a_value(term, lp.Lookup)
     if found is None:
         return None
     E, i = found
-    return E.payload(E.hole.body(state.host, evaluate(i, state, machine))), state
+    return E.payload(E.hole.body(state.host, expressions.evaluate(i, state, machine))), state
 
 
-@looplet_rule("Choice", lp.Choice, steps=("Choice",))
-def choice(machine: Machine, E: Context, state: State) -> Step:
+@context.looplet_rule("Choice", lp.Choice, steps=("Choice",))
+def choice(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """⟨⟨c, t⟩⟩ ⇒ true   ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(x, i...)], s⟩
     ⟨⟨c, t⟩⟩ ⇒ false  ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(y, i...)], s⟩
 
     y being the other options, in turn, and what it is otherwise: a switch of several arms, which the
     derived rule Union tells apart only as far as it makes a difference."""
     (condition, first), *others = E.hole.options
-    rest = replace(E.hole, options=tuple(others)) if others else E.hole.otherwise
-    arms = [Arm("Choice", E.term, E[x], state) for x in (first, rest)]
+    rest = trees.replace(E.hole, options=tuple(others)) if others else E.hole.otherwise
+    arms = [engine.Arm("Choice", E.term, E[x], state) for x in (first, rest)]
     return machine.branch(condition, *arms)
 
 
-@rule("AcceptRun", steps=("AcceptRun",))
-def accept_run(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("AcceptRun", steps=("AcceptRun",))
+def accept_run(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """⟨loop(i, extent(a, b), E[assign(access(run(body), j..., i), op, rhs)]), s⟩ →
     ⟨loop(i, extent(a, b), E[sieve(i == a, assign(access(body, j..., i), op, rhs))]), s⟩
 
@@ -141,46 +112,46 @@ def accept_run(machine: Machine, term: ast.Node, state: State) -> Step | None:
     taken with it, where the region is not empty. `body` writes all of a..b. Several writers accept
     together. With an index that has a value, the run is that one coordinate."""
     host = state.host
-    point = at_a_value(term, lp.AcceptRun)
+    point = context.at_a_value(term, lp.AcceptRun)
     if point is not None:
         E, i = point
-        at = evaluate(i, state, machine)
+        at = expressions.evaluate(i, state, machine)
         rest = E.payload(E.hole.body(host, at, at))
         machine.tell("AcceptRun", lambda: (term, rest))
         return rest, state
-    if bounded(term) is None:
+    if context.bounded(term) is None:
         return None
     assert isinstance(term, ast.Loop)
-    here = [a.tensor for a in accesses_in(term.body) if is_at(a, term.index)]
+    here = [a.tensor for a in context.accesses_in(term.body) if context.is_at(a, term.index)]
     found: tuple[Any, ...] = tuple(dict.fromkeys(here))
     if not found or not all(isinstance(x, lp.AcceptRun) for x in found):
         return None
-    start, stop = Context(term, ()).region
+    start, stop = context.Context(term, ()).region
     condition = is_first(term.index, start)
 
     def accepted(node: ast.Node) -> ast.Node:
         is_run = isinstance(node, ast.Assign) and node.target.tensor in found
         return ast.Sieve(condition, node) if is_run else node
 
-    body = rewrite_bottom_up(accepted, Context(term, found).payload(*found).body)
-    left = repeated_body(with_bounds(term, start, stop, body))
+    body = trees.rewrite_bottom_up(accepted, context.Context(term, found).payload(*found).body)
+    left = repeated_body(context.with_bounds(term, start, stop, body))
     if left is None:
         return None
 
     def whole() -> None:
         values = [x.body(host, start, stop) for x in found]
-        first, once = (Context(x, found).fill(*values) for x in (body, left.body))
-        loop = with_bounds(term, start, stop, first)
+        first, once = (context.Context(x, found).fill(*values) for x in (body, left.body))
+        loop = context.with_bounds(term, start, stop, first)
         machine.tell("AcceptRun", lambda: (term, loop))
         machine.tell("Simplify", lambda: (loop, once), law=name_of(repeated_body))
         machine.go_on(once, state.inside())
 
-    if_not_empty(state.host, start, stop, whole)
+    engine.if_not_empty(state.host, start, stop, whole)
     return ast.EMPTY, state
 
 
-@rule("Unfurl", steps=("Unfurl",))
-def unfurl(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Unfurl", steps=("Unfurl",))
+def unfurl(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """e(tns) ↦ tns', e(mode(tns)) ↦ m, ⟨⟨unfurl(tns', ext, m), t⟩⟩ ↦ tns''  ⟹
     ⟨loop(i, ext, E[access(tns, j..., i)]), s⟩ → ⟨loop(i, ext, E[access(tns'', j..., i)]), s⟩
 
@@ -191,12 +162,12 @@ def unfurl(machine: Machine, term: ast.Node, state: State) -> Step | None:
         return None
     sites = unfurlable(term)
     for setting in chain(*map(settings, sites)):
-        if apart(setting) and is_ready(setting):
-            return by_cases(setting, term, state, machine)
+        if apart(setting) and expressions.is_ready(setting):
+            return expressions.by_cases(setting, term, state, machine)
     if not sites and _unfurl_scalars(term, state) is term:
         return None
 
-    def step(own: ast.Loop) -> Step:
+    def step(own: ast.Loop) -> engine.Step:
         return _unfurled(machine, term, own, state), state
 
     if sites and shared(term, state, lambda own: machine.go_on(*step(own))):
@@ -204,11 +175,13 @@ def unfurl(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return step(term)
 
 
-def _unfurled(machine: Machine, term: ast.Loop, own: ast.Loop, state: State) -> ast.Node:
+def _unfurled(
+    machine: engine.Machine, term: ast.Loop, own: ast.Loop, state: engine.State
+) -> ast.Node:
     """The loop `own` with the tensors that are accessed at its index made looplets: a step for each tensor,
     in all its accesses. `own` is `term`, or stands for it in shared code."""
     rest: Any = _unfurl_scalars(own, state)
-    targets = [n.target for n in walk(rest) if isinstance(n, ast.Assign)]
+    targets = [n.target for n in trees.walk(rest) if isinstance(n, ast.Assign)]
     made = [
         (tensor, _unfurl_site(rest, site, UPDATE if site in targets else READ, state))
         for tensor, site in unfurlable(rest).items()
@@ -218,12 +191,12 @@ def _unfurled(machine: Machine, term: ast.Loop, own: ast.Loop, state: State) -> 
         looplets = dict(made[:k])
 
         def change(access: ast.Access) -> ast.Access:
-            if not is_at(access, term.index) or access.tensor not in looplets:
+            if not context.is_at(access, term.index) or access.tensor not in looplets:
                 return access
             looplet, captured = looplets[access.tensor]
-            return replace(access, tensor=looplet, captured=captured)
+            return trees.replace(access, tensor=looplet, captured=captured)
 
-        return rewrite_accesses(change, rest)
+        return context.rewrite_accesses(change, rest)
 
     if rest is not own:
         machine.tell("Unfurl", lambda: (term, rest))
@@ -233,20 +206,20 @@ def _unfurled(machine: Machine, term: ast.Loop, own: ast.Loop, state: State) -> 
     return after(len(made))
 
 
-def _unfurl_scalars(term: ast.Loop, state: State) -> Any:
+def _unfurl_scalars(term: ast.Loop, state: engine.State) -> Any:
     """`term` with structured scalars read, if the loop does not change them."""
     structured = {
         name: fiber
-        for kind, name in names(term.body)
+        for kind, name in trees.names(term.body)
         if kind is ast.Variable and isinstance(fiber := state.tensors.get(name), Fiber)
         if fiber.level.is_structured and fiber.mode == READ
     }
     if not structured:
         return term
-    changing = {n.tensor for n in walk(term.body) if isinstance(n, (ast.Declare, ast.Thaw))}
+    changing = {n.tensor for n in trees.walk(term.body) if isinstance(n, (ast.Declare, ast.Thaw))}
     read = {
         a.tensor: a.tensor.name
-        for a in accesses_in(term.body)
+        for a in context.accesses_in(term.body)
         if isinstance(a.tensor, ast.Variable)
     }
     values: dict[ast.Node, ast.Node] = {
@@ -254,23 +227,25 @@ def _unfurl_scalars(term: ast.Loop, state: State) -> Any:
         for tensor, name in read.items()
         if name in structured and tensor not in changing
     }
-    return rewrite_accesses(lambda a: values.get(a.tensor, a), term) if values else term
+    return context.rewrite_accesses(lambda a: values.get(a.tensor, a), term) if values else term
 
 
-def _unfurl_site(term: ast.Loop, site: ast.Access, mode: str, state: State) -> tuple[ast.Node, Any]:
+def _unfurl_site(
+    term: ast.Loop, site: ast.Access, mode: str, state: engine.State
+) -> tuple[ast.Node, Any]:
     """The looplet of the tensor that is accessed at the loop's index, and the captured expressions that its
     payloads depend on."""
     region = bounds(term)
     assert region is not None
-    closed, captured = capture(site.tensor, is_ready)
-    tensor = resolve(closed, state)
+    closed, captured = capture(site.tensor, expressions.is_ready)
+    tensor = expressions.resolve(closed, state)
     extent, stop = tensor.extent(), region[1]
     if extent is not None:
         _check_range(term, site, extent, region, state)
         if region[0] is not ONE or not at_most(extent[1], stop):
             stop = extent[1]
     # also a premise of Assign and Access, but here the tensor still has its name
-    expect_mode(site.tensor, tensor, mode, term)
+    engine.expect_mode(site.tensor, tensor, mode, term)
     looplet = tensor.unfurl(state.host, stop if extent is not None else None, tensor.mode, None)
     return looplet, captured
 
@@ -278,8 +253,8 @@ def _unfurl_site(term: ast.Loop, site: ast.Access, mode: str, state: State) -> t
 def unfurlable(term: ast.Loop) -> dict[ast.Node, ast.Access]:
     """The tensors that are accessed at the loop's index, each with its first access."""
     found: dict[ast.Node, ast.Access] = {}
-    for access in accesses_in(term.body):
-        if is_at(access, term.index) and not isinstance(access.tensor, lp.Looplet):
+    for access in context.accesses_in(term.body):
+        if context.is_at(access, term.index) and not isinstance(access.tensor, lp.Looplet):
             found.setdefault(access.tensor, access)
     return found
 
@@ -289,7 +264,7 @@ def _check_range(
     site: ast.Access,
     extent: tuple[Expr, Expr],
     loop: tuple[Expr, Expr],
-    state: State,
+    state: engine.State,
 ) -> None:
     (first, last), (start, stop) = extent, loop
     if at_most(first, start) and at_most(stop, last):
@@ -307,22 +282,22 @@ def _check_range(
     fail_unless(state.host, inside, "bounds", message, values, site.span or term.span)
 
 
-@rule("Loop", steps=("Loop",))
-def loop(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Loop", steps=("Loop",))
+def loop(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """⟨loop(i, extent(a, b), body), s⟩ →
     ⟨block(define(i, a, body), sieve(a < b, loop(i, extent(a + 1, b), body))), s⟩
 
     A loop over an empty extent is block(). At once, all these steps are taken in a loop of the host, with
     the Define, Block and SieveTrue that lead to the next. The body of define is a scope of its own."""
-    if bounded(term) is None:
+    if context.bounded(term) is None:
         return None
     assert isinstance(term, ast.Loop)
-    E = Context(term, ())
+    E = context.Context(term, ())
     start, stop = E.region
 
     def step(i: Expr, before: ast.Node | None = None) -> ast.Node:
         define, left = ast.Define(E.term.index, as_node(i), term.body), _left(E, i, stop)
-        whole = block(define, left)
+        whole = trees.block(define, left)
         machine.tell("Loop", lambda: (before or E.over(i, stop).term, whole), i)
         machine.run(define, state.inside())
         if left != ast.EMPTY:
@@ -336,7 +311,7 @@ def loop(machine: Machine, term: ast.Node, state: State) -> Step | None:
     if machine.one_by_one:
         return first_step(machine, term, state, term.index.name, step), state
     if at_most(stop, start):  # at most one iteration
-        if_not_empty(state.host, start, stop, lambda: drop(step(start)))
+        engine.if_not_empty(state.host, start, stop, lambda: engine.drop(step(start)))
     else:
         exit = Exit(machine, term, state, start)
         count(exit, start, stop, at, term.index.name)
@@ -344,7 +319,7 @@ def loop(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return ast.EMPTY, state
 
 
-def _left(E: Context, i: Expr, stop: Expr) -> ast.Node:
+def _left(E: context.Context, i: Expr, stop: Expr) -> ast.Node:
     """The loop over the coordinates after i, under the condition that there are any."""
     if i is stop:
         return ast.EMPTY

@@ -14,17 +14,7 @@ from finchlang.rules.base.context import rewrite_accesses
 from finchlang.rules.base.engine import Machine, State, Step, rule
 from finchlang.rules.base.expressions import resolve
 from finchlang.rules.base.statements import is_refill
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import (
-    COMPOUND,
-    block,
-    children,
-    map_children,
-    mentions,
-    names,
-    remembered,
-    walk,
-)
+from finchlang.syntax import nodes as ast, traversal as trees
 
 
 @rule("Simplify", steps=("Simplify",))
@@ -76,16 +66,16 @@ def without_dead(node: ast.Node, state: State) -> Any:
     body mentions i nowhere, and no declaration mentions what it declares."""
     if not _declares(node):
         return node
-    node = map_children(lambda child: without_dead(child, state), node)
+    node = trees.map_children(lambda child: without_dead(child, state), node)
     if isinstance(node, ast.Block):
         return _without_dead(node, state)
     return _once(node) if isinstance(node, ast.Loop) else node
 
 
-@remembered
+@trees.remembered
 def _declares(node: ast.Node) -> bool:
-    if isinstance(node, COMPOUND):
-        return any([_declares(child) for child in children(node)])
+    if isinstance(node, trees.COMPOUND):
+        return any([_declares(child) for child in trees.children(node)])
     return isinstance(node, ast.Declare)
 
 
@@ -93,19 +83,21 @@ def _without_dead(node: ast.Block, state: State) -> ast.Node:
     statements = list(node.statements)
     for head in [s for s in statements if isinstance(s, ast.Declare) and _is_run(s, state)]:
         start = next(k for k, s in enumerate(statements) if s is head)
-        own = [k for k in range(start, len(statements)) if mentions(statements[k], head.tensor)]
+        own = [
+            k for k in range(start, len(statements)) if trees.mentions(statements[k], head.tensor)
+        ]
         if len(own) < 2 or not isinstance(statements[own[1]], ast.Freeze):
             continue
         again = next((k for k in own[2:] if _changes_mode(statements[k], head.tensor)), None)
         for k in own[2:]:
             if again is None or k < again:
                 statements[k] = _filled(statements[k], head.tensor, state)
-        is_left = any(mentions(s, head.tensor) for s in statements[own[1] + 1 : again])
+        is_left = any(trees.mentions(s, head.tensor) for s in statements[own[1] + 1 : again])
         is_seen = again is not None and not isinstance(statements[again], ast.Declare)
         if head.tensor.name in state.own and not (is_left or is_seen or _compares_sizes(head)):
             del statements[own[1]], statements[start]
     is_same = len(statements) == len(node.statements) and all(map(is_, statements, node.statements))
-    return node if is_same else block(*statements)
+    return node if is_same else trees.block(*statements)
 
 
 def _is_run(head: ast.Declare, state: State) -> bool:
@@ -121,7 +113,7 @@ def _is_run(head: ast.Declare, state: State) -> bool:
 def _changes_mode(statement: ast.Node, tensor: ast.Variable) -> bool:
     return any(
         isinstance(n, (ast.Declare, ast.Freeze, ast.Thaw)) and n.tensor == tensor
-        for n in walk(statement)
+        for n in trees.walk(statement)
     )
 
 
@@ -136,7 +128,7 @@ def _filled(statement: ast.Node, tensor: ast.Variable, state: State) -> ast.Node
 
 
 def _compares_sizes(head: ast.Declare) -> bool:
-    return any(isinstance(n, ast.Call) and n.op == ast.Variable("meet") for n in walk(head))
+    return any(isinstance(n, ast.Call) and n.op == ast.Variable("meet") for n in trees.walk(head))
 
 
 def _once(loop: ast.Loop) -> ast.Node:
@@ -146,7 +138,9 @@ def _once(loop: ast.Loop) -> ast.Node:
     if region is None or not all(isinstance(s, (ast.Declare, ast.Freeze)) for s in statements):
         return loop
     heads = [s for s in statements if isinstance(s, ast.Declare)]
-    given = frozenset().union(*(names(n) for head in heads for n in (head.init, *head.dims)))
-    if mentions(body, loop.index) or any((ast.Variable, h.tensor.name) in given for h in heads):
+    given = frozenset().union(*(trees.names(n) for head in heads for n in (head.init, *head.dims)))
+    if trees.mentions(body, loop.index) or any(
+        (ast.Variable, h.tensor.name) in given for h in heads
+    ):
         return loop
     return ast.Sieve(ast.Value(compare("le", *region)), body, span=loop.span)

@@ -13,32 +13,12 @@ from finchlang.host.ir import Expr
 from finchlang.levels.level import READ, UPDATE, Fiber
 from finchlang.operators.operator import applied
 from finchlang.operators.operator_table import operator
-from finchlang.rules.base.engine import (
-    Arm,
-    Machine,
-    State,
-    Step,
-    Stuck,
-    expect_declared,
-    expect_mode,
-    rule,
-)
-from finchlang.rules.base.expressions import (
-    evaluate,
-    evaluate_extent,
-    is_ready,
-    presence,
-    present,
-    resolve,
-    with_sizes,
-)
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import substitute
-from finchlang.syntax.types import Float64, can_store
+from finchlang.rules.base import engine, expressions
+from finchlang.syntax import nodes as ast, traversal as trees, types
 
 
-@rule("Block", steps=("Block",))
-def block(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Block", steps=("Block",))
+def block(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """⟨body, s⟩ → s'  ⟹  ⟨block(body, tail...), s⟩ → ⟨block(tail...), s'⟩
 
     Loops, sieves and lets among the statements are scopes of their own, with a d of their own. All
@@ -63,13 +43,13 @@ def _left(statements: tuple[ast.Node, ...], k: int) -> ast.Node:
 _OF_THE_SCOPE = (ast.Declare, ast.Freeze, ast.Thaw, ast.Block)
 
 
-def _within(statement: ast.Node, state: State) -> State:
+def _within(statement: ast.Node, state: engine.State) -> engine.State:
     """The state in which a statement of a block begins: a scope of its own begins with an empty d."""
     return state if isinstance(statement, _OF_THE_SCOPE) else state.inside()
 
 
-@rule("Define")
-def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Define")
+def define(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """⟨val, s⟩ → val', var ∉ d  ⟹  ⟨define(var, val, body), (e, t, d)⟩ → ⟨body, (e[var ↦ val'], t, {})⟩
 
     The environment is a substitution: `body` gets the value in the variable's place, so that no
@@ -79,74 +59,80 @@ def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
     if not isinstance(term, ast.Define):
         return None
     if term.variable.name in state.declared:
-        raise Stuck(f"{term.variable.name} ∉ d", term, "a tensor of this scope has this name")
+        raise engine.Stuck(
+            f"{term.variable.name} ∉ d", term, "a tensor of this scope has this name"
+        )
     if isinstance(term.value, ast.Extent) or _is_meet(term.value):
         return _with_extent(machine, term, state)
-    if not is_ready(term.value):
+    if not expressions.is_ready(term.value):
         return None
     if isinstance(term.value, ast.Literal):
-        return substitute(term.body, {term.variable: term.value}), state
-    there, value = presence(term.value, state, machine)
+        return trees.substitute(term.body, {term.variable: term.value}), state
+    there, value = expressions.presence(term.value, state, machine)
     is_there = as_node(state.host.let(there, "there"))
     found = as_node(state.host.let(value, term.variable.name))
     whole = found if there is TRUE else optional(is_there, found, term.value)
-    return substitute(term.body, {term.variable: whole}), state
+    return trees.substitute(term.body, {term.variable: whole}), state
 
 
-def _with_extent(machine: Machine, term: ast.Define, state: State) -> Step:
+def _with_extent(machine: engine.Machine, term: ast.Define, state: engine.State) -> engine.Step:
     """Define, where the variable stands for an extent. Sizes of tensors that its `meet` has found equal
     become the same expression."""
-    state = with_sizes(term.value, state)
-    start, stop, others = evaluate_extent(term.value, state, machine)
+    state = expressions.with_sizes(term.value, state)
+    start, stop, others = expressions.evaluate_extent(term.value, state, machine)
     tensors = {
         name: replace(tensor, dims=tuple(stop if d in others else d for d in tensor.dims))
         for name, tensor in state.tensors.items()
         if others and isinstance(tensor, Fiber)
     }
     extent = ast.Extent(as_node(start), as_node(stop))
-    return substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
+    return trees.substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
 
 
 def _is_meet(node: ast.Node) -> bool:
     return isinstance(node, ast.Call) and node.op == ast.Variable("meet")
 
 
-@rule("Sieve", steps=("SieveTrue", "SieveFalse"))
-def sieve(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Sieve", steps=("SieveTrue", "SieveFalse"))
+def sieve(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """⟨cond, s⟩ ⇒ true   ⟹  ⟨sieve(cond, body), s⟩ → ⟨body, s⟩   (SieveTrue)
     ⟨cond, s⟩ ⇒ false  ⟹  ⟨sieve(cond, body), s⟩ → s           (SieveFalse)
 
     `body` is a scope of its own, since e and d are static: they are the same after either."""
-    if not isinstance(term, ast.Sieve) or not is_ready(term.condition):
+    if not isinstance(term, ast.Sieve) or not expressions.is_ready(term.condition):
         return None
-    there, condition = presence(term.condition, state, machine)
+    there, condition = expressions.presence(term.condition, state, machine)
     if condition.type.kind != "bool":
         message = f"a condition must be a Bool, not {condition.type}"
         raise FinchError("type", message, term.condition.span)
-    true = Arm("SieveTrue", term, term.body, state.inside())
+    true = engine.Arm("SieveTrue", term, term.body, state.inside())
     holds = conjunction(there, condition)
-    return machine.branch(holds, true, Arm("SieveFalse", term, ast.EMPTY, state))
+    return machine.branch(holds, true, engine.Arm("SieveFalse", term, ast.EMPTY, state))
 
 
-@rule("Assign")
-def assign(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Assign")
+def assign(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """e(tns) = tns', e(mode(tns)) = update, ⟨op, s⟩ → op', ⟨rhs, s⟩ → rhs'  ⟹
     ⟨assign(access(tns), op, rhs), s⟩ → ⟨⟨unwrap(tns', update, op', rhs'), t⟩⟩
 
     where rhs' is there: of `missing` nothing is stored."""
-    if not isinstance(term, ast.Assign) or term.target.indices or not is_ready(term.value):
+    if (
+        not isinstance(term, ast.Assign)
+        or term.target.indices
+        or not expressions.is_ready(term.value)
+    ):
         return None
-    fiber = resolve(term.target.tensor, state)
+    fiber = expressions.resolve(term.target.tensor, state)
     row = operator(term.op)
     if not isinstance(fiber, Fiber) or row is None:
         raise Bug(f"cannot assign to {term.target!r}")
-    expect_mode(term.target.tensor, fiber, UPDATE, term)
-    host, (there, value) = state.host, presence(term.value, state, machine)
+    engine.expect_mode(term.target.tensor, fiber, UPDATE, term)
+    host, (there, value) = state.host, expressions.presence(term.value, state, machine)
 
     def store() -> None:
         new = value
         if row.keeps_old:
-            old = evaluate(fiber.level.read(host, fiber), state)
+            old = expressions.evaluate(fiber.level.read(host, fiber), state)
             new = applied(row, (old, value), host, term.span)
         write(host, fiber, new, term)
 
@@ -157,14 +143,14 @@ def assign(machine: Machine, term: ast.Node, state: State) -> Step | None:
 def write(host: Host, fiber: Fiber, value: Expr, term: ast.Assign) -> None:
     """Store `value` in a leaf, converted to its type. Raises FinchError of kind type."""
     target = fiber.level.element_type
-    if not can_store(value.type, target):
+    if not types.can_store(value.type, target):
         message = f"a value of type {value.type} cannot be kept as {target}"
         raise FinchError("type", message, term.span, f"convert it: {target}(...)")
     fiber.level.write(host, fiber, host.let(cast(value, target)))
 
 
-@rule("Declare")
-def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Declare")
+def declare(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """e(mode(tns)) = read, ⟨init, s⟩ ⇒ init', ⟨dims_i, s⟩ ⇒ dims'_i,
     ⟨⟨declare(tns', init', dims'...), t⟩⟩ → t'  ⟹
     ⟨declare(tns, init, dims), s⟩ → (e[mode(tns) ↦ update], t', d ∪ {tns})
@@ -174,15 +160,18 @@ def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
     if not isinstance(term, ast.Declare) or not all(map(is_ready_extent, term.dims)):
         return None
     source = _source(term, state)
-    if source is None and not is_ready(term.init):
+    if source is None and not expressions.is_ready(term.init):
         return None
     fiber = _root(term.tensor, state)
-    expect_mode(term.tensor, fiber, READ, term)
+    engine.expect_mode(term.tensor, fiber, READ, term)
     host, store, level = state.host, fiber.store, fiber.level
     for dim in term.dims:
-        state = with_sizes(dim, state)
+        state = expressions.with_sizes(dim, state)
     # an extent that is empty makes a dimension of size 0
-    dims = tuple(host.let(greater(evaluate_extent(d, state, machine)[1], ZERO)) for d in term.dims)
+    dims = tuple(
+        host.let(greater(expressions.evaluate_extent(d, state, machine)[1], ZERO))
+        for d in term.dims
+    )
     _check_room(fiber, dims, term, state)
     level.declare(host, store, dims)
     level.assemble(host, store, dims, ZERO, ZERO)
@@ -197,12 +186,12 @@ def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return ast.EMPTY, replace(after, declared=state.declared | {term.tensor.name})
 
 
-def _source(term: ast.Declare, state: State) -> Fiber | None:
+def _source(term: ast.Declare, state: engine.State) -> Fiber | None:
     """The tensor that is declared as a copy of another: that other one, or None."""
     if not isinstance(term.init, ast.Variable) or term.init.name not in state.tensors:
         return None
     fiber = _root(term.init, state)
-    expect_mode(term.init, fiber, READ, term)
+    engine.expect_mode(term.init, fiber, READ, term)
     return fiber
 
 
@@ -210,7 +199,9 @@ def _source(term: ast.Declare, state: State) -> Fiber | None:
 _MOST_POSITIONS = 2.0**48
 
 
-def _check_room(fiber: Fiber, dims: tuple[Expr, ...], term: ast.Declare, state: State) -> None:
+def _check_room(
+    fiber: Fiber, dims: tuple[Expr, ...], term: ast.Declare, state: engine.State
+) -> None:
     """Check that the sizes of consecutive levels with a position for every coordinate can be multiplied,
     by a product in Float64, which does not wrap around. (What only exceeds the memory is noticed when
     storage grows.)"""
@@ -223,10 +214,10 @@ def _check_room(fiber: Fiber, dims: tuple[Expr, ...], term: ast.Declare, state: 
             run += own
             continue
         if len(run) > 1 or (run and own):
-            room = cast(run[0], Float64)
+            room = cast(run[0], types.Float64)
             for size in run[1:]:
-                room = op("mul", room, cast(size, Float64))
-            fits = compare("le", room, const(_MOST_POSITIONS, Float64))
+                room = op("mul", room, cast(size, types.Float64))
+            fits = compare("le", room, const(_MOST_POSITIONS, types.Float64))
             sizes = " x ".join("{}" for _ in dims)
             message = f"no memory for a {sizes} tensor"
             fail_unless(state.host, fits, "resource", message, dims, term.span)
@@ -234,7 +225,7 @@ def _check_room(fiber: Fiber, dims: tuple[Expr, ...], term: ast.Declare, state: 
 
 
 def is_ready_extent(node: ast.Node) -> bool:
-    return is_ready(node) or _is_meet(node)
+    return expressions.is_ready(node) or _is_meet(node)
 
 
 def is_refill(term: ast.Declare, fiber: Fiber) -> bool:
@@ -245,34 +236,34 @@ def is_refill(term: ast.Declare, fiber: Fiber) -> bool:
     return True
 
 
-def _init(term: ast.Declare, fiber: Fiber, state: State) -> Expr:
-    level, value = fiber.level, present(term.init, state)
+def _init(term: ast.Declare, fiber: Fiber, state: engine.State) -> Expr:
+    level, value = fiber.level, expressions.present(term.init, state)
     if not level.is_all_dense:
         message = f"{term.tensor.name} has fill {level.fill.value}; it cannot be declared otherwise"
         hint = "give the format that fill, as in Element(1.0), or make every level Dense"
         raise FinchError("type", message, term.init.span or term.span, hint)
-    if not can_store(value.type, level.element_type):
+    if not types.can_store(value.type, level.element_type):
         message = f"a value of type {value.type} cannot be kept as {level.element_type}"
         raise FinchError("type", message, term.init.span or term.span)
     return cast(value, level.element_type)
 
 
-def _root(name: ast.Variable, state: State) -> Fiber:
-    fiber = resolve(name, state)
+def _root(name: ast.Variable, state: engine.State) -> Fiber:
+    fiber = expressions.resolve(name, state)
     assert isinstance(fiber, Fiber)
     return fiber
 
 
-def _changeable(name: ast.Variable, mode: str, term: ast.Node, state: State) -> Fiber:
+def _changeable(name: ast.Variable, mode: str, term: ast.Node, state: engine.State) -> Fiber:
     """The tensor that a statement takes out of `mode`: one of this scope, as the premises say."""
     fiber = _root(name, state)
-    expect_mode(name, fiber, mode, term)
-    expect_declared(name.name, state, term)
+    engine.expect_mode(name, fiber, mode, term)
+    engine.expect_declared(name.name, state, term)
     return fiber
 
 
-@rule("Freeze")
-def freeze(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Freeze")
+def freeze(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """e(mode(tns)) = update, tns ∈ d, e(tns) = tns'  ⟹
     ⟨freeze(tns), s⟩ → (e[mode(tns) ↦ read], ⟨⟨freeze(tns'), t⟩⟩, d)"""
     if not isinstance(term, ast.Freeze):
@@ -282,8 +273,8 @@ def freeze(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return ast.EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=READ)})
 
 
-@rule("Thaw")
-def thaw(machine: Machine, term: ast.Node, state: State) -> Step | None:
+@engine.rule("Thaw")
+def thaw(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """e(mode(tns)) = read, tns ∈ d, e(tns) = tns'  ⟹
     ⟨thaw(tns), s⟩ → (e[mode(tns) ↦ update], ⟨⟨thaw(tns'), t⟩⟩, d)"""
     if not isinstance(term, ast.Thaw):

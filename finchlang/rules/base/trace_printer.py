@@ -13,7 +13,7 @@ from finchlang.host.construct import const
 from finchlang.host.inspecting import looking, plain
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr, Var
-from finchlang.levels import looplets
+from finchlang.levels import looplets as lp
 from finchlang.levels.level import Fiber
 from finchlang.syntax.nodes import Access, Block, Index, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import children, map_children, replace as with_fields
@@ -44,7 +44,7 @@ def _access(node: Access) -> Node:
             return spelled(tensor)
         if isinstance(tensor, Fiber):
             return Variable(payload(tensor))
-    if isinstance(tensor, looplets.Looplet):
+    if isinstance(tensor, lp.Looplet):
         tensor = part_of(tensor, index_of(node))
     elif isinstance(tensor, Fiber):
         tensor = Variable(payload(tensor))
@@ -114,7 +114,7 @@ class Part:
 
 
 @lru_cache(512)
-def part_of(looplet: looplets.Looplet, i: Expr) -> Part:
+def part_of(looplet: lp.Looplet, i: Expr) -> Part:
     """A looplet with its parts; parts that depend on the coordinate are those of coordinate i."""
     with looking() as host:
         return _part(looplet, host, i)
@@ -134,31 +134,31 @@ def _part(node: Any, host: Host, i: Expr) -> Part:
         return "" if coordinate is None else str(coordinate)
 
     match node:
-        case looplets.Lookup(at):
+        case lp.Lookup(at):
             return Part("lookup", parts=(given(lambda host: at(host, i)),))
-        case looplets.Run(body):
+        case lp.Run(body):
             return Part("run", parts=(inside(body),))
-        case looplets.Spike(body, tail, last):
+        case lp.Spike(body, tail, last):
             return Part("spike", parts=(inside(body), inside(tail)), stop=end(last))
-        case looplets.Phase(body, start, stop):
+        case lp.Phase(body, start, stop):
             return Part("phase", parts=(inside(body),), start=end(start), stop=end(stop))
-        case looplets.Sequence(phases):
+        case lp.Sequence(phases):
             return Part("sequence", parts=tuple(map(inside, phases)))
-        case looplets.Switch(condition, head, tail):
+        case lp.Switch(condition, head, tail):
             return Part("switch", plain(condition), (inside(head), inside(tail)))
-        case looplets.Choice(options, otherwise):
+        case lp.Choice(options, otherwise):
             conditions = "; ".join(plain(condition) for condition, _ in options)
             bodies = [inside(body) for _, body in options]
             return Part("choice", conditions, (*bodies, inside(otherwise)))
-        case looplets.Thunk(preamble):
+        case lp.Thunk(preamble):
             return Part("thunk", parts=(given(lambda host: preamble(host)[0]),))
-        case looplets.Shift(body, delta):
+        case lp.Shift(body, delta):
             return Part("shift", str(delta), (inside(body),))
-        case looplets.AcceptRun(accept):
+        case lp.AcceptRun(accept):
             return Part("acceptrun", parts=(given(lambda host: accept(host, i, i)),))
-        case looplets.Steps():
-            kind = "blocks" if isinstance(node, looplets.Blocks) else type(node).__name__.lower()
-            node = looplets.apart(node)
+        case lp.Steps():
+            kind = "blocks" if isinstance(node, lp.Blocks) else type(node).__name__.lower()
+            node = lp.apart(node)
             stride = plain(node.stride(host))
             seeks = node.seek is not None
             return Part(kind, stride, (given(node.body),), stop=end(node.last), seeks=seeks)
@@ -188,6 +188,6 @@ def spans_of(node: Node) -> Iterator[Span]:
     """The spans of a part of a term; where it has none, those of its own parts."""
     if node.span is not None:
         yield node.span
-    elif not isinstance(node, (looplets.Looplet, Fiber)):
+    elif not isinstance(node, (lp.Looplet, Fiber)):
         for child in children(node):
             yield from spans_of(child)

@@ -13,21 +13,21 @@ from finchlang.host.construct import ONE, ZERO, add, compare, maximum, minimum, 
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import looplets
+from finchlang.levels import looplets as lp
 from finchlang.syntax.nodes import Literal, Node
 
 
 def plain(nest: Any) -> Any:
     """A nest with its shifts carried out as far as is possible without calling its functions."""
     match nest:
-        case looplets.Shift(body, delta):
-            return plain(looplets.shifted(body, delta))
-        case looplets.Phase(body, start, stop):
-            return looplets.Phase(plain(body), start, stop)
-        case looplets.Sequence(phases):
-            return looplets.Sequence(tuple(plain(p) for p in phases))
-        case looplets.Switch(condition, head, tail):
-            return looplets.Switch(condition, plain(head), plain(tail))
+        case lp.Shift(body, delta):
+            return plain(lp.shifted(body, delta))
+        case lp.Phase(body, start, stop):
+            return lp.Phase(plain(body), start, stop)
+        case lp.Sequence(phases):
+            return lp.Sequence(tuple(plain(p) for p in phases))
+        case lp.Switch(condition, head, tail):
+            return lp.Switch(condition, plain(head), plain(tail))
     return nest
 
 
@@ -37,7 +37,7 @@ class Seen:
     `go_on` moves past it, by one entry, or to the first entry that ends at a given coordinate or later.
     Unless `is_sure` there may be no entry, so that it must not be read without a test."""
 
-    nest: looplets.Looplet
+    nest: lp.Looplet
     first: Expr
     last: Expr
     fill: Node | None
@@ -58,17 +58,17 @@ class Seen:
             return whole
         assert self.fill is not None
         if self.is_point and is_uncut:
-            assert isinstance(whole, looplets.Run)
-            return looplets.Spike(self.fill, whole.body, self.first, is_stored=self.is_sure)
-        is_stored = self.is_sure and isinstance(whole, looplets.Run)
+            assert isinstance(whole, lp.Run)
+            return lp.Spike(self.fill, whole.body, self.first, is_stored=self.is_sure)
+        is_stored = self.is_sure and isinstance(whole, lp.Run)
         here = compare("le", self.first, i)
-        return looplets.Choice(((here, whole),), looplets.Run(self.fill), is_stored)
+        return lp.Choice(((here, whole),), lp.Run(self.fill), is_stored)
 
 
 class Cursor(ABC):
     """A nest with entries in order, and `fill` between them, or None if that is not one literal."""
 
-    nest: looplets.Looplet
+    nest: lp.Looplet
     fill: Node | None
     are_points = False
 
@@ -104,9 +104,9 @@ class Cursor(ABC):
 class ListedCursor(Cursor):
     """A stepper over sorted storage, up to position `end`."""
 
-    nest: looplets.Looplet
-    steps: looplets.Steps
-    known: looplets.Stored
+    nest: lp.Looplet
+    steps: lp.Steps
+    known: lp.Stored
     end: Expr
 
     @property
@@ -152,7 +152,7 @@ class ListedCursor(Cursor):
 
         def whole(host: Host) -> Node:
             return (
-                looplets.Run(looplets.Thunk(lambda host: (body(host), None)))
+                lp.Run(lp.Thunk(lambda host: (body(host), None)))
                 if known.are_points
                 else body(host)
             )
@@ -163,34 +163,34 @@ class ListedCursor(Cursor):
     def _go_on(self, q: Expr, host: Host, i: Expr | None) -> None:
         """Move past position q: by one, or in a jumper by a search for i."""
         after = add(q, 1)
-        if i is not None and isinstance(self.steps, looplets.Jumper):
+        if i is not None and isinstance(self.steps, lp.Jumper):
             after = self.known.locate(host, after, i)
         self.known.go(host, after)
 
 
-def listed(nest: looplets.Looplet) -> ListedCursor | None:
+def listed(nest: lp.Looplet) -> ListedCursor | None:
     """A nest as a cursor, if it is one stepper over sorted storage, followed by its fill; else None."""
     found, stop = plain(nest), None
-    if isinstance(found, looplets.Sequence):
+    if isinstance(found, lp.Sequence):
         first, *rest = found.phases
         found, stop = first.body, first.stop
-        if not isinstance(found, looplets.Steps) or found.stored is None or stop is None:
+        if not isinstance(found, lp.Steps) or found.stored is None or stop is None:
             return None
         fill = found.stored.fill
-        if any(not isinstance(p.body, looplets.Run) or p.body.body != fill for p in rest):
+        if any(not isinstance(p.body, lp.Run) or p.body.body != fill for p in rest):
             return None
         if found.last is None or not at_most(found.last, stop):
             return None
         if first.start is not None and not at_most(first.start, found.first):
             return None
-    known = found.stored if isinstance(found, looplets.Steps) else None
+    known = found.stored if isinstance(found, lp.Steps) else None
     return None if known is None else ListedCursor(nest, found, known, known.stop)
 
 
-def begins_at(nest: looplets.Looplet, start: Expr) -> bool:
+def begins_at(nest: lp.Looplet, start: Expr) -> bool:
     """Whether a nest is known to begin at or before `start`: a first phase that begins later would cut the
     loop."""
-    first = plain(nest).phases[0].start if isinstance(nest, looplets.Sequence) else None
+    first = plain(nest).phases[0].start if isinstance(nest, lp.Sequence) else None
     return first is None or at_most(first, start)
 
 
@@ -198,8 +198,8 @@ def begins_at(nest: looplets.Looplet, start: Expr) -> bool:
 class Stretch:
     """A sequence with one phase between runs of one literal: a run, a lookup, or a spike."""
 
-    nest: looplets.Looplet
-    phases: tuple[looplets.Phase, ...]
+    nest: lp.Looplet
+    phases: tuple[lp.Phase, ...]
     number: int
     fill: Literal
 
@@ -210,8 +210,8 @@ class Stretch:
         first = phase.start or (start if before is None else add(before, 1))
         last = phase.stop or stop
         first, last = host.let(first, "first"), host.let(last, "last")
-        body: Any = looplets.set_end(phase.body, last)
-        is_point = isinstance(body, looplets.Spike)
+        body: Any = lp.set_end(phase.body, last)
+        is_point = isinstance(body, lp.Spike)
         end = host.let(op("select", compare("le", first, last), ONE, ZERO), "end")
         cell = host.cell(ZERO, "q")
 
@@ -221,49 +221,45 @@ class Stretch:
         def locate(host: Host, q: Expr, i: Expr) -> Expr:
             return minimum(end, maximum(q, op("select", compare("le", i, last), ZERO, ONE)))
 
-        def entry(host: Host, q: Expr) -> looplets.Entry:
+        def entry(host: Host, q: Expr) -> lp.Entry:
             if is_point:
                 return last, last, lambda host: body.tail
             return first, last, lambda host: body
 
-        known = looplets.Stored(
+        known = lp.Stored(
             ZERO, end, self.fill, lambda host: host.get(cell), go, locate, entry, is_point
         )
-        steps = looplets.Steps(
+        steps = lp.Steps(
             None, lambda host: last, lambda host: body, lambda host: None, last, known, first
         )
         return ListedCursor(self.nest, steps, known, end)
 
 
-def stretch(nest: looplets.Looplet) -> Stretch | None:
-    phases = plain(nest).phases if isinstance(nest, looplets.Sequence) else ()
+def stretch(nest: lp.Looplet) -> Stretch | None:
+    phases = plain(nest).phases if isinstance(nest, lp.Sequence) else ()
     for number, phase in enumerate(phases):
         fills = [_literal(p.body) for k, p in enumerate(phases) if k != number]
         fill = fills[0] if fills else None
         if fill is None or any(other is None or other != fill for other in fills):
             continue
-        if isinstance(phase.body, (looplets.Run, looplets.Lookup)):
+        if isinstance(phase.body, (lp.Run, lp.Lookup)):
             return Stretch(nest, phases, number, fill)
-        if (
-            isinstance(phase.body, looplets.Spike)
-            and phase.body.end is None
-            and phase.body.body == fill
-        ):
+        if isinstance(phase.body, lp.Spike) and phase.body.end is None and phase.body.body == fill:
             return Stretch(nest, phases, number, fill)
     return None
 
 
 def _literal(node: Node) -> Literal | None:
-    return node.body if isinstance(node, looplets.Run) and isinstance(node.body, Literal) else None
+    return node.body if isinstance(node, lp.Run) and isinstance(node.body, Literal) else None
 
 
 def runs_of(nest: Node) -> list[Node]:
     """The different bodies of the runs among the phases of a sequence."""
-    phases = plain(nest).phases if isinstance(nest, looplets.Sequence) else ()
-    return list(dict.fromkeys(p.body.body for p in phases if isinstance(p.body, looplets.Run)))
+    phases = plain(nest).phases if isinstance(nest, lp.Sequence) else ()
+    return list(dict.fromkeys(p.body.body for p in phases if isinstance(p.body, lp.Run)))
 
 
 def is_mask(nest: Node) -> bool:
     """Whether a nest has nothing but runs of literals."""
-    bodies = [p.body for p in plain(nest).phases] if isinstance(nest, looplets.Sequence) else [nest]
-    return all(isinstance(b, looplets.Run) and isinstance(b.body, Literal) for b in bodies)
+    bodies = [p.body for p in plain(nest).phases] if isinstance(nest, lp.Sequence) else [nest]
+    return all(isinstance(b, lp.Run) and isinstance(b.body, Literal) for b in bodies)

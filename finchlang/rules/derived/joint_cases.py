@@ -19,23 +19,12 @@ from finchlang.levels.looplets import Choice
 from finchlang.operators.operator_table import SELECT, operator
 from finchlang.rules.base.context import put
 from finchlang.rules.base.engine import Machine, State, Step
-from finchlang.syntax.nodes import (
-    EMPTY,
-    Access,
-    Assign,
-    Call,
-    Index,
-    Literal,
-    Node,
-    Value,
-    is_missing,
-)
-from finchlang.syntax.traversal import map_children, replace
+from finchlang.syntax import nodes as ast, traversal as trees
 
 #: a term, made where it is known to be needed
-Arm = Callable[[], Node]
+Arm = Callable[[], ast.Node]
 #: what an expression is in one case: a literal, or None for a value that only the data knows
-Outcome = Literal | None
+Outcome = ast.Literal | None
 #: what an expression is under each condition (the first that holds counts), and otherwise
 Outcomes = tuple[list[tuple[Expr, Outcome]], Outcome]
 
@@ -43,23 +32,23 @@ Outcomes = tuple[list[tuple[Expr, Outcome]], Outcome]
 class Joint(ABC):
     """The rule Union on one term."""
 
-    def __init__(self, machine: Machine, term: Node, state: State, choices: list[Choice]):
+    def __init__(self, machine: Machine, term: ast.Node, state: State, choices: list[Choice]):
         self.machine, self.term, self.state = machine, term, state
         self.host, self.choices = state.host, choices
         self.absence = Absence(self._literals)
-        self.are_known: dict[int, tuple[Node, bool]] = {}
+        self.are_known: dict[int, tuple[ast.Node, bool]] = {}
         #: for each number in formulas: where the operand is not the literal that the number stands for
         self.conditions: list[Expr] = []
         #: the numbers that stand for what operands are otherwise
         self.usual: set[int] = set()
 
     @abstractmethod
-    def outcomes(self, access: Access) -> Outcomes | None:
+    def outcomes(self, access: ast.Access) -> Outcomes | None:
         """What an operand is in which cases; None if it takes no part."""
 
     # the cases of expressions
 
-    def _literals(self, access: Access) -> Iterator[tuple[int, Node]]:
+    def _literals(self, access: ast.Access) -> Iterator[tuple[int, ast.Node]]:
         """The literals that an operand may be, each with the number that stands for it in formulas."""
         options, otherwise = self.outcomes(access) or ([], None)
         others = [(when, o) for when, o in options if key_of(o) != key_of(otherwise)]
@@ -79,43 +68,43 @@ class Joint(ABC):
     def _fails(self, where: Where) -> Expr:
         return fold(where, self.conditions.__getitem__, disjunction, conjunction)
 
-    def is_known(self, node: Node) -> bool:
+    def is_known(self, node: ast.Node) -> bool:
         """Whether it is known in which cases an expression is a literal: nothing in it has to be read
         first, and it makes no value of a missing operand, which host expressions cannot represent."""
         if id(node) not in self.are_known:
             self.are_known[id(node)] = node, self._is_known(node)
         return self.are_known[id(node)][1]
 
-    def _is_known(self, node: Node) -> bool:
+    def _is_known(self, node: ast.Node) -> bool:
         match node:
-            case Literal() | Value() | Index():
+            case ast.Literal() | ast.Value() | ast.Index():
                 return True
-            case Access():
+            case ast.Access():
                 return self.outcomes(node) is not None
-            case Call(_, args) if operator(node.op) is not None and operator(node) is None:
+            case ast.Call(_, args) if operator(node.op) is not None and operator(node) is None:
                 if not all(map(self.is_known, args)) or type_of(node) is None:
                     return False
-                missing = [w for a in args for x, w in self._cases(a) if is_missing(x)]
+                missing = [w for a in args for x, w in self._cases(a) if ast.is_missing(x)]
                 return all(any(implies(m, w) for _, w in self._cases(node)) for m in missing)
         return False
 
-    def _cases(self, node: Node) -> list[tuple[Literal, Where]]:
+    def _cases(self, node: ast.Node) -> list[tuple[ast.Literal, Where]]:
         """The literals that an expression may be, and where it is each of them; `missing` comes first."""
-        if isinstance(node, Literal):
+        if isinstance(node, ast.Literal):
             return [(node, ALWAYS)]
         found = [(case.literal, where) for case, where in self.absence.value(node).values()]
-        return sorted(found, key=lambda case: not is_missing(case[0]))
+        return sorted(found, key=lambda case: not ast.is_missing(case[0]))
 
-    def _usual(self, node: Node) -> list[tuple[Literal, Where]]:
+    def _usual(self, node: ast.Node) -> list[tuple[ast.Literal, Where]]:
         """The literal that an expression is where all operands are what they are otherwise, in a list that
         is empty if there is none."""
         return [case for case in self._cases(node) if given(case[1], self.usual) == ALWAYS][:1]
 
-    def cases(self, node: Node) -> Outcomes:
+    def cases(self, node: ast.Node) -> Outcomes:
         """The cases of a known expression. What it usually is comes last, even `missing`, although that is
         the first case of any other expression."""
         cases, usual = self._cases(node), self._usual(node)
-        last = [self._fails(where) for literal, where in usual if is_missing(literal)]
+        last = [self._fails(where) for literal, where in usual if ast.is_missing(literal)]
         arms: list[tuple[Expr, Outcome]] = [
             (conjunction(op("not", self._fails(where)), *last), literal)
             for literal, where in cases
@@ -127,53 +116,55 @@ class Joint(ABC):
             arms.insert(0, (self._varies(node), None))
         return arms, usual[0][0]
 
-    def _varies(self, node: Node) -> Expr:
+    def _varies(self, node: ast.Node) -> Expr:
         """Where a known expression is no literal."""
-        if isinstance(node, Access) and (outcomes := self.outcomes(node)) is not None:
+        if isinstance(node, ast.Access) and (outcomes := self.outcomes(node)) is not None:
             return disjunction(*(when for when, outcome in outcomes[0] if outcome is None))
         return conjunction(*(self._fails(where) for _, where in self._cases(node)))
 
-    def _is_literal(self, node: Node) -> bool:
-        if isinstance(node, Call):
+    def _is_literal(self, node: ast.Node) -> bool:
+        if isinstance(node, ast.Call):
             return all(map(self._is_literal, node.args))
-        if not isinstance(node, Access):
-            return isinstance(node, Literal)
+        if not isinstance(node, ast.Access):
+            return isinstance(node, ast.Literal)
         options, otherwise = self.outcomes(node) or ([], None)
         return None not in (otherwise, *(outcome for _, outcome in options))
 
-    def is_decided(self, node: Node) -> bool:
+    def is_decided(self, node: ast.Node) -> bool:
         """Whether one argument of a call decides the call where it is its usual literal; or, of a function
         of the script, simplifies it."""
-        if not isinstance(node, Call):
+        if not isinstance(node, ast.Call):
             return False
-        own = [(k, arg) for k, arg in enumerate(node.args) if not isinstance(arg, Literal)]
+        own = [(k, arg) for k, arg in enumerate(node.args) if not isinstance(arg, ast.Literal)]
         return len(own) > 1 and any(
             self._is_settled(node, k, *case) for k, arg in own for case in self._usual(arg)
         )
 
-    def _is_settled(self, node: Call, k: int, literal: Literal, where: Where) -> bool:
+    def _is_settled(self, node: ast.Call, k: int, literal: ast.Literal, where: Where) -> bool:
         """Whether a call is decided where its k-th argument is `literal`."""
         row = operator(node.op)
         if row is None or row.staged is None:
             return any(implies(where, there) for _, there in self._cases(node))
         args = (*node.args[:k], literal, *node.args[k + 1 :])
-        result = simplify(replace(node, args=args))
-        return not isinstance(result, Call) or result.op != node.op
+        result = simplify(trees.replace(node, args=args))
+        return not isinstance(result, ast.Call) or result.op != node.op
 
-    def evaluated(self, node: Node, values: Callable[[Access], Node]) -> Node:
+    def evaluated(self, node: ast.Node, values: Callable[[ast.Access], ast.Node]) -> ast.Node:
         """A known expression with its operands given by `values`: equal to `node` in all of its cases, but
         a literal in none. Literals that do not follow from the values are selected by their conditions."""
-        if isinstance(node, Access):
+        if isinstance(node, ast.Access):
             return values(node)
-        if not isinstance(node, Call):
+        if not isinstance(node, ast.Call):
             return node
         args = tuple(self.evaluated(a, values) for a in node.args)
-        result: Node = replace(node, args=args)
+        result: ast.Node = trees.replace(node, args=args)
         for literal, where in self._cases(node):
-            of_args = ([w for x, w in self._cases(a) if not is_missing(x)] for a in node.args)
+            of_args = ([w for x, w in self._cases(a) if not ast.is_missing(x)] for a in node.args)
             are_values = all(any(implies(where, w) for w in found) for found in of_args)
-            if not (is_missing(literal) or are_values):  # the values do not give this literal
-                result = Call(SELECT, (Value(op("not", self._fails(where))), literal, result))
+            if not (ast.is_missing(literal) or are_values):  # the values do not give this literal
+                result = ast.Call(
+                    SELECT, (ast.Value(op("not", self._fails(where))), literal, result)
+                )
         return result
 
     # telling them apart
@@ -191,7 +182,7 @@ class Joint(ABC):
             self.host.branch(condition, lambda: self._run(arm), lambda: attempt(k + 1))
 
         attempt(0)
-        return EMPTY, self.state
+        return ast.EMPTY, self.state
 
     def certain(self, condition: Expr) -> Expr:
         """`condition`, or true if it is sure to hold: it asks whether the least of several coordinates is
@@ -216,19 +207,19 @@ class Joint(ABC):
         return self.in_arms(arms, partial(put, self.term, {id(first): first.otherwise}))
 
 
-def outcome_of(node: Node) -> Outcome:
-    return node if isinstance(node, Literal) else None
+def outcome_of(node: ast.Node) -> Outcome:
+    return node if isinstance(node, ast.Literal) else None
 
 
-def replaced(term: Node, old: Node, new: Node) -> Node:
+def replaced(term: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
     """`term` with an expression replaced wherever it is read, so not in targets of assignments."""
 
-    def visit(node: Node) -> Node:
+    def visit(node: ast.Node) -> ast.Node:
         if node == old:
             return new
-        if isinstance(node, Assign):
-            return Assign(node.target, node.op, visit(node.value), span=node.span)
-        changed: Node = map_children(visit, node)
+        if isinstance(node, ast.Assign):
+            return ast.Assign(node.target, node.op, visit(node.value), span=node.span)
+        changed: ast.Node = trees.map_children(visit, node)
         return changed
 
     return visit(term)

@@ -7,42 +7,21 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from finchlang.algebra.absence import (
-    ALWAYS,
-    NEVER,
-    Absence,
-    Where,
-    alternatives,
-    both,
-    either,
-    given,
-    is_product,
-    variables,
-)
+from finchlang.algebra import absence
 from finchlang.algebra.bounds import greater, lesser
 from finchlang.algebra.simplify import counts_once, simplify
 from finchlang.host.construct import add, compare, sub
 from finchlang.host.ir import Expr
-from finchlang.levels import looplets
+from finchlang.levels import looplets as lp
 from finchlang.rules.base.context import Context, accesses_in, bounded, find_looplets, put, put_in
 from finchlang.rules.base.early_exit import Exit, count
 from finchlang.rules.base.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.base.regions import divided
 from finchlang.rules.base.simplify_rule import is_nothing
-from finchlang.rules.derived.cursors import (
-    Cursor,
-    ListedCursor,
-    begins_at,
-    is_mask,
-    listed,
-    plain,
-    runs_of,
-    stretch,
-)
+from finchlang.rules.derived import cursors
 from finchlang.rules.derived.meet_turn import Turn, sought, visit
 from finchlang.rules.derived.pieces import Pieces, are_divided, leaves_nothing
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import accesses, mentions, walk
+from finchlang.syntax import nodes as ast, traversal as trees
 
 
 @rule("Meet", is_derived=True, steps=("Meet",))
@@ -62,13 +41,13 @@ def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
     if region is None or region[0] is region[1]:
         return None
     assert isinstance(term, ast.Loop)
-    nests = [
-        x for x in find_looplets(term) if not isinstance(x, (looplets.Lookup, looplets.AcceptRun))
-    ]
-    written = {id(n.target.tensor) for n in walk(term.body) if isinstance(n, ast.Assign)}
-    if not nests or not all(isinstance(x, (looplets.Steps, looplets.Sequence)) for x in nests):
+    nests = [x for x in find_looplets(term) if not isinstance(x, (lp.Lookup, lp.AcceptRun))]
+    written = {id(n.target.tensor) for n in trees.walk(term.body) if isinstance(n, ast.Assign)}
+    if not nests or not all(isinstance(x, (lp.Steps, lp.Sequence)) for x in nests):
         return None
-    if not written.isdisjoint(map(id, nests)) or not all(begins_at(x, region[0]) for x in nests):
+    if not written.isdisjoint(map(id, nests)) or not all(
+        cursors.begins_at(x, region[0]) for x in nests
+    ):
         return None
     return _Meeting(machine, term, state, nests).step()
 
@@ -80,8 +59,10 @@ class _Meeting:
         self.machine, self.term, self.state, self.host = machine, term, state, state.host
         self.start, self.stop = Context(term, ()).region
         self.nests, self.number = nests, {id(nest): k for k, nest in enumerate(nests)}
-        self.lists = [listed(x) for x in nests]
-        self.stretches = [None if c else stretch(x) for x, c in zip(nests, self.lists, strict=True)]
+        self.lists = [cursors.listed(x) for x in nests]
+        self.stretches = [
+            None if c else cursors.stretch(x) for x, c in zip(nests, self.lists, strict=True)
+        ]
         known = zip(self.lists, self.stretches, strict=True)
         self.fills = [found.fill if (found := c or s) is not None else None for c, s in known]
         #: the runs of sequences that are no lists, which have numbers after those of `nests`
@@ -89,21 +70,21 @@ class _Meeting:
             (k, body)
             for k, (nest, found) in enumerate(zip(nests, self.lists, strict=True))
             if found is None
-            for body in runs_of(nest)
+            for body in cursors.runs_of(nest)
         ]
         self.absent = self._absent(term)
-        self.cursors: dict[int, Cursor] = {}
+        self.cursors: dict[int, cursors.Cursor] = {}
 
-    def _absent(self, term: ast.Loop) -> Where:
+    def _absent(self, term: ast.Loop) -> absence.Where:
         """absent(E). Where E makes tensors of its own, it is tried."""
         whole = [k for k, c in enumerate(self.lists) if c is not None and c.fill is None]
-        if not any(isinstance(node, ast.Declare) for node in walk(term)):
-            return either(Absence(self._filled).statement(term), *whole)
+        if not any(isinstance(node, ast.Declare) for node in trees.walk(term)):
+            return absence.either(absence.Absence(self._filled).statement(term), *whole)
         known = [k for k, fill in enumerate(self.fills) if fill is not None]
         alone = [k for k in known if self._is_nothing([k])]
         if alone or len(known) + len(whole) < len(self.nests) or not self._is_nothing(known):
-            return either(*alone, *whole)
-        return both(*known)
+            return absence.either(*alone, *whole)
+        return absence.both(*known)
 
     def _is_nothing(self, numbers: list[int]) -> bool:
         return is_nothing(self._without(self.term, numbers), self.state)
@@ -126,25 +107,22 @@ class _Meeting:
         cut = self._cut()
         if cut is not None:
             return self._rest(cut)
-        alone = alternatives(self.absent)
+        alone = absence.alternatives(self.absent)
         self.absent = self._led(alone)
         located = self._located(alone)
         if located is not None:
             return self._rest(located)
         leaping = [*self.nests, *(c.steps for c in self.lists if c is not None)]
-        if (
-            len({isinstance(x, looplets.Blocks) for x in leaping if isinstance(x, looplets.Jumper)})
-            > 1
-        ):
+        if len({isinstance(x, lp.Blocks) for x in leaping if isinstance(x, lp.Jumper)}) > 1:
             return None  # a jumper that goes farther than a block leads
-        blocks = [k for k, nest in enumerate(self.nests) if isinstance(nest, looplets.Blocks)]
+        blocks = [k for k, nest in enumerate(self.nests) if isinstance(nest, lp.Blocks)]
         if blocks:
             blocks = [k for k in blocks if k in alone and self.lists[k]]
             return self._counted(blocks[0]) if blocks else None
         others = [x for x, c in zip(self.nests, self.lists, strict=True) if c is None]
         if len(self.nests) > 1 and not all(map(leaves_nothing, others)):
             return None
-        if alone and variables(self.absent) == alone[:1] and self.lists[alone[0]]:
+        if alone and absence.variables(self.absent) == alone[:1] and self.lists[alone[0]]:
             return self._counted(alone[0])
         if len(self.nests) == 1:
             update = self._update() if self.lists[0] else None
@@ -157,21 +135,21 @@ class _Meeting:
             return divided(self.machine, Context(self.term, (mask,)), self.state)
         return self._met()
 
-    def _led(self, alone: list[int]) -> Where:
+    def _led(self, alone: list[int]) -> absence.Where:
         """absent(E), of which operands that alone make it true are enough, if each of the others is at
         hand where it is searched, and goes no farther than they do."""
-        others = [self.lists[k] for k in variables(self.absent) if k not in alone]
+        others = [self.lists[k] for k in absence.variables(self.absent) if k not in alone]
         led = [self.lists[k] for k in alone]
         if all(c is None or c.fill is None for c in led):
             return self.absent
-        if any(c is None or isinstance(c.steps, looplets.Jumper) for c in others):
+        if any(c is None or isinstance(c.steps, lp.Jumper) for c in others):
             return self.absent
-        return either(*alone)
+        return absence.either(*alone)
 
-    def _parts(self, mask: looplets.Looplet) -> bool:
+    def _parts(self, mask: lp.Looplet) -> bool:
         """Whether a looplet is a mask that parts the others: each is in one of its phases alone."""
-        fills = runs_of(mask)
-        if not is_mask(mask):
+        fills = cursors.runs_of(mask)
+        if not cursors.is_mask(mask):
             return False
         E = Context(self.term, (mask,))
         left = [x for fill in fills for x in find_looplets(simplify(E.payload(fill)))]
@@ -190,11 +168,11 @@ class _Meeting:
         known = c.known
         if not isinstance(body, ast.Assign) or not counts_once(body):
             return None
-        if not (known.are_points and known.are_distinct and isinstance(c.nest, looplets.Stepper)):
+        if not (known.are_points and known.are_distinct and isinstance(c.nest, lp.Stepper)):
             return None
         gap, tensor = simplify(self._without(self.term, [0])), body.target.tensor
-        is_read = any(access.tensor == tensor for access in accesses(body.value))
-        is_placed = mentions(body.target, self.term.index)
+        is_read = any(access.tensor == tensor for access in trees.accesses(body.value))
+        is_placed = trees.mentions(body.target, self.term.index)
         is_update = isinstance(gap, ast.Sieve) and isinstance(gap.body, ast.Assign)
         return gap if is_update and not (is_read or is_placed) else None
 
@@ -203,35 +181,35 @@ class _Meeting:
         If there is none, the numbers of runs in absent(E) are replaced by that of their sequence, if it is
         a stretch with this fill, or else by NEVER."""
         runs = list(enumerate(self.runs, len(self.nests)))
-        alone = alternatives(self.absent)
+        alone = absence.alternatives(self.absent)
         for k in dict.fromkeys(k for number, (k, _) in runs if number in alone):
             empty = [body for number, (nest, body) in runs if number in alone and nest == k]
-            phases = plain(self.nests[k]).phases
+            phases = cursors.plain(self.nests[k]).phases
             left = [
                 n
                 for n, p in enumerate(phases)
-                if not (isinstance(p.body, looplets.Run) and p.body.body in empty)
+                if not (isinstance(p.body, lp.Run) and p.body.body in empty)
             ]
             if len(left) == 1:
                 return self._phase(self.nests[k], phases, left[0])
         for number, (k, body) in runs:
             found = self.stretches[k]
-            value = k if found is not None and found.fill == body else NEVER
-            self.absent = given(self.absent, [number], value)
+            value = k if found is not None and found.fill == body else absence.NEVER
+            self.absent = absence.given(self.absent, [number], value)
         return None
 
-    def _phase(self, nest: looplets.Looplet, phases: Any, number: int) -> Any:
+    def _phase(self, nest: lp.Looplet, phases: Any, number: int) -> Any:
         phase, before = phases[number], phases[number - 1].stop if number else None
         start = add(before, 1) if phase.start is None and before is not None else phase.start
         E = Context(self.term, (nest,)).within(self.host, start, phase.stop)
-        return E[looplets.set_end(phase.body, phase.stop)]
+        return E[lp.set_end(phase.body, phase.stop)]
 
     def _located(self, alone: list[int]) -> ast.Node | None:
         """The term with blocks looked up, if another operand alone says where something is to be done."""
         found = {
             k: nest.lookup
             for k, nest in enumerate(self.nests)
-            if isinstance(nest, looplets.Blocks) and nest.lookup is not None
+            if isinstance(nest, lp.Blocks) and nest.lookup is not None
         }
         is_led = any(self.lists[k] is not None for k in alone if k not in found)
         there = {id(self.nests[k]): look for k, look in found.items()}
@@ -264,12 +242,12 @@ class _Meeting:
         exit.finish(self.stop)
         return ast.EMPTY, self.state
 
-    def _list(self, k: int) -> ListedCursor:
+    def _list(self, k: int) -> cursors.ListedCursor:
         found = self.lists[k]
         assert found is not None
         return found
 
-    def _cursor(self, k: int) -> Cursor:
+    def _cursor(self, k: int) -> cursors.Cursor:
         if k not in self.cursors:
             one, region = self.stretches[k], (self.start, self.stop)
             found = one.cursor(self.host, *region) if one else self.lists[k]
@@ -279,7 +257,7 @@ class _Meeting:
     def _over(
         self,
         term: ast.Loop,
-        leader: ListedCursor,
+        leader: cursors.ListedCursor,
         first: Expr,
         last: Expr,
         is_whole: bool,
@@ -308,10 +286,12 @@ class _Meeting:
         else:
             count(exit, first, last, once, "q")
 
-    def _at_point(self, term: ast.Loop, leader: ListedCursor, i: Expr, payload: ast.Node) -> None:
+    def _at_point(
+        self, term: ast.Loop, leader: cursors.ListedCursor, i: Expr, payload: ast.Node
+    ) -> None:
         """A loop at the coordinate of a point, where the others are searched."""
         others = [c for c in self._cursors_in(term) if c.nest is not leader.nest]
-        there: dict[int, ast.Node] = {id(leader.nest): looplets.Run(payload)}
+        there: dict[int, ast.Node] = {id(leader.nest): lp.Run(payload)}
         there |= sought(self.host, others, i)
         visit(self.machine, self.state, term, i, i, there)
 
@@ -319,12 +299,18 @@ class _Meeting:
         """The numbers of the operands in a term."""
         return [self.number[id(x)] for x in find_looplets(term) if id(x) in self.number]
 
-    def _cursors_in(self, term: ast.Loop, leaders: list[int] | tuple[()] = ()) -> list[Cursor]:
+    def _cursors_in(
+        self, term: ast.Loop, leaders: list[int] | tuple[()] = ()
+    ) -> list[cursors.Cursor]:
         return [self._cursor(k) for k in self.among(term) if k not in leaders]
 
     def _met(self) -> Step:
         self.machine.tell("Meet", lambda: (self.term, self.term))
-        leaders = self.among(self.term) if self.absent == NEVER else variables(self.absent)
+        leaders = (
+            self.among(self.term)
+            if self.absent == absence.NEVER
+            else absence.variables(self.absent)
+        )
         together = partial(self._together, leaders)
         sought = [self._cursor(k) for k in leaders if self.stretches[k] is None]
         if all(c.stands_at(self.start) for c in sought):
@@ -348,25 +334,25 @@ class _Meeting:
             self._alone(rest, term, exit)
         exit.finish(self.stop)
 
-    def _rests(self, leaders: list[int]) -> dict[Where, ast.Loop] | None:
+    def _rests(self, leaders: list[int]) -> dict[absence.Where, ast.Loop] | None:
         """By absence: the terms that are left when one operand has no more entries. None unless all are
         products, and no two of them have code in common."""
-        rests: dict[Where, ast.Loop] = {}
-        for k in () if is_product(self.absent) else leaders:
-            rest = given(self.absent, [k])
-            if rest == ALWAYS:
+        rests: dict[absence.Where, ast.Loop] = {}
+        for k in () if absence.is_product(self.absent) else leaders:
+            rest = absence.given(self.absent, [k])
+            if rest == absence.ALWAYS:
                 continue
             term = simplify(self._without(self.term, [k]))
             left = [n for n in self.among(term) if n in leaders]
             if (
                 not isinstance(term, ast.Loop)
-                or not is_product(rest)
-                or sorted(left) != variables(rest)
+                or not absence.is_product(rest)
+                or sorted(left) != absence.variables(rest)
             ):
                 return None
             if rests.setdefault(rest, term) != term:
                 return None
-        return None if self.absent == NEVER else rests
+        return None if self.absent == absence.NEVER else rests
 
     def _is_worth_it(self, leaders: list[int]) -> bool:
         """Whether a loop of its own while all have an entry pays off: where entries are numbers, without
@@ -384,45 +370,45 @@ class _Meeting:
                 c.seek(host, self.start)
         free = [k for k in leaders if not self.cursors[k].ends_within(self.stop)]
         points = [k for k in leaders if self.cursors[k].are_points]
-        alone = alternatives(self.absent)
+        alone = absence.alternatives(self.absent)
         if any(k not in free for k in alone):
             free = []
         elif alone:
             free = [k for k in alone if k in points][:1] or alone[:1]
         for k in free:
-            if k in points and isinstance(c := self.cursors[k], ListedCursor):
+            if k in points and isinstance(c := self.cursors[k], cursors.ListedCursor):
                 self.cursors[k] = c.cut(host, self.stop)
         #: the operands with entries that may reach beyond the region
         self.open = {k for k in free if k not in points}
         is_begun = all(self.cursors[k].stands_at(self.start) for k in leaders)
-        is_led = is_product(self.absent) and is_begun and not self.open
-        is_cut = self.absent == NEVER or not (self._is_at_points(self.absent) or is_led)
+        is_led = absence.is_product(self.absent) and is_begun and not self.open
+        is_cut = self.absent == absence.NEVER or not (self._is_at_points(self.absent) or is_led)
         #: where the rest of the region begins; not needed where each part begins with an entry
         self.at = host.cell(self.start, "at") if is_cut else None
 
-    def _is_at_points(self, absent: Where) -> bool:
+    def _is_at_points(self, absent: absence.Where) -> bool:
         """Whether something is to be done at points only."""
-        alone = alternatives(absent)
-        found = [self.cursors[k].are_points for k in alone or variables(absent)]
-        return any(found) if alone else absent != NEVER and all(found)
+        alone = absence.alternatives(absent)
+        found = [self.cursors[k].are_points for k in alone or absence.variables(absent)]
+        return any(found) if alone else absent != absence.NEVER and all(found)
 
-    def _alone(self, rest: Where, term: ast.Loop, exit: Exit) -> None:
+    def _alone(self, rest: absence.Where, term: ast.Loop, exit: Exit) -> None:
         """What is left when only the operands of `rest` have entries left."""
-        left = variables(rest)
+        left = absence.variables(rest)
         c = self.cursors[left[0]]
-        if len(left) > 1 or left[0] in self.open or not isinstance(c, ListedCursor):
+        if len(left) > 1 or left[0] in self.open or not isinstance(c, cursors.ListedCursor):
             self._loop(term, rest, exit, True)
             return
         if self.at is not None and not c.are_points:
             self.start = self.host.get(self.at)
         self._over(term, c, c.known.here(self.host), sub(c.end, 1), True, exit)
 
-    def _loop(self, term: ast.Loop, absent: Where, exit: Exit, is_sure: bool) -> None:
+    def _loop(self, term: ast.Loop, absent: absence.Where, exit: Exit, is_sure: bool) -> None:
         """The loop of the rule, as long as something may be left to do; `is_sure`: and only while all have
         an entry."""
-        leaders = variables(absent) if absent != NEVER else self.among(term)
+        leaders = absence.variables(absent) if absent != absence.NEVER else self.among(term)
         is_at_points = self._is_at_points(absent)
-        is_open = absent == NEVER or not self.open.isdisjoint(leaders)
+        is_open = absent == absence.NEVER or not self.open.isdisjoint(leaders)
         turn = Turn(
             self.machine,
             self.state,

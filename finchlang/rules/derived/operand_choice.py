@@ -12,19 +12,8 @@ from finchlang.host.construct import ZERO, disjunction, op, sub
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
+from finchlang.levels import looplets as lp
 from finchlang.levels.level import READ, TensorLike
-from finchlang.levels.looplets import (
-    Choice,
-    Lookup,
-    Phase,
-    Run,
-    Sequence,
-    Shift,
-    Steps,
-    Switch,
-    Thunk,
-    shifted,
-)
 from finchlang.syntax.nodes import MISSING, Call, Literal, Node
 
 
@@ -60,16 +49,20 @@ class OneOf(TensorLike):
             if listed is not None:
                 return listed
             end = op("select", when, last if stop is None else stop, sub(first, 1))
-            phases.append(Phase(nest, stop=host.let(end, "end")))
-        return Sequence((*phases, Phase(Run(self.fill))))
+            phases.append(lp.Phase(nest, stop=host.let(end, "end")))
+        return lp.Sequence((*phases, lp.Phase(lp.Run(self.fill))))
 
     def _listed(self, host: Host, when: Expr, nest: Node) -> Node | None:
         """The nest of the only tensor as a list of entries, empty unless `when` holds; else None."""
         match nest:
-            case Sequence((Phase(Steps() as steps, None, Expr() as last), Phase(Run(fill)))):
+            case lp.Sequence(
+                (lp.Phase(lp.Steps() as steps, None, Expr() as last), lp.Phase(lp.Run(fill)))
+            ):
                 if len(self.options) == 1 and fill == self.fill and steps.stored is not None:
                     last = host.let(op("select", when, last, ZERO), "last")
-                    return Sequence((Phase(replace(steps, last=last), stop=last), Phase(Run(fill))))
+                    return lp.Sequence(
+                        (lp.Phase(replace(steps, last=last), stop=last), lp.Phase(lp.Run(fill)))
+                    )
         return None
 
 
@@ -84,9 +77,9 @@ def one_of(
     tensors: list[tuple[Expr, TensorLike]] = []
     for when, node in given:
         when = host.let(when, "is")
-        if isinstance(node, Lookup) and at is not None:
+        if isinstance(node, lp.Lookup) and at is not None:
             node = node.body(guarded(host, when), at)
-        if isinstance(node, Thunk):
+        if isinstance(node, lp.Thunk):
             node, _ = node.preamble(guarded(host, when))
         if _is_bounded(node):
             tensors.append((when, node))
@@ -104,7 +97,7 @@ def _is_bounded(node: Node) -> TypeGuard[TensorLike]:
 
 def gives_tensors(node: Node) -> bool:
     """Whether a choice is among tensors (or wrappers of them), not among the looplets of a loop."""
-    if isinstance(node, Choice):
+    if isinstance(node, lp.Choice):
         return any(gives_tensors(n) for n in (*(n for _, n in node.options), node.otherwise))
     return isinstance(node, (TensorLike, Call))
 
@@ -114,22 +107,22 @@ def _entered(host: Any, when: Expr, nest: Any) -> Any:
     its positions point to no memory."""
     enter: Callable[[Any], Any] = partial(_entered, host, when)
     match nest:
-        case Thunk(preamble):
+        case lp.Thunk(preamble):
             return enter(preamble(host)[0])
-        case Shift(body, delta):
-            return shifted(enter(body), delta)
-        case Phase(body, start, stop):
-            return Phase(enter(body), start, stop)
-        case Sequence(phases):
-            return Sequence(tuple(map(enter, phases)))
-        case Switch(condition, head, tail):
+        case lp.Shift(body, delta):
+            return lp.shifted(enter(body), delta)
+        case lp.Phase(body, start, stop):
+            return lp.Phase(enter(body), start, stop)
+        case lp.Sequence(phases):
+            return lp.Sequence(tuple(map(enter, phases)))
+        case lp.Switch(condition, head, tail):
             yes, no = op("and", when, condition), op("and", when, op("not", condition))
-            return Switch(
+            return lp.Switch(
                 condition,
                 _entered(guarded(host, yes), yes, head),
                 _entered(guarded(host, no), no, tail),
             )
-        case Steps(seek) if seek is not None:
+        case lp.Steps(seek) if seek is not None:
 
             def seek_there(host: Host, i: Expr) -> None:
                 host.branch(when, partial(seek, host, i))

@@ -15,7 +15,7 @@ from finchlang.host.guarding import guarded
 from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import looplets
+from finchlang.levels import looplets as lp
 from finchlang.rules.derived.cursors import Cursor, Seen, is_mask, plain
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.traversal import remembered
@@ -24,23 +24,23 @@ from finchlang.syntax.traversal import remembered
 @remembered
 def is_divided(nest: Node) -> bool:
     """Whether the base rules would divide a region of the loop into parts by this nest."""
-    if not isinstance(nest, looplets.Steps):
-        return isinstance(nest, looplets.Sequence) and len(nest.phases) > 1
-    return not isinstance(_preview(nest.body), (looplets.Run, looplets.Spike))
+    if not isinstance(nest, lp.Steps):
+        return isinstance(nest, lp.Sequence) and len(nest.phases) > 1
+    return not isinstance(_preview(nest.body), (lp.Run, lp.Spike))
 
 
-def are_divided(nests: list[looplets.Looplet]) -> bool:
+def are_divided(nests: list[lp.Looplet]) -> bool:
     """Whether the base rules would divide the loop into too many parts: all combinations of phases of the
     nests, where it is not known which phase ends first."""
     found = [x for x in nests if is_divided(x)]
     if all(map(is_mask, found)):
         return False
-    phases = [p.stop for x in found if isinstance(x, looplets.Sequence) for p in x.phases[:-1]]
+    phases = [p.stop for x in found if isinstance(x, lp.Sequence) for p in x.phases[:-1]]
     stops = [stop for stop in phases if stop is not None]
-    is_ordered = all(isinstance(x, looplets.Sequence) for x in found) and all(
+    is_ordered = all(isinstance(x, lp.Sequence) for x in found) and all(
         at_most(a, b) or at_most(b, a) for a, b in combinations(stops, 2)
     )
-    is_begun = any(x.phases[0].start for x in found if isinstance(x, looplets.Sequence))
+    is_begun = any(x.phases[0].start for x in found if isinstance(x, lp.Sequence))
     return bool(found) and not is_ordered and not is_begun
 
 
@@ -48,7 +48,7 @@ def _preview(make: Callable[[Host], Node]) -> Node:
     """The looplet that a nest goes on with, thunks entered; what a scratch host records is dropped."""
     host = scratch()
     found = make(host)
-    while isinstance(found, looplets.Thunk):
+    while isinstance(found, lp.Thunk):
         found = found.preamble(host)[0]
     return found
 
@@ -57,16 +57,16 @@ def _preview(make: Callable[[Host], Node]) -> Node:
 def leaves_nothing(nest: Node) -> bool:
     """Whether no thunk in a nest has an epilogue."""
     match plain(nest):
-        case looplets.Thunk(preamble):
+        case lp.Thunk(preamble):
             body, epilogue = preamble(scratch())
             return epilogue is None and leaves_nothing(body)
-        case looplets.Phase(body):
+        case lp.Phase(body):
             return leaves_nothing(body)
-        case looplets.Sequence(phases):
+        case lp.Sequence(phases):
             return all(map(leaves_nothing, phases))
-        case looplets.Switch(_, head, tail):
+        case lp.Switch(_, head, tail):
             return leaves_nothing(head) and leaves_nothing(tail)
-        case looplets.Steps() as steps:
+        case lp.Steps() as steps:
             return leaves_nothing(steps.body(scratch()))
     return True
 
@@ -85,7 +85,7 @@ class Pieces(Cursor):
 
     fill = None
 
-    def __init__(self, nest: looplets.Looplet, beyond: Expr):
+    def __init__(self, nest: lp.Looplet, beyond: Expr):
         self.nest, self.beyond = nest, beyond
         self.plain = plain(nest)
         self.steps = list(_steps_in(self.plain))
@@ -120,15 +120,15 @@ class Pieces(Cursor):
 
         return Seen(self.nest, at, end, None, whole, go_on)
 
-    def _spike(self, host: Host, found: list[_Piece], last: Expr) -> looplets.Spike:
+    def _spike(self, host: Host, found: list[_Piece], last: Expr) -> lp.Spike:
         """Pieces of which one is a spike as one spike; where another piece goes on, it ends after the
         loop."""
-        (piece,) = [p for p in found if isinstance(p.looplet, looplets.Spike)]
+        (piece,) = [p for p in found if isinstance(p.looplet, lp.Spike)]
         spike: Any = piece.looplet
         if spike.end is piece.end:
-            return looplets.Spike(spike.body, spike.tail, last)
+            return lp.Spike(spike.body, spike.tail, last)
         end = selected(host, [(piece.when, spike.end)], self.beyond, "end")
-        return looplets.Spike(spike.body, spike.tail, end)
+        return lp.Spike(spike.body, spike.tail, end)
 
 
 @dataclass
@@ -138,59 +138,59 @@ class _Step:
 
     host: Host
     at: Expr
-    steps: list[looplets.Steps]
-    working: list[tuple[looplets.Steps, Expr, Expr]] = field(default_factory=list)
+    steps: list[lp.Steps]
+    working: list[tuple[lp.Steps, Expr, Expr]] = field(default_factory=list)
 
     def pieces(self, node: Node, end: Expr, when: Expr) -> Iterator[_Piece]:
         """The pieces that may go on here, none beyond `end`; where `when` holds, the condition of one of
         them does."""
         host = self.host
         match plain(node):
-            case looplets.Thunk(preamble):
+            case lp.Thunk(preamble):
                 inner, _ = preamble(guarded(host, when))
                 yield from self.pieces(inner, end, when)
-            case looplets.Phase(body, _, stop):
+            case lp.Phase(body, _, stop):
                 if stop is not None:
-                    body, end = looplets.set_end(body, stop), lesser(end, stop)
+                    body, end = lp.set_end(body, stop), lesser(end, stop)
                 yield from self.pieces(body, end, when)
-            case looplets.Sequence((*phases, last)):
+            case lp.Sequence((*phases, last)):
                 for phase in phases:
                     assert phase.stop is not None
                     here = host.let(compare("le", self.at, phase.stop), "here")
                     yield from self.pieces(phase, end, op("and", when, here))
                     when = op("and", when, op("not", here))
                 yield from self.pieces(last, end, when)
-            case looplets.Switch(condition, head, tail):
+            case lp.Switch(condition, head, tail):
                 condition = host.let(condition, "is")
                 yield from self.pieces(head, end, op("and", when, condition))
                 yield from self.pieces(tail, end, op("and", when, op("not", condition)))
-            case looplets.Steps() as steps:
+            case lp.Steps() as steps:
                 inside = guarded(host, when)
                 if not any(steps is s for s in self.steps):
                     _seek(steps, inside, self.at)
                 stride = host.let(steps.stride(inside), "stride")
                 self.working.append((steps, when, stride))
-                body = looplets.set_end(steps.body(inside), stride)
+                body = lp.set_end(steps.body(inside), stride)
                 yield from self.pieces(body, lesser(end, stride), when)
             case found:
-                yield _Piece(when, end, looplets.set_end(found, end))
+                yield _Piece(when, end, lp.set_end(found, end))
 
 
-def _seek(steps: looplets.Steps, host: Host, i: Expr) -> None:
+def _seek(steps: lp.Steps, host: Host, i: Expr) -> None:
     if steps.seek is not None:  # else it has been sought
         steps.seek(host, i)
 
 
-def _steps_in(nest: Node) -> Iterator[looplets.Steps]:
+def _steps_in(nest: Node) -> Iterator[lp.Steps]:
     match nest:
-        case looplets.Steps():
+        case lp.Steps():
             yield nest
-        case looplets.Phase(body):
+        case lp.Phase(body):
             yield from _steps_in(body)
-        case looplets.Sequence(phases):
+        case lp.Sequence(phases):
             for phase in phases:
                 yield from _steps_in(phase)
-        case looplets.Switch(_, head, tail):
+        case lp.Switch(_, head, tail):
             yield from _steps_in(head)
             yield from _steps_in(tail)
 
@@ -198,20 +198,20 @@ def _steps_in(nest: Node) -> Iterator[looplets.Steps]:
 def _without_spikes(piece: _Piece, at: Expr) -> Iterator[_Piece]:
     """A piece at coordinate `at`; a spike is divided into its run and its tail."""
     spike = piece.looplet
-    if not isinstance(spike, looplets.Spike):
+    if not isinstance(spike, lp.Spike):
         yield piece
         return
     assert spike.end is not None  # by set_end
     before = compare("lt", at, spike.end)
     end = lesser(piece.end, sub(spike.end, 1))
-    yield _Piece(op("and", piece.when, before), end, looplets.Run(spike.body))
-    yield _Piece(op("and", piece.when, op("not", before)), piece.end, looplets.Run(spike.tail))
+    yield _Piece(op("and", piece.when, before), end, lp.Run(spike.body))
+    yield _Piece(op("and", piece.when, op("not", before)), piece.end, lp.Run(spike.tail))
 
 
 def _is_spike_or_fill(pieces: list[_Piece]) -> bool:
     """Whether one of the pieces is a spike, and the others runs of its body."""
-    spikes = [p.looplet for p in pieces if isinstance(p.looplet, looplets.Spike)]
-    runs = [p.looplet.body for p in pieces if isinstance(p.looplet, looplets.Run)]
+    spikes = [p.looplet for p in pieces if isinstance(p.looplet, lp.Spike)]
+    runs = [p.looplet.body for p in pieces if isinstance(p.looplet, lp.Run)]
     return len(spikes) == 1 == len(pieces) - len(runs) and all(r == spikes[0].body for r in runs)
 
 
@@ -221,7 +221,7 @@ def _chosen(pieces: list[_Piece]) -> Node:
     options: list[tuple[Expr, Node]] = []
     for piece in pieces:
         match piece.looplet:
-            case looplets.Run(Literal() as fill):
+            case lp.Run(Literal() as fill):
                 runs.setdefault(repr(fill), (piece.looplet, []))[1].append(piece.when)
             case found:
                 options.append((piece.when, found))
@@ -231,7 +231,7 @@ def _chosen(pieces: list[_Piece]) -> Node:
 
 def choose(options: list[tuple[Expr, Node]], otherwise: Node, is_stored: bool = False) -> Node:
     """The choice among several nodes; without options it is `otherwise` itself."""
-    return looplets.Choice(tuple(options), otherwise, is_stored) if options else otherwise
+    return lp.Choice(tuple(options), otherwise, is_stored) if options else otherwise
 
 
 def selected(host: Host, options: list[tuple[Expr, Expr]], otherwise: Expr, name: str) -> Expr:

@@ -7,15 +7,7 @@ from __future__ import annotations
 from finchlang.algebra.simplify import simplify
 from finchlang.levels.element import typed_literal
 from finchlang.levels.looplets import AcceptRun, Choice, Run, Sequence, Spike
-from finchlang.rules.base.context import (
-    accesses_in,
-    bounded,
-    find_all,
-    find_looplets,
-    is_at,
-    put_in,
-    rewrite_accesses,
-)
+from finchlang.rules.base import context
 from finchlang.rules.base.engine import Machine, State, Step, rule
 from finchlang.rules.base.loops import accept_run, loop, unfurl, unfurlable
 from finchlang.rules.derived.operand_choice import gives_tensors
@@ -35,8 +27,8 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     choices alone, if f is no literal: E[f(access(lookup(i ↦ choice(...)), i), ...)]. Relies on
     nothing but Simplify, which says what the cases of f are (see `cases`). Choices of tensors wait for
     what parts them: a mask of a loop within, as that of the rows in which blocks stand."""
-    choices = find_all(term, Choice)
-    region = bounded(term)
+    choices = context.find_all(term, Choice)
+    region = context.bounded(term)
     tensors = [c for c in choices if gives_tensors(c)]
     if tensors:
         return _of_tensors(machine, term, state, tensors)
@@ -44,10 +36,10 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
         assert isinstance(term, Loop)
         wide = [c for c in choices if _is_over(c, term)]
         if wide:
-            if find_all(term, Spike):
+            if context.find_all(term, Spike):
                 return None  # runs, then what is at their end
             return Region(machine, term, state, wide).step()
-    if choices or len(find_all(term, Spike)) > 1:
+    if choices or len(context.find_all(term, Spike)) > 1:
         return Point(machine, term, state, choices).step()
     return None
 
@@ -57,7 +49,7 @@ def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice
     step = _where_nothing_is_left(machine, term, state)
     if step is not None:
         return step
-    for x in dict.fromkeys(a.tensor for a in accesses_in(term)):
+    for x in dict.fromkeys(a.tensor for a in context.accesses_in(term)):
         if _parts(term, x, tensors):
             if isinstance(x, Choice):
                 return Point(machine, term, state, [x]).one_by_one()
@@ -68,11 +60,11 @@ def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice
 def _where_nothing_is_left(machine: Machine, term: Node, state: State) -> Step | None:
     """The step of a loop with nothing to look at, now or once other indices are done: everything it goes
     over is accepted whole, or it has one coordinate."""
-    region = bounded(term)
+    region = context.bounded(term)
     if not isinstance(term, Loop) or region is None:
         return None
-    here = [a for a in accesses_in(term.body) if term.index in a.indices]
-    if not all(is_at(a, term.index) and isinstance(a.tensor, AcceptRun) for a in here):
+    here = [a for a in context.accesses_in(term.body) if term.index in a.indices]
+    if not all(context.is_at(a, term.index) and isinstance(a.tensor, AcceptRun) for a in here):
         return None
     whole = accept_run.apply(machine, term, state) if here else None
     return loop.apply(machine, term, state) if whole is None and region[0] is region[1] else whole
@@ -95,12 +87,16 @@ def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:
 
     def rest(case: Node) -> Node:
         return simplify(
-            rewrite_accesses(lambda a: put_in(a, case, False) if a.tensor == divider else a, term)
+            context.rewrite_accesses(
+                lambda a: context.put_in(a, case, False) if a.tensor == divider else a, term
+            )
         )
 
-    left = [x for case in cases for x in find_looplets(rest(case)) if x in tensors]
+    left = [x for case in cases for x in context.find_looplets(rest(case)) if x in tensors]
     return 0 < len(left) == len(set(left))
 
 
 def _is_over(looplet: Node, loop: Loop) -> bool:
-    return any(a.tensor is looplet and is_at(a, loop.index) for a in accesses_in(loop.body))
+    return any(
+        a.tensor is looplet and context.is_at(a, loop.index) for a in context.accesses_in(loop.body)
+    )

@@ -18,8 +18,7 @@ from finchlang.rules.base.expressions import evaluate
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.operand_choice import OneOf, gives_tensors, one_of
 from finchlang.rules.derived.pieces import selected
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import children
+from finchlang.syntax import nodes as ast, traversal as trees
 
 #: what an operand is under each condition (no two of them hold), and otherwise
 Options = tuple[list[tuple[Expr, ast.Node]], ast.Node]
@@ -163,7 +162,7 @@ class Point(Joint):
             for part in parts:
                 yield from self._candidates(part)
             return
-        for child in [node.value] if isinstance(node, ast.Assign) else children(node):
+        for child in [node.value] if isinstance(node, ast.Assign) else trees.children(node):
             yield from self._candidates(child)
 
     def _is_joint(self, node: ast.Node) -> bool:
