@@ -101,8 +101,8 @@ def _towards_zero(a: int, b: int) -> int:
 def _power(a: Any, b: Any) -> Any:
     if "f" in (a.dtype.kind, b.dtype.kind):
         return np.power(*_floats((a, b)))
-    (a,), exponent = _together((a,)), int(convert(b, np.dtype(np.int64)))
-    base = int(a)
+    (a,) = _together((a,))
+    base, exponent = int(a), int(b)
     if exponent < 0:  # the whole part of the fraction
         return a.dtype.type(base ** (-exponent % 2) if abs(base) == 1 else 0)
     return wrap(pow(base, exponent, 1 << 64), a.dtype)

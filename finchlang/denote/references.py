@@ -268,13 +268,6 @@ class Places(ABC):
         return len(range(start, stop + step // abs(step), step))
 
 
-def _shown(root: Any) -> str:
-    """The kind of something that is no tensor, for messages."""
-    if isinstance(root, ast.Variable):
-        return "an expression"
-    return "a mask" if is_mask(root) else f"what {root.op.name} makes"
-
-
 def needed(value: Any, node: ast.Node) -> Any:
     """A value that is needed. Raises the error of a Failed one."""
     if isinstance(value, Failed):

@@ -98,6 +98,9 @@ class _Checker:
         if found is None:
             self.fail(f"unknown procedure {statement.name}")
             return
+        counts = len(statement.values), len(statement.cells)
+        if counts != (len(found.inputs), len(found.cells)):
+            self.fail(f"{counts} values and cells are no arguments of {found.name}")
         for value, variable in zip(statement.values, found.inputs, strict=True):
             self.expr(value, variable.type, f"an input of {found.name}")
         for cell, own in zip(statement.cells, found.cells, strict=True):
@@ -138,17 +141,22 @@ class _Checker:
             self.fail(f"{what} is {expr.type}, not {type}: {expr}")
 
     def visible(self, expr: ir.Expr, what: str) -> None:
-        if isinstance(expr, ir.Op):
-            if expr not in self.checked:
-                self.op(expr)
-                self.checked.add(expr)
-            for arg in expr.args:
-                self.visible(arg, what)
-        elif isinstance(expr, ir.Var):
-            if expr not in self.scope:
-                self.fail(f"{what} uses {expr} where it is not bound")
-        elif not isinstance(expr, ir.Const):
-            self.fail(f"{what} is not an expression: {expr!r}")
+        """Check that what `expr` is made of may be used here; parts that it shares, once."""
+        seen, rest = {expr}, [expr]
+        while rest:
+            part = rest.pop()
+            if isinstance(part, ir.Op):
+                if part not in self.checked:
+                    self.op(part)
+                    self.checked.add(part)
+                new = [arg for arg in part.args if arg not in seen]
+                seen.update(new)
+                rest += new
+            elif isinstance(part, ir.Var):
+                if part not in self.scope:
+                    self.fail(f"{what} uses {part} where it is not bound")
+            elif not isinstance(part, ir.Const):
+                self.fail(f"{what} is not an expression: {part!r}")
 
     def op(self, op: ir.Op) -> None:
         if op.name not in ir.OPS:

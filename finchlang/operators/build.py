@@ -163,8 +163,19 @@ def _is_cut_down(rest: Expr, b: Expr) -> Expr:
 
 def power(a: Expr, b: Expr) -> Expr:
     if not a.type.is_float and not b.type.is_float:
-        return op("ipow", cast(a, number(a.type)), cast(b, Int64))
+        return op("ipow", cast(a, number(a.type)), _exponent(b))
     return op("fpow", *floats((a, b)))
+
+
+def _exponent(b: Expr) -> Expr:
+    """An exponent of integers as Int64. Of one from 2^63 on the last 62 bits and 2^62 give the same: to
+    the power of 2^62 an odd number is 1 modulo 2^64, an even one 0."""
+    count = cast(b, Int64)
+    if b.type is not UInt64:
+        return count
+    low = op("and", count, const(2**62 - 1, Int64))
+    is_large = op("lt", count, const(0, Int64))
+    return op("select", is_large, op("or", low, const(2**62, Int64)), count)
 
 
 def comparison(name: str) -> Build:

@@ -115,6 +115,24 @@ def test_bad_residuals_are_refused(message: str, statements: list[ir.Stmt]) -> N
     assert message in str(caught.value) and "residual bad" in str(caught.value)
 
 
+@pytest.mark.parametrize(("values", "cells"), [((), (c,)), ((ONE, ONE), (c,)), ((ONE,), ())])
+def test_calls_with_other_arguments_are_refused(
+    values: tuple[ir.Expr, ...], cells: tuple[ir.Cell, ...]
+) -> None:
+    own = ir.Procedure("own", (x,), (c,), EMPTY)
+    call = ir.CallProcedure("own", values, cells, (), ())
+    residual = ir.Residual("bad", (), (), (), code(set_c, call), procedures=(own,))
+    with pytest.raises(Bug, match="are no arguments of own"):
+        check(residual)
+
+
+def test_shared_parts_are_checked_once() -> None:
+    deep: ir.Expr = x
+    for k in range(200):
+        deep = op("add", op("mul", deep, deep), op("sub", deep, k))
+    check(ir.Residual("deep", (), (x,), (), code(ir.Bind(y, deep))))
+
+
 def _bound(statements: list[ir.Stmt]) -> list[ir.Var]:
     return [s.variable for s in statements if isinstance(s, ir.Bind)]
 
