@@ -69,6 +69,7 @@ _UFUNCS = {
     **{"logical_and": "&&", "logical_or": "||", "logical_not": "!", "logical_xor": "xor"},
     **{"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "xor", "invert": "~"},
     **{"left_shift": "<<", "right_shift": ">>", "arctan2": "atan2"},
+    **{"conjugate": "+", "deg2rad": "radians", "rad2deg": "degrees"},
     **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
 }
 #: the functions of _WRITTEN that are NumPy's of the same name, too

@@ -14,6 +14,7 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope, assigned_names
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator, node_of, operator
+from finchlang.script.builtins import Builtin
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.show import kind_of
 from finchlang.script.values import plain
@@ -49,7 +50,15 @@ def operation(value: Any) -> ast.Node | None:
     function. Raises FinchError of kind "type" or "unknown name" at what an operator cannot have."""
     if isinstance(value, FinchFunction):
         return closed(value, ()).operation
-    return node_of(value)
+    return node_of(_operator(value))
+
+
+def _operator(value: Any) -> Operator | None:
+    """The operator that a value of the script is in a kernel, as is a type, and a built-in function with
+    the name of one (`floor`, which also takes a type in scripts)."""
+    if isinstance(value, (Type, Builtin)):
+        return OPERATORS.get(value.name)
+    return value if isinstance(value, Operator) else None
 
 
 class Denoted:
@@ -356,9 +365,7 @@ class _Closing:
             found = inner.operation
             check_count(name, (len(found.parameters),) * 2, len(args), node.span, found.parameters)
             return ast.Call(trees.replace(found, span=span), args, span=node.span)
-        row = value if isinstance(value, Operator) else None
-        if isinstance(value, Type) or value is None:
-            row = OPERATORS.get(name if value is None else value.name)
+        row = OPERATORS.get(name) if value is None else _operator(value)
         if row is None:
             if value is None and name not in PREDEFINED:
                 raise self.unknown(name, span)

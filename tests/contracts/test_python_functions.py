@@ -84,6 +84,7 @@ def named(end, mod):
 INTEGERS = [collatz, sums, divided, shifted, named]
 FLOATS = [scaled, clipped, whole, divided, roots]
 BY_NAME = [np.hypot, np.add, np.floor_divide, np.remainder, np.arctan2, np.less, max, math.fmod]
+OF_ONE = [np.floor, np.ceil, np.trunc, np.rint, np.deg2rad, np.rad2deg, np.conjugate, np.sqrt]
 WHOLE = np.arange(-40, 40), np.resize([7, -3, 1, 12, -1, 5, -13], 80)
 REAL = np.arange(-10, 10.5) * 0.7, np.resize([0.1, -0.3, 1.0, 3.25, -2.5], 30)
 
@@ -106,6 +107,12 @@ def test_functions_compute_what_python_does(function: Any, engine: str) -> None:
     for kind, args in ((INTEGERS, WHOLE), (FLOATS + BY_NAME, REAL)):
         if function in kind:
             check(function, engine, *[arg[: len(args[0])] for arg in args][:count])
+
+
+@pytest.mark.parametrize("function", OF_ONE)
+def test_ufuncs_of_one_number(function: Any) -> None:
+    check(function, "native", np.abs(REAL[0]))
+    check(lambda x: function(x) + 1, "native", np.abs(REAL[0]))
 
 
 NUMBERS = st.floats(-1e6, 1e6).filter(lambda x: abs(x) > 1e-6)
