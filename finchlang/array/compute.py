@@ -107,7 +107,7 @@ def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs:
     if program is not None and program.is_counted:
         key = *usual, *_magnitudes(found.nodes)
         program = _programs.get(key)
-    if program is None:
+    if program is None or not program.has_room(found.nodes):
         lowering = Lowering(found.number_of, is_dense)
         formats = {} if outs is None else dict(zip(found.roots, outs, strict=True))
         program = lowering.program(roots, {n: s.format for n, s in formats.items() if s})
@@ -143,7 +143,6 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
     return values
 
 
-# by the id of a level, which is kept with its memory so that the id is not used again
 # by the id of a level, which is kept with its memory so that the id is not used again
 _empty: dict[int, tuple[Any, Memory]] = {}
 
@@ -242,7 +241,6 @@ def _computed_into(roots: tuple[Expression, ...], outs: Any, run_kernel: RunKern
             _check_output(root, out)
     found = _Nodes(roots)
     leaves = [node.value for node in found.nodes if isinstance(node, Leaf)]
-    # an output that is read too, or two outputs of one node: computed elsewhere first, then copied
     # an output that is read too, or two outputs of one node: computed elsewhere first, then copied
     if any(_is_among(out, leaves) for out in outs) or len(set(found.roots)) < len(roots):
         return [

@@ -3,8 +3,9 @@ within an expression, is a loop nest of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,16 @@ class Program:
     sized: frozenset[str]  # the tensors that are made with the shape of their node
     #: how many entries the arrays of small results had the last time
     rooms: dict[str, list[int] | None] = field(default_factory=dict)
+
+    @cached_property
+    def _narrow(self) -> list[tuple[int, int]]:
+        """The nodes that are held in index types of less than 64 bits, with the largest size for each."""
+        levels = [(n, part) for _, f, n in self.tensors for part in level_of(f).levels()]
+        return [(n, part.index_type.highest) for n, part in levels if part.index_type.bits < 64]
+
+    def has_room(self, nodes: Sequence[Expression]) -> bool:
+        """Whether its formats, which were chosen for nodes of perhaps other sizes, can hold these."""
+        return all([max(nodes[n].shape, default=0) <= highest for n, highest in self._narrow])
 
 
 @dataclass

@@ -273,3 +273,11 @@ def test_engine_check_makes_nothing() -> None:
 def test_arrays_are_not_imported_with_the_package() -> None:
     program = "import sys, finchlang; assert 'finchlang.array' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("sizes", [(60, 100, 60), (100, 60)])
+def test_formats_have_room_for_other_sizes(sizes: tuple[int, ...]) -> None:
+    """The program for small operands keeps their index type, which does not hold twice 100."""
+    for size in sizes:
+        x = xp.asarray(Tensor("SparseList{Int8}(Element(0.0))", np.ones(size)))
+        assert xp.concat([x, x + 1]).compute().to_numpy().tolist() == [1.0] * size + [2.0] * size
