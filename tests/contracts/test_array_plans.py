@@ -279,5 +279,5 @@ def test_arrays_are_not_imported_with_the_package() -> None:
 def test_formats_have_room_for_other_sizes(sizes: tuple[int, ...]) -> None:
     """The program for small operands keeps their index type, which does not hold twice 100."""
     for size in sizes:
-        x = xp.asarray(Tensor("SparseList{Int8}(Element(0.0))", np.ones(size)))
-        assert xp.concat([x, x + 1]).compute().to_numpy().tolist() == [1.0] * size + [2.0] * size
+        x, y = (Tensor("SparseList{Int8}(Element(0.0))", np.full(size, v)) for v in (1.0, 2.0))
+        assert xp.concat([x, y]).compute().to_numpy().tolist() == [1.0] * size + [2.0] * size
