@@ -55,7 +55,7 @@ class Program:
         levels = [(n, part) for _, f, n in self.tensors for part in level_of(f).levels()]
         return [(n, part.index_type.highest) for n, part in levels if part.index_type.bits < 64]
 
-    def has_room(self, nodes: Sequence[Expression]) -> bool:
+    def has_room(self, nodes: Sequence[lazy.Expression]) -> bool:
         """Whether its formats, which were chosen for nodes of perhaps other sizes, can hold these."""
         return all([max(nodes[n].shape, default=0) <= highest for n, highest in self._narrow])
 
