@@ -25,6 +25,24 @@ from finchlang.syntax.nodes import Access, Call, Index, Literal, Node, Variable
 from finchlang.syntax.types import Bool
 from finchlang.tensors.tensor import Tensor
 
+__all__ = [
+    "block",
+    "column_stack",
+    "concat",
+    "diagonal",
+    "dstack",
+    "hstack",
+    "kron",
+    "repeat",
+    "roll",
+    "stack",
+    "tile",
+    "tril",
+    "triu",
+    "unstack",
+    "vstack",
+]
+
 
 class Concat(lazy.Expression):
     """Arrays one after the other along an axis. `numbers` are the offsets of the parts, then the total

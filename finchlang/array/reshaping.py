@@ -18,6 +18,20 @@ from finchlang.array.promotion import broadcast_shapes, normalized_axes, normali
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.syntax.nodes import Node
 
+__all__ = [
+    "broadcast_arrays",
+    "broadcast_to",
+    "expand_dims",
+    "matrix_transpose",
+    "moveaxis",
+    "permute_dims",
+    "ravel",
+    "reshape",
+    "squeeze",
+    "swapaxes",
+    "transpose",
+]
+
 
 def permute_dims(x: Any, /, axes: Any = None) -> Array:
     """The axes in another order: axis k of the result is `axes[k]`; in reverse order if none is given.
