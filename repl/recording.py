@@ -21,8 +21,7 @@ from finchlang.rules.base.trace_printer import (
     shown,
     spans_of,
 )
-from finchlang.syntax.nodes import Access, Define, Extent, Index, Literal, Loop, Node, Value
-from finchlang.syntax.traversal import children
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
 from .live_listing import GrowingHost
@@ -67,7 +66,7 @@ class Recording:
         self._applying: list[list[Any]] = []
         self._applied: list[Any] | None = None
         self._premises: list[tuple[int, list[Any]]] = []
-        self._left: tuple[Node | None, int] = None, 0
+        self._left: tuple[ast.Node | None, int] = None, 0
         span = event.source.span
         self.source = span.source if span is not None else Source("")
         self._host = GrowingHost(self._grown)
@@ -101,7 +100,7 @@ class Recording:
         decided: dict[str, list[str]] = {}
         for name, what in self.event.decisions:
             decided.setdefault(name, []).append(what)
-        before: Node | None = None
+        before: ast.Node | None = None
         for name, program in self.event.passes:
             if before is not None and pretty(program) == pretty(before) and name not in decided:
                 continue
@@ -127,8 +126,8 @@ class Recording:
         self,
         name: str,
         depth: int,
-        before: Node,
-        after: Node,
+        before: ast.Node,
+        after: ast.Node,
         kind: str,
         told: str = "",
         at: str = "",
@@ -162,14 +161,14 @@ class Recording:
         place = [span.line, span.column, span.end_line, span.end_column]
         return self.places.number(tuple(place), place)
 
-    def _term(self, term: Node) -> int:
+    def _term(self, term: ast.Node) -> int:
         """The number of a term. The last one is kept: most steps begin with the term that the step before
         has left."""
         if self._left[0] is not term:
             self._left = term, self._spelled(term)
         return self._left[1]
 
-    def _spelled(self, term: Node) -> int:
+    def _spelled(self, term: ast.Node) -> int:
         text = shown(term)
         lines = [self.lines.number(line, line) for line in text.splitlines()]
         accesses: dict[int, list[Any]] = {}
@@ -179,13 +178,13 @@ class Recording:
         found = [lines, list(accesses.values())]
         return self.terms.number(repr(found), found)
 
-    def _access(self, access: Access, region: list[str] | None) -> list[Any]:
+    def _access(self, access: ast.Access, region: list[str] | None) -> list[Any]:
         """The text of an access, the index and the region of its looplet, and the looplet's number."""
         if not isinstance(access.tensor, Looplet):
             return [shown(access), "", None, -1]
         index = access.indices[-1] if access.indices else None
         part = part_of(access.tensor, coordinate_of(access))
-        name = index.name if isinstance(index, Index) else ""
+        name = index.name if isinstance(index, ast.Index) else ""
         at = region if name else [shown(index)] if index is not None else None
         return [shown(access), name, at, self._part(part)]
 
@@ -200,7 +199,7 @@ class Recording:
         """A rule that notes while it is applied, so that the lines recorded meanwhile are known to be
         its."""
 
-        def apply(machine: Machine, term: Node, state: State) -> Step | None:
+        def apply(machine: Machine, term: ast.Node, state: State) -> Step | None:
             self._applying.append(mine := [rule.name, -1])
             found = rule.apply(machine, term, state)
             self._applying.pop()
@@ -249,30 +248,30 @@ class Recording:
 def _number(value: Any) -> str:
     if isinstance(value, float):
         value = float(f"{value:.6g}")
-    return pretty(Literal(value)) if isinstance(value, (bool, int, float)) else str(value)
+    return pretty(ast.Literal(value)) if isinstance(value, (bool, int, float)) else str(value)
 
 
-def _accesses(node: Node, regions: dict[str, list[str]]) -> Iterator[tuple[Access, Any]]:
+def _accesses(node: ast.Node, regions: dict[str, list[str]]) -> Iterator[tuple[ast.Access, Any]]:
     """The accesses of a term, each with the region of the loop over its last index, if there is one."""
-    if isinstance(node, Loop):
+    if isinstance(node, ast.Loop):
         regions = {**regions, node.index.name: _region(node.extent)}
-    if isinstance(node, Define):
+    if isinstance(node, ast.Define):
         regions = {**regions, node.variable.name: [_end(node.value)]}
-    if isinstance(node, Access):
+    if isinstance(node, ast.Access):
         last = node.indices[-1] if node.indices else None
-        yield node, regions.get(last.name) if isinstance(last, Index) else None
-    for child in children(node):
+        yield node, regions.get(last.name) if isinstance(last, ast.Index) else None
+    for child in trees.children(node):
         yield from _accesses(child, regions)
 
 
-def _region(extent: Node) -> list[str]:
-    if not isinstance(extent, Extent):
+def _region(extent: ast.Node) -> list[str]:
+    if not isinstance(extent, ast.Extent):
         return []
     return [_end(extent.start), _end(extent.stop)]
 
 
-def _end(node: Node) -> str:
-    if isinstance(node, Value) and isinstance(node.expr, Const):
+def _end(node: ast.Node) -> str:
+    if isinstance(node, ast.Value) and isinstance(node.expr, Const):
         return str(node.expr.value)
     text = shown(node)
     return text[1:-1] if text.startswith("(") and text.count("(") == 1 else text

@@ -12,8 +12,7 @@ from finchlang.host.recording import ResidualHost
 from finchlang.host.rewrite import everything
 from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.table import RULES
-from finchlang.syntax.nodes import KernelNode, Variable
-from finchlang.syntax.traversal import walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
 
@@ -25,13 +24,13 @@ class Passes(Observer):
         print(title(event))
         before = ""
         for name, program in event.passes:
-            used = {n.name for n in walk(program) if isinstance(n, Variable)}
+            used = {n.name for n in trees.walk(program) if isinstance(n, ast.Variable)}
             lines = [
                 f"{n} = Tensor({', '.join([str(level), *['0'] * level.order])})"
                 for n, level in event.workspaces.items()
                 if n in used
             ]
-            text = "\n".join([*lines, pretty(KernelNode(program))])
+            text = "\n".join([*lines, pretty(ast.KernelNode(program))])
             print(f"# {name}" if text != before else f"# {name}: the same")
             if text != before:
                 print(text)

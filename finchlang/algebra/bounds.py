@@ -8,9 +8,8 @@ from typing import Any
 
 from finchlang.host.construct import const, maximum, minimum, split_sum
 from finchlang.host.ir import Const, Expr, Op, Var
-from finchlang.syntax.nodes import Extent, Literal, Loop, Node, Value
+from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import FORGETTING, memo
-from finchlang.syntax.types import Int64
 
 #: how many steps deep a proof may go
 _DEPTH = 8
@@ -201,23 +200,23 @@ def greater(a: Expr, b: Expr) -> Expr:
     return b if at_most(a, b) else maximum(a, b)
 
 
-def bounds(loop: Loop) -> tuple[Expr, Expr] | None:
+def bounds(loop: ast.Loop) -> tuple[Expr, Expr] | None:
     """The evaluated extent of a loop, or None as long as it is not evaluated."""
     extent = loop.extent
-    if not isinstance(extent, Extent):
+    if not isinstance(extent, ast.Extent):
         return None
     start, stop = _limit(extent.start), _limit(extent.stop)
     return None if start is None or stop is None else (start, stop)
 
 
-def _limit(node: Node) -> Expr | None:
-    if isinstance(node, Value):
-        return node.expr if node.expr.type == Int64 else None
-    if isinstance(node, Literal) and type(node.value) is int:
-        return const(node.value, Int64)
+def _limit(node: ast.Node) -> Expr | None:
+    if isinstance(node, ast.Value):
+        return node.expr if node.expr.type == types.Int64 else None
+    if isinstance(node, ast.Literal) and type(node.value) is int:
+        return const(node.value, types.Int64)
     return None
 
 
-def as_node(expr: Expr) -> Literal | Value:
+def as_node(expr: Expr) -> ast.Literal | ast.Value:
     """A host expression as a node, a constant as a Literal."""
-    return Literal(expr.value, expr.type.name) if isinstance(expr, Const) else Value(expr)
+    return ast.Literal(expr.value, expr.type.name) if isinstance(expr, Const) else ast.Value(expr)

@@ -12,18 +12,17 @@ from finchlang.base.errors import FinchError
 from finchlang.host.construct import const
 from finchlang.operators.build import LARGEST
 from finchlang.operators.operator_table import OPERATORS, operator
-from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node, Variable
-from finchlang.syntax.traversal import children
+from finchlang.syntax import nodes as ast, traversal as trees
 
-ZERO = Literal(0)
+ZERO = ast.Literal(0)
 #: where a mode's extent comes from: (tensor, its mode from 0, shift); an extent; None if that is not known
-Source = tuple[str, int, Node] | Extent | None
+Source = tuple[str, int, ast.Node] | ast.Extent | None
 
 
-def terms(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:
+def terms(node: ast.Node, sign: int = 1) -> Iterator[tuple[int, ast.Node]]:
     """The terms of a sum, each with its sign."""
-    row = operator(node.op) if isinstance(node, Call) else None
-    if isinstance(node, Call) and row is not None and row.translates:
+    row = operator(node.op) if isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call) and row is not None and row.translates:
         *first, last = node.args
         for arg in first:
             yield from terms(arg, sign)
@@ -32,10 +31,10 @@ def terms(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:
         yield sign, node
 
 
-def total(parts: list[tuple[int, Node]]) -> Node:
+def total(parts: list[tuple[int, ast.Node]]) -> ast.Node:
     """The sum of signed terms, with integers folded and opposite terms cancelled: the sum of the positive
     ones, minus the sum of the negative ones, plus the constant."""
-    constant, rest = 0, list[tuple[int, Node]]()
+    constant, rest = 0, list[tuple[int, ast.Node]]()
     for sign, node in parts:
         if (own := _whole(node)) is not None:
             constant = folded("+" if sign > 0 else "-", constant, own)
@@ -45,32 +44,32 @@ def total(parts: list[tuple[int, Node]]) -> Node:
             rest.append((sign, node))
     added = [node for sign, node in rest if sign > 0]
     taken = [node for sign, node in rest if sign < 0]
-    result = reduce(_sum, added) if added else Literal(constant)
+    result = reduce(_sum, added) if added else ast.Literal(constant)
     if taken:
         result = call("-", result, reduce(_sum, taken), span=(added or taken)[0].span)
     if constant and added:
         op = "+" if constant > 0 else "-"
-        result = call(op, result, Literal(abs(constant)), span=result.span)
+        result = call(op, result, ast.Literal(abs(constant)), span=result.span)
     return result
 
 
-def _sum(a: Node, b: Node) -> Node:
+def _sum(a: ast.Node, b: ast.Node) -> ast.Node:
     return call("+", a, b, span=a.span)
 
 
-def plus(a: Node, b: Node, sign: int = 1) -> Node:
+def plus(a: ast.Node, b: ast.Node, sign: int = 1) -> ast.Node:
     """a + b, or a - b for the sign -1."""
     return total([*terms(a), *terms(b, sign)])
 
 
-def times(a: Node, b: Node) -> Node:
+def times(a: ast.Node, b: ast.Node) -> ast.Node:
     """a * b, folded. Raises FinchError "dimension" for a product of integers beyond 2^62."""
     m, n = _whole(a), _whole(b)
     if m is not None and n is not None:
         if n and m > LARGEST // n:
             message = f"a mode of {m} x {n} places is more than 2^62"
             raise FinchError("dimension", message, a.span or b.span)
-        return Literal(folded("*", m, n))
+        return ast.Literal(folded("*", m, n))
     return b if m == 1 else a if n == 1 else call("*", a, b, span=a.span)
 
 
@@ -81,30 +80,30 @@ def folded(name: str, a: int, b: int) -> int:
     return result.value
 
 
-def is_same(a: Node, b: Node) -> bool:
+def is_same(a: ast.Node, b: ast.Node) -> bool:
     """Whether two expressions are the same as sums, in whatever order."""
     return a == b or summands(a) == summands(b)
 
 
-def summands(node: Node) -> Hashable:
+def summands(node: ast.Node) -> Hashable:
     """A key that equal extents, or expressions that are the same as sums, share."""
-    if isinstance(node, Extent):
+    if isinstance(node, ast.Extent):
         return summands(node.start), summands(node.stop), node.step
     return frozenset(Counter(terms(node)).items())
 
 
-def summed_indices(node: Node) -> set[str]:
+def summed_indices(node: ast.Node) -> set[str]:
     """The indices that are terms of the sum `node`."""
-    return {n.name for _, n in terms(node) if isinstance(n, Index)}
+    return {n.name for _, n in terms(node) if isinstance(n, ast.Index)}
 
 
-def shifted(extent: Extent, shift: Node) -> Extent:
+def shifted(extent: ast.Extent, shift: ast.Node) -> ast.Extent:
     if shift == ZERO:
         return extent
-    return Extent(plus(extent.start, shift), plus(extent.stop, shift), span=extent.span)
+    return ast.Extent(plus(extent.start, shift), plus(extent.stop, shift), span=extent.span)
 
 
-def length(window: Extent) -> Node:
+def length(window: ast.Extent) -> ast.Node:
     """The number of integers in a window or slice."""
     span = plus(window.stop, window.start, -1)
     if window.step is None:
@@ -112,7 +111,7 @@ def length(window: Extent) -> Node:
     span = plus(span, window.step)
     whole, step = _whole(span), _whole(window.step)
     if whole is not None and step:
-        return Literal(max(folded("div", whole, step), 0))
+        return ast.Literal(max(folded("div", whole, step), 0))
     if step == -1:
         count = plus(plus(window.start, window.stop, -1), ONE)
         # all of a mode, backwards: never less than 0
@@ -124,37 +123,37 @@ def length(window: Extent) -> Node:
     return call("ifelse", is_none, ZERO, call("max", call("div", span, window.step), ZERO))
 
 
-def _whole(node: Node) -> int | None:
-    is_whole = isinstance(node, Literal) and node.type is None and type(node.value) is int
+def _whole(node: ast.Node) -> int | None:
+    is_whole = isinstance(node, ast.Literal) and node.type is None and type(node.value) is int
     return node.value if is_whole else None  # type: ignore[attr-defined]
 
 
-def source(tensor: Node, mode: int) -> Source:
+def source(tensor: ast.Node, mode: int) -> Source:
     """Where the extent of a mode (from 0) of a wrapped tensor comes from (Finch'25 Table 5)."""
-    if isinstance(tensor, Variable):
+    if isinstance(tensor, ast.Variable):
         return tensor.name, mode, ZERO
-    if isinstance(tensor, Formula):
+    if isinstance(tensor, ast.Formula):
         return _of_formula(tensor, mode)
     if is_call(tensor, "concat"):
         return _of_concat(tensor, mode)  # type: ignore[arg-type]
-    if not isinstance(tensor, Call) or mask_name(tensor):
+    if not isinstance(tensor, ast.Call) or mask_name(tensor):
         known = mask_sizes(tensor)[mode]
-        return None if known is None else Extent(ONE, known)
+        return None if known is None else ast.Extent(ONE, known)
     if is_call(tensor, *MAPS):
         body, within = tensor.args[0], below(tensor, mode)
         if is_call(tensor, "collapse") and len(within) == 2:
             sizes: list[Any] = [size(body, m) for m in within]
-            return Extent(ONE, times(*sizes)) if all(sizes) else None
+            return ast.Extent(ONE, times(*sizes)) if all(sizes) else None
         if mode in new_modes(tensor):
             return _new_extent(tensor, mode)
         return source(body, *within)
     setting, inner = tensor.args[1 + mode], source(tensor.args[0], mode)
-    if is_call(tensor, "permissive") and setting == Literal(True):
+    if is_call(tensor, "permissive") and setting == ast.Literal(True):
         return None
-    if is_call(tensor, "window") and isinstance(setting, Extent):
-        return Extent(ONE, length(setting))
+    if is_call(tensor, "window") and isinstance(setting, ast.Extent):
+        return ast.Extent(ONE, length(setting))
     if is_call(tensor, "offset"):
-        if isinstance(inner, Extent):
+        if isinstance(inner, ast.Extent):
             return shifted(inner, plus(ZERO, setting, -1))
         if inner is not None:
             name, at, shift = inner
@@ -162,79 +161,79 @@ def source(tensor: Node, mode: int) -> Source:
     return inner
 
 
-def size(tensor: Node, mode: int) -> Node | None:
+def size(tensor: ast.Node, mode: int) -> ast.Node | None:
     """The size of a mode (from 0) of a wrapped tensor that counts from 1 to an end."""
     match source(tensor, mode):
         case (name, at, shift) if shift == ZERO:
             return size_extent(name, at + 1, tensor.span).stop
-        case Extent(start, stop) if start == ONE:
+        case ast.Extent(start, stop) if start == ONE:
             return stop
     return None
 
 
-def own_accesses(node: Node) -> Iterator[Access]:
+def own_accesses(node: ast.Node) -> Iterator[ast.Access]:
     """The accesses in an expression, without those of expressions that stand as tensors within it."""
-    if isinstance(node, Access):
+    if isinstance(node, ast.Access):
         yield node
-    for child in node.indices if isinstance(node, Access) else children(node):
+    for child in node.indices if isinstance(node, ast.Access) else trees.children(node):
         yield from own_accesses(child)
 
 
-def needed(node: Node) -> set[str]:
+def needed(node: ast.Node) -> set[str]:
     """The indices that an expression is missing for where they are out of range."""
-    if isinstance(node, Access):
-        return {i.name for i in node.indices if isinstance(i, Index)}
-    row = operator(node.op) if isinstance(node, Call) else None
+    if isinstance(node, ast.Access):
+        return {i.name for i in node.indices if isinstance(i, ast.Index)}
+    row = operator(node.op) if isinstance(node, ast.Call) else None
     if row is None or row.lazy_missing:
         return set()
     return {name for arg in node.args for name in needed(arg)}  # type: ignore[attr-defined]
 
 
-def _of_formula(formula: Formula, mode: int) -> Source:
+def _of_formula(formula: ast.Formula, mode: int) -> Source:
     """The extent by the first tensor that has a size where this index stands, else by the first at all."""
     found: Source = None
     for access in own_accesses(formula.value):
         for at, index in enumerate(access.indices):
             if index == formula.indices[mode]:
                 if (whole := size(access.tensor, at)) is not None:
-                    return Extent(ONE, whole)
+                    return ast.Extent(ONE, whole)
                 found = found or source(access.tensor, at)
     return found
 
 
-def _of_concat(tensor: Call, mode: int) -> Source:
+def _of_concat(tensor: ast.Call, mode: int) -> Source:
     p: Any = tensor.args[0]
     sizes: list[Any] = [size(part, mode) for part in tensor.args[1:]]
     if mode != p.value - 1:
         return source(tensor.args[1], mode)
-    return Extent(ONE, reduce(plus, sizes)) if all(sizes) else None
+    return ast.Extent(ONE, reduce(plus, sizes)) if all(sizes) else None
 
 
-def _new_extent(tensor: Call, mode: int) -> Extent | None:
+def _new_extent(tensor: ast.Call, mode: int) -> ast.Extent | None:
     """The extent of a mode (from 0) that a wrapper makes."""
     if is_call(tensor, "toeplitz"):
         return None
     body, p, number = tensor.args[:3]
     if is_call(tensor, "broadcast") or mode == fast_mode(tensor):
-        return Extent(ONE, number)
-    if len(tensor.args) > 3 and tensor.args[3] != Literal(True):
-        return Extent(ONE, tensor.args[3])
+        return ast.Extent(ONE, number)
+    if len(tensor.args) > 3 and tensor.args[3] != ast.Literal(True):
+        return ast.Extent(ONE, tensor.args[3])
     whole = size(body, p.value - 1)  # type: ignore[attr-defined]
-    return None if whole is None else Extent(ONE, divided(whole, number))
+    return None if whole is None else ast.Extent(ONE, divided(whole, number))
 
 
-def divided(whole: Node, number: Node) -> Node:
+def divided(whole: ast.Node, number: ast.Node) -> ast.Node:
     """whole ÷ number, for a number that divides it: a factor of `whole` is cancelled."""
-    for part in whole.args if isinstance(whole, Call) and number in whole.args else ():
+    for part in whole.args if isinstance(whole, ast.Call) and number in whole.args else ():
         if whole in (times(part, number), times(number, part)):
             return part
     a, b = _whole(whole), _whole(number)
     if a is not None and b:
-        return Literal(folded("div", a, b))
+        return ast.Literal(folded("div", a, b))
     return call("div", whole, at_least_one(number))
 
 
-def at_least_one(number: Node) -> Node:
+def at_least_one(number: ast.Node) -> ast.Node:
     """`number`, or 1 if it is less: a divisor that is not 0."""
     n = _whole(number)
     return call("max", number, ONE) if n is None or n < 1 else number
@@ -244,9 +243,9 @@ def at_least_one(number: Node) -> Node:
 MAPS = ("toeplitz", "collapse", "split", "broadcast", "swizzle")
 
 
-def below(tensor: Call, mode: int) -> tuple[int, ...]:
+def below(tensor: ast.Call, mode: int) -> tuple[int, ...]:
     """The modes of the tensor within that a mode of a wrapper in MAPS goes through, all from 0."""
-    numbers: list[Any] = [n.value - 1 for n in tensor.args[1:] if isinstance(n, Literal)]
+    numbers: list[Any] = [n.value - 1 for n in tensor.args[1:] if isinstance(n, ast.Literal)]
     if is_call(tensor, "swizzle"):
         return (numbers.index(mode),)
     p = numbers[0]
@@ -258,7 +257,7 @@ def below(tensor: Call, mode: int) -> tuple[int, ...]:
     return (mode - (mode > p),)
 
 
-def new_modes(tensor: Call) -> tuple[int, ...]:
+def new_modes(tensor: ast.Call) -> tuple[int, ...]:
     """The modes, from 0, of a wrapper in MAPS that the tensor within does not have."""
     p: Any = tensor.args[1]
     if is_call(tensor, "toeplitz", "split"):
@@ -266,15 +265,15 @@ def new_modes(tensor: Call) -> tuple[int, ...]:
     return (p.value - 1,) if is_call(tensor, "broadcast") else ()
 
 
-def fast_mode(tensor: Call) -> int:
+def fast_mode(tensor: ast.Call) -> int:
     """The fast one of the two modes, from 0, that `split(A, p, m)` or `split(A, p, m, true)` makes."""
     p: Any = tensor.args[1]
-    return p.value - 1 + (tensor.args[3:] == (Literal(True),))
+    return p.value - 1 + (tensor.args[3:] == (ast.Literal(True),))
 
 
-def settings(tensor: Node, mode: int) -> Iterator[Node]:
+def settings(tensor: ast.Node, mode: int) -> Iterator[ast.Node]:
     """The settings of wrappers that must be known where a loop over a mode (from 0) begins."""
-    if not isinstance(tensor, Call) or not tensor.args or mask_name(tensor):
+    if not isinstance(tensor, ast.Call) or not tensor.args or mask_name(tensor):
         return
     if not is_call(tensor, *MAPS):
         yield tensor.args[1 + mode]

@@ -9,8 +9,7 @@ from typing import Any
 from finchlang.algebra.bounds import as_node, at_most, bounds, less_than
 from finchlang.algebra.expression_types import is_there, type_of
 from finchlang.algebra.laws import OF_CALLS, is_value, rewrite_call, typed
-from finchlang.host.construct import ONE, TRUE, add, cast, compare, mul, sub
-from finchlang.host.ir import Const, Expr
+from finchlang.host import construct as code, ir
 from finchlang.levels.level import Fiber
 from finchlang.operators.operator_table import EQUAL, Operator, is_pair, named, operator
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -74,7 +73,7 @@ def name_of(law: Law) -> str:
 
 def constant(node: ast.Value) -> ast.Node | None:
     """value(1, type) = 1."""
-    if isinstance(node.expr, Const):
+    if isinstance(node.expr, ir.Const):
         return ast.Literal(node.expr.value, node.expr.type.name)
     return None
 
@@ -206,10 +205,10 @@ def repeated_body(loop: ast.Loop) -> ast.Sieve | None:
     def is_apart(update: ast.Assign) -> bool:
         return update.target.tensor in own or any(update is n for n in firsts)
 
-    repeated = _repeat(body, ast.Value(add(sub(stop, start), ONE)), is_apart)
+    repeated = _repeat(body, ast.Value(code.add(code.sub(stop, start), code.ONE)), is_apart)
     if repeated is None:
         return None
-    is_some = TRUE if at_most(start, stop) else compare("le", start, stop)
+    is_some = code.TRUE if at_most(start, stop) else code.compare("le", start, stop)
     return ast.Sieve(as_node(is_some), repeated, span=loop.span)
 
 
@@ -219,12 +218,12 @@ def counts_once(update: ast.Assign) -> bool:
     return row is not None and row.right_idempotent and row.associative and row.commutative
 
 
-def is_first(index: ast.Index, start: Expr) -> ast.Call:
+def is_first(index: ast.Index, start: ir.Expr) -> ast.Call:
     """The condition that a loop is at its first coordinate."""
     return ast.Call(EQUAL, (index, as_node(start)))
 
 
-def _at_first(node: ast.Node, index: ast.Index, start: Expr, firsts: list[ast.Node]) -> ast.Node:
+def _at_first(node: ast.Node, index: ast.Index, start: ir.Expr, firsts: list[ast.Node]) -> ast.Node:
     """A statement with the first coordinate in place of the index where only that matters: in updates
     by a pair `v => index` of which the first one counts, and by leaving out sieves on `is_first`, whose
     updates are added to `firsts`."""
@@ -262,7 +261,7 @@ IsApart = Callable[[ast.Assign], bool]
 
 def _repeat(node: ast.Node, times: ast.Value, is_apart: IsApart) -> ast.Node | None:
     """A statement that does what `node` does when it is run `times` times (at least once), or None."""
-    if times.expr is ONE or _is_once(node, is_apart):
+    if times.expr is code.ONE or _is_once(node, is_apart):
         return node
     match node:
         case ast.Assign(target, op, value):
@@ -305,8 +304,8 @@ def _steps(node: ast.Assign, row: Operator, times: ast.Value) -> ast.Node | None
     if row.count is None:
         return None
     # floats, since the product of integers would wrap around
-    counts = [cast(count, types.Float64) for count in (row.count, times.expr)]
-    count = as_node(cast(mul(*counts), types.Int64))
+    counts = [code.cast(count, types.Float64) for count in (row.count, times.expr)]
+    count = as_node(code.cast(code.mul(*counts), types.Int64))
     return trees.replace(node, op=ast.Call(node.op.op, (count,)))  # type: ignore[attr-defined]
 
 

@@ -17,9 +17,7 @@ from finchlang.calls.runner import OWN
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.scalars import Scalar as ScalarLevel
-from finchlang.syntax.nodes import KernelNode
-from finchlang.syntax.traversal import EnoughFrames, check_depth
-from finchlang.syntax.types import can_store, type_of_value
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 from finchlang.text.print import pretty
@@ -34,10 +32,10 @@ PROGRAMS = 1024
 SMALL, TIMES = 1 << 16, 10
 
 #: runs a kernel, given the values of its names
-RunKernel = Callable[[KernelNode, dict[str, Any]], Any]
+RunKernel = Callable[[ast.KernelNode, dict[str, Any]], Any]
 
 _programs: dict[Any, Program] = {}
-_kernels: dict[KernelNode, KernelNode] = {}
+_kernels: dict[ast.KernelNode, ast.KernelNode] = {}
 
 
 class _Nodes:
@@ -111,7 +109,7 @@ def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs:
         lowering = Lowering(found.number_of, is_dense)
         formats = {} if outs is None else dict(zip(found.roots, outs, strict=True))
         program = lowering.program(roots, {n: s.format for n, s in formats.items() if s})
-        check_depth(program.kernel)
+        trees.check_depth(program.kernel)
         # other counts often give an equal kernel: the same object, so that it is not compiled again
         program = replace(program, kernel=_kernels.setdefault(program.kernel, program.kernel))
         if program.is_counted:
@@ -214,7 +212,7 @@ def computed(
     try:
         return _computed(roots, is_dense, outs, run_kernel)
     except RecursionError:
-        with EnoughFrames():
+        with trees.EnoughFrames():
             return _computed(roots, is_dense, outs, run_kernel)
 
 
@@ -277,7 +275,7 @@ def _check_output(root: Expression, out: Any) -> None:
     if out.shape != root.shape:
         raise ValueError(f"`out` has the shape {out.shape}, the result {root.shape}")
     stored, values = as_expression(out).values, root.values
-    if not can_store(values.type, stored.type):
+    if not types.can_store(values.type, stored.type):
         raise TypeError(f"`out` of {stored.type.dtype} cannot take a result of {values.type.dtype}")
     was, wanted = stored.fill.value, typed_literal(values.fill.value, stored.type).value
     if stored.is_fill and was != wanted and (was == was or wanted == wanted):  # NaN is NaN
@@ -344,7 +342,7 @@ def plan(*arrays: Any) -> str:
             f"{name} = {_made(found.nodes[number].static.format, found.nodes[number].shape)}"
         )
     for name, value in _bound(program, found.nodes).items():
-        kind = type_of_value(value)
+        kind = types.type_of_value(value)
         if kind is not None:
             lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
     for name, format, number in program.tensors:

@@ -18,8 +18,7 @@ from finchlang.array.promotion import normalized_axis
 from finchlang.array.reshaping import with_axes
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.levels.element import typed_literal
-from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
-from finchlang.syntax.types import Int64, pair_of
+from finchlang.syntax import nodes as ast, types
 
 ALL, AT, WINDOW, SLICE, LISTED = "all", "at", "window", "slice", "listed"
 
@@ -53,10 +52,10 @@ class IndexedPart(Expression):
 
 
 @lowers(IndexedPart)
-def _part(to: Lowering, node: IndexedPart, indices: tuple[Node, ...]) -> Node:
+def _part(to: Lowering, node: IndexedPart, indices: tuple[ast.Node, ...]) -> ast.Node:
     arg, *lists = node.args
     numbers, others = iter(range(len(node.given))), iter(lists)
-    own: list[Node] = []
+    own: list[ast.Node] = []
     for kind, place in zip(node.kinds, node.places, strict=True):
         index = ONE if place is None else indices[place]
         if kind == AT:
@@ -67,8 +66,8 @@ def _part(to: Lowering, node: IndexedPart, indices: tuple[Node, ...]) -> Node:
             own.append(to.value(next(others), (index,)))
         else:
             start, stop = to.number(node, next(numbers)), to.number(node, next(numbers))
-            step = None if kind == WINDOW else Literal(kind[1])
-            own.append(Wrapped("window", Extent(start, stop, step), index))
+            step = None if kind == WINDOW else ast.Literal(kind[1])
+            own.append(Wrapped("window", ast.Extent(start, stop, step), index))
     return to.value(arg, tuple(own))
 
 
@@ -226,12 +225,12 @@ class Position(Expression):
 
     def __init__(self, shape: tuple[int, ...], axis: int):
         self.shape, self.axis, self.args = shape, axis, ()
-        self.values, self.static = unknown_values(Int64), (Position, axis)
+        self.values, self.static = unknown_values(types.Int64), (Position, axis)
 
 
 @lowers(Position)
-def _position(to: Lowering, node: Position, indices: tuple[Node, ...]) -> Node:
-    return Call(Variable("-"), (value(indices[node.axis]), ONE))
+def _position(to: Lowering, node: Position, indices: tuple[ast.Node, ...]) -> ast.Node:
+    return ast.Call(ast.Variable("-"), (value(indices[node.axis]), ONE))
 
 
 def argmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
@@ -261,14 +260,14 @@ def _place(op: str, x: Any, axis: Any, keepdims: bool) -> Array:
 def _least(op: str, arg: Expression, axes: Sequence[int]) -> tuple[Expression, Expression]:
     """The first least element by `op` over these axes, and its place in row-major order."""
     values, stride = arg, 1
-    places: Expression = Constant(typed_literal(0, Int64))
+    places: Expression = Constant(typed_literal(0, types.Int64))
     for k in reversed(axes):
         own: Expression = Position(values.shape, k)
         if k != axes[-1]:
-            own = apply("+", apply("*", own, Constant(typed_literal(stride, Int64))), places)
+            own = apply("+", apply("*", own, Constant(typed_literal(stride, types.Int64))), places)
         stride *= arg.shape[k]
-        pair = pair_of(values.values.type, Int64)
+        pair = types.pair_of(values.values.type, types.Int64)
         found = Reduce(op, Map("=>", (values, own), unknown_values(pair)), (k,))
         values = Map("first", (found,), unknown_values(pair.first))
-        places = Map("last", (found,), unknown_values(Int64))
+        places = Map("last", (found,), unknown_values(types.Int64))
     return values, places

@@ -10,22 +10,21 @@ from finchlang.algebra.laws import is_value
 from finchlang.array.inferred_values import stored_of
 from finchlang.array.loop_nest import EVERYWHERE, Read, ValueSpace
 from finchlang.levels.level import Level, Swizzled
-from finchlang.syntax.nodes import Access, Literal, Node
-from finchlang.syntax.types import TYPES, Type
+from finchlang.syntax import nodes as ast, types
 
 
 def space_of(
-    value: Node,
-    fill: Literal,
-    read_of: Callable[[Access], Read | None],
-    names: Mapping[str, Level | Swizzled | Type],
+    value: ast.Node,
+    fill: ast.Literal,
+    read_of: Callable[[ast.Access], Read | None],
+    names: Mapping[str, Level | Swizzled | types.Type],
 ) -> ValueSpace | Read:
     """The space in which an expression may differ from `fill`: the complement of where the fills of sparse
     operands make it that (`algebra/absence.py`). `read_of` gives the Read of an access, `names` the
     formats and types of names."""
     reads: list[Read] = []
 
-    def fills(access: Access) -> Iterator[tuple[int, Node]]:
+    def fills(access: ast.Access) -> Iterator[tuple[int, ast.Node]]:
         read = read_of(access)
         if read is not None and read.is_sparse:
             reads.extend([read] if read not in reads else [])
@@ -38,6 +37,6 @@ def space_of(
         return ValueSpace(tuple(map(space, where.parts)), where.is_and)
 
     known = Absence(fills).value(annotate(value, names)).values()
-    type = TYPES[fill.type or ""]
+    type = types.TYPES[fill.type or ""]
     found = either(*(at for case, at in known if is_value(case.literal, fill.value, type)))
     return EVERYWHERE if found == NEVER else space(found)

@@ -12,8 +12,7 @@ from finchlang.base.errors import FinchError
 from finchlang.denote.extents import Environment
 from finchlang.denote.numpy_operators import SPELLINGS
 from finchlang.denote.typed_values import Failed, Number, number, type_error
-from finchlang.syntax.nodes import MISSING, Node, Variable
-from finchlang.syntax.traversal import walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Type, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, mirrored_modes
@@ -58,12 +57,12 @@ class DenseArray:
                 self.stored[around] = True
 
 
-def bind(program: Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseArray], Environment]:
+def bind(program: ast.Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseArray], Environment]:
     """The tensors among the free names of a program, and the numbers and ranges."""
     arrays: dict[str, DenseArray] = {}
     environment: Environment = {}
     same: dict[int, DenseArray] = {}  # two names of one tensor see each other's updates
-    used = {n.name for n in walk(program) if isinstance(n, Variable)}
+    used = {n.name for n in trees.walk(program) if isinstance(n, ast.Variable)}
     for name in used & bindings.keys():
         value = bindings[name]
         if type_of_value(value) is not None:
@@ -117,10 +116,10 @@ class ScriptFunction(Protocol):
         """The type of the result for numbers of these types. Raises FinchError of kind type."""
 
 
-def type_of_result(function: ScriptFunction, args: list[Any], node: Node) -> Type | None:
+def type_of_result(function: ScriptFunction, args: list[Any], node: ast.Node) -> Type | None:
     """The type of the result for these values, or None if one is missing. Raises FinchError of kind
     type."""
-    if MISSING in args:
+    if ast.MISSING in args:
         return None
     if not all(isinstance(a, (Number, Failed)) for a in args):
         raise type_error("a function takes numbers").at(node.span)
@@ -131,7 +130,7 @@ def type_of_result(function: ScriptFunction, args: list[Any], node: Node) -> Typ
 
 
 def of_function(
-    function: ScriptFunction, type: Any, args: list[Any], node: Node, is_idle: bool
+    function: ScriptFunction, type: Any, args: list[Any], node: ast.Node, is_idle: bool
 ) -> Number | Failed:
     """A script's function on values, with a result of `type`. It is not called if the value is not needed
     (`is_idle`), since it might not return or might fail."""
@@ -156,9 +155,9 @@ def _type_of(value: Any) -> Type:
     return found
 
 
-def is_needed(op: Node, before: list[Any]) -> bool:
+def is_needed(op: ast.Node, before: list[Any]) -> bool:
     """Whether the next operand of `op` is needed, given the values of those before."""
-    name = SPELLINGS.get(op.name, op.name) if isinstance(op, Variable) else ""
+    name = SPELLINGS.get(op.name, op.name) if isinstance(op, ast.Variable) else ""
     if not before or name not in ("ifelse", "&&", "||"):
         return True
     first = before[0]

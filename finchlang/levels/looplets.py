@@ -20,13 +20,12 @@ from finchlang.base.errors import Bug
 from finchlang.host.construct import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr, Var
-from finchlang.syntax.nodes import Dimensionless, Extent, Node, Value, is_missing
-from finchlang.syntax.types import Int64
+from finchlang.syntax import nodes as ast, types
 from finchlang.text.print_expressions import listed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Looplet(Node):
+class Looplet(ast.Node):
     """The base of looplets."""
 
     is_leaf: ClassVar[bool] = True  # generic walks do not look inside
@@ -44,7 +43,7 @@ class Lookup(Looplet):
     """A randomly accessible region: `body(host, i)` is the payload at coordinate i. `may_miss` if that
     may be `missing`."""
 
-    body: Callable[[Host, Expr], Node]
+    body: Callable[[Host, Expr], ast.Node]
     may_miss: bool = False
 
 
@@ -52,7 +51,7 @@ class Lookup(Looplet):
 class Run(Looplet):
     """A constant region: `body` is the payload at every coordinate."""
 
-    body: Node
+    body: ast.Node
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +63,8 @@ class Spike(Looplet):
     be read even if the region does not reach `end`.
     """
 
-    body: Node
-    tail: Node
+    body: ast.Node
+    tail: ast.Node
     end: Expr | None = None
     is_stored: bool = False
 
@@ -74,7 +73,7 @@ class Spike(Looplet):
 class Phase(Looplet):
     """`body` on the coordinates start..stop; a None is the region's own start or end."""
 
-    body: Node
+    body: ast.Node
     start: Expr | None = None
     stop: Expr | None = None
 
@@ -92,8 +91,8 @@ class Switch(Looplet):
     """`head` if `condition` holds, else `tail`."""
 
     condition: Expr
-    head: Node
-    tail: Node
+    head: ast.Node
+    tail: ast.Node
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,8 +101,8 @@ class Choice(Looplet):
     is decided last. The derived rule Union treats several choices together, where the rule Choice would
     branch over all combinations."""
 
-    options: tuple[tuple[Expr, Node], ...]
-    otherwise: Node
+    options: tuple[tuple[Expr, ast.Node], ...]
+    otherwise: ast.Node
     is_stored: bool = False  # all options may be read, whichever condition holds
 
 
@@ -112,7 +111,7 @@ class Thunk(Looplet):
     """Work before and after a body: `preamble(host)` does the first part and gives the body and, if there
     is one, the epilogue, which does the last. Both run once, for all accesses with this looplet."""
 
-    preamble: Callable[[Host], tuple[Node, Callable[[Host], None] | None]]
+    preamble: Callable[[Host], tuple[ast.Node, Callable[[Host], None] | None]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,7 +125,7 @@ class Steps(Looplet):
 
     seek: Callable[[Host, Expr], None] | None
     stride: Callable[[Host], Expr]
-    body: Callable[[Host], Node]
+    body: Callable[[Host], ast.Node]
     next: Callable[[Host], None]
     last: Expr | None = None
     stored: Stored | None = None
@@ -149,7 +148,7 @@ class Blocks(Jumper):
     this one stays a jumper where another jumper leads. `lookup` gives the payload at any coordinate, if
     it can be looked up."""
 
-    lookup: Node | None = None
+    lookup: ast.Node | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +156,7 @@ class Shift(Looplet):
     """`body` moved by `delta`: coordinate i of the loop is coordinate i - delta of the body
     (Looplets'23 section 8)."""
 
-    body: Node
+    body: ast.Node
     delta: Expr
 
 
@@ -166,11 +165,11 @@ class AcceptRun(Looplet):
     """On the left of an assignment: a writer of one value to a whole region. `body(host, start, stop)` is
     the payload that writes coordinates start..stop."""
 
-    body: Callable[[Host, Expr, Expr], Node]
+    body: Callable[[Host, Expr, Expr], ast.Node]
 
 
 #: the first and last coordinate of an entry, and a function that makes its payload (of a point) or looplet
-Entry = tuple[Expr, Expr, Callable[[Host], Node]]
+Entry = tuple[Expr, Expr, Callable[[Host], ast.Node]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +186,7 @@ class Stored:
 
     start: Expr
     stop: Expr
-    fill: Node | None
+    fill: ast.Node | None
     here: Callable[[Host], Expr]
     go: Callable[[Host, Expr], None]
     locate: Callable[[Host, Expr, Expr], Expr]
@@ -200,21 +199,21 @@ class Stored:
         return self.entry(host, q)[1]
 
 
-def _parts(looplet: Looplet) -> tuple[Node, ...]:
+def _parts(looplet: Looplet) -> tuple[ast.Node, ...]:
     match looplet:
         case Run(body):
             return (body,)
         case Spike(body, tail):
             return body, tail
         case Phase(body, start, stop):
-            ends = [Dimensionless() if end is None else Value(end) for end in (start, stop)]
-            return Extent(*ends), body
+            ends = [ast.Dimensionless() if end is None else ast.Value(end) for end in (start, stop)]
+            return ast.Extent(*ends), body
         case Sequence(phases):
             return phases
         case Switch(condition, head, tail):
-            return Value(condition), head, tail
+            return ast.Value(condition), head, tail
         case Shift(body, delta):
-            return body, Value(delta)
+            return body, ast.Value(delta)
     return ()
 
 
@@ -239,8 +238,8 @@ def apart(steps: Steps) -> Steps:
 
 def rebuild(
     looplet: Any,
-    inside: Callable[[Node], Node],
-    payload: Callable[[Node], Node] = _same,
+    inside: Callable[[ast.Node], ast.Node],
+    payload: Callable[[ast.Node], ast.Node] = _same,
     up: Callable[[Expr], Expr] = _same,
     down: Callable[[Expr], Expr] = _same,
 ) -> Any:
@@ -268,7 +267,7 @@ def rebuild(
             return replace(looplet, options=options, otherwise=inside(otherwise))
         case Thunk(preamble):
 
-            def enter(host: Host) -> tuple[Node, Callable[[Host], None] | None]:
+            def enter(host: Host) -> tuple[ast.Node, Callable[[Host], None] | None]:
                 body, epilogue = preamble(host)
                 return inside(body), epilogue
 
@@ -312,20 +311,20 @@ def _stored(known: Stored, inside: Any, payload: Any, up: Any, down: Any) -> Sto
 
 def _moved(idx: Buffer, delta: Expr, up: Callable[[Expr], Expr]) -> tuple[Buffer, Expr] | None:
     """Stored coordinates after `up`, if that only adds a number to each; else None."""
-    i = Var("i", Int64)
+    i = Var("i", types.Int64)
     return (idx, up(delta)) if up is _same or up(i) is add(i, up(ZERO)) else None
 
 
-def map_payloads(function: Callable[[Node], Node], node: Node) -> Node:
+def map_payloads(function: Callable[[ast.Node], ast.Node], node: ast.Node) -> ast.Node:
     """A looplet nest with `function` applied to the payloads at its leaves."""
 
-    def inside(node: Node) -> Node:
+    def inside(node: ast.Node) -> ast.Node:
         return map_payloads(function, node)
 
     return rebuild(node, inside, inside) if isinstance(node, Looplet) else function(node)
 
 
-def shifted(node: Node, delta: Expr) -> Node:
+def shifted(node: ast.Node, delta: Expr) -> ast.Node:
     """A looplet with all its coordinates moved by `delta`; the looplets in it are put in Shifts."""
     if isinstance(node, Shift):
         return Shift(node.body, add(delta, node.delta))
@@ -355,11 +354,11 @@ def set_end(looplet: Any, end: Expr | None) -> Any:
     return looplet
 
 
-def at_point(host: Host, node: Any, i: Expr) -> Node:
+def at_point(host: Host, node: Any, i: Expr) -> ast.Node:
     """The payload of a looplet nest at coordinate i, inside the switches and thunks that are needed to
     find it."""
 
-    def inside(body: Node) -> Node:
+    def inside(body: ast.Node) -> ast.Node:
         return at_point(host, body, i)
 
     match node:
@@ -386,7 +385,7 @@ def at_point(host: Host, node: Any, i: Expr) -> Node:
             return inside(found)
         case Steps(seek):
 
-            def find(host: Host) -> tuple[Node, None]:
+            def find(host: Host) -> tuple[ast.Node, None]:
                 assert seek is not None
                 seek(host, i)
                 return at_point(host, set_end(node.body(host), node.stride(host)), i), None
@@ -396,7 +395,7 @@ def at_point(host: Host, node: Any, i: Expr) -> Node:
             return rebuild(node, inside)
         case Thunk(preamble):
 
-            def enter(host: Host) -> tuple[Node, Callable[[Host], None] | None]:
+            def enter(host: Host) -> tuple[ast.Node, Callable[[Host], None] | None]:
                 body, epilogue = preamble(host)
                 return at_point(host, body, i), epilogue
 
@@ -404,7 +403,7 @@ def at_point(host: Host, node: Any, i: Expr) -> Node:
     raise Bug(f"nothing is at a place of {node}")
 
 
-def may_be_missing(looplet: Node) -> bool:
+def may_be_missing(looplet: ast.Node) -> bool:
     """Whether a payload in `looplet`, a nest over the last remaining dimension, may be `missing`.
     Wrappers put runs of it before and after a tensor, never between its entries; only a product (Blocks)
     has them in each block."""
@@ -423,4 +422,4 @@ def may_be_missing(looplet: Node) -> bool:
             return isinstance(looplet, Blocks)
         case Looplet():  # the body of a thunk or the payload of a writer is not known yet
             return True
-    return is_missing(looplet)
+    return ast.is_missing(looplet)

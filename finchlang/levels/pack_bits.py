@@ -14,8 +14,7 @@ from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import ByName, Dims, Fiber, Found, Given, Storage
 from finchlang.levels.run_levels import expand, spans
 from finchlang.levels.run_list import RunList
-from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64
+from finchlang.syntax import nodes as ast, types
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,11 @@ class PackBits(RunList):
         regions, first = host.cell(ZERO, "regions"), host.cell(ZERO, "first")
 
         def fiber(p: Expr) -> None:
-            stop = host.load(store.ptr, add(p, 1), "stop", Int64)
+            stop = host.load(store.ptr, add(p, 1), "stop", types.Int64)
             begin, is_open = host.cell(ZERO, "begin"), host.cell(FALSE, "open")
 
             def run(q: Expr) -> None:
-                end = host.load(store.right, q, "right", Int64)
+                end = host.load(store.right, q, "right", types.Int64)
                 single = host.let(compare("eq", host.get(begin), end), "single")
                 joins = op("and", single, host.get(is_open))
                 host.branch(
@@ -66,13 +65,13 @@ class PackBits(RunList):
 
         host.count(ZERO, sub(count, 1), fiber, "p")
 
-    def region(self, fiber: Fiber, q: Expr) -> Node:
+    def region(self, fiber: Fiber, q: Expr) -> ast.Node:
         ofs, right = fiber.store.ofs, fiber.store.right
 
-        def preamble(host: Host) -> tuple[Node, None]:
-            first = host.load(ofs, q, "first", Int64, lower=ZERO)
-            after = host.load(ofs, add(q, 1), "after", Int64)
-            end = host.load(right, q, "right", Int64)
+        def preamble(host: Host) -> tuple[ast.Node, None]:
+            first = host.load(ofs, q, "first", types.Int64, lower=ZERO)
+            after = host.load(ofs, add(q, 1), "after", types.Int64)
+            end = host.load(right, q, "right", types.Int64)
             # literals are counted back from the last, which is at coordinate `end` (from 0)
             base = host.let(sub(sub(after, end), 2), "base")
             literal = lp.Lookup(lambda host, i: fiber.child(host.let(add(base, i), "position")))
@@ -81,12 +80,12 @@ class PackBits(RunList):
 
         return lp.Thunk(preamble)
 
-    def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> Node:
+    def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> ast.Node:
         ofs, right = fiber.store.ofs, fiber.store.right
         q = host.search(right, start, end, sub(i, 1))
-        first = host.load(ofs, q, "first", Int64)
-        after = host.load(ofs, add(q, 1), "after", Int64)
-        back = sub(host.load(right, q, "right", Int64), sub(i, 1))
+        first = host.load(ofs, q, "first", types.Int64)
+        after = host.load(ofs, add(q, 1), "after", types.Int64)
+        back = sub(host.load(right, q, "right", types.Int64), sub(i, 1))
         is_run = compare("eq", after, add(first, 1))
         position = op("select", is_run, first, sub(sub(after, 1), back))
         return fiber.child(host.let(position, "position"))

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import Bug, FinchError
-from finchlang.host.construct import TRUE
+from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
 from finchlang.levels.element import LeafLevel, typed_literal
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Level, Storage
-from finchlang.syntax.nodes import Literal, Node, Value
-from finchlang.syntax.types import Bool, Type
+from finchlang.syntax import nodes as ast, types
 
 
 @dataclass(frozen=True)
@@ -26,24 +24,24 @@ class Pattern(LeafLevel):
         return "Pattern()"
 
     @property
-    def fill(self) -> Literal:
+    def fill(self) -> ast.Literal:
         return typed_literal(False)
 
     @property
-    def element_type(self) -> Type:
-        return Bool
+    def element_type(self) -> types.Type:
+        return types.Bool
 
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        return TRUE
+    def equal(self, host: Host, store: Storage, dims: Dims, p: ir.Expr, q: ir.Expr) -> ir.Expr:
+        return code.TRUE
 
-    def read(self, host: Host, fiber: Fiber) -> Node:
+    def read(self, host: Host, fiber: Fiber) -> ast.Node:
         if fiber.mode == READ:
             return typed_literal(True)
         if fiber.dirty is None:
             raise Bug("a Pattern without a sparse level above it")
-        return Value(host.get(fiber.dirty))
+        return ast.Value(host.get(fiber.dirty))
 
-    def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
+    def write(self, host: Host, fiber: Fiber, value: ir.Expr) -> None:
         if fiber.dirty is None:
             raise Bug("a Pattern without a sparse level above it")
         host.set(fiber.dirty, value)

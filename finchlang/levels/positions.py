@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from finchlang.base.errors import Bug
-from finchlang.host.construct import ONE, ZERO, add, op, sub
+from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.level import Dims, Fiber, Level, Storage
 from finchlang.syntax.types import Int64
@@ -22,30 +21,30 @@ class _At:
 
     store: Storage
     dims: Dims
-    count: Expr
+    count: ir.Expr
 
     @property
     def level(self) -> Level:
         return self.store.level
 
-    def below(self, host: Host) -> Expr:
+    def below(self, host: Host) -> ir.Expr:
         """The number of positions of the child."""
         return lay.positions(host, self.store, self.level.layout, self.dims, self.count)
 
-    def coordinate(self, host: Host, mode: int, q: Expr) -> Expr:
+    def coordinate(self, host: Host, mode: int, q: ir.Expr) -> ir.Expr:
         """The coordinate (from 1) in a mode of this level, counted from 0, of the child's position q."""
         if self.level.is_dense:
-            return add(op("irem", q, self.dims[-1]), 1)
+            return code.add(code.op("irem", q, self.dims[-1]), 1)
         array = lay.coordinates(self.store, self.level.layout)[mode]
-        return add(host.load(array, q, "i", Int64, lower=ZERO), 1)
+        return code.add(host.load(array, q, "i", Int64, lower=code.ZERO), 1)
 
-    def fiber(self, host: Host, q: Expr) -> Expr:
+    def fiber(self, host: Host, q: ir.Expr) -> ir.Expr:
         """The position of the fiber that the child's position q belongs to."""
         if self.level.is_dense:
-            return op("idiv", q, self.dims[-1])
-        if self.count == ONE:
-            return ZERO
-        return sub(host.search(self.store.ptr, ONE, self.count, add(q, 1), "p"), 1)
+            return code.op("idiv", q, self.dims[-1])
+        if self.count == code.ONE:
+            return code.ZERO
+        return code.sub(host.search(self.store.ptr, code.ONE, self.count, code.add(q, 1), "p"), 1)
 
 
 def is_positioned(level: Level) -> bool:
@@ -56,7 +55,7 @@ def is_positioned(level: Level) -> bool:
 def _levels(host: Host, fiber: Fiber) -> Iterator[_At]:
     """The levels of a whole tensor, the outermost first."""
     store, dims = fiber.store, fiber.dims
-    count: Expr = ONE
+    count: ir.Expr = code.ONE
     while not store.level.is_leaf:
         level = store.level
         at = _At(store, dims, count)
@@ -65,15 +64,15 @@ def _levels(host: Host, fiber: Fiber) -> Iterator[_At]:
         count = at.below(host)
 
 
-def positions(host: Host, fiber: Fiber) -> Expr:
+def positions(host: Host, fiber: Fiber) -> ir.Expr:
     """The number of positions of a tensor's leaf."""
     at = list(_levels(host, fiber))[-1]
     return at.below(host)
 
 
-def coordinate(host: Host, fiber: Fiber, mode: int, p: Expr) -> Expr:
+def coordinate(host: Host, fiber: Fiber, mode: int, p: ir.Expr) -> ir.Expr:
     """The coordinate in a mode of the p-th position; both are counted from 1."""
-    q = sub(p, 1)
+    q = code.sub(p, 1)
     for at in reversed(list(_levels(host, fiber))):
         if mode <= at.level.modes:
             return at.coordinate(host, mode - 1, q)
@@ -82,7 +81,7 @@ def coordinate(host: Host, fiber: Fiber, mode: int, p: Expr) -> Expr:
     raise Bug("this mode is not there")
 
 
-def entry(fiber: Fiber, p: Expr) -> Fiber:
+def entry(fiber: Fiber, p: ir.Expr) -> Fiber:
     """The leaf at the p-th position, counted from 1."""
     *_, leaf = fiber.store.stores()
-    return Fiber(leaf, (), sub(p, 1), None, fiber.mode)
+    return Fiber(leaf, (), code.sub(p, 1), None, fiber.mode)

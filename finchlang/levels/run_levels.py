@@ -24,8 +24,7 @@ from finchlang.levels.pointer_arrays import (
     listed_at,
     ranges,
 )
-from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64, Type
+from finchlang.syntax import nodes as ast, types
 
 #: cells, and the values to restore
 Contents = list[tuple[Cell, Expr]]
@@ -36,7 +35,7 @@ class Runs(Level):
     """The base of levels of runs: they are written, merged and compared alike."""
 
     lvl: Level
-    index: Type = Int64
+    index: types.Type = types.Int64
 
     is_sequential: ClassVar[bool] = True
     merges: ClassVar[bool] = True
@@ -118,8 +117,8 @@ class Runs(Level):
 
     # ----------------------------------------------------------------------------------- writing
 
-    def update(self, host: Host, fiber: Fiber) -> Node:
-        def preamble(host: Host) -> tuple[Node, Any]:
+    def update(self, host: Host, fiber: Fiber) -> ast.Node:
+        def preamble(host: Host) -> tuple[ast.Node, Any]:
             store = fiber.store
             before = [(cell, host.get(cell)) for cell in store.counters.values()]
             if fiber.position is not ZERO:  # else there are no fibers before it to be ended
@@ -137,7 +136,7 @@ class Runs(Level):
                         lambda: _restore(host, before),
                     )
 
-            def accept(host: Host, start: Expr, stop: Expr) -> Node:
+            def accept(host: Host, start: Expr, stop: Expr) -> ast.Node:
                 return lp.Thunk(lambda host: self._append(host, fiber, start, stop, written))
 
             return lp.AcceptRun(accept), epilogue
@@ -146,7 +145,7 @@ class Runs(Level):
 
     def _append(
         self, host: Host, fiber: Fiber, start: Expr, stop: Expr, written: Cell | None
-    ) -> tuple[Node, Any]:
+    ) -> tuple[ast.Node, Any]:
         store = fiber.store
         before = self._fill_up(host, store, fiber.dims, sub(start, 1))
         q = host.get(store.stored)
@@ -169,7 +168,7 @@ class Runs(Level):
         kept, first = host.cell(ZERO, "kept"), host.cell(ZERO, "first")
 
         def fiber(p: Expr) -> None:
-            stop = host.load(store.ptr, add(p, 1), "stop", Int64)
+            stop = host.load(store.ptr, add(p, 1), "stop", types.Int64)
             base = host.get(kept)
 
             def run(q: Expr) -> None:

@@ -11,8 +11,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import Fiber
-from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64
+from finchlang.syntax import nodes as ast, types
 
 #: the present position of a stepper
 Here = Callable[[Host], Expr]
@@ -23,8 +22,8 @@ ChildPosition = Callable[[Expr, Expr], Expr]
 def load_range(host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
     """The range of positions in `idx` that belong to `fiber`; the second is not included."""
     ptr = fiber.store.ptr
-    start = host.load(ptr, fiber.position, "start", Int64, lower=ZERO)
-    return start, host.load(ptr, add(fiber.position, 1), "stop", Int64, lower=start)
+    start = host.load(ptr, fiber.position, "start", types.Int64, lower=ZERO)
+    return start, host.load(ptr, add(fiber.position, 1), "stop", types.Int64, lower=start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Listed:
     idx: Buffer
     start: Expr
     stop: Expr
-    fill: Node
+    fill: ast.Node
     last: Expr = ZERO
     name: str = "i"
 
@@ -45,7 +44,7 @@ class Listed:
         host.branch(
             compare("lt", self.start, self.stop),
             lambda: host.set(
-                last, add(host.load(self.idx, sub(self.stop, 1), self.name, Int64), 1)
+                last, add(host.load(self.idx, sub(self.stop, 1), self.name, types.Int64), 1)
             ),
         )
         return replace(self, last=host.get(last, lower=ZERO, upper=size))
@@ -53,26 +52,26 @@ class Listed:
     def coordinate(self, host: Host, q: Expr) -> Expr:
         """The coordinate (from 1) of position q."""
         bound = sub(self.last, 1)
-        return add(host.load(self.idx, q, self.name, Int64, lower=ZERO, upper=bound), 1)
+        return add(host.load(self.idx, q, self.name, types.Int64, lower=ZERO, upper=bound), 1)
 
     def locate(self, host: Host, q: Expr, i: Expr) -> Expr:
         """The first position from q on at or after coordinate i."""
         return host.search(self.idx, q, self.stop, sub(i, 1))
 
     def find(
-        self, host: Host, i: Expr, holds: Callable[[Expr], Expr], there: Callable[[Expr], Node]
-    ) -> Node:
+        self, host: Host, i: Expr, holds: Callable[[Expr], Expr], there: Callable[[Expr], ast.Node]
+    ) -> ast.Node:
         """`there(q)` for the first position q at or after i, if there is one and it `holds`."""
         q = self.locate(host, self.start, i)
         hit = host.cell(FALSE, "hit")
         host.branch(compare("lt", q, self.stop), lambda: host.set(hit, holds(q)))
         return lp.Switch(host.get(hit), there(q), self.fill)
 
-    def at(self, host: Host, i: Expr, there: Callable[[Expr], Node]) -> Node:
+    def at(self, host: Host, i: Expr, there: Callable[[Expr], ast.Node]) -> ast.Node:
         """`there(q)` for the position q of coordinate i, if it is listed."""
 
         def holds(q: Expr) -> Expr:
-            return compare("eq", host.load(self.idx, q, self.name, Int64), sub(i, 1))
+            return compare("eq", host.load(self.idx, q, self.name, types.Int64), sub(i, 1))
 
         return self.find(host, i, holds, there)
 
@@ -80,8 +79,8 @@ class Listed:
         self,
         host: Host,
         protocol: str | None,
-        body: Callable[[Host, Here], Node],
-        tail: Callable[[Host, Expr, Expr], Node] | None = None,
+        body: Callable[[Host, Here], ast.Node],
+        tail: Callable[[Host, Expr, Expr], ast.Node] | None = None,
         region: Callable[[Host, Expr], lp.Entry] | None = None,
         following: Callable[[Host, Expr], Expr] = lambda host, q: add(q, 1),
     ) -> lp.Steps:
@@ -117,29 +116,29 @@ class Listed:
             stored=stored,
         )
 
-    def then_fill(self, steps: lp.Steps) -> Node:
+    def then_fill(self, steps: lp.Steps) -> ast.Node:
         """The steps up to the last coordinate, then a run of fill."""
         return lp.Sequence((lp.Phase(steps, stop=self.last), lp.Phase(lp.Run(self.fill))))
 
 
-def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition) -> Node:
+def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition) -> ast.Node:
     """The looplets over coordinates 1..size: a stepper (or jumper) over spikes up to the last stored
     coordinate, then a run of fill; with `follow` a binary search at each coordinate."""
 
-    def tail(host: Host, q: Expr, i: Expr) -> Node:
+    def tail(host: Host, q: Expr, i: Expr) -> ast.Node:
         return fiber.child(child(q, i))
 
-    def preamble(host: Host) -> tuple[Node, None]:
+    def preamble(host: Host) -> tuple[ast.Node, None]:
         listed = Listed(fiber.store.idx, *load_range(host, fiber), fiber.level.fill)
         if protocol == "follow":
             return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: tail(host, q, i))), None
         listed = listed.until_last(host, size)
 
-        def spike(host: Host, here: Here) -> Node:
+        def spike(host: Host, here: Here) -> ast.Node:
             q = here(host)
             return lp.Spike(listed.fill, tail(host, q, listed.coordinate(host, q)), is_stored=True)
 
-        def body(host: Host, here: Here) -> Node:
+        def body(host: Host, here: Here) -> ast.Node:
             return lp.Thunk(lambda host: (spike(host, here), None))
 
         return listed.then_fill(listed.steps(host, protocol, body, tail)), None
@@ -154,7 +153,7 @@ def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
     written = host.let(sub(host.get(store.stored), first), "written")
     # counts add up: a fiber is left and entered again where its index is bound in the loop,
     # as in A[i + 1]
-    count = add(host.load(store.ptr, after, "count", Int64), written)
+    count = add(host.load(store.ptr, after, "count", types.Int64), written)
     host.store(store.ptr, after, host.let(count, "count"))
     if fiber.dirty is not None:
         parent = fiber.dirty

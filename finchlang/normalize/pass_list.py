@@ -23,14 +23,13 @@ from finchlang.normalize.shapes.lower_shapes import has_shapes, shapes
 from finchlang.normalize.write_order.check_order import check_order
 from finchlang.normalize.write_order.combine_operator import combine
 from finchlang.normalize.write_order.insert_workspaces import insert_workspaces
-from finchlang.syntax.nodes import Annotated, Node, Variable
-from finchlang.syntax.traversal import walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Type
 
 #: The passes in their order. Each is program → program, given what the one before it gives, and may
 #: add to the context. The life cycle comes before dimensions, which need to know the freezes, and inlining
 #: after them, since all arguments of a function give dimensions, also those that its body does not need.
-PASSES: tuple[tuple[str, Callable[[Node, ProgramContext], Node]], ...] = (
+PASSES: tuple[tuple[str, Callable[[ast.Node, ProgramContext], ast.Node]], ...] = (
     ("scopes", scopes),
     ("shapes", shapes),
     ("types", types),
@@ -56,7 +55,7 @@ class Normalized:
     back; `notes`, `decisions` and `choices` as in ProgramContext.
     """
 
-    program: Node
+    program: ast.Node
     tensors: dict[str, str]
     yields: tuple[str, ...]
     workspaces: dict[str, Level]
@@ -66,9 +65,9 @@ class Normalized:
     choices: frozenset[str] = frozenset()
 
 
-def stages(program: Node, context: ProgramContext) -> Iterator[tuple[str, Node]]:
+def stages(program: ast.Node, context: ProgramContext) -> Iterator[tuple[str, ast.Node]]:
     """The program after each pass, with the pass's name; the checks run at the end."""
-    if isinstance(program, Annotated):
+    if isinstance(program, ast.Annotated):
         context.annotations, program = program.annotations, program.program
         context.parsed = program
     is_shaped = has_shapes(program)
@@ -87,7 +86,7 @@ def stages(program: Node, context: ProgramContext) -> Iterator[tuple[str, Node]]
 
 
 def normalize(
-    program: Node,
+    program: ast.Node,
     formats: dict[str, Format],
     insert_workspaces: bool = True,
     exchanged: frozenset[str] = frozenset(),
@@ -104,7 +103,7 @@ def normalize(
     stored: dict[str, Level | Type] = {
         name: known for name, known in context.formats.items() if not isinstance(known, Swizzled)
     }
-    used = {n.name for n in walk(program) if isinstance(n, Variable)}
+    used = {n.name for n in trees.walk(program) if isinstance(n, ast.Variable)}
     tensors = {
         name: context.shown(name)
         for name, known in stored.items()

@@ -17,9 +17,8 @@ from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_
 from finchlang.python.translate_source import WORDS, translated
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.functions import PREDEFINED, FinchFunction
-from finchlang.syntax.nodes import Function
+from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import replace, rewrite_bottom_up
-from finchlang.syntax.types import type_of_dtype
 from finchlang.text.tree_cache import script_of
 
 #: operators and functions of Python that no operator of the language equals, written in the language
@@ -119,7 +118,7 @@ def remember(function: FunctionType, value: FinchFunction) -> None:
     function.__finch__ = function.__code__, value  # type: ignore[attr-defined]
 
 
-def made(node: Function, values: Any = None) -> FinchFunction:
+def made(node: ast.Function, values: Any = None) -> FinchFunction:
     """A function of the script, with these values for the names around it."""
     inner = Scope(OUTERMOST, assigned_names(node.body) | {*node.parameters})
     body = Evaluator(_without_kernels).closure(node.body, inner)
@@ -133,7 +132,7 @@ def _without_kernels(kernel: Any, environment: Environment) -> Any:
 @cache
 def _written(name: str) -> FinchFunction:
     (node,) = script_of(_WRITTEN[name], f"<{name}>").statements
-    assert isinstance(node, Function)
+    assert isinstance(node, ast.Function)
     node = rewrite_bottom_up(lambda n: replace(n, span=None), node)  # errors are placed at the call
     return made(node, {"pi": math.pi})
 
@@ -151,7 +150,7 @@ def _meaning(value: Any) -> Any:
     if isinstance(value, np.ufunc):
         return _named(_UFUNCS.get(value.__name__, value.__name__), is_numpy=True)
     if isinstance(value, type) and issubclass(value, np.generic):
-        return type_of_dtype(np.dtype(value))
+        return types.type_of_dtype(np.dtype(value))
     if isinstance(value, (BuiltinFunctionType, type)):
         name = _PYTHON.get(value)
         return None if name is None else _named(name)

@@ -11,8 +11,7 @@ from typing import Any, TypeVar, overload
 from finchlang.base.errors import FinchError
 from finchlang.python.callables import from_callable, function_of, made, remember
 from finchlang.script import law_declarations
-from finchlang.syntax.nodes import Call, Function, Literal, Node, Variable
-from finchlang.syntax.types import foreign, type_of_value
+from finchlang.syntax import nodes as ast, types
 from finchlang.text.tree_cache import script_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,7 +42,7 @@ def operator(function: Any = None, /, **laws: Any) -> Any:
     if function is None:
         return lambda function: operator(function, **laws)
     if not isinstance(function, FunctionType):
-        message = f"`operator` is about functions of Python, not {foreign(function)}"
+        message = f"`operator` is about functions of Python, not {types.foreign(function)}"
         raise FinchError("type", message)
     value = function_of(function)
     span = value.definition.span
@@ -56,7 +55,7 @@ def operator(function: Any = None, /, **laws: Any) -> Any:
 
 def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
     """A function of the script with these laws, as `@properties`, `@case` and `@iterate` would add them."""
-    name = Variable(function.__name__)
+    name = ast.Variable(function.__name__)
     cases, region = laws.pop("cases", {}), laws.pop("iterate", None)
     ranges = laws.pop("where", {})
     known = law_declarations.declared(value, name)
@@ -71,37 +70,37 @@ def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
         known = replace(known, laws=_case(known, arguments, result))
     if region is not None:
         code = function.__code__
-        call = Call(name, tuple(map(Variable, code.co_varnames[: code.co_argcount])))
+        call = ast.Call(name, tuple(map(ast.Variable, code.co_varnames[: code.co_argcount])))
         known = replace(
             known, laws=law_declarations.with_region(known, call, _expression(region, "region"))
         )
     return law_declarations.with_laws(value, known, known.laws)
 
 
-def _expression(text: str, what: str) -> Node:
+def _expression(text: str, what: str) -> ast.Node:
     statements = script_of(text, what).statements
     if len(statements) != 1:
         raise FinchError("syntax", f"a {what} is one expression")
     return statements[0]
 
 
-def _stated(law: str, what: Any, given: list[Any]) -> list[Node]:
+def _stated(law: str, what: Any, given: list[Any]) -> list[ast.Node]:
     """A law as `@properties` states it. Its values are appended to `given`, and literals in the nodes are
     their places there."""
 
-    def argument(value: Any) -> Literal:
+    def argument(value: Any) -> ast.Literal:
         given.append(from_callable(value))
-        return Literal(len(given) - 1)
+        return ast.Literal(len(given) - 1)
 
     if law in law_declarations.PROPERTIES and what is True:
-        return [Variable(law)]
+        return [ast.Variable(law)]
     if law in (*law_declarations.OF_VALUES, *law_declarations.OF_OPERATORS):
         if not isinstance(what, Mapping):
-            return [Call(Variable(law), (argument(what),))]
+            return [ast.Call(ast.Variable(law), (argument(what),))]
         return [
-            Call(Variable(law), (argument(each), argument(at + 1)))
+            ast.Call(ast.Variable(law), (argument(each), argument(at + 1)))
             if law != "distributes"
-            else Call(Variable(law), (argument(at), argument(each + 1)))
+            else ast.Call(ast.Variable(law), (argument(at), argument(each + 1)))
             for at, each in what.items()
         ]
     names = ", ".join(
@@ -122,15 +121,15 @@ def _stated(law: str, what: Any, given: list[Any]) -> list[Node]:
 def _case(known: law_declarations.Declared, arguments: Any, result: Any) -> Any:
     if not isinstance(arguments, tuple):
         raise FinchError("type", "a case is about a tuple of arguments", hint="as in `(None, 0)`")
-    nodes: list[Node] = []
+    nodes: list[ast.Node] = []
     for k, value in enumerate(arguments):
         if value is None or isinstance(value, str):
-            nodes.append(Variable(value or f"x_{k}"))
-        elif type_of_value(value) is None:
-            raise FinchError("type", f"a case is about numbers, not {foreign(value)}")
+            nodes.append(ast.Variable(value or f"x_{k}"))
+        elif types.type_of_value(value) is None:
+            raise FinchError("type", f"a case is about numbers, not {types.foreign(value)}")
         else:
-            nodes.append(Literal(value))
-    call = Call(Variable(known.name), tuple(nodes))
+            nodes.append(ast.Literal(value))
+    call = ast.Call(ast.Variable(known.name), tuple(nodes))
     names = law_declarations.patterns(known, call)
     if isinstance(result, Callable):  # type: ignore[arg-type]
         body = from_callable(result)
@@ -138,5 +137,5 @@ def _case(known: law_declarations.Declared, arguments: Any, result: Any) -> Any:
             message = f"this case of `{known.name}` leaves {len(names)} arguments"
             raise FinchError("type", message, body.definition.span)
     else:
-        body = made(Function(known.name, names, Literal(result)))
+        body = made(ast.Function(known.name, names, ast.Literal(result)))
     return law_declarations.with_case(known, call, body)

@@ -28,8 +28,7 @@ from finchlang.script.shape_functions import SHAPE_FUNCTIONS, shape_function
 from finchlang.script.show import joined, kind_of, text
 from finchlang.script.strings import repeat_string, split_string
 from finchlang.script.vectors_and_dicts import are_true, items
-from finchlang.syntax.nodes import MISSING, NOTHING
-from finchlang.syntax.types import Float64, Type
+from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
 from finchlang.tensors.formats import LEVELS, construct
@@ -70,7 +69,7 @@ def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...
     fill. Raises FinchError "type"."""
     if not issubclass(LEVELS[name], ScalarLevel):
         return construct(name, parameters, args)
-    fills = 0 if any(not isinstance(p, Type) for p in parameters) else 1
+    fills = 0 if any(not isinstance(p, types.Type) for p in parameters) else 1
     if len(args) > fills + 1:
         raise FinchError("type", f"{name} takes a fill and a value")
     format = construct(name, parameters, args[:fills])
@@ -82,7 +81,7 @@ def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...
 
 def _print(write: Callable[[str], Any], *values: Any) -> Any:
     write(joined([*map(text, values)]))
-    return NOTHING
+    return ast.NOTHING
 
 
 def _println(write: Callable[[str], Any], *values: Any) -> Any:
@@ -90,7 +89,7 @@ def _println(write: Callable[[str], Any], *values: Any) -> Any:
 
 
 def _parse(type: Any, string: str) -> Any:
-    if not isinstance(type, Type) or not isinstance(string, str):
+    if not isinstance(type, types.Type) or not isinstance(string, str):
         raise FinchError("type", "parse takes a type and a string", hint='parse(Int64, "12")')
     try:
         found: Any = float(string) if type.is_float else int(string)
@@ -131,13 +130,13 @@ _add("time()", "seconds since 1970", time.time)
 # ------------------------------------------------------------------------------ tensors and arrays
 
 
-def _sizes(args: tuple[Any, ...]) -> tuple[Type, tuple[int, ...]]:
+def _sizes(args: tuple[Any, ...]) -> tuple[types.Type, tuple[int, ...]]:
     """An optional element type (Float64) and sizes, of the arguments of `zeros` and others."""
-    type = args[0] if args and isinstance(args[0], Type) else None
+    type = args[0] if args and isinstance(args[0], types.Type) else None
     sizes = tuple(data.whole(a, "a size") for a in (args[1:] if type else args))
     if any(size < 0 for size in sizes):
         raise FinchError("dimension", "a size cannot be negative")
-    return type or Float64, sizes
+    return type or types.Float64, sizes
 
 
 def _filled(value: Any, sizes: tuple[Any, ...]) -> np.ndarray:
@@ -192,7 +191,7 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _sizeof(value: Any) -> int:
-    if isinstance(value, Type):
+    if isinstance(value, types.Type):
         return value.bits // 8
     if data.is_number(value):
         return element_type(value).dtype.itemsize
@@ -291,7 +290,7 @@ def _fwrite(path: Any, value: Any) -> Any:
     from finchlang.files.suffixes import fwrite
 
     fwrite(path, value)
-    return NOTHING
+    return ast.NOTHING
 
 
 _add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file", _fread)
@@ -352,7 +351,7 @@ def _rounded(name: str) -> Callable[..., Any]:
 
     def rounded(*args: Any, digits: Any = None) -> Any:
         type, x = args if len(args) == 2 else (None, *args)
-        if data.is_array(x) or not (type is None or isinstance(type, Type)):
+        if data.is_array(x) or not (type is None or isinstance(type, types.Type)):
             raise FinchError("type", f"{name} takes a number, or a type and a number")
         if digits is not None:
             scale = 10.0 ** data.whole(digits, "digits")
@@ -435,8 +434,8 @@ _add(
     "whether two values are equal, `missing` equal to itself",
     lambda a, b: a is b or data.equal(a, b),
 )
-_add("ismissing(x)", "whether x is `missing`", lambda x: x is MISSING)
-_add("isnothing(x)", "whether x is `nothing`", lambda x: x is NOTHING)
+_add("ismissing(x)", "whether x is `missing`", lambda x: x is ast.MISSING)
+_add("isnothing(x)", "whether x is `nothing`", lambda x: x is ast.NOTHING)
 _add(
     "typeof(x)",
     "the type of a number, the format of a tensor",

@@ -13,8 +13,7 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.builtins import BUILTINS, Builtin
-from finchlang.syntax.nodes import Function
-from finchlang.syntax.types import ALIASES, TYPES
+from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.wrappers.masks import MASKS
@@ -26,7 +25,7 @@ class FinchFunction:
     run in an environment of that scope. `closed` caches the operator made of it (`as_operator.Closed`),
     `laws` are declared of it, `defaults` give the values of parameters that a call leaves out."""
 
-    definition: Function
+    definition: ast.Function
     scope: Scope
     parent: Environment
     body: Callable[[Environment], Any]
@@ -78,8 +77,8 @@ class MaskName:
 #: the values of names that a script has not bound
 PREDEFINED: dict[str, Any] = {
     **OPERATORS,
-    **TYPES,
-    **ALIASES,
+    **types.TYPES,
+    **types.ALIASES,
     **{name: MaskName(name) for name in MASKS},
     **{name: LevelName(name) for name in LEVELS},
     **BUILTINS,

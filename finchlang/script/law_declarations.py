@@ -13,9 +13,8 @@ from finchlang.script.as_operator import operation
 from finchlang.script.functions import FinchFunction
 from finchlang.script.show import kind_of
 from finchlang.script.values import plain
+from finchlang.syntax import traversal as trees, types
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
-from finchlang.syntax.traversal import walk
-from finchlang.syntax.types import type_of_value
 from finchlang.syntax.user_function import COMPARISONS, Case, Laws, Operation, Ranged
 
 #: properties that are declared by name alone, and the least and greatest number of arguments of functions
@@ -158,7 +157,7 @@ def _error(message: str, node: Node) -> FinchError:
 
 def _literal(value: Any, node: Node) -> Literal:
     value = plain(value)
-    type = type_of_value(value)
+    type = types.type_of_value(value)
     if type is None or type.kind == "pair":
         raise _error("a law is about a number", node)
     return Literal(value, span=node.span)
@@ -234,7 +233,7 @@ def with_region(known: Declared, call: Call, region: Node) -> Laws:
     names = [a.name if isinstance(a, Variable) else "" for a in call.args]
     if len(names) != len(known.parameters) or "" in names or len(set(names)) < len(names):
         raise _error(f"`@iterate` names each argument of `{known.name}` once", call)
-    for node in walk(region):
+    for node in trees.walk(region):
         match node:
             case Variable(name) if name in names or name in SETS:
                 pass

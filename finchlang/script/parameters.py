@@ -12,8 +12,7 @@ from finchlang.calls.environment import Environment
 from finchlang.script.functions import Builtin, FinchFunction
 from finchlang.script.show import kind_of
 from finchlang.script.values import FinchRange, is_array, is_number
-from finchlang.syntax.nodes import Function
-from finchlang.syntax.types import named_type, type_of_value
+from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 
@@ -29,7 +28,7 @@ def _is_array(*dimensions: int) -> Callable[[Any], bool]:
 
 def _is_numeric(*kinds: str) -> Callable[[Any], bool]:
     def check(value: Any) -> bool:
-        found = type_of_value(value)
+        found = types.type_of_value(value)
         return found is not None and found.kind in kinds
 
     return check
@@ -55,7 +54,7 @@ ABSTRACT: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def check_types(definition: Function) -> None:
+def check_types(definition: ast.Function) -> None:
     """Raises FinchError "unknown name" for a type that there is not, "type" for two parameters of one
     name."""
     names = definition.parameters
@@ -63,12 +62,12 @@ def check_types(definition: Function) -> None:
     if twice is not None:
         raise FinchError("type", f"`{twice}` is a parameter twice", definition.span)
     for _, type in definition.types:
-        if type not in ABSTRACT and named_type(type) is None:
+        if type not in ABSTRACT and types.named_type(type) is None:
             hint = "leave it out, or write `Int`, `Float64`, `Number`, `AbstractVector` ..."
             raise FinchError("unknown name", f"there is no type {type}", definition.span, hint)
 
 
-def refuse_methods(definition: Function, known: Any) -> None:
+def refuse_methods(definition: ast.Function, known: Any) -> None:
     """Raises FinchError "type" if a text defines a function twice with other types of parameters: in Julia
     these would be two methods."""
     old = known.definition if isinstance(known, FinchFunction) else None
@@ -119,6 +118,6 @@ def _is(value: Any, kind: str) -> bool:
     check = ABSTRACT.get(kind)
     if check is not None:
         return check(value)
-    return isinstance(value, (bool, int, float, np.generic)) and type_of_value(value) == named_type(
-        kind
-    )
+    return isinstance(value, (bool, int, float, np.generic)) and types.type_of_value(
+        value
+    ) == types.named_type(kind)

@@ -11,8 +11,7 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
-from finchlang.syntax.nodes import NOTHING
-from finchlang.syntax.types import Pair, Type, foreign, type_of_value
+from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.adopt import is_scipy
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -27,7 +26,7 @@ LONGEST = 1 << 28
 
 def kind_of(value: Any) -> str:
     """A value as messages describe it: "a tensor of size 3 x 4"."""
-    found = type_of_value(value)
+    found = types.type_of_value(value)
     if found is not None:
         return f"{found} ({text(value)})"
     names: dict[type, str] = {str: "a string", tuple: "a tuple", list: "a vector"}
@@ -40,13 +39,13 @@ def kind_of(value: Any) -> str:
         return f"a tensor of size {size_text(value.shape)}"
     if isinstance(value, Scalar):
         return "a Scalar"
-    if isinstance(value, Type):
+    if isinstance(value, types.Type):
         return "a type"
     if isinstance(value, Level):
         return "a format"
     if value is None or type(value).__module__.startswith("finchlang."):
         return getattr(value, "kind", None) or text(value)
-    return foreign(value)
+    return types.foreign(value)
 
 
 def check_depth(depth: int) -> None:
@@ -77,7 +76,7 @@ def text(value: Any, depth: int = 0) -> str:
     """A value as `println` prints it. Raises FinchError "resource" if it is nested too deeply."""
     if isinstance(value, str):
         return value
-    if value is None or value is NOTHING:
+    if value is None or value is ast.NOTHING:
         return "nothing"
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
@@ -85,7 +84,7 @@ def text(value: Any, depth: int = 0) -> str:
         return str(value).replace("inf", "Inf").replace("nan", "NaN")
     if isinstance(value, np.generic):
         return str(value)
-    if isinstance(value, Pair):
+    if isinstance(value, types.Pair):
         check_depth(depth)
         return " => ".join([show(part, depth + 1) for part in value])
     if isinstance(value, tuple):
@@ -94,7 +93,7 @@ def text(value: Any, depth: int = 0) -> str:
     if isinstance(value, list):
         return f"[{_entries(value, depth)}]"
     if isinstance(value, dict):
-        return f"Dict({_entries([*starmap(Pair, value.items())], depth)})"
+        return f"Dict({_entries([*starmap(types.Pair, value.items())], depth)})"
     if isinstance(value, np.ndarray):
         return _array(value)
     if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)):
@@ -112,7 +111,7 @@ def _array(array: np.ndarray) -> str:
         shown = np.array2string(array.astype(np.int8), formatter={"int": lambda v: text(bool(v))})
     else:
         if array.dtype.names:
-            pairs = [text(Pair(*pair)) for pair in array.reshape(-1).tolist()]
+            pairs = [text(types.Pair(*pair)) for pair in array.reshape(-1).tolist()]
             array = np.array(pairs, object).reshape(array.shape)
         shown = np.array2string(array, formatter={"object": str})
     return shown.replace("inf", "Inf").replace("nan", "NaN")

@@ -13,8 +13,7 @@ from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script import values as data
 from finchlang.script.show import kind_of
-from finchlang.syntax.nodes import NOTHING
-from finchlang.syntax.types import Pair
+from finchlang.syntax import nodes as ast, types
 
 #: calls a function of the script or a built-in one
 Call = Callable[..., Any]
@@ -162,7 +161,7 @@ def _map(call: Call, function: Any, *values: Any) -> Any:
 
 def _filter(call: Call, function: Any, value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: v for k, v in value.items() if data.truth(call(function, Pair(k, v)))}
+        return {k: v for k, v in value.items() if data.truth(call(function, types.Pair(k, v)))}
     found = [item for item in items(value) if data.truth(call(function, item))]
     if isinstance(value, str):
         return "".join(found)
@@ -172,7 +171,7 @@ def _filter(call: Call, function: Any, value: Any) -> Any:
 def _foreach(call: Call, function: Any, *values: Any) -> Any:
     for each in zip(*map(items, values), strict=False):
         call(function, *each)
-    return NOTHING
+    return ast.NOTHING
 
 
 _MISSING = object()
@@ -211,14 +210,14 @@ def _findall(call: Call, *args: Any) -> Any:
 
 def _findfirst(call: Call, *args: Any) -> Any:
     places = (k + 1 for k, held in enumerate(are_true(call, args, "findfirst")) if held)
-    return next(places, NOTHING)
+    return next(places, ast.NOTHING)
 
 
 # ------------------------------------------------------------------------------ dictionaries
 
 
 def _dictionary(*pairs: Any) -> dict[Any, Any]:
-    if len(pairs) == 1 and not isinstance(pairs[0], Pair):
+    if len(pairs) == 1 and not isinstance(pairs[0], types.Pair):
         pairs = tuple(items(pairs[0]))
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
@@ -345,6 +344,6 @@ FUNCTIONS: dict[str, CollectionRow] = {
     ),
     "delete!(d, k)": CollectionRow("take a key out of a dictionary", _of_dictionary(_delete)),
     "pairs(d)": CollectionRow(
-        "the pairs of a dictionary", _of_dictionary(lambda d: [*starmap(Pair, d.items())])
+        "the pairs of a dictionary", _of_dictionary(lambda d: [*starmap(types.Pair, d.items())])
     ),
 }

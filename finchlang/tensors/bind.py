@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from operator import add
 from typing import Any
 
-from finchlang.host.construct import ZERO
+from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Cell, Var
 from finchlang.levels.level import Fiber, Level, Storage
 from finchlang.syntax.types import Int64
 
@@ -22,10 +21,10 @@ class Bound:
     name: str
     level: Level
     fiber: Fiber
-    buffers: tuple[Buffer, ...]
-    inputs: tuple[Var, ...]
-    outputs: tuple[Cell, ...]
-    counters: tuple[tuple[Cell, Var], ...]
+    buffers: tuple[ir.Buffer, ...]
+    inputs: tuple[ir.Var, ...]
+    outputs: tuple[ir.Cell, ...]
+    counters: tuple[tuple[ir.Cell, ir.Var], ...]
     written: bool
 
     @property
@@ -63,27 +62,27 @@ def spans(bounds: Sequence[Bound]) -> list[tuple[slice, slice, slice]]:
 
 def bind(name: str, level: Level, written: bool) -> Bound:
     order = level.order
-    inputs = [Var(f"{name}_size{k + 1}", Int64, lower=ZERO) for k in range(order)]
-    outputs = [Cell(f"{name}_size{k + 1}", Int64) for k in range(order)]
-    buffers: list[Buffer] = []
-    counters: list[tuple[Cell, Var]] = []
-    stores: list[tuple[Level, dict[str, Buffer], dict[str, Cell], bool]] = []
+    inputs = [ir.Var(f"{name}_size{k + 1}", Int64, lower=code.ZERO) for k in range(order)]
+    outputs = [ir.Cell(f"{name}_size{k + 1}", Int64) for k in range(order)]
+    buffers: list[ir.Buffer] = []
+    counters: list[tuple[ir.Cell, ir.Var]] = []
+    stores: list[tuple[Level, dict[str, ir.Buffer], dict[str, ir.Cell], bool]] = []
     mode, is_whole = order, written
     for part in level.levels():
         suffix = "" if part.is_leaf else str(mode)
         mode -= part.modes
         own = {
-            n: Buffer(f"{name}_{n}{suffix}", t or part.own_type, n in part.anything)
+            n: ir.Buffer(f"{name}_{n}{suffix}", t or part.own_type, n in part.anything)
             for n, t in part.arrays
         }
-        cells: dict[str, Cell] = {}
+        cells: dict[str, ir.Cell] = {}
         for counter, type in part.counters:
             # of a tensor that is only read, the counters follow from its arrays; those of leaves are
             # the values of scalars
             if written or part.is_leaf:
                 label = f"{name}_{counter}{suffix}"
-                cells[counter] = Cell(label, type or part.own_type)
-                counters.append((cells[counter], Var(label, type or part.own_type)))
+                cells[counter] = ir.Cell(label, type or part.own_type)
+                counters.append((cells[counter], ir.Var(label, type or part.own_type)))
         buffers.extend(own.values())
         stores.append((part, own, cells, is_whole))
         is_whole = is_whole and part.is_dense
@@ -95,7 +94,7 @@ def bind(name: str, level: Level, written: bool) -> Bound:
     assert store is not None
     inputs_all = (*inputs, *(v for _, v in counters))
     outputs_all = (*outputs, *(c for c, _ in counters)) if written else ()
-    fiber = Fiber(store, tuple(inputs), ZERO)
+    fiber = Fiber(store, tuple(inputs), code.ZERO)
     return Bound(
         name, level, fiber, tuple(buffers), inputs_all, outputs_all, tuple(counters), written
     )

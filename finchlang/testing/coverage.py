@@ -16,8 +16,7 @@ from finchlang.optimize.pipeline import lower
 from finchlang.python.session import Session
 from finchlang.rules import table
 from finchlang.rules.base.engine import Applied
-from finchlang.syntax.nodes import Variable
-from finchlang.syntax.traversal import walk
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.testing.grammar import PAIRS, TRIPLES
 
 
@@ -40,8 +39,8 @@ class Coverage(Observer):
             if program != before:
                 self.counts["pass", name] += 1
             before = program
-        for node in walk(event.source.program):
-            if isinstance(node, Variable) and node.name in OPERATORS:
+        for node in trees.walk(event.source.program):
+            if isinstance(node, ast.Variable) and node.name in OPERATORS:
                 self.counts["operator", node.name] += 1
         for format in event.compiled.staged.normalized.formats.values():
             level = level_of(format)

@@ -16,9 +16,8 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.python.session import Session
+from finchlang.syntax import traversal as trees, types
 from finchlang.syntax.nodes import Access, Assign, Extent, Let, Literal, Macro, Node, Variable
-from finchlang.syntax.traversal import walk
-from finchlang.syntax.types import Type
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.testing.compare_stored import as_array
 from finchlang.testing.grammar import LEVELS
@@ -60,7 +59,7 @@ class Data:
                 continue
             target: Any = statement.targets[0]
             if isinstance(target, Variable) and not statement.op and len(statement.targets) == 1:
-                used = {n.name for n in walk(statement.value) if isinstance(n, Variable)}
+                used = {n.name for n in trees.walk(statement.value) if isinstance(n, Variable)}
                 value = session[target.name]
                 if isinstance(value, TENSORS) and _is_numeric(value) and not used & others:
                     self.tensors[target.name], self.spans[target.name] = value, statement.span
@@ -108,7 +107,7 @@ def _level(value: Any) -> Any:
 
 def _sizes(statement: Node, sizes: dict[int, int]) -> Iterator[Any]:
     """The literals that are sizes: values bound to names, and ends of loops."""
-    ends = [n.stop for n in walk(statement) if isinstance(n, Extent)]
+    ends = [n.stop for n in trees.walk(statement) if isinstance(n, Extent)]
     for node in [statement.value, *ends] if isinstance(statement, Let) else ends:
         if isinstance(node, Literal) and type(node.value) is int and node.value in sizes:
             yield node
@@ -163,7 +162,7 @@ class _Draw:
             new[self.random.choice(sorted(old))] = self.random.choice((200, 200, 500, 4000))
         return new
 
-    def number(self, type: Type) -> str:
+    def number(self, type: types.Type) -> str:
         if type.name == "Bool":
             return "true" if self.chance(0.7) else "false"
         value: Any = self.random.randint(0 if type.name[0] == "U" else -3, 4)
@@ -287,7 +286,7 @@ def _assertions(script: Any) -> list[tuple[Any, str]]:
     return [(node.span, "nothing") for node in macros if node.name == "assert"]
 
 
-def _typed(value: Any, type: Type) -> str:
+def _typed(value: Any, type: types.Type) -> str:
     is_usual = type.name in ("Bool", "Int64", "Float64")
     return pretty(Literal(value, type=None if is_usual else type.name)).strip()
 
@@ -313,7 +312,7 @@ def reference(function: str, text: str, name: str, args: Sequence[str] = ()) -> 
         raise FinchError("type", f"{function}: {type(error).__name__}: {error}") from None
     if isinstance(found, dict):
         return found
-    targets = (n.target for n in walk(data.script) if isinstance(n, Assign))
+    targets = (n.target for n in trees.walk(data.script) if isinstance(n, Assign))
     written = {
         t.tensor for t in targets if isinstance(t, Access) and isinstance(t.tensor, Variable)
     }

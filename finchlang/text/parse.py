@@ -14,8 +14,7 @@ from lark.lexer import LexerThread
 
 from finchlang.base.errors import FinchError, Source, Span, source_of
 from finchlang.base.locks import reentrant_lock
-from finchlang.syntax.nodes import Node, Script
-from finchlang.syntax.traversal import EnoughFrames, check_depth
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.build_script import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
 from finchlang.text.grammar_tables import parser_of
@@ -25,7 +24,7 @@ from finchlang.text.terminals import grammar
 
 
 @lru_cache(maxsize=256)
-def parse_script(text: str, name: str = "<input>") -> Script:
+def parse_script(text: str, name: str = "<input>") -> ast.Script:
     """A script (a file, or what was typed at the prompt) as a tree.
 
     `name` is what messages call the text. Raises FinchError of kind syntax, with a place.
@@ -34,7 +33,7 @@ def parse_script(text: str, name: str = "<input>") -> Script:
 
 
 @lru_cache(maxsize=256)
-def parse_kernel(text: str, name: str = "<kernel>") -> Node:
+def parse_kernel(text: str, name: str = "<kernel>") -> ast.Node:
     """A kernel without its `@finch` as a tree (Finch'25 Fig 8a); several statements are a Block.
 
     Raises FinchError of kind syntax, with a place.
@@ -69,11 +68,11 @@ _lock = reentrant_lock()  # the builder handles one text at a time
 
 def _parse(text: str, name: str, start: str) -> Any:
     source = source_of(text, name)
-    with _lock, EnoughFrames():
+    with _lock, trees.EnoughFrames():
         before, _builder.source = _builder.source, source
         try:
             node = _run(source, _without_block_comments(source), start)
-            check_depth(node)
+            trees.check_depth(node)
             return node
         finally:
             _builder.source = before
@@ -91,7 +90,7 @@ def _run(source: Source, text: str, start: str) -> Any:
         raise explained(unexpected_character(error, source, text)) from None
 
 
-def _expression_at(text: str, line: int, column: int) -> Node:
+def _expression_at(text: str, line: int, column: int) -> ast.Node:
     """The expression `text` at that line and column of the text being parsed."""
     source = _builder.source
     if not text.strip():
@@ -167,7 +166,7 @@ _GOES_ON = re.compile(r"\s|$|#|[)\]}]|(?:end|else|elseif|elif|catch|except|final
 _CLOSES = re.compile(r"[)\]}]|end\b")
 
 
-def parse_whole(text: str, name: str) -> Script:
+def parse_whole(text: str, name: str) -> ast.Script:
     """`parse_script`; an error has the errors of later statements in `others`."""
     try:
         return parse_script(text, name)

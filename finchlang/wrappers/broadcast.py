@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from finchlang.host.construct import ONE
+from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
 from finchlang.levels.level import TensorLike
 from finchlang.levels.looplets import Lookup, Run, map_payloads
 from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
@@ -54,7 +53,7 @@ class Toeplitz(Around):
 
     divided: int
 
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+    def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
         mode = self.order - back
         if mode in (self.divided, self.divided + 1):
             return None
@@ -67,7 +66,7 @@ class Toeplitz(Around):
             payload = self.body.uniform(payload)
         return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: ir.Expr | None, mode: str, protocol: str | None) -> Node:
         if self.divided < self.body.order:
             return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
         outer, tensor = self.divided - 1, self.call.args[0]
@@ -81,12 +80,12 @@ class AddedMode(Around):
     """`broadcast(A, k, n)`: A with a mode k of size n more, on which it does not depend."""
 
     added: int
-    evaluate: Callable[[Node], Expr]
+    evaluate: Callable[[Node], ir.Expr]
 
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+    def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
         mode = self.order - back
         if mode == self.added:
-            return ONE, self.evaluate(self.call.args[2])
+            return code.ONE, self.evaluate(self.call.args[2])
         return self.body.extent(back - (mode < self.added))
 
     def located(self, in_a_row: bool) -> int:
@@ -98,7 +97,7 @@ class AddedMode(Around):
     def uniform(self, value: Node) -> Node:
         return self.rest(self.body.uniform(value)) if self.added < self.order else self.body
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: ir.Expr | None, mode: str, protocol: str | None) -> Node:
         if self.added == self.order:
             return Run(self.call.args[0])
         return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))

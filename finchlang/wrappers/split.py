@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import ONE, ZERO, compare, op
+from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host, fail_unless
-from finchlang.host.ir import Expr
 from finchlang.levels.level import UPDATE, TensorLike, Uniform
 from finchlang.levels.looplets import map_payloads, set_end
 from finchlang.syntax.nodes import Call, Literal, Node, Value, Variable
@@ -29,7 +28,7 @@ class LoopletNest(TensorLike):
 
     body: TensorLike
     modes: int
-    size: Expr
+    size: ir.Expr
     make: Looplets
     names: tuple[Node, ...] = ()
 
@@ -44,8 +43,8 @@ class LoopletNest(TensorLike):
     def mode(self) -> str:
         return self.body.mode
 
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
-        return self.body.extent(back) if back else (ONE, self.size)
+    def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
+        return self.body.extent(back) if back else (code.ONE, self.size)
 
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
@@ -56,7 +55,7 @@ class LoopletNest(TensorLike):
     def uniform(self, value: Node) -> Node:
         return self.body.uniform(value)
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: ir.Expr | None, mode: str, protocol: str | None) -> Node:
         return self.make(host, protocol)
 
     def call(self) -> Node:
@@ -88,28 +87,28 @@ class Split(Around):
     both sizes, `split(A, k, m, n)`, either may be 0."""
 
     divided: int
-    evaluate: Callable[[Node], Expr]
+    evaluate: Callable[[Node], ir.Expr]
 
     def located(self, in_a_row: bool) -> int:
         within = self.body.located(in_a_row)
         return within + 1 if within > self.body.order - self.divided else within
 
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+    def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
         mode = self.order - back
         if mode == self.divided:
-            return ONE, self._size()
+            return code.ONE, self._size()
         if mode == self.divided + 1:
             if len(self.call.args) > 3:
-                return ONE, self.evaluate(self.call.args[3])
-            return ONE, op("idiv", self._whole(), self._size())
+                return code.ONE, self.evaluate(self.call.args[3])
+            return code.ONE, code.op("idiv", self._whole(), self._size())
         return self.body.extent(back - (mode < self.divided))
 
-    def _size(self) -> Expr:
+    def _size(self) -> ir.Expr:
         return self.evaluate(self.call.args[2])
 
-    def _whole(self) -> Expr:
+    def _whole(self) -> ir.Expr:
         found = self.body.extent(self.body.order - self.divided)
-        if found is None or found[0] is not ONE:
+        if found is None or found[0] is not code.ONE:
             message = "a mode that is split begins at 1 and has an end"
             raise FinchError("dimension", message, self.call.span)
         return found[1]
@@ -122,15 +121,15 @@ class Split(Around):
             return Uniform(value, (size,), self.mode)
         return Call(Variable("broadcast"), (within, Literal(self.divided), Value(size)))
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: ir.Expr | None, mode: str, protocol: str | None) -> Node:
         if self.order > self.divided + 1:
             return map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
         own, whole = self._size(), self._whole()
         size = own
         if len(self.call.args) > 3:  # the program has checked the product of the sizes
-            size = op("max", own, ONE)
+            size = code.op("max", own, code.ONE)
             if mode != UPDATE and size is not own:  # of size 0, taken as 1: n blocks nevertheless
-                whole = op("max", whole, self.evaluate(self.call.args[3]))
+                whole = code.op("max", whole, self.evaluate(self.call.args[3]))
         else:
             _check_split(host, whole, size, self.call)
 
@@ -147,9 +146,9 @@ class Split(Around):
         return projection.of(looplets(host, protocol))
 
 
-def _check_split(host: Host, whole: Expr, size: Expr, call: Call) -> None:
+def _check_split(host: Host, whole: ir.Expr, size: ir.Expr, call: Call) -> None:
     """Fail (kind dimension) unless a mode of size `whole` divides into parts of `size`."""
-    fits = compare("gt", size, ZERO)
-    fits = op("and", fits, compare("eq", op("irem", whole, size), ZERO))
+    fits = code.compare("gt", size, code.ZERO)
+    fits = code.op("and", fits, code.compare("eq", code.op("irem", whole, size), code.ZERO))
     message = "a dimension of size {} does not split into parts of size {}"
     fail_unless(host, fits, "dimension", message, (whole, size), call.span)

@@ -6,13 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from finchlang.host.construct import const
+from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
 from finchlang.levels.level import TensorLike
 from finchlang.levels.looplets import Lookup, Thunk, at_point, map_payloads, set_end
-from finchlang.syntax.nodes import Call, Literal, Node, Value
-from finchlang.syntax.types import Int64
+from finchlang.syntax import nodes as ast, types
 from finchlang.wrappers.broadcast import Around
 
 
@@ -21,31 +19,31 @@ class Swizzle(Around):
     """`swizzle(A, p..., x...)`: mode m of A takes index p[m]. The coordinates x of the last indices are
     known, the very last one first."""
 
-    resolve: Callable[[Node], TensorLike]
+    resolve: Callable[[ast.Node], TensorLike]
 
     @property
     def _permutation(self) -> tuple[int, ...]:
         modes = self.call.args[1 : self.body.order + 1]
-        return tuple(p.value for p in modes if isinstance(p, Literal))
+        return tuple(p.value for p in modes if isinstance(p, ast.Literal))
 
     @property
-    def _known(self) -> tuple[Expr, ...]:
+    def _known(self) -> tuple[ir.Expr, ...]:
         return tuple(map(_coordinate, self.call.args[self.body.order + 1 :]))
 
     @property
     def order(self) -> int:
         return self.body.order - len(self._known)
 
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+    def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
         mode = self._permutation.index(self.order - back)
         return self.body.extent(self.body.order - 1 - mode)
 
     def located(self, in_a_row: bool) -> int:
         return 0 if in_a_row else self.order
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        def at(host: Host, i: Expr) -> Node:
-            call = Call(self.call.op, (*self.call.args, Value(i)), span=self.call.span)
+    def unfurl(self, host: Host, stop: ir.Expr | None, mode: str, protocol: str | None) -> ast.Node:
+        def at(host: Host, i: ir.Expr) -> ast.Node:
+            call = ast.Call(self.call.op, (*self.call.args, ast.Value(i)), span=self.call.span)
             if self.order > 1:
                 return call
             first_to_last = self._known[::-1]
@@ -54,9 +52,9 @@ class Swizzle(Around):
 
         return Lookup(at, may_miss=True)
 
-    def _at(self, host: Host, node: Node, given: list[Expr]) -> Node:
+    def _at(self, host: Host, node: ast.Node, given: list[ir.Expr]) -> ast.Node:
         """The value of a tensor at coordinates, first mode first."""
-        if not given or isinstance(node, Literal):
+        if not given or isinstance(node, ast.Literal):
             return node
         *others, last = given
         tensor = self.resolve(node)
@@ -64,7 +62,7 @@ class Swizzle(Around):
         if extent is not None:
             nest = set_end(nest, extent[1])
 
-        def inside(payload: Node) -> Node:
+        def inside(payload: ast.Node) -> ast.Node:
             return Thunk(lambda host: (self._at(host, payload, others), None))
 
         return map_payloads(
@@ -72,6 +70,6 @@ class Swizzle(Around):
         )
 
 
-def _coordinate(node: Node) -> Expr:
-    assert isinstance(node, (Literal, Value))
-    return const(node.value, Int64) if isinstance(node, Literal) else node.expr
+def _coordinate(node: ast.Node) -> ir.Expr:
+    assert isinstance(node, (ast.Literal, ast.Value))
+    return code.const(node.value, types.Int64) if isinstance(node, ast.Literal) else node.expr

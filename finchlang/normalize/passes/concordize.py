@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from finchlang.algebra.index_arithmetic import settings
-from finchlang.algebra.program_context import ProgramContext, is_call, root
+from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.base.errors import FinchError
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
@@ -25,7 +24,7 @@ Depth = tuple[int, int, int]
 _OUTSIDE: Depth = (-1, 1, 0)
 
 
-def concordize(program: ast.Node, context: ProgramContext) -> ast.Node:
+def concordize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with concordant accesses.
 
     Raises FinchError of kind "type" where a declaration reads an element at an index: no loop can
@@ -44,7 +43,7 @@ class _Frame:
 
 
 class _Concordize:
-    def __init__(self, context: ProgramContext):
+    def __init__(self, context: ctx.ProgramContext):
         self.context = context
         self.frames: list[_Frame] = []
         self.depths: dict[str, Depth] = {}  # of binders
@@ -107,7 +106,7 @@ class _Concordize:
         for mode in reversed(range(len(indices))):
             index: Any = indices[mode]
             # `outer` twice: the maximum of one tuple would be one of its numbers
-            outer = max(outer, *map(self.depth, settings(node.tensor, mode)), outer)
+            outer = max(outer, *map(self.depth, affine.settings(node.tensor, mode)), outer)
             if not isinstance(index, ast.Index) or self.depths[index.name] <= outer:
                 x, index = index, self.bind(index, outer, indices[:mode], innermost)
                 indices[mode] = index
@@ -159,8 +158,8 @@ class _Concordize:
         for node in trees.walk(x):
             if isinstance(node, (ast.Index, ast.Variable)):
                 deepest = max(deepest, self.depths.get(node.name, _OUTSIDE))
-            if isinstance(node, ast.Access) and (name := root(node.tensor)):
+            if isinstance(node, ast.Access) and (name := ctx.root(node.tensor)):
                 deepest = max(deepest, self.scopes.get(name, _OUTSIDE))
-            if is_call(node, *ast.OF_TENSORS):
+            if ctx.is_call(node, *ast.OF_TENSORS):
                 deepest = max(deepest, self.scopes.get(node.args[0].name, _OUTSIDE))  # type: ignore[attr-defined]
         return deepest

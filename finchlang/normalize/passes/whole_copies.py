@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from finchlang.algebra.program_context import PLAIN, size_extent
 from finchlang.levels.level import Level
+from finchlang.syntax import traversal as trees, types
 from finchlang.syntax.nodes import Access, Assign, Block, Call, Declare, Loop, Node, Variable
-from finchlang.syntax.traversal import block, map_children, mentions, replace
-from finchlang.syntax.types import Type
 
 
-def with_copies(program: Node, formats: Mapping[str, Level | Type]) -> Node:
+def with_copies(program: Node, formats: Mapping[str, Level | types.Type]) -> Node:
     """A program in normal form with `declare(C, A, dims...)` in the place of
 
         declare(C, init, dims...); op...; loop(j, dims2, loop(i, dims1, assign(C[i, j], :=, A[i, j])))
@@ -22,16 +21,16 @@ def with_copies(program: Node, formats: Mapping[str, Level | Type]) -> Node:
     the levels of C can take those of A as they are stored, fill and all."""
     if isinstance(program, (Assign, Access, Call)):
         return program
-    program = map_children(lambda child: with_copies(child, formats), program)
+    program = trees.map_children(lambda child: with_copies(child, formats), program)
     return _in_block(program, formats) if isinstance(program, Block) else program
 
 
-def _in_block(node: Block, formats: Mapping[str, Level | Type]) -> Node:
+def _in_block(node: Block, formats: Mapping[str, Level | types.Type]) -> Node:
     left: list[Node] = []
     for statement in node.statements:
         found = copied(statement)
         names = found and [a.tensor.name for a in found if isinstance(a.tensor, Variable)]
-        users = [k for k, s in enumerate(left) if names and mentions(s, Variable(names[0]))]
+        users = [k for k, s in enumerate(left) if names and trees.mentions(s, Variable(names[0]))]
         head = left[users[-1]] if users else None
         if names and len(names) == 2 and names[0] != names[1] and isinstance(head, Declare):
             own, other = (formats.get(name) for name in names)
@@ -39,9 +38,9 @@ def _in_block(node: Block, formats: Mapping[str, Level | Type]) -> Node:
             is_own = head.tensor.name == names[0]
             if is_same and is_own and _is_whole(statement, head, names[1], left):
                 del left[users[-1]]
-                statement = replace(head, init=Variable(names[1]))
+                statement = trees.replace(head, init=Variable(names[1]))
         left.append(statement)
-    return node if len(left) == len(node.statements) else block(*left)
+    return node if len(left) == len(node.statements) else trees.block(*left)
 
 
 def _is_whole(statement: Node, head: Declare, source: str, before: Sequence[Node]) -> bool:

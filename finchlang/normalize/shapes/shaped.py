@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from finchlang.algebra.index_arithmetic import plus, size, times
-from finchlang.algebra.program_context import ONE, call, is_call
+from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.base.errors import FinchError, Span
 from finchlang.syntax.nodes import NOTHING, Call, Dimensionless, Extent, Literal, Node
 from finchlang.text.print import pretty
@@ -26,7 +25,7 @@ class Shaped:
     def size(self, mode: int) -> Node:
         """The size of a mode. Raises FinchError "dimension" where it has none, or counts from another
         number than 1."""
-        if (found := size(self.node, mode - 1)) is not None:
+        if (found := affine.size(self.node, mode - 1)) is not None:
             return found
         message = f"dimension {mode} of `{pretty(self.node)}` does not count from 1 to an end"
         hint = "a shape operator takes dimensions that do: without `~` and `offset`, or in a window"
@@ -112,8 +111,8 @@ class Arguments:
             if n.value < least:
                 message = f"`{self.name}` takes a size of {least} or more here, not {n.value}"
                 raise FinchError("dimension", message, n.span)
-        elif not is_call(n, "size"):
-            self.agree(n, call("max", n, Literal(least)))
+        elif not ctx.is_call(n, "size"):
+            self.agree(n, ctx.call("max", n, Literal(least)))
         return n
 
     def extent(self) -> Node:
@@ -132,7 +131,7 @@ class Arguments:
         return node.value
 
     def agree(self, a: Node, b: Node) -> None:
-        self.reader.agree(Extent(ONE, a, span=self.span), Extent(ONE, b, span=self.span))
+        self.reader.agree(Extent(ctx.ONE, a, span=self.span), Extent(ctx.ONE, b, span=self.span))
 
 
 # --------------------------------------------------------------------------- what all are made of
@@ -142,7 +141,7 @@ def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
     """Modes p (fast) and q as one, which stands where the first of them stood."""
     for mode in (p, q):
         t.size(mode)  # raises if it has none
-    return Shaped(call("collapse", t.node, Literal(p), Literal(q), span=span), t.order - 1)
+    return Shaped(ctx.call("collapse", t.node, Literal(p), Literal(q), span=span), t.order - 1)
 
 
 def split(
@@ -157,12 +156,12 @@ def split(
     one first if `is_slow_first`."""
     t.size(p)
     last = [Literal(True)] if is_slow_first else [] if n is None else [n]
-    return Shaped(call("split", t.node, Literal(p), m, *last, span=span), t.order + 1)
+    return Shaped(ctx.call("split", t.node, Literal(p), m, *last, span=span), t.order + 1)
 
 
 def broadcast(t: Shaped, p: int, n: Node, span: Span | None) -> Shaped:
     """A new mode p of size n, along which nothing changes."""
-    return Shaped(call("broadcast", t.node, Literal(p), n, span=span), t.order + 1)
+    return Shaped(ctx.call("broadcast", t.node, Literal(p), n, span=span), t.order + 1)
 
 
 def window(t: Shaped, p: int, part: Node, span: Span | None) -> Shaped:
@@ -174,7 +173,7 @@ def window(t: Shaped, p: int, part: Node, span: Span | None) -> Shaped:
     settings[p - 1] = part
     if isinstance(part, Extent):
         settings[p - 1] = Extent(part.start, part.stop, part.step, span=part.span or span)
-    return Shaped(call("window", t.node, *settings, span=span), t.order)
+    return Shaped(ctx.call("window", t.node, *settings, span=span), t.order)
 
 
 def concat(parts: list[Shaped], p: int, span: Span | None) -> Shaped:
@@ -188,7 +187,7 @@ def concat(parts: list[Shaped], p: int, span: Span | None) -> Shaped:
         t.size(p)
     if not others:
         return first
-    return Shaped(call("concat", Literal(p), *(t.node for t in parts), span=span), first.order)
+    return Shaped(ctx.call("concat", Literal(p), *(t.node for t in parts), span=span), first.order)
 
 
 # --------------------------------------------------------------------------- the table
@@ -216,7 +215,7 @@ def _split(given: Arguments) -> Shaped:
     if not names_both:
         return split(t, p, m, given.span, is_slow_first=given.flag())
     n = given.size()
-    given.agree(t.size(p), times(m, n))
+    given.agree(t.size(p), affine.times(m, n))
     return split(t, p, m, given.span, n)
 
 
@@ -229,10 +228,10 @@ def _slice(given: Arguments) -> Shaped:
     t = given.tensor()
     p, part = given.mode(t.order), given.extent()
     if isinstance(part, Extent) and part.step is None:  # `5:0` has no elements, as `5:4`
-        before = plus(part.start, ONE, -1)
+        before = affine.plus(part.start, ctx.ONE, -1)
         a, b = getattr(before, "value", None), getattr(part.stop, "value", None)
         if a is None or b is None:
-            stop: Node = part.stop if part.start == ONE else call("max", part.stop, before)
+            stop: Node = part.stop if part.start == ctx.ONE else ctx.call("max", part.stop, before)
         else:
             stop = Literal(max(a, b))
         part = Extent(part.start, stop, span=part.span)

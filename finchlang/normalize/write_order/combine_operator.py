@@ -11,9 +11,8 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.workspace import POLICIES
 from finchlang.levels.workspace.workspace import Workspace, identity, merging
 from finchlang.operators.operator_table import operator
+from finchlang.syntax import traversal as trees, types
 from finchlang.syntax.nodes import Access, Assign, Node
-from finchlang.syntax.traversal import walk
-from finchlang.syntax.types import Type, promote
 from finchlang.text.print import pretty
 
 
@@ -24,7 +23,7 @@ def combine(program: Node, context: ProgramContext) -> None:
     meaning.
     """
     updates: dict[str, list[Assign]] = {}
-    for node in walk(program):
+    for node in trees.walk(program):
         if isinstance(node, Assign):
             name = root(node.target.tensor)
             assert name is not None
@@ -53,7 +52,7 @@ def _tensor(program: Node, name: str, context: ProgramContext) -> str:
     """The tensor that an inserted workspace is copied to; a workspace of the user's stands for itself."""
     copies = (
         root(n.target.tensor)
-        for n in walk(program)
+        for n in trees.walk(program)
         if isinstance(n, Assign) and isinstance(n.value, Access) and root(n.value.tensor) == name
     )
     return next(copies, None) or name if name in context.workspaces else name
@@ -73,7 +72,7 @@ def _keeps_first(op: Node, level: Workspace) -> bool:
     return not row.keeps_old or level.combining(op).beginning == level.fill
 
 
-def _operator(updates: list[Assign], type: Type) -> Node | None:
+def _operator(updates: list[Assign], type: types.Type) -> Node | None:
     """The operator by which values made by any of `updates` are combined; None if there is none."""
     found = {merging(assign.op) for assign in updates}
     op = found.pop()
@@ -86,7 +85,7 @@ def _operator(updates: list[Assign], type: Type) -> Node | None:
         return None
     if type.is_integer and not row.is_modular:  # the low bits of wider values would not do
         values = [type_of(assign.value) for assign in updates]
-        if any(value is not None and promote(type, value) != type for value in values):
+        if any(value is not None and types.promote(type, value) != type for value in values):
             return None
     return op
 

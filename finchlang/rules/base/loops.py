@@ -13,9 +13,8 @@ from typing import Any
 from finchlang.algebra.bounds import as_node, at_most, bounds
 from finchlang.algebra.expression_types import apart
 from finchlang.algebra.simplify import is_first, name_of, repeated_body, settings, simplify
-from finchlang.host.construct import ONE, add, compare, op
+from finchlang.host import construct as code, ir
 from finchlang.host.interface import fail_unless
-from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import READ, UPDATE, Fiber
 from finchlang.rules.base import context, engine, expressions
@@ -242,7 +241,7 @@ def _unfurl_site(
     extent, stop = tensor.extent(), region[1]
     if extent is not None:
         _check_range(term, site, extent, region, state)
-        if region[0] is not ONE or not at_most(extent[1], stop):
+        if region[0] is not code.ONE or not at_most(extent[1], stop):
             stop = extent[1]
     # also a premise of Assign and Access, but here the tensor still has its name
     engine.expect_mode(site.tensor, tensor, mode, term)
@@ -262,18 +261,18 @@ def unfurlable(term: ast.Loop) -> dict[ast.Node, ast.Access]:
 def _check_range(
     term: ast.Loop,
     site: ast.Access,
-    extent: tuple[Expr, Expr],
-    loop: tuple[Expr, Expr],
+    extent: tuple[ir.Expr, ir.Expr],
+    loop: tuple[ir.Expr, ir.Expr],
     state: engine.State,
 ) -> None:
     (first, last), (start, stop) = extent, loop
     if at_most(first, start) and at_most(stop, last):
         return
-    inside = op("and", compare("le", first, start), compare("le", stop, last))
+    inside = code.op("and", code.compare("le", first, start), code.compare("le", stop, last))
     if start is not stop:  # an empty extent is never outside
-        inside = op("or", compare("gt", start, stop), inside)
+        inside = code.op("or", code.compare("gt", start, stop), inside)
     mode = len(site.indices)
-    whole, values = ("1:{}", (last,)) if first is ONE else ("{}:{}", (first, last))
+    whole, values = ("1:{}", (last,)) if first is code.ONE else ("{}:{}", (first, last))
     if start is stop:
         message, values = f"index {{}} of dimension {mode} is not in {whole}", (start, *values)
     else:
@@ -295,7 +294,7 @@ def loop(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine
     E = context.Context(term, ())
     start, stop = E.region
 
-    def step(i: Expr, before: ast.Node | None = None) -> ast.Node:
+    def step(i: ir.Expr, before: ast.Node | None = None) -> ast.Node:
         define, left = ast.Define(E.term.index, as_node(i), term.body), _left(E, i, stop)
         whole = trees.block(define, left)
         machine.tell("Loop", lambda: (before or E.over(i, stop).term, whole), i)
@@ -304,7 +303,7 @@ def loop(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine
             machine.tell("Block", lambda: (whole, left))
         return left
 
-    def at(i: Expr) -> Expr:
+    def at(i: ir.Expr) -> ir.Expr:
         step(i)
         return i
 
@@ -319,9 +318,9 @@ def loop(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine
     return ast.EMPTY, state
 
 
-def _left(E: context.Context, i: Expr, stop: Expr) -> ast.Node:
+def _left(E: context.Context, i: ir.Expr, stop: ir.Expr) -> ast.Node:
     """The loop over the coordinates after i, under the condition that there are any."""
     if i is stop:
         return ast.EMPTY
     is_left = ast.Call(ast.Variable("<"), (as_node(i), as_node(stop)))
-    return ast.Sieve(is_left, E.over(add(i, ONE), stop).term)
+    return ast.Sieve(is_left, E.over(code.add(i, code.ONE), stop).term)

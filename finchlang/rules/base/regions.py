@@ -11,35 +11,34 @@ from dataclasses import replace
 
 from finchlang.host.construct import add, compare, sub
 from finchlang.levels.looplets import Phase, Run, Sequence, Shift, Spike, set_end, shifted
-from finchlang.rules.base.context import Context, looplet_rule
-from finchlang.rules.base.engine import Arm, Machine, State, Step, if_not_empty
+from finchlang.rules.base import context, engine
 from finchlang.syntax.nodes import EMPTY, Block
 
 
-@looplet_rule("Phase", Phase, in_loop=True)
-def phase(machine: Machine, E: Context, state: State) -> Step:
+@context.looplet_rule("Phase", Phase, in_loop=True)
+def phase(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """⟨loop(i, extent(a, b), E[access(phase(extent(c, d), body), j..., i)]), s⟩ →
     ⟨loop(i, extent(max(a, c), min(b, d)), E[access(body, j..., i)]), s⟩"""
     c, d, body = E.hole.start, E.hole.stop, E.hole.body
     return E.within(state.host, c, d)[set_end(body, d)], state
 
 
-@looplet_rule("Shift", Shift, every=True, steps=("Shift",))
-def shift(machine: Machine, E: Context, state: State) -> Step:
+@context.looplet_rule("Shift", Shift, every=True, steps=("Shift",))
+def shift(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """loop(i, extent(a, b), E[access(shift(body, delta), j..., i)]) →
     loop(i, extent(a, b), E[access(body', j..., i)]), body' being `body` moved by delta
     (Looplets'23 section 8)"""
     return E.each(machine, "Shift", [shifted(x.body, x.delta) for x in E.holes]), state
 
 
-@looplet_rule("Run", Run, every=True, steps=("Run",))
-def run(machine: Machine, E: Context, state: State) -> Step:
+@context.looplet_rule("Run", Run, every=True, steps=("Run",))
+def run(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """⟨loop(i, ext, E[access(run(body), j..., i)]), s⟩ → ⟨loop(i, ext, E[access(body, j...)]), s⟩"""
     return E.each(machine, "Run", [x.body for x in E.holes], consume=True), state
 
 
-@looplet_rule("Spike", Spike, in_loop=True, steps=("Spike",))
-def spike(machine: Machine, E: Context, state: State) -> Step:
+@context.looplet_rule("Spike", Spike, in_loop=True, steps=("Spike",))
+def spike(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """A spike is a run, then a single value at its end:
     loop(i, extent(a, b), E[access(spike(body, tail), j..., i)]) →
     block(loop(i, extent(a, b - 1), E[access(run(body), j..., i)]), loop(i, extent(b, b), E[tail]))
@@ -51,7 +50,7 @@ def spike(machine: Machine, E: Context, state: State) -> Step:
     if start is stop and E.hole.end is not None:
         ended = compare("eq", E.hole.end, stop)
         tail, body = E.payload(E.hole.tail), E[Run(E.hole.body)]
-        arms = [Arm("Spike", E.term, x, state) for x in (tail, body)]
+        arms = [engine.Arm("Spike", E.term, x, state) for x in (tail, body)]
         return machine.branch(ended, *arms)
     spikes = E.all(Spike)
 
@@ -66,19 +65,19 @@ def spike(machine: Machine, E: Context, state: State) -> Step:
             machine.run(runs, state)
         machine.run(point, state)
 
-    if_not_empty(state.host, start, stop, at_end)
+    engine.if_not_empty(state.host, start, stop, at_end)
     return EMPTY, state
 
 
-@looplet_rule("Sequence", Sequence)
-def sequence(machine: Machine, E: Context, state: State) -> Step:
+@context.looplet_rule("Sequence", Sequence)
+def sequence(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """⟨loop(i, ext, E[access(head, j..., i)]), s⟩ → s'  ⟹
     ⟨loop(i, ext, E[access(sequence(head, tail), j..., i)]), s⟩ →
     ⟨loop(i, ext, E[access(tail, j..., i)]), s'⟩"""
     return divided(machine, E, state)
 
 
-def divided(machine: Machine, E: Context, state: State) -> Step:
+def divided(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """The rule Sequence, for the first hole of E."""
     (head, *tail) = E.hole.phases
     if not tail:

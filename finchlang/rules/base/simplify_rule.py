@@ -10,9 +10,8 @@ from finchlang.algebra.bounds import bounds
 from finchlang.algebra.simplify import first_rewriting, simplify
 from finchlang.host.construct import compare
 from finchlang.levels.level import Fiber
-from finchlang.rules.base.context import rewrite_accesses
+from finchlang.rules.base import context, expressions
 from finchlang.rules.base.engine import Machine, State, Step, rule
-from finchlang.rules.base.expressions import resolve
 from finchlang.rules.base.statements import is_refill
 from finchlang.syntax import nodes as ast, traversal as trees
 
@@ -102,7 +101,7 @@ def _without_dead(node: ast.Block, state: State) -> ast.Node:
 
 def _is_run(head: ast.Declare, state: State) -> bool:
     """Whether a declared tensor reads as a run of its fill while nothing is stored."""
-    fiber = resolve(head.tensor, state)
+    fiber = expressions.resolve(head.tensor, state)
     assert isinstance(fiber, Fiber)
     # a level of runs over all coordinates stores its fill, too, as the level in its place here says
     parts = fiber.level.random_access().levels()
@@ -118,13 +117,13 @@ def _changes_mode(statement: ast.Node, tensor: ast.Variable) -> bool:
 
 
 def _filled(statement: ast.Node, tensor: ast.Variable, state: State) -> ast.Node:
-    fill = resolve(tensor, state).fill_value()
+    fill = expressions.resolve(tensor, state).fill_value()
     assert fill is not None
 
     def read(access: ast.Access) -> ast.Node:
         return fill if access.tensor == tensor else access
 
-    return rewrite_accesses(read, statement)
+    return context.rewrite_accesses(read, statement)
 
 
 def _compares_sizes(head: ast.Declare) -> bool:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from finchlang.algebra.bounds import as_node, greater
 from finchlang.algebra.expression_types import optional
 from finchlang.base.errors import Bug, FinchError
-from finchlang.host.construct import ONE, TRUE, ZERO, cast, compare, conjunction, const, op
+from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host, fail_unless
-from finchlang.host.ir import Expr
 from finchlang.levels.level import READ, UPDATE, Fiber
 from finchlang.operators.operator import applied
 from finchlang.operators.operator_table import operator
@@ -71,7 +70,7 @@ def define(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
     there, value = expressions.presence(term.value, state, machine)
     is_there = as_node(state.host.let(there, "there"))
     found = as_node(state.host.let(value, term.variable.name))
-    whole = found if there is TRUE else optional(is_there, found, term.value)
+    whole = found if there is code.TRUE else optional(is_there, found, term.value)
     return trees.substitute(term.body, {term.variable: whole}), state
 
 
@@ -106,7 +105,7 @@ def sieve(machine: engine.Machine, term: ast.Node, state: engine.State) -> engin
         message = f"a condition must be a Bool, not {condition.type}"
         raise FinchError("type", message, term.condition.span)
     true = engine.Arm("SieveTrue", term, term.body, state.inside())
-    holds = conjunction(there, condition)
+    holds = code.conjunction(there, condition)
     return machine.branch(holds, true, engine.Arm("SieveFalse", term, ast.EMPTY, state))
 
 
@@ -140,13 +139,13 @@ def assign(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
     return ast.EMPTY, state
 
 
-def write(host: Host, fiber: Fiber, value: Expr, term: ast.Assign) -> None:
+def write(host: Host, fiber: Fiber, value: ir.Expr, term: ast.Assign) -> None:
     """Store `value` in a leaf, converted to its type. Raises FinchError of kind type."""
     target = fiber.level.element_type
     if not types.can_store(value.type, target):
         message = f"a value of type {value.type} cannot be kept as {target}"
         raise FinchError("type", message, term.span, f"convert it: {target}(...)")
-    fiber.level.write(host, fiber, host.let(cast(value, target)))
+    fiber.level.write(host, fiber, host.let(code.cast(value, target)))
 
 
 @engine.rule("Declare")
@@ -169,18 +168,18 @@ def declare(machine: engine.Machine, term: ast.Node, state: engine.State) -> eng
         state = expressions.with_sizes(dim, state)
     # an extent that is empty makes a dimension of size 0
     dims = tuple(
-        host.let(greater(expressions.evaluate_extent(d, state, machine)[1], ZERO))
+        host.let(greater(expressions.evaluate_extent(d, state, machine)[1], code.ZERO))
         for d in term.dims
     )
     _check_room(fiber, dims, term, state)
     level.declare(host, store, dims)
-    level.assemble(host, store, dims, ZERO, ZERO)
+    level.assemble(host, store, dims, code.ZERO, code.ZERO)
     for cell, size in zip(store.size_cells, dims, strict=True):
         host.set(cell, size)
     if source is not None:
-        level.take(host, store, dims, source.store, ONE)
+        level.take(host, store, dims, source.store, code.ONE)
     elif is_refill(term, fiber):
-        level.refill(host, store, dims, ONE, _init(term, fiber, state))
+        level.refill(host, store, dims, code.ONE, _init(term, fiber, state))
     new = replace(fiber, dims=dims, mode=UPDATE)
     after = state.with_tensors({term.tensor.name: new})
     return ast.EMPTY, replace(after, declared=state.declared | {term.tensor.name})
@@ -200,12 +199,12 @@ _MOST_POSITIONS = 2.0**48
 
 
 def _check_room(
-    fiber: Fiber, dims: tuple[Expr, ...], term: ast.Declare, state: engine.State
+    fiber: Fiber, dims: tuple[ir.Expr, ...], term: ast.Declare, state: engine.State
 ) -> None:
     """Check that the sizes of consecutive levels with a position for every coordinate can be multiplied,
     by a product in Float64, which does not wrap around. (What only exceeds the memory is noticed when
     storage grows.)"""
-    run: list[Expr] = []
+    run: list[ir.Expr] = []
     rest = dims
     for level in fiber.level.levels():
         own, rest = rest[len(rest) - level.modes :], rest[: len(rest) - level.modes]
@@ -214,10 +213,10 @@ def _check_room(
             run += own
             continue
         if len(run) > 1 or (run and own):
-            room = cast(run[0], types.Float64)
+            room = code.cast(run[0], types.Float64)
             for size in run[1:]:
-                room = op("mul", room, cast(size, types.Float64))
-            fits = compare("le", room, const(_MOST_POSITIONS, types.Float64))
+                room = code.op("mul", room, code.cast(size, types.Float64))
+            fits = code.compare("le", room, code.const(_MOST_POSITIONS, types.Float64))
             sizes = " x ".join("{}" for _ in dims)
             message = f"no memory for a {sizes} tensor"
             fail_unless(state.host, fits, "resource", message, dims, term.span)
@@ -236,7 +235,7 @@ def is_refill(term: ast.Declare, fiber: Fiber) -> bool:
     return True
 
 
-def _init(term: ast.Declare, fiber: Fiber, state: engine.State) -> Expr:
+def _init(term: ast.Declare, fiber: Fiber, state: engine.State) -> ir.Expr:
     level, value = fiber.level, expressions.present(term.init, state)
     if not level.is_all_dense:
         message = f"{term.tensor.name} has fill {level.fill.value}; it cannot be declared otherwise"
@@ -245,7 +244,7 @@ def _init(term: ast.Declare, fiber: Fiber, state: engine.State) -> Expr:
     if not types.can_store(value.type, level.element_type):
         message = f"a value of type {value.type} cannot be kept as {level.element_type}"
         raise FinchError("type", message, term.init.span or term.span)
-    return cast(value, level.element_type)
+    return code.cast(value, level.element_type)
 
 
 def _root(name: ast.Variable, state: engine.State) -> Fiber:
@@ -269,7 +268,7 @@ def freeze(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
     if not isinstance(term, ast.Freeze):
         return None
     fiber = _changeable(term.tensor, UPDATE, term, state)
-    fiber.level.freeze(state.host, fiber.store, fiber.dims, ONE)
+    fiber.level.freeze(state.host, fiber.store, fiber.dims, code.ONE)
     return ast.EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=READ)})
 
 
@@ -280,5 +279,5 @@ def thaw(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine
     if not isinstance(term, ast.Thaw):
         return None
     fiber = _changeable(term.tensor, READ, term, state)
-    fiber.level.thaw(state.host, fiber.store, fiber.dims, ONE)
+    fiber.level.thaw(state.host, fiber.store, fiber.dims, code.ONE)
     return ast.EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=UPDATE)})

@@ -8,8 +8,7 @@ from dataclasses import fields, replace
 from functools import partial, reduce
 
 from finchlang.algebra.bounds import at_most, lesser
-from finchlang.host.construct import compare, maximum
-from finchlang.host.ir import Expr
+from finchlang.host import construct as code, ir
 from finchlang.levels.looplets import Blocks, Jumper, Stepper, Steps, apart, set_end
 from finchlang.rules.base.context import Context, looplet_rule
 from finchlang.rules.base.early_exit import in_regions
@@ -27,11 +26,11 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
     jumpers, since they are not cut, and in a block others may lead."""
     last, host, jumpers = E.region[1], state.host, E.holes
 
-    def region(start: Expr) -> Expr:
+    def region(start: ir.Expr) -> ir.Expr:
         for j in jumpers:
             j.seek(host, start)
         strides = [host.let(j.stride(host), "stride") for j in jumpers]
-        farthest = host.let(reduce(maximum, strides), "farthest")
+        farthest = host.let(reduce(code.maximum, strides), "farthest")
         stop = host.let(lesser(last, farthest), "stop", lower=start)
 
         def lead(k: int) -> None:
@@ -50,7 +49,7 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
             if k == len(jumpers) - 1:
                 lead(k)
             else:
-                leads = compare("eq", strides[k], farthest)
+                leads = code.compare("eq", strides[k], farthest)
                 host.branch(leads, lambda: lead(k), lambda: attempt(k + 1))
 
         attempt(0)
@@ -90,7 +89,7 @@ def stepper_next(machine: Machine, E: Context, state: State) -> Step:
     (first, last), host = E.region, state.host
     is_point = first is last
 
-    def region(start: Expr) -> Expr:
+    def region(start: ir.Expr) -> ir.Expr:
         # apart, since an arm that is derived late must not read what a later derivation notes in them
         steppers = [apart(s) for s in E.holes]
         strides = [host.let(s.stride(host), "stride") for s in steppers]
@@ -101,7 +100,7 @@ def stepper_next(machine: Machine, E: Context, state: State) -> Step:
         machine.premise("StepperNext", whole, part, state, start)
         if not is_point:  # what comes after a single coordinate seeks anyway
             for s, stride in zip(steppers, strides, strict=True):
-                host.branch(compare("eq", stride, stop), partial(s.next, host))
+                host.branch(code.compare("eq", stride, stop), partial(s.next, host))
         return stop
 
     return in_regions(machine, "StepperNext", E.term, state, region), state

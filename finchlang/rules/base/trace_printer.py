@@ -9,61 +9,58 @@ from functools import cache, lru_cache
 from typing import Any
 
 from finchlang.base.errors import FinchError, Span
-from finchlang.host.construct import const
+from finchlang.host import construct as code, ir
 from finchlang.host.inspecting import looking, plain
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr, Var
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import Fiber
-from finchlang.syntax.nodes import Access, Block, Index, Literal, Node, Value, Variable
-from finchlang.syntax.traversal import children, map_children, replace as with_fields
-from finchlang.syntax.types import Int64
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.print import pretty
 
 #: the type that a literal has if none is written, by the class of its value
 _OWN_TYPES = {bool: "Bool", int: "Int64", float: "Float64"}
 
 
-def shown(term: Node) -> str:
+def shown(term: ast.Node) -> str:
     return pretty(spelled(term))
 
 
 def spelled(node: Any) -> Any:
     """`node` with looplets, fibers and typed literals replaced by what `pretty` is to print for them."""
-    if type(node) is Access:
+    if type(node) is ast.Access:
         return _access(node)
-    if type(node) is Literal and node.type == _OWN_TYPES.get(type(node.value)):
-        return Literal(node.value)
-    return node if isinstance(node, Fiber) else map_children(spelled, node)
+    if type(node) is ast.Literal and node.type == _OWN_TYPES.get(type(node.value)):
+        return ast.Literal(node.value)
+    return node if isinstance(node, Fiber) else trees.map_children(spelled, node)
 
 
-def _access(node: Access) -> Node:
+def _access(node: ast.Access) -> ast.Node:
     tensor: Any = node.tensor
     if not node.indices:
-        if isinstance(tensor, (Literal, Value)):
+        if isinstance(tensor, (ast.Literal, ast.Value)):
             return spelled(tensor)
         if isinstance(tensor, Fiber):
-            return Variable(payload(tensor))
+            return ast.Variable(payload(tensor))
     if isinstance(tensor, lp.Looplet):
         tensor = part_of(tensor, index_of(node))
     elif isinstance(tensor, Fiber):
-        tensor = Variable(payload(tensor))
-    return with_fields(node, tensor=tensor, indices=tuple(map(spelled, node.indices)))
+        tensor = ast.Variable(payload(tensor))
+    return trees.replace(node, tensor=tensor, indices=tuple(map(spelled, node.indices)))
 
 
-def index_of(access: Access) -> Expr:
+def index_of(access: ast.Access) -> ir.Expr:
     """The coordinate at which a looplet is accessed."""
     last = access.indices[-1] if access.indices else None
-    if isinstance(last, Value):
+    if isinstance(last, ast.Value):
         return last.expr
-    if isinstance(last, Literal):
-        return const(last.value, Int64)
-    return _coordinate(last.name if isinstance(last, Index) else "i")
+    if isinstance(last, ast.Literal):
+        return code.const(last.value, types.Int64)
+    return _coordinate(last.name if isinstance(last, ast.Index) else "i")
 
 
 @cache
-def _coordinate(name: str) -> Var:
-    return Var(name, Int64)
+def _coordinate(name: str) -> ir.Var:
+    return ir.Var(name, types.Int64)
 
 
 def payload(node: Any) -> str:
@@ -114,23 +111,23 @@ class Part:
 
 
 @lru_cache(512)
-def part_of(looplet: lp.Looplet, i: Expr) -> Part:
+def part_of(looplet: lp.Looplet, i: ir.Expr) -> Part:
     """A looplet with its parts; parts that depend on the coordinate are those of coordinate i."""
     with looking() as host:
         return _part(looplet, host, i)
 
 
-def _part(node: Any, host: Host, i: Expr) -> Part:
-    def inside(given: Node) -> Part:
+def _part(node: Any, host: Host, i: ir.Expr) -> Part:
+    def inside(given: ast.Node) -> Part:
         return _part(given, host, i)
 
-    def given(ask: Callable[[Host], Node]) -> Part:
+    def given(ask: Callable[[Host], ast.Node]) -> Part:
         try:
             return inside(ask(host))
         except FinchError:  # it refuses this access, which no rule makes
             return Part("payload", "...")
 
-    def end(coordinate: Expr | None) -> str:
+    def end(coordinate: ir.Expr | None) -> str:
         return "" if coordinate is None else str(coordinate)
 
     match node:
@@ -168,26 +165,26 @@ def _part(node: Any, host: Host, i: Expr) -> Part:
 # ---------------------------------------------------------------------------------------- the steps
 
 
-def changed(before: Any, after: Any) -> list[Node]:
+def changed(before: Any, after: Any) -> list[ast.Node]:
     """The smallest parts of a term that a step replaced, or all of it."""
     if before is after:
         return []
-    if isinstance(before, Block):
-        kept = {id(s) for s in (after.statements if isinstance(after, Block) else (after,))}
+    if isinstance(before, ast.Block):
+        kept = {id(s) for s in (after.statements if isinstance(after, ast.Block) else (after,))}
         gone = [s for s in before.statements if id(s) not in kept]
         if len(gone) < len(before.statements):
             return gone
-    if type(before) is type(after) and type(before) is not Access:
-        pairs = list(zip(children(before), children(after), strict=False))
-        if pairs and len(children(before)) == len(children(after)):
+    if type(before) is type(after) and type(before) is not ast.Access:
+        pairs = list(zip(trees.children(before), trees.children(after), strict=False))
+        if pairs and len(trees.children(before)) == len(trees.children(after)):
             return [x for pair in pairs for x in changed(*pair)] or [before]
-    return [] if type(before) in (Index, Variable) and before == after else [before]
+    return [] if type(before) in (ast.Index, ast.Variable) and before == after else [before]
 
 
-def spans_of(node: Node) -> Iterator[Span]:
+def spans_of(node: ast.Node) -> Iterator[Span]:
     """The spans of a part of a term; where it has none, those of its own parts."""
     if node.span is not None:
         yield node.span
     elif not isinstance(node, (lp.Looplet, Fiber)):
-        for child in children(node):
+        for child in trees.children(node):
             yield from spans_of(child)

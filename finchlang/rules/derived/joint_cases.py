@@ -13,8 +13,7 @@ from functools import partial
 from finchlang.algebra.absence import ALWAYS, Absence, Where, fold, given, implies, key_of
 from finchlang.algebra.expression_types import type_of
 from finchlang.algebra.simplify import simplify
-from finchlang.host.construct import TRUE, conjunction, disjunction, op
-from finchlang.host.ir import Expr, Op, Var
+from finchlang.host import construct as code, ir
 from finchlang.levels.looplets import Choice
 from finchlang.operators.operator_table import SELECT, operator
 from finchlang.rules.base.context import put
@@ -26,7 +25,7 @@ Arm = Callable[[], ast.Node]
 #: what an expression is in one case: a literal, or None for a value that only the data knows
 Outcome = ast.Literal | None
 #: what an expression is under each condition (the first that holds counts), and otherwise
-Outcomes = tuple[list[tuple[Expr, Outcome]], Outcome]
+Outcomes = tuple[list[tuple[ir.Expr, Outcome]], Outcome]
 
 
 class Joint(ABC):
@@ -38,7 +37,7 @@ class Joint(ABC):
         self.absence = Absence(self._literals)
         self.are_known: dict[int, tuple[ast.Node, bool]] = {}
         #: for each number in formulas: where the operand is not the literal that the number stands for
-        self.conditions: list[Expr] = []
+        self.conditions: list[ir.Expr] = []
         #: the numbers that stand for what operands are otherwise
         self.usual: set[int] = set()
 
@@ -54,19 +53,19 @@ class Joint(ABC):
         others = [(when, o) for when, o in options if key_of(o) != key_of(otherwise)]
         for when, outcome in others:
             if outcome is not None:
-                yield self._number(op("not", when)), outcome
+                yield self._number(code.op("not", when)), outcome
         if otherwise is not None:
-            number = self._number(disjunction(*(when for when, _ in others)))
+            number = self._number(code.disjunction(*(when for when, _ in others)))
             self.usual.add(number)
             yield number, otherwise
 
-    def _number(self, condition: Expr) -> int:
+    def _number(self, condition: ir.Expr) -> int:
         if condition not in self.conditions:
             self.conditions.append(condition)
         return self.conditions.index(condition)
 
-    def _fails(self, where: Where) -> Expr:
-        return fold(where, self.conditions.__getitem__, disjunction, conjunction)
+    def _fails(self, where: Where) -> ir.Expr:
+        return fold(where, self.conditions.__getitem__, code.disjunction, code.conjunction)
 
     def is_known(self, node: ast.Node) -> bool:
         """Whether it is known in which cases an expression is a literal: nothing in it has to be read
@@ -105,8 +104,8 @@ class Joint(ABC):
         the first case of any other expression."""
         cases, usual = self._cases(node), self._usual(node)
         last = [self._fails(where) for literal, where in usual if ast.is_missing(literal)]
-        arms: list[tuple[Expr, Outcome]] = [
-            (conjunction(op("not", self._fails(where)), *last), literal)
+        arms: list[tuple[ir.Expr, Outcome]] = [
+            (code.conjunction(code.op("not", self._fails(where)), *last), literal)
             for literal, where in cases
             if (literal, where) not in usual
         ]
@@ -116,11 +115,11 @@ class Joint(ABC):
             arms.insert(0, (self._varies(node), None))
         return arms, usual[0][0]
 
-    def _varies(self, node: ast.Node) -> Expr:
+    def _varies(self, node: ast.Node) -> ir.Expr:
         """Where a known expression is no literal."""
         if isinstance(node, ast.Access) and (outcomes := self.outcomes(node)) is not None:
-            return disjunction(*(when for when, outcome in outcomes[0] if outcome is None))
-        return conjunction(*(self._fails(where) for _, where in self._cases(node)))
+            return code.disjunction(*(when for when, outcome in outcomes[0] if outcome is None))
+        return code.conjunction(*(self._fails(where) for _, where in self._cases(node)))
 
     def _is_literal(self, node: ast.Node) -> bool:
         if isinstance(node, ast.Call):
@@ -163,13 +162,13 @@ class Joint(ABC):
             are_values = all(any(implies(where, w) for w in found) for found in of_args)
             if not (ast.is_missing(literal) or are_values):  # the values do not give this literal
                 result = ast.Call(
-                    SELECT, (ast.Value(op("not", self._fails(where))), literal, result)
+                    SELECT, (ast.Value(code.op("not", self._fails(where))), literal, result)
                 )
         return result
 
     # telling them apart
 
-    def in_arms(self, arms: Sequence[tuple[Expr, Arm]], last: Arm) -> Step:
+    def in_arms(self, arms: Sequence[tuple[ir.Expr, Arm]], last: Arm) -> Step:
         """What is left to do: the first arm whose condition holds, or the last if none does."""
         if not arms:
             return last(), self.state
@@ -184,18 +183,18 @@ class Joint(ABC):
         attempt(0)
         return ast.EMPTY, self.state
 
-    def certain(self, condition: Expr) -> Expr:
+    def certain(self, condition: ir.Expr) -> ir.Expr:
         """`condition`, or true if it is sure to hold: it asks whether the least of several coordinates is
         one of them, or beyond one of them."""
-        ends: dict[Expr, set[Expr]] = {}
+        ends: dict[ir.Expr, set[ir.Expr]] = {}
         for asked in _alternatives(condition):
             match asked:
-                case Op(name="eq", args=(a, b)):
+                case ir.Op(name="eq", args=(a, b)):
                     ends.setdefault(a, set()).add(b)
                     ends.setdefault(b, set()).add(a)
-                case Op(name="le", args=(a, b)):
+                case ir.Op(name="le", args=(a, b)):
                     ends.setdefault(b, set()).add(a)
-        return TRUE if any(_is_one_of(at, found) for at, found in ends.items()) else condition
+        return code.TRUE if any(_is_one_of(at, found) for at, found in ends.items()) else condition
 
     def _run(self, arm: Arm) -> None:
         self.machine.run(arm(), self.state)
@@ -225,20 +224,20 @@ def replaced(term: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
     return visit(term)
 
 
-def _alternatives(condition: Expr) -> Iterator[Expr]:
+def _alternatives(condition: ir.Expr) -> Iterator[ir.Expr]:
     stack = [condition]
     while stack:
         top = stack.pop()
-        if isinstance(top, Op) and top.name == "or":
+        if isinstance(top, ir.Op) and top.name == "or":
             stack += reversed(top.args)
         else:
             yield top
 
 
-def _is_one_of(at: Expr, ends: set[Expr]) -> bool:
+def _is_one_of(at: ir.Expr, ends: set[ir.Expr]) -> bool:
     """Whether `at` is certain to be one of `ends`: it is one, or the least of some of them."""
     if at in ends:
         return True
-    if isinstance(at, Var) and at.definition is not None:
+    if isinstance(at, ir.Var) and at.definition is not None:
         return _is_one_of(at.definition, ends)
-    return isinstance(at, Op) and at.name == "min" and all(_is_one_of(a, ends) for a in at.args)
+    return isinstance(at, ir.Op) and at.name == "min" and all(_is_one_of(a, ends) for a in at.args)

@@ -12,22 +12,19 @@ from typing import Any
 
 from finchlang.host.ir import Cell, Const, Expr, Var
 from finchlang.levels.level import Fiber
-from finchlang.rules.base.context import accesses_in
-from finchlang.rules.base.engine import State
-from finchlang.syntax.nodes import Access, Loop, Node, Variable
-from finchlang.syntax.traversal import map_children, names, replace as replace_in, walk
-from finchlang.syntax.types import Bool, Int64
+from finchlang.rules.base import context, engine
+from finchlang.syntax import nodes as ast, traversal as trees, types
 
 
-def shared(term: Loop, state: State, run: Callable[[Loop], object]) -> bool:
+def shared(term: ast.Loop, state: engine.State, run: Callable[[ast.Loop], object]) -> bool:
     """Run a nest with variables in place of the positions of its fibers, and of the cells that say whether
     fibers were written to. Nothing is known of these variables, so that what is recorded is right for all
     nests that differ in them alone (`Host.share`). False if there is nothing to share.
 
     Innermost loops are not shared: a sum of two tensors would take 1.1 times as long."""
-    tensors = [access.tensor for access in accesses_in(term)]
-    is_nest = any(isinstance(node, Loop) for node in walk(term.body))
-    if not is_nest or not all(isinstance(tensor, (Fiber, Variable)) for tensor in tensors):
+    tensors = [access.tensor for access in context.accesses_in(term)]
+    is_nest = any(isinstance(node, ast.Loop) for node in trees.walk(term.body))
+    if not is_nest or not all(isinstance(tensor, (Fiber, ast.Variable)) for tensor in tensors):
         return False
     fibers = [tensor for tensor in tensors if isinstance(tensor, Fiber)]
     positions = dict.fromkeys(f.position for f in fibers if not isinstance(f.position, Const))
@@ -36,7 +33,7 @@ def shared(term: Loop, state: State, run: Callable[[Loop], object]) -> bool:
     cells = dict.fromkeys(f.dirty for f in fibers if f.dirty is not None)
     stands_in: dict[Any, Any] = {p: _position(k) for k, p in enumerate(positions)}
     stands_in |= {c: _cell(k) for k, c in enumerate(cells)}
-    around = frozenset((name, state.tensors.get(name)) for _, name in names(term))
+    around = frozenset((name, state.tensors.get(name)) for _, name in trees.names(term))
     key = _with(term, stands_in), around, state.declared, state.own, state.sizes
 
     def body(own_positions: tuple[Expr, ...], own_cells: tuple[Cell, ...]) -> None:
@@ -50,20 +47,20 @@ def shared(term: Loop, state: State, run: Callable[[Loop], object]) -> bool:
 @cache
 def _position(number: int) -> Var:
     """The placeholder for a position where nests are compared."""
-    return Var(f"p{number}", Int64)
+    return Var(f"p{number}", types.Int64)
 
 
 @cache
 def _cell(number: int) -> Cell:
-    return Cell(f"c{number}", Bool)
+    return Cell(f"c{number}", types.Bool)
 
 
-def _with(term: Node, own: dict[Any, Any]) -> Any:
-    def visit(node: Node) -> Node:
-        if type(node) is not Access or not isinstance(fiber := node.tensor, Fiber):
-            return map_children(visit, node)
+def _with(term: ast.Node, own: dict[Any, Any]) -> Any:
+    def visit(node: ast.Node) -> ast.Node:
+        if type(node) is not ast.Access or not isinstance(fiber := node.tensor, Fiber):
+            return trees.map_children(visit, node)
         position, dirty = own.get(fiber.position, fiber.position), own.get(fiber.dirty)
         moved = replace(fiber, position=position, dirty=dirty)
-        return replace_in(node, tensor=moved)
+        return trees.replace(node, tensor=moved)
 
     return visit(term)

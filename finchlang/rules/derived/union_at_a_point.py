@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from functools import partial, reduce
 
 from finchlang.algebra.simplify import simplify
-from finchlang.host.construct import cast, compare, const, disjunction, op
+from finchlang.host import construct as code, ir
 from finchlang.host.inspecting import scratch
-from finchlang.host.ir import Expr
 from finchlang.levels.level import READ, Fiber, TensorLike
 from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
 from finchlang.operators.operator_table import operator
@@ -21,7 +20,7 @@ from finchlang.rules.derived.pieces import selected
 from finchlang.syntax import nodes as ast, traversal as trees
 
 #: what an operand is under each condition (no two of them hold), and otherwise
-Options = tuple[list[tuple[Expr, ast.Node]], ast.Node]
+Options = tuple[list[tuple[ir.Expr, ast.Node]], ast.Node]
 
 #: so many operands are not told apart where loops are within
 _MANY = 4
@@ -113,7 +112,7 @@ class Point(Joint):
             self.known[id(access)] = (access, found)
         return self.known[id(access)][1]
 
-    def _coordinate(self, access: ast.Access) -> Expr | None:
+    def _coordinate(self, access: ast.Access) -> ir.Expr | None:
         """The coordinate of an access in its last index, if that has a value."""
         match access.indices:
             case (*_, ast.Literal() | ast.Value() as index):
@@ -122,14 +121,14 @@ class Point(Joint):
                 return self.at
         return None
 
-    def _leaves(self, node: ast.Node, at: Expr | None) -> Options | None:
+    def _leaves(self, node: ast.Node, at: ir.Expr | None) -> Options | None:
         match node:
             case Choice(options, otherwise):
                 parts = [(when, self._leaves(n, at)) for when, n in options]
                 return _joined(parts, self._leaves(otherwise, at))
             case Spike(body, tail, end) if at is not None and end is not None:
                 tails = self._leaves(tail, None)
-                return _joined([(compare("eq", end, at), tails)], self._leaves(body, None))
+                return _joined([(code.compare("eq", end, at), tails)], self._leaves(body, None))
             case Run(body) if at is not None:
                 return self._leaves(body, None)
             case ast.Literal() | ast.Value() if at is None:
@@ -183,7 +182,7 @@ class Point(Joint):
 
     def _tell_apart(self, root: ast.Node, parts: list[ast.Node]) -> Step:
         given, otherwise = self.cases(_chained(root, parts))
-        arms: list[tuple[Expr, Arm]] = [
+        arms: list[tuple[ir.Expr, Arm]] = [
             (self.certain(when), partial(self._in_case, root, parts, outcome))
             for when, outcome in given
         ]
@@ -211,19 +210,19 @@ class Point(Joint):
         return self.values[key]
 
     def _chosen(
-        self, access: ast.Access, given: list[tuple[Expr, ast.Node]], otherwise: ast.Node
-    ) -> Expr:
+        self, access: ast.Access, given: list[tuple[ir.Expr, ast.Node]], otherwise: ast.Node
+    ) -> ir.Expr:
         """The value of an operand; where it is missing, any value."""
         is_stored = isinstance(access.tensor, (Spike, Choice)) and access.tensor.is_stored
         if isinstance(otherwise, ast.Literal) and (
             is_stored or all(isinstance(n, (ast.Literal, ast.Value)) for _, n in given)
         ):
             values = [(when, self._read(access, n)) for when, n in given]
-            rest = cast(self._read(access, otherwise), values[0][1].type)
+            rest = code.cast(self._read(access, otherwise), values[0][1].type)
             return selected(self.host, values, rest, "v")
         assert access.type is not None
         start: ast.Node = otherwise if isinstance(otherwise, ast.Literal) else ast.Literal(0)
-        cell = self.host.cell(cast(self._read(access, start), access.type), "v")
+        cell = self.host.cell(code.cast(self._read(access, start), access.type), "v")
 
         def keep(node: ast.Node) -> None:
             self.host.set(cell, self._read(access, node))
@@ -239,7 +238,7 @@ class Point(Joint):
         attempt(0)
         return self.host.let(self.host.get(cell), "v")
 
-    def _read(self, access: ast.Access, node: ast.Node) -> Expr:
+    def _read(self, access: ast.Access, node: ast.Node) -> ir.Expr:
         if isinstance(node, Lookup):
             at = self._coordinate(access)
             assert at is not None
@@ -250,28 +249,28 @@ class Point(Joint):
             node = node.level.read(self.host, node)
         if isinstance(node, ast.Literal) and node.value is ast.MISSING:
             assert access.type is not None
-            return const(0, access.type)
+            return code.const(0, access.type)
         return evaluate(node, self.state)
 
 
-def _joined(parts: list[tuple[Expr, Options | None]], rest: Options | None) -> Options | None:
+def _joined(parts: list[tuple[ir.Expr, Options | None]], rest: Options | None) -> Options | None:
     """The options of what is one of `parts` where its condition holds (no two do), else `rest`."""
     if rest is None:
         return None
     if rest[0]:
-        none = op("not", disjunction(*(when for when, _ in parts)))
+        none = code.op("not", code.disjunction(*(when for when, _ in parts)))
         parts = [*parts, (none, rest)]
-    found: list[tuple[Expr, ast.Node]] = []
+    found: list[tuple[ir.Expr, ast.Node]] = []
     for when, options in parts:
         if options is None:
             return None
-        found += [(op("and", when, also), node) for also, node in options[0]]
-        also = op("not", disjunction(*(c for c, _ in options[0])))
-        found.append((op("and", when, also), options[1]))
+        found += [(code.op("and", when, also), node) for also, node in options[0]]
+        also = code.op("not", code.disjunction(*(c for c, _ in options[0])))
+        found.append((code.op("and", when, also), options[1]))
     return found, rest[1]
 
 
-def _leaf(node: ast.Node, at: Expr | None) -> Options | None:
+def _leaf(node: ast.Node, at: ir.Expr | None) -> Options | None:
     """The only option of a scalar that is always there: its value, if that is a literal, else the node."""
     host = scratch()  # only the result matters, not the code that finds it
     if isinstance(node, Lookup):

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from finchlang.host.construct import TRUE, disjunction, op
+from finchlang.host import construct as code, ir
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
-from finchlang.host.ir import Expr
 from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Switch, may_be_missing
 from finchlang.rules.base.context import accesses_in, is_at, put
 from finchlang.rules.base.engine import Step
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.pieces import choose
-from finchlang.syntax.nodes import Access, Assign, Call, Loop, Node
-from finchlang.syntax.traversal import children
+from finchlang.syntax import nodes as ast, traversal as trees
 
 
 class Region(Joint):
     """The rule over several coordinates, in all of which the same options are chosen."""
 
-    term: Loop
+    term: ast.Loop
 
-    def outcomes(self, access: Access) -> Outcomes | None:
+    def outcomes(self, access: ast.Access) -> Outcomes | None:
         if any(accesses_in(index) for index in access.indices):
             return None
         if is_at(access, self.term.index) and isinstance(access.tensor, (Choice, Run)):
@@ -40,15 +38,15 @@ class Region(Joint):
             found = self._among(node)
             if len(found) > most and all(map(_is_of_runs_and_lookups, found)):
                 best, most = node, len(found)
-        if best is None or (isinstance(best, Access) and len(best.indices) > 1):
+        if best is None or (isinstance(best, ast.Access) and len(best.indices) > 1):
             return self._told_apart_within() or self.one_by_one()
         given, otherwise = self.cases(best)
         choices = self._among(best)
-        arms: list[tuple[Expr, Arm]] = []
+        arms: list[tuple[ir.Expr, Arm]] = []
         whole = [(self.certain(when), outcome) for when, outcome in given]
         for when, outcome in whole:
             arms += self._arms(best, choices, when, outcome)
-        *more, (_, last) = self._arms(best, choices, TRUE, otherwise)
+        *more, (_, last) = self._arms(best, choices, code.TRUE, otherwise)
         return self.in_arms([*arms, *more], last)
 
     def _told_apart_within(self) -> Step | None:
@@ -65,34 +63,34 @@ class Region(Joint):
         return self._moved_in(own, _as_run if is_whole else _as_lookup), self.state
 
     def _arms(
-        self, best: Node, choices: list[Choice], when: Expr, outcome: Outcome
-    ) -> list[tuple[Expr, Arm]]:
+        self, best: ast.Node, choices: list[Choice], when: ir.Expr, outcome: Outcome
+    ) -> list[tuple[ir.Expr, Arm]]:
         """What is left to do where `best` is `outcome`."""
         if outcome is not None:
             return [(when, partial(replaced, self.term, best, outcome))]
         options = [o for c in choices for o in (*c.options, (_none(c), c.otherwise))]
-        looks = disjunction(*(c for c, node in options if not isinstance(node, Run)))
+        looks = code.disjunction(*(c for c, node in options if not isinstance(node, Run)))
         runs = (when, partial(self._moved_in, choices, _as_run))
-        lookups = (op("and", when, looks), partial(self._moved_in, choices, _as_lookup))
+        lookups = (code.op("and", when, looks), partial(self._moved_in, choices, _as_lookup))
         if all(map(_is_of_runs, choices)):
             return [runs]
-        if looks is when or looks is TRUE or _varies(best) or not all(map(_runs, choices)):
+        if looks is when or looks is code.TRUE or _varies(best) or not all(map(_runs, choices)):
             return [(when, lookups[1])]
         return [lookups, runs]
 
-    def _candidates(self, node: Node) -> Iterator[Node]:
-        if isinstance(node, (Call, Access)) and self.is_known(node):
+    def _candidates(self, node: ast.Node) -> Iterator[ast.Node]:
+        if isinstance(node, (ast.Call, ast.Access)) and self.is_known(node):
             yield node
             return
-        for child in [node.value] if isinstance(node, Assign) else children(node):
+        for child in [node.value] if isinstance(node, ast.Assign) else trees.children(node):
             yield from self._candidates(child)
 
-    def _among(self, node: Node) -> list[Choice]:
+    def _among(self, node: ast.Node) -> list[Choice]:
         found = [a.tensor for a in accesses_in(node) if is_at(a, self.term.index)]
         return list(dict.fromkeys(t for t in found if isinstance(t, Choice)))
 
-    def _moved_in(self, choices: list[Choice], move: Callable[[Choice], Node]) -> Node:
-        term: Node = put(self.term, {id(c): move(c) for c in choices})
+    def _moved_in(self, choices: list[Choice], move: Callable[[Choice], ast.Node]) -> ast.Node:
+        term: ast.Node = put(self.term, {id(c): move(c) for c in choices})
         return term
 
 
@@ -107,26 +105,26 @@ def _is_of_runs(choice: Choice) -> bool:
     )
 
 
-def _varies(node: Node) -> bool:
+def _varies(node: ast.Node) -> bool:
     """Whether an expression has lookups besides choices."""
     return any(isinstance(a.tensor, Lookup) for a in accesses_in(node))
 
 
-def _body_outcome(node: Node) -> Outcome:
+def _body_outcome(node: ast.Node) -> Outcome:
     return outcome_of(node.body) if isinstance(node, Run) else None
 
 
-def _none(choice: Choice) -> Expr:
-    return op("not", disjunction(*(when for when, _ in choice.options)))
+def _none(choice: Choice) -> ir.Expr:
+    return code.op("not", code.disjunction(*(when for when, _ in choice.options)))
 
 
-def _runs(choice: Choice) -> list[tuple[Expr, Node]]:
+def _runs(choice: Choice) -> list[tuple[ir.Expr, ast.Node]]:
     """The runs among the options of a choice, by what they are runs of."""
     options = (*choice.options, (_none(choice), choice.otherwise))
     return [(when, n.body) for when, n in options if isinstance(n, Run)]
 
 
-def _as_run(choice: Choice) -> Node:
+def _as_run(choice: Choice) -> ast.Node:
     """A choice of which no lookup is taken."""
     *bodies, (_, last) = _runs(choice)
     return Run(choose(bodies, last, choice.is_stored))
@@ -135,7 +133,7 @@ def _as_run(choice: Choice) -> Node:
 def _as_lookup(choice: Choice) -> Lookup:
     """A choice made at each coordinate."""
 
-    def at(host: Host, i: Expr) -> Node:
+    def at(host: Host, i: ir.Expr) -> ast.Node:
         options = [(when, _at(guarded(host, when), node, i)) for when, node in choice.options]
         rest = _at(guarded(host, _none(choice)), choice.otherwise, i)
         return choose(options, rest)
@@ -143,7 +141,7 @@ def _as_lookup(choice: Choice) -> Lookup:
     return Lookup(at, may_miss=may_be_missing(choice))
 
 
-def _at(host: Host, looplet: Node, i: Expr) -> Node:
+def _at(host: Host, looplet: ast.Node, i: ir.Expr) -> ast.Node:
     """The payload of a run or a lookup at a coordinate, with choices in place of switches."""
     if isinstance(looplet, Run):
         return looplet.body
@@ -151,7 +149,7 @@ def _at(host: Host, looplet: Node, i: Expr) -> Node:
     return _as_choice(looplet.body(host, i))
 
 
-def _as_choice(payload: Node) -> Node:
+def _as_choice(payload: ast.Node) -> ast.Node:
     if not isinstance(payload, Switch):
         return payload
     head, tail = _as_choice(payload.head), _as_choice(payload.tail)
