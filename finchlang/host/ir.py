@@ -419,7 +419,7 @@ class Procedure:
     body: Code
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Residual:
     """A residual program: what a kernel became. `inputs` are variables given from outside (sizes, counts,
     script numbers), `buffers` the arrays it works on, `outputs` the cells whose final contents are

@@ -17,19 +17,21 @@ def walk(code: ir.Code) -> Iterator[ir.Stmt]:
     stack = [*reversed(code.statements)]
     while stack:
         yield (statement := stack.pop())
-        for inner in reversed(nested(statement)):
-            stack += reversed(inner.statements)
+        if type(statement) in _NESTED:
+            for inner in reversed(nested(statement)):
+                stack += reversed(inner.statements)
+
+
+_NESTED: dict[type, Callable[[Any], tuple[ir.Code, ...]]] = {
+    ir.Branch: lambda branch: (branch.then, branch.otherwise),
+    ir.WhileLoop: lambda loop: (loop.test, loop.body),
+    ir.ForLoop: lambda loop: (loop.body,),
+}
 
 
 def nested(statement: ir.Stmt) -> tuple[ir.Code, ...]:
-    match statement:
-        case ir.Branch(_, then, otherwise):
-            return then, otherwise
-        case ir.WhileLoop(test, _, body):
-            return test, body
-        case ir.ForLoop(_, _, _, body):
-            return (body,)
-    return ()
+    parts = _NESTED.get(type(statement))
+    return () if parts is None else parts(statement)
 
 
 def rebuild(code: ir.Code, change: Callable[[tuple[ir.Stmt, ...]], Iterable[ir.Stmt]]) -> ir.Code:
@@ -37,7 +39,8 @@ def rebuild(code: ir.Code, change: Callable[[tuple[ir.Stmt, ...]], Iterable[ir.S
     pieces first. A piece that does not change stays the same object."""
 
     def inside(statement: ir.Stmt) -> ir.Stmt:
-        old = nested(statement)
+        if not (old := nested(statement)):
+            return statement
         new = [rebuild(code, change) for code in old]
         if all(map(operator.is_, old, new)):
             return statement

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from string import Formatter
 from typing import Any
+from weakref import WeakSet
 
 from finchlang.base.errors import BUG, ERROR_KINDS, Bug
 from finchlang.host import ir, rewrite as rewriting
@@ -42,6 +43,7 @@ OPERANDS: dict[type, dict[str, Type | str]] = {
     ir.Fail: {},
 }
 _CONTROL = (ir.Branch, ir.WhileLoop, ir.ForLoop)
+_SPECIAL = (ir.Bind, ir.Get, ir.Set, ir.SortBy, ir.SortBits, ir.CallProcedure, ir.Fail)
 _OF_INTEGERS = (ir.Search, ir.Disjoint, ir.Sort, ir.SortBy, ir.SortBits)
 
 
@@ -63,22 +65,27 @@ def check(residual: ir.Residual) -> None:
     checker.check()
 
 
+#: the programs that have been checked
+_VERIFIED: WeakSet[ir.Residual] = WeakSet()
+
+
 def verified(residual: ir.Residual) -> ir.Residual:
-    """`residual`, checked if FINCH_CHECK is 1 in the environment."""
-    if os.environ.get("FINCH_CHECK") == "1":
+    """`residual`, checked once if FINCH_CHECK is 1 in the environment."""
+    if os.environ.get("FINCH_CHECK") == "1" and residual not in _VERIFIED:
         check(residual)
+        _VERIFIED.add(residual)
     return residual
 
 
 class _Checker:
-    """Walks a residual. `bound` are all variables met, `scope` those visible, `known` the cells that are
-    set by now (None after a Fail, where nothing runs)."""
+    """Walks a residual. `bound` are all variables met, `scope` those visible, in order, `known` the cells
+    that are set by now (None after a Fail, where nothing runs)."""
 
     def __init__(self, residual: ir.Residual):
         self.residual = residual
         self.buffers = {*residual.buffers, *(buffer for buffer, _ in residual.scratch)}
         self.bound: set[ir.Var] = set()
-        self.scope: set[ir.Var] = set()
+        self.scope: dict[ir.Var, None] = {}
         self.known: set[ir.Cell] | None = set()
         self.checked: set[ir.Op] = set()  # operations whose types have been checked
         self.procedures: dict[str, ir.Procedure] = {}  # those that precede, and may be called
@@ -86,11 +93,11 @@ class _Checker:
     def procedure(self, procedure: ir.Procedure) -> None:
         if procedure.name in self.procedures:
             self.fail(f"there are two procedures {procedure.name}")
-        self.bound, self.scope, self.known = set(), set(), set(procedure.cells)
+        self.bound, self.scope, self.known = set(), {}, set(procedure.cells)
         for variable in procedure.inputs:
             self.bind(variable, variable.type)
         self.statements(procedure.body)
-        self.bound, self.scope, self.known = set(), set(), set()
+        self.bound, self.scope, self.known = set(), {}, set()
         self.procedures[procedure.name] = procedure
 
     def call(self, statement: ir.CallProcedure) -> None:
@@ -132,7 +139,7 @@ class _Checker:
         if variable.type is not type:
             self.fail(f"{variable} is {variable.type} but bound to {type}")
         self.bound.add(variable)
-        self.scope.add(variable)
+        self.scope[variable] = None
 
     def expr(self, expr: ir.Expr, type: Type, what: str) -> None:
         """Check that `expr` may be used here and is of `type`."""
@@ -179,11 +186,15 @@ class _Checker:
 
     def code(self, code: ir.Code) -> set[ir.Cell] | None:
         """Check `code` in a scope of its own; returns the cells that are set after it."""
-        outer = self.scope
-        self.scope = set(outer)
+        visible = len(self.scope)
         self.statements(code)
-        self.scope = outer
+        self.leave(visible)
         return self.known
+
+    def leave(self, visible: int) -> None:
+        """Leave a scope: only so many variables, the first, are visible from now on."""
+        for _ in range(len(self.scope) - visible):
+            self.scope.popitem()
 
     def statements(self, code: ir.Code) -> None:
         for statement in code.statements:
@@ -197,7 +208,8 @@ class _Checker:
             self.buffer(buffer)
             if kind in _OF_INTEGERS and not buffer.type.is_integer:
                 self.fail(f"{buffer} is searched or sorted but not of integers")
-        self.special(statement)
+        if kind in _SPECIAL:
+            self.special(statement)
         for name, of in OPERANDS[kind].items():
             operand = getattr(statement, name)
             type_: Type = getattr(statement, of).type if isinstance(of, str) else of
@@ -242,20 +254,19 @@ class _Checker:
             else:
                 self.known = then & otherwise
         elif isinstance(statement, ir.WhileLoop):
-            outer = self.scope
-            self.scope = set(outer)
+            visible = len(self.scope)
             self.statements(statement.test)
             self.expr(statement.condition, Bool, "the condition of WhileLoop")
-            self.scope = outer
+            self.leave(visible)
             after_test = self.known
             self.code(statement.body)
             self.known = after_test
         else:
-            outer = self.scope
-            self.scope = set(outer)
+            visible = len(self.scope)
             self.bind(statement.variable, Int64)
             self.code(statement.body)
-            self.scope, self.known = outer, before
+            self.leave(visible)
+            self.known = before
 
     def scratch(self, buffer: ir.Buffer, scratch: ir.Buffer) -> None:
         if scratch.type is not buffer.type or scratch is buffer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from finchlang.host.ir import Procedure, Residual
 from finchlang.host.verify import verified
@@ -33,8 +33,13 @@ def transform(residual: Residual, passes: Sequence[Pass] = PASSES) -> Residual:
         if change in EARLY:
             procedures = tuple(_changed(p, change, residual) for p in procedures)
         changed = replace(change(residual), procedures=procedures)
-        residual = residual if changed == residual else verified(changed)
+        residual = residual if _is_same(changed, residual) else verified(changed)
     return residual
+
+
+def _is_same(one: Residual | Procedure, other: Residual | Procedure) -> bool:
+    """Whether they have equal parts; what a pass leaves alone stays the same object."""
+    return all(getattr(one, f.name) == getattr(other, f.name) for f in fields(one))
 
 
 def _changed(procedure: Procedure, change: Pass, residual: Residual) -> Procedure:
@@ -42,7 +47,8 @@ def _changed(procedure: Procedure, change: Pass, residual: Residual) -> Procedur
     own = Residual(
         procedure.name, residual.buffers, procedure.inputs, procedure.cells, procedure.body
     )
-    return replace(procedure, body=change(own).body)
+    changed = replace(procedure, body=change(own).body)
+    return procedure if _is_same(changed, procedure) else changed
 
 
 def lower(residual: Residual, checked: bool = False) -> tuple[Residual, UndoLog]:

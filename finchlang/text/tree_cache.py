@@ -42,8 +42,8 @@ def script_of(text: str, name: str = "<input>") -> ast.Script:
     if disk is not None and key is not None:
         try:
             content = _content(script, source)
-            is_right = _script(content, source) == script
-            if is_right and _content(_script(content, source), source) == content:
+            found = _script(content, source)
+            if found == script and _content(found, source) == content:
                 disk.put(key, content)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             pass

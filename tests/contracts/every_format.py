@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
@@ -31,6 +32,16 @@ LEAVES = {
 }
 
 
+@cache
+def is_format(text: str) -> bool:
+    """Whether it is one; the same texts are asked about in many modules."""
+    try:
+        parse_format(text)
+    except FinchError:
+        return False
+    return True
+
+
 def level_texts() -> Iterator[str]:
     """Each registered level by its own name, with `{}` for what is below; those of coordinates with
     one mode and with two."""
@@ -39,11 +50,8 @@ def level_texts() -> Iterator[str]:
             continue
         for parameter in ("", "{{1}}", "{{2}}", "{{3}}"):
             text = f"{name}{parameter}({{}})"
-            try:
-                parse_format(text.format("Element(0.0)"))
-            except FinchError:
-                continue
-            yield text
+            if is_format(text.format("Element(0.0)")):
+                yield text
 
 
 TEXTS = tuple(level_texts())
@@ -56,12 +64,8 @@ def nests(leaf: str, order: int) -> list[str]:
         found[k] = []
         for text in TEXTS:
             modes = parse_format(text.format("Element(0.0)")).modes
-            for child in found.get(k - modes, ()):
-                try:
-                    parse_format(text.format(child))
-                except FinchError:
-                    continue
-                found[k].append(text.format(child))
+            formats = map(text.format, found.get(k - modes, ()))
+            found[k] += filter(is_format, formats)
     return found[order]
 
 

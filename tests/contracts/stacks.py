@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 import random
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import cycle, islice, product
+from itertools import islice, product
 
 import numpy as np
-from every_format import TEXTS, fits
+from every_format import TEXTS, fits, is_format
 from samples import Sampler, mirrored
 
-from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
@@ -31,12 +31,10 @@ LEVELS = os.environ.get("LEVELS", "0.2/0")
 def stack(leaf: str, *texts: str) -> Iterator[str]:
     """The format of these levels, the outermost first, if there is one."""
     format = leaf
-    try:
-        for text in reversed(texts):
-            format = text.format(format)
-            parse_format(format)
-    except FinchError:
-        return
+    for text in reversed(texts):
+        format = text.format(format)
+        if not is_format(format):
+            return
     yield format
 
 
@@ -48,13 +46,16 @@ def singles() -> Iterator[str]:
 
 def pairs() -> Iterator[str]:
     """Single levels and pairs, over each leaf or the next."""
-    leaves = cycle(LEAVES)
+    leaves = deque(LEAVES)
     for texts in [*product(TEXTS), *product(TEXTS, TEXTS)]:
-        legal = [f for leaf in LEAVES for f in stack(leaf, *texts)]
-        if LEVELS != "all" and legal:
-            wanted = next(leaves)
-            legal = [f for f in legal if wanted in f][:1] or legal[:1]
-        yield from legal
+        if LEVELS == "all":
+            yield from (f for leaf in LEAVES for f in stack(leaf, *texts))
+            continue
+        wanted = dict.fromkeys((leaves[0], *LEAVES))
+        legal = (f for leaf in wanted for f in stack(leaf, *texts))
+        if (format := next(legal, None)) is not None:
+            leaves.rotate(-1)
+            yield format
 
 
 def triples() -> Iterator[str]:
