@@ -84,6 +84,11 @@ _ERROR = re.compile(
 COUNT = re.compile(r"([A-Za-z]+)(?:\(([\w-]+)\))?(?:@(\d+))?")
 
 
+def counted(claim: str) -> set[str]:
+    """The steps that a claim counts."""
+    return {name for name, _, _ in COUNT.findall(claim)}
+
+
 @dataclass
 class Expected:
     """What the comments of a program say."""
@@ -139,8 +144,7 @@ def expected(text: str) -> Expected:
     if not set(found.engines) <= set(RUNNING) or not found.engines:
         raise ValueError("no such engine")
     for claim in found.steps:
-        unknown = {name for name, _, _ in COUNT.findall(claim)} - NAMES
-        if unknown or not re.fullmatch(r"[\d\s.+*()<>=!-]+", COUNT.sub("", claim)):
+        if counted(claim) - NAMES or not re.fullmatch(r"[\d\s.+*()<>=!-]+", COUNT.sub("", claim)):
             raise ValueError(f"not understood: steps: {claim}")
     if not (found.values or found.lines or found.error or found.stores or found.steps):
         raise ValueError("the program says nothing of what it should do")

@@ -25,6 +25,7 @@ from tests.programs.program import (
     Case,
     Watch,
     check_program,
+    counted,
     equal,
     expected,
     programs_of,
@@ -49,8 +50,9 @@ class Runs:
         """The session, and what was counted."""
         if way not in self.found:
             (folder := self.folder / str(len(self.found))).mkdir()
-            claims = " ".join(WANTED[self.program].steps)
-            watch = Watch(traces=bool(claims) and way.engine == "interpret", lists="code" in claims)
+            named = counted(" ".join(WANTED[self.program].steps))
+            traces = way.engine == "interpret" and not named <= HOST
+            watch = Watch(traces, lists="code" in named)
             try:
                 self.found[way] = check_program(self.program, way, folder, watch), watch
             except BaseException as error:
@@ -67,10 +69,9 @@ class Runs:
             return str(runs[int(at) - 1][name] if at else sum(run[name] for run in runs))
 
         for claim in WANTED[self.program].steps:
-            names = {name for name, _, _ in COUNT.findall(claim)}
-            if engine == "interpret" or names <= HOST:
-                counted = COUNT.sub(number, claim)
-                assert eval(counted), f"{claim}: {counted}"  # of numbers and signs
+            if engine == "interpret" or counted(claim) <= HOST:
+                numbers = COUNT.sub(number, claim)
+                assert eval(numbers), f"{claim}: {numbers}"  # of numbers and signs
 
     def check_laws(self) -> None:
         """That the residual takes the interpreter's steps (congruence), and that derived rules change
