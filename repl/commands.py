@@ -211,7 +211,7 @@ def show(options: Namespace) -> int:
 def diff(options: Namespace) -> int:
     """`finch diff FILE`: whether semantics and sets of rules agree on the file's data. A script on which
     they differ is reduced, with the stage to blame."""
-    from finchlang.files.paths import read_script
+    from finchlang.base.paths import read_script
     from finchlang.testing import compare_engines
     from finchlang.testing.apart import Comparer
 
@@ -289,7 +289,7 @@ def _cases(
 
 def replay(options: Namespace) -> int:
     """`finch replay FILE`: whether a saved script still differs, in the ways that its comments name."""
-    from finchlang.files.paths import read_script
+    from finchlang.base.paths import read_script
     from finchlang.testing.apart import Comparer
     from finchlang.testing.replay import against_in, ways_in
 
@@ -323,7 +323,7 @@ def _reduced(
 ) -> None:
     """Reduce a script on which ways differ, and print or save it as a file for `finch replay`, with the
     stage to blame."""
-    from finchlang.files.paths import replace_file
+    from finchlang.base.paths import replace_file
     from finchlang.testing.fuzz import small_text
     from finchlang.testing.replay import replay_text
 
@@ -389,7 +389,7 @@ def fmt(options: Namespace) -> int:
 def _format(path: str, is_check: bool) -> bool:
     """Format a file, unless it is only to be checked; returns whether it was formatted before. Raises
     FinchError."""
-    from finchlang.files.paths import read_script, replace_file
+    from finchlang.base.paths import read_script, replace_file
     from finchlang.text.formatter import formatted
 
     text = sys.stdin.read() if path == "-" else read_script(path)

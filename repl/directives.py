@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from finchlang.base.errors import FinchError
-from finchlang.files.paths import read_script, replace_file
+from finchlang.base.paths import read_script, replace_file
 from finchlang.python.session import Session
 from finchlang.script.display import display_text
 from finchlang.script.make_tensors import tensor_of

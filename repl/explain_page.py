@@ -9,8 +9,8 @@ from inspect import cleandoc
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from finchlang.base.paths import replace_file
 from finchlang.calls.runner import KernelEvent
-from finchlang.files.paths import replace_file
 from finchlang.rules.table import ALL
 
 from .notes import Notes

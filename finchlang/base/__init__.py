@@ -1,4 +1,4 @@
-"""What knows nothing of the language: errors with their places, locks, the disk cache, aligned memory.
+"""What knows nothing of the language: errors and their places, files, locks, the cache, aligned memory.
 
 Nothing comes in but texts, arrays and bytes, and every other room may use what is here. The one idea: a
 user's fault is a `FinchError`, which has a kind (one of ten) and the place in the user's text, and

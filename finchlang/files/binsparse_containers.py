@@ -24,7 +24,7 @@ from binsparse import (
 )
 
 from finchlang.base.errors import FinchError
-from finchlang.files.paths import check_memory, failure
+from finchlang.base.paths import check_memory, failure
 
 #: brackets of a descriptor may nest so deeply; each level of a tensor takes one
 DEPTH = 200

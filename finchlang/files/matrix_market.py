@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.files.paths import check_memory
+from finchlang.base.paths import check_memory
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level

@@ -8,8 +8,8 @@ from pathlib import Path
 from tokenize import TokenError
 from typing import Any
 
+from finchlang.base import paths
 from finchlang.base.errors import FinchError
-from finchlang.files import paths
 from finchlang.files.binsparse import read_binsparse, write_binsparse
 from finchlang.files.matrix_market import read_mtx, write_mtx
 from finchlang.files.npy import read_npy, write_npy

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.paths import read_script
 from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.kernel import CallSite
 from finchlang.calls.runner import SITES, Observer, Runner
-from finchlang.files.paths import read_script
 from finchlang.python.callables import from_callable
 from finchlang.python.from_python import check_name, check_values, from_python
 from finchlang.script.as_operator import denoted, operation

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.files.paths import checked_path, replace_file
+from finchlang.base.paths import checked_path, replace_file
 from finchlang.levels.level import Level
 from finchlang.script.picture import spy_text, write_spy
 from finchlang.script.show import SMALL, kind_of, show

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis.extra import numpy as arrays
 
 from finchlang import FinchError, Scalar, Tensor
-from finchlang.files.paths import replace_file
+from finchlang.base.paths import replace_file
 from finchlang.files.suffixes import fread, fwrite
 from finchlang.tensors.tensor import SwizzledTensor
 
@@ -270,7 +270,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: Any) 
 HALF = """
 import sys, time
 from pathlib import Path
-from finchlang.files.paths import replace_file, replace_folder
+from finchlang.base.paths import replace_file, replace_folder
 def write(out):
     if sys.argv[2] == "folder":
         (out / "zarr.json").write_text("half of it")

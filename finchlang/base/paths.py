@@ -1,4 +1,4 @@
-"""What all file formats share: checks of paths and sizes, and replacing a file as a whole."""
+"""What all reading and writing of files shares: checks of paths and sizes, replacing a file as a whole."""
 
 from __future__ import annotations
 
