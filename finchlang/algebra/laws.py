@@ -180,7 +180,7 @@ def annihilator(row: Operator, node: Call) -> Node | None:
     return Literal(results[0], type.name)
 
 
-def folding(row: Operator, node: Call) -> Node | None:
+def folding(row: Operator, node: Call) -> Literal | None:
     """f(1, 2) is what it computes; where that is nothing, it is an error if it is ever needed."""
     args = [const(a.value, literal_type(a)) for a in node.args]  # type: ignore
     try:

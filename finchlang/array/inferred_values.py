@@ -7,9 +7,9 @@ from functools import cache, lru_cache
 from typing import Any
 
 from finchlang.algebra.expression_types import type_of as type_of_node
+from finchlang.algebra.laws import folding
 from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import const
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.operators.operator_table import operator
@@ -111,15 +111,9 @@ def result_of(op: Any, *args: Values) -> Values:
     decided = simplify(call)
     is_fill = all([v.is_fill for v in args]) or isinstance(decided, Literal)
     if not isinstance(decided, Literal):
-        decided = _folded(call, [v.fill for v in args])
+        row = operator(call.op)
+        assert row is not None
+        decided = folding(row, Call(call.op, tuple(v.fill for v in args)))
         is_fill = is_fill and decided is not None
     value = 0 if decided is None or decided.value is None else decided.value
     return values_of(typed_literal(result.wrap(value), result), is_fill)
-
-
-def _folded(call: Call, fills: list[Literal]) -> Literal | None:
-    """The operator applied to fills; None if it is not defined for them."""
-    row = operator(call.op)
-    assert row is not None
-    found = row.folded([const(fill.value, TYPES[fill.type or ""]) for fill in fills])
-    return None if found is None else Literal(found.value, found.type.name)
