@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -196,9 +195,3 @@ def reads(expression: ast.Node) -> Iterable[str]:
 def place(span: Span | None) -> str:
     """`line:column` of a span, for messages."""
     return f"{span.line}:{span.column}" if span is not None else "an inserted statement"
-
-
-def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
-    """A hint naming the nearest of `candidates`, if one is near."""
-    near = difflib.get_close_matches(name, list(candidates), n=1)
-    return f"did you mean `{near[0]}`?" if near else None

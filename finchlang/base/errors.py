@@ -176,6 +176,14 @@ def together(errors: Iterable[FinchError]) -> FinchError:
     return first
 
 
+def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str | None:
+    """A hint naming the nearest of the names that are known, if one is near."""
+    from difflib import get_close_matches  # not needed where nothing is wrong
+
+    near = get_close_matches(name, [*known], 1)
+    return f"did you mean {quote}{near[0]}{quote}?" if near else None
+
+
 class Bug(Exception):
     """Our fault: a state the system promises never to reach."""
 

@@ -3,14 +3,13 @@ from around it (`syntax.Operation`). What an operator cannot have is refused her
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError, Span, did_you_mean
 from finchlang.calls.environment import Environment, Scope, assigned_names
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator, node_of, operator
@@ -335,8 +334,7 @@ class _Closing:
         return value
 
     def unknown(self, name: str, span: Span | None) -> FinchError:
-        close = difflib.get_close_matches(name, {*self.own, *PREDEFINED}, 1)
-        guess = f"did you mean `{close[0]}`?" if close else None
+        guess = did_you_mean(name, {*self.own, *PREDEFINED})
         return explained(FinchError("unknown name", f"`{name}` is not defined", span, guess))
 
     def call(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError, Span, did_you_mean
 from finchlang.calls.environment import Environment, Scope
 from finchlang.levels.workspace import POLICIES
 from finchlang.levels.workspace.workspace import Workspace
@@ -165,8 +164,7 @@ class Expressions:
         def level(env: Environment) -> LevelName:
             if name in LEVELS:
                 return LevelName(name, tuple([parameter(env) for parameter in parameters]))
-            close = difflib.get_close_matches(name, LEVELS, 1)
-            hint = f"did you mean {close[0]}?" if close else f"levels: {', '.join(LEVELS)}"
+            hint = did_you_mean(name, LEVELS, "") or f"levels: {', '.join(LEVELS)}"
             error = FinchError("unknown name", f"there is no level {name}", span, hint)
             raise explained(error)
 
@@ -221,6 +219,5 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
 
 
 def unknown_name(name: str, span: Span | None, known: set[str]) -> FinchError:
-    close = difflib.get_close_matches(name, known, 1)
-    guess = f"did you mean {close[0]}?" if close else None
+    guess = did_you_mean(name, known, "")
     return explained(FinchError("unknown name", f"{name} is not defined", span, guess))

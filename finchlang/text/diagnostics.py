@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from lark import Token, UnexpectedCharacters, UnexpectedToken
 
-from finchlang.base.errors import FinchError, Source, Span
+from finchlang.base.errors import FinchError, Source, Span, did_you_mean
 from finchlang.syntax.nodes import Literal, Node, Variable
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
@@ -131,8 +130,7 @@ def _macro(token: Token, in_kernel: bool) -> tuple[str, str | None]:
         if in_kernel:
             return f"`{token}` belongs to the script stratum", None
         return f"`{token}` stands at the start of a statement or right of `=`", None
-    close = get_close_matches(str(token), known, 1)
-    hint = f"did you mean `{close[0]}`?" if close else f"known here: {', '.join(known)}"
+    hint = did_you_mean(str(token), known) or f"known here: {', '.join(known)}"
     return f"unknown macro `{token}`", hint
 
 

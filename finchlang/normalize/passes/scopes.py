@@ -6,7 +6,7 @@ from functools import reduce
 from typing import Any
 
 from finchlang.algebra import program_context as ctx
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, did_you_mean
 from finchlang.normalize.shapes.reader import Reader, with_primitives, wrong_order
 from finchlang.normalize.shapes.shape_table import OPERATORS as SHAPE_OPERATORS
 from finchlang.normalize.shapes.shaped import Shaped
@@ -44,7 +44,7 @@ def _without_return(
     names = statements[-1].names
     for name in names:
         if name.name not in context.formats:
-            hint = ctx.did_you_mean(name.name, context.formats)
+            hint = did_you_mean(name.name, context.formats)
             unknown = FinchError("unknown name", f"`{name.name}` is not known", name.span, hint)
             raise explained(unknown)
     return block(*statements[:-1]), tuple(n.name for n in names)
@@ -244,7 +244,7 @@ class _Scopes:
         if isinstance(node, ast.Index):
             raise FinchError("unknown name", f"unbound index `{name}`", node.span)
         hint_names = (*env, *self.context.formats)
-        hint_or_none = ctx.did_you_mean(name, hint_names)
+        hint_or_none = did_you_mean(name, hint_names)
         unknown = FinchError("unknown name", f"`{name}` is not known", node.span, hint_or_none)
         raise explained(unknown)
 
@@ -271,7 +271,7 @@ class _Scopes:
         if known is not None:
             hint = f"write `{_example(op.name, self.context.level(op.name).order)}`"
             raise FinchError("type", f"`{op.name}` is a tensor, not an operator", op.span, hint)
-        hint = ctx.did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS)) or (
+        hint = did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS)) or (
             f"a function of the script is defined before the kernel: `{op.name}(x) = ...`"
         )
         message = f"there is no operator `{op.name}`"
@@ -314,7 +314,7 @@ class _Scopes:
             return map_children(lambda c: c if c is node.op else self.index(c, env), node)  # type: ignore[attr-defined]
         known = (*env, *self.context.formats)
         if isinstance(node, ast.Variable) and node.name not in known:
-            hint = ctx.did_you_mean(node.name, known)
+            hint = did_you_mean(node.name, known)
             raise FinchError("unknown name", f"unbound index `{node.name}`", node.span, hint)
         return self.value(node, env)
 
@@ -327,7 +327,7 @@ class _Scopes:
         made = f"zeros({', '.join('3' * order)})" if order else "Scalar(0.0)"
         hint = f"a kernel writes to what there is: before it, write `{name} = {made}`"
         if format is None:
-            hint = ctx.did_you_mean(name, known) or hint
+            hint = did_you_mean(name, known) or hint
             raise FinchError("unknown name", f"`{name}` is not known", tensor.span, hint)
         if isinstance(format, types.Type):
             raise FinchError("type", f"`{name}` is a number, not a tensor", tensor.span, hint)
@@ -338,7 +338,7 @@ class _Scopes:
             raise FinchError("type", f"`{node.name}` is not a tensor here", node.span)
         known = self.context.formats.get(node.name)
         if known is None:
-            hint = ctx.did_you_mean(node.name, self.context.formats)
+            hint = did_you_mean(node.name, self.context.formats)
             unknown = FinchError("unknown name", f"`{node.name}` is not known", node.span, hint)
             raise explained(unknown)
         if isinstance(known, types.Type):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from finchlang.algebra.program_context import ProgramContext, did_you_mean
-from finchlang.base.errors import FinchError
+from finchlang.algebra.program_context import ProgramContext
+from finchlang.base.errors import FinchError, did_you_mean
 from finchlang.normalize.schedule.fuse_split import fuse, split
 from finchlang.normalize.schedule.pos import pos
 from finchlang.normalize.schedule.precompute import precompute

@@ -3,8 +3,8 @@ makes under this name."""
 
 from __future__ import annotations
 
-from finchlang.algebra.program_context import ProgramContext, did_you_mean, root
-from finchlang.base.errors import FinchError
+from finchlang.algebra.program_context import ProgramContext, root
+from finchlang.base.errors import FinchError, did_you_mean
 from finchlang.levels.workspace import POLICIES, check_capacity
 from finchlang.syntax.nodes import Assign, Node, Policy
 from finchlang.syntax.traversal import walk

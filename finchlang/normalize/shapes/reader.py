@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.algebra.program_context import did_you_mean, root
-from finchlang.base.errors import FinchError
+from finchlang.algebra.program_context import root
+from finchlang.base.errors import FinchError, did_you_mean
 from finchlang.normalize.shapes.shape_table import OPERATORS
 from finchlang.normalize.shapes.shaped import WHOLE, Arguments, Shaped
 from finchlang.syntax import nodes as ast
