@@ -97,7 +97,8 @@ def full(
     format: Any = None,
 ) -> Array:
     """An array of one value, which stores nothing; with a `format`, an empty tensor of that format with
-    this fill. Raises ValueError for a negative size, TypeError for a value that is no number."""
+    this fill. Raises ValueError for a negative size, TypeError for a value that is no number,
+    OverflowError for a Python integer that the type does not hold."""
     sizes = sizes_of(shape)
     if any([size < 0 for size in sizes]):
         raise ValueError(f"an array of shape {sizes}: a size is not negative")
@@ -108,6 +109,8 @@ def full(
         raise TypeError(f"{fill_value!r} is no number")
     type = own if dtype is None else type_of(dtype)
     literal = typed_literal(type.wrap(fill_value), type)
+    if isinstance(fill_value, int) and type.is_integer and literal.value != fill_value:
+        raise OverflowError(f"{fill_value} is out of bounds for {type.dtype}")
     if format is None:
         return Array(Constant(literal, sizes))
     level = parse_format(format) if isinstance(format, str) else format

@@ -4,13 +4,14 @@ type."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from finchlang.array.expression import Array, Constant, Expression, apply, converted
 from finchlang.array.inferred_values import op_node
-from finchlang.array.operands import as_expression, operands
+from finchlang.array.operands import as_expression, compared, operands
 from finchlang.array.promotion import floating, promoted, type_of
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import operator
@@ -135,6 +136,13 @@ def _same(name: str, op: str, *kinds: str, bools: str = "") -> Callable[..., Any
     return _of_two(name, make, *kinds, doc=f"`{op}` of the elements of two arrays.")
 
 
+def _comparison(name: str, op: str) -> Callable[..., Any]:
+    def function(x1: Any, x2: Any, /) -> Array:
+        return Array(apply(op, *compared(x1, x2)))
+
+    return _named(function, name, f"Whether `{op}` holds for the elements of two arrays.")
+
+
 def _float(name: str, op: str, arity: int = 1) -> Callable[..., Any]:
     """`op` of one or two floats; integers and Bools are converted to float64."""
     of = _of_one if arity == 1 else _of_two
@@ -181,12 +189,12 @@ remainder = _of_two("remainder", lambda a, b: _quotient("mod", a, b), *_NUMBERS)
 pow = _same("pow", "^", *_NUMBERS)
 maximum = _same("maximum", "max")
 minimum = _same("minimum", "min")
-equal = _same("equal", "==")
-not_equal = _same("not_equal", "!=")
-less = _same("less", "<")
-less_equal = _same("less_equal", "<=")
-greater = _same("greater", ">")
-greater_equal = _same("greater_equal", ">=")
+equal = _comparison("equal", "==")
+not_equal = _comparison("not_equal", "!=")
+less = _comparison("less", "<")
+less_equal = _comparison("less_equal", "<=")
+greater = _comparison("greater", ">")
+greater_equal = _comparison("greater_equal", ">=")
 bitwise_and = _same("bitwise_and", "&", *_BITS, bools="&&")
 bitwise_or = _same("bitwise_or", "|", *_BITS, bools="||")
 bitwise_xor = _same("bitwise_xor", "xor", *_BITS)
@@ -278,7 +286,7 @@ def round(x: Any, /, decimals: int = 0) -> Array:
     """The elements rounded to `decimals` places, or if negative to tens, hundreds and so on; ties go to
     even. As in NumPy, elements are multiplied by a power of 10, rounded, and divided by it, and each of
     these steps rounds."""
-    type = as_expression(x).values.type
+    type, decimals = as_expression(x).values.type, index(decimals)
     if not decimals or type.is_integer and decimals > 0:
         return round_(x)
     if type.is_integer:

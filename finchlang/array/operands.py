@@ -109,6 +109,20 @@ def operands(*values: Any) -> list[Expression]:
     ]
 
 
+def compared(x1: Any, x2: Any) -> list[Expression]:
+    """The operands of a comparison, as `operands`, but integers that their common type does not hold, as a
+    negative one beside uint64, keep their types: integers are compared by value."""
+    args = [as_expression(value) for value in (x1, x2)]
+    one, other = (arg.values.type for arg in args)
+    if one.is_integer and other.is_integer:
+        given = [value for value in (x1, x2) if type(value) is int]
+        if any([type.wrap(value) != value for value in given for type in (one, other)]):
+            return args
+        if one.kind != other.kind and not given:
+            return args
+    return operands(x1, x2)
+
+
 _PYTHON = frozenset((bool, int, float))
 
 

@@ -256,7 +256,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
     second axis, and the second along the first."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f'indexing is "xy" or "ij", not {indexing!r}')
-    order = len(arrays)
+    arrays, order = tuple(map(ravel, arrays)), len(arrays)
     axes = list(range(order))
     if indexing == "xy" and order > 1:
         axes[:2] = 1, 0
