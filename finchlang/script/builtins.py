@@ -350,8 +350,9 @@ def _rounded(name: str) -> Callable[..., Any]:
     """`round(x)`, `round(Int64, x)`, `round(x; digits = 2)`."""
 
     def rounded(*args: Any, digits: Any = None) -> Any:
-        type, x = args if len(args) == 2 else (None, *args)
-        if data.is_array(x) or not (type is None or isinstance(type, types.Type)):
+        type, x = (None, *args)[-2:] if args else (None, None)
+        is_typed = type is None or isinstance(type, types.Type)
+        if len(args) > 2 or data.is_array(x) or not is_typed:
             raise FinchError("type", f"{name} takes a number, or a type and a number")
         if digits is not None:
             scale = 10.0 ** data.whole(digits, "digits")

@@ -116,4 +116,9 @@ PYTHON_FAULTS = tuple(_KINDS)
 
 def fault(error: Exception, what: str, span: Span | None) -> FinchError:
     kind = next(name for type, name in _KINDS.items() if isinstance(error, type))
-    return FinchError(kind, f"{what} does not take these: {error}", span)
+    told = (
+        "there is no memory for it"
+        if kind == "resource"
+        else f"{what} does not take these: {error}"
+    )
+    return FinchError(kind, told, span)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cmp_to_key, reduce
+from functools import cmp_to_key, reduce, wraps
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -40,6 +40,7 @@ def _growing(change: Callable[..., Any]) -> Callable[..., Any]:
     """`change`, which changes a vector in place, as a built-in function; it returns the vector if `change`
     returns None. Raises FinchError "type" for what is no growing vector."""
 
+    @wraps(change)  # it is called as `change` is
     def changed(vector: Any, *args: Any) -> Any:
         if data.is_array(vector):
             hint = "a vector that grows begins as `x = []`; `vcat(x, y)` makes a new array"
@@ -228,6 +229,7 @@ def _dictionary(*pairs: Any) -> dict[Any, Any]:
 
 
 def _of_dictionary(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
     def checked(value: Any, *args: Any) -> Any:
         if not isinstance(value, dict):
             raise FinchError("type", f"{kind_of(value)} is no dictionary")

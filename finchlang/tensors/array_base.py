@@ -47,6 +47,9 @@ def _binary(name: str) -> tuple[Method, Method]:
         try:
             return function(self, other)
         except NotAnArray:
+            # Python would take NotImplemented of `==` for False
+            if isinstance(other, (list, tuple)) and name in ("equal", "not_equal"):
+                raise
             return NotImplemented
 
     def reflected(self: Any, other: Any) -> Any:
