@@ -11,20 +11,8 @@ from typing import Any
 from finchlang.algebra.expression_types import apart, is_there, optional, type_of
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import const
+from finchlang.operators import operator_table as table
 from finchlang.operators.operator import value_in
-from finchlang.operators.operator_table import (
-    AND,
-    NOT,
-    OR,
-    SELECT,
-    Operator,
-    Reference,
-    is_pair,
-    literal_type,
-    named,
-    operator,
-    referred,
-)
 from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Variable, is_missing
 from finchlang.syntax.types import Pair, PairType, Type, promote
 
@@ -32,13 +20,13 @@ _MISSING = Literal(MISSING)
 
 
 #: a law: given the row of an operator and a call of it, what the call becomes, or None
-Rewriting = Callable[[Operator, Call], Node | None]
+Rewriting = Callable[[table.Operator, Call], Node | None]
 
 
 def rewrite_call(node: Call) -> tuple[Rewriting, Node] | None:
     """A simpler equal of a call whose arguments are simplified, with the law that gives it, or None."""
-    row = operator(node.op)
-    if row is None or operator(node) is not None:  # `choose(0)` is an operator, not a value
+    row = table.operator(node.op)
+    if row is None or table.operator(node) is not None:  # `choose(0)` is an operator, not a value
         return None
     for law in _laws_of(row, node.args):
         if (better := law(row, node)) is not None:
@@ -46,12 +34,12 @@ def rewrite_call(node: Call) -> tuple[Rewriting, Node] | None:
     return None
 
 
-def _laws_of(row: Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
+def _laws_of(row: table.Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
     """The laws that may apply to a call with these arguments, in order. Annihilators come before
     folding, since a literal annihilates as a fill does: 0 * NaN is 0."""
     laws: tuple[Rewriting, ...] = ()
     if any([isinstance(a, Literal) for a in args]):
-        if all([isinstance(a, Literal) and literal_type(a) is not None for a in args]):
+        if all([isinstance(a, Literal) and table.literal_type(a) is not None for a in args]):
             return (*OF_LITERALS, folding)
         laws = OF_SOME
     if any([apart(a) is not None for a in args]):
@@ -68,7 +56,7 @@ def _laws_of(row: Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
 def is_value(node: Node, value: Any, type: Type | None) -> bool:
     """Whether a node is a literal of this value, compared in `type`; of a pair, each part."""
     if isinstance(type, PairType) and isinstance(value, Pair):  # in which None stands for any part
-        parts = node.args if is_pair(node) else None
+        parts = node.args if table.is_pair(node) else None
         if isinstance(node, Literal) and isinstance(node.value, Pair):
             parts = tuple(map(Literal, node.value, (type.first.name, type.second.name)))
         wanted = zip(value, parts or (), (type.first, type.second), strict=False)
@@ -77,7 +65,7 @@ def is_value(node: Node, value: Any, type: Type | None) -> bool:
         return False
     if node.value is MISSING or value is MISSING or type is None:
         return node.value is value
-    if value is None or literal_type(node) is None:
+    if value is None or table.literal_type(node) is None:
         return False
     wrapped = type.wrap(value)
     return node.value == wrapped or (node.value != node.value and wrapped != wrapped)
@@ -87,8 +75,8 @@ def _is_same(one: Node, other: Node) -> bool:
     """Whether both are literals of the same value and type."""
     if not isinstance(one, Literal) or not isinstance(other, Literal):
         return False
-    type = literal_type(one)
-    return type == literal_type(other) and is_value(one, other.value, type)
+    type = table.literal_type(one)
+    return type == table.literal_type(other) and is_value(one, other.value, type)
 
 
 def typed(node: Node, call: Call) -> Node:
@@ -103,7 +91,7 @@ def typed(node: Node, call: Call) -> Node:
 
 def in_type(node: Node, type: Type) -> Node:
     """A literal number as one of `type`; others, and what an integer type cannot hold, unchanged."""
-    if not isinstance(node, Literal) or literal_type(node) is None:
+    if not isinstance(node, Literal) or table.literal_type(node) is None:
         return node
     value: Any = node.value
     if type.kind in ("int", "uint") and value % 1 != 0:  # also of Inf and NaN
@@ -121,13 +109,13 @@ def _operand_type(node: Call) -> Type | None:
     return reduce(promote, known) if known and len(known) == len(types) else None
 
 
-def missing_argument(row: Operator, node: Call) -> Node | None:
+def missing_argument(row: table.Operator, node: Call) -> Node | None:
     """f(missing, a) = missing, and of what takes what is missing f(missing) = missing."""
     is_certain = all if row.lazy_missing else any
     return _MISSING if is_certain(map(is_missing, node.args)) else None
 
 
-def selection(row: Operator, node: Call) -> Node | None:
+def selection(row: table.Operator, node: Call) -> Node | None:
     """ifelse(true, a, b) = a, ifelse(c, 1, 1) = 1, ifelse(c, missing, b) = ifelse(!c, b, missing)."""
     if not row.selects:
         return None
@@ -137,11 +125,11 @@ def selection(row: Operator, node: Call) -> Node | None:
     if isinstance(condition, Literal):
         return typed(one if condition.value else other, node)
     if is_missing(one):
-        return other if is_missing(other) else optional(Call(NOT, (condition,)), other, node)
+        return other if is_missing(other) else optional(Call(table.NOT, (condition,)), other, node)
     return typed(one, node) if _is_same(one, other) and is_there(condition) else None
 
 
-def presence(row: Operator, node: Call) -> Node | None:
+def presence(row: table.Operator, node: Call) -> Node | None:
     """f(ifelse(c, a, missing), b) = ifelse(c, f(a, b), missing), and if the first that is there counts
     ifelse(c, a, f(b)); ifelse(d, ifelse(c, a, missing), b) = ifelse(!d || c, ifelse(d, a, b), missing)."""
     k, (there, value) = next((k, p) for k, a in enumerate(node.args) if (p := apart(a)))
@@ -149,19 +137,19 @@ def presence(row: Operator, node: Call) -> Node | None:
     if k and row.selects:
         condition, *_, other = node.args
         if k == 1 and is_missing(other):
-            return optional(Call(AND, (condition, there)), value, node)
-        needed = Call(NOT, (condition,)) if k == 1 else condition
-        return optional(Call(OR, (needed, there)), of_value, node)
+            return optional(Call(table.AND, (condition, there)), value, node)
+        needed = Call(table.NOT, (condition,)) if k == 1 else condition
+        return optional(Call(table.OR, (needed, there)), of_value, node)
     if row.selects or not row.lazy_missing:
         return optional(there, of_value, node)
     if k or not is_there(there) or not is_there(value):
         return None
     rest = node.args[1:]
     other = rest[0] if len(rest) == 1 else Call(node.op, rest)
-    return Call(SELECT, (there, value, other), span=node.span) if rest else node.args[0]
+    return Call(table.SELECT, (there, value, other), span=node.span) if rest else node.args[0]
 
 
-def annihilator(row: Operator, node: Call) -> Node | None:
+def annihilator(row: table.Operator, node: Call) -> Node | None:
     """f(z, a) = z; but if another argument decides otherwise, as in Inf - Inf, none does."""
     if not row.annihilators or len(node.args) < 2:
         return None
@@ -180,9 +168,9 @@ def annihilator(row: Operator, node: Call) -> Node | None:
     return Literal(results[0], type.name)
 
 
-def folding(row: Operator, node: Call) -> Literal | None:
+def folding(row: table.Operator, node: Call) -> Literal | None:
     """f(1, 2) is what it computes; where that is nothing, it is an error if it is ever needed."""
-    args = [const(a.value, literal_type(a)) for a in node.args]  # type: ignore
+    args = [const(a.value, table.literal_type(a)) for a in node.args]  # type: ignore
     try:
         result = row.folded(args)
     except FinchError as error:
@@ -190,7 +178,7 @@ def folding(row: Operator, node: Call) -> Literal | None:
     return None if result is None else Literal(result.value, result.type.name)
 
 
-def identity(row: Operator, node: Call) -> Node | None:
+def identity(row: table.Operator, node: Call) -> Node | None:
     """f(a, e) = a."""
     args, type = node.args, type_of(node)
     if row.identity is None or len(args) < 2:
@@ -212,7 +200,7 @@ def identity(row: Operator, node: Call) -> Node | None:
     )
 
 
-def override(row: Operator, node: Call) -> Node | None:
+def override(row: table.Operator, node: Call) -> Node | None:
     """f(1, a) = 1, if the first argument counts whatever follows it, as one that is there may."""
     first = node.args[0]
     if row.lazy_missing and row.overrides:
@@ -225,7 +213,7 @@ def override(row: Operator, node: Call) -> Node | None:
     return None if is_value(first, unit, operands) else typed(first, node)
 
 
-def case(row: Operator, node: Call) -> Node | None:
+def case(row: table.Operator, node: Call) -> Node | None:
     """f(1, a) = g(a), by the first case of the operator's row that matches."""
     operands = _operand_type(node) if row.cases else None
     for case in row.cases:
@@ -246,12 +234,12 @@ def case(row: Operator, node: Call) -> Node | None:
 # --------------------------------------------------------------------------- laws of several calls
 
 
-def idempotence(row: Operator, node: Call) -> Node | None:
+def idempotence(row: table.Operator, node: Call) -> Node | None:
     """f(a, a) = a."""
     return typed(node.args[0], node) if row.idempotent else None
 
 
-def repetition(row: Operator, node: Call) -> Node | None:
+def repetition(row: table.Operator, node: Call) -> Node | None:
     """f(f(a, b), b) = f(a, b), and the like."""
     if row.right_idempotent and row.associative and row.commutative:
         for one, other in (node.args, node.args[::-1]):
@@ -260,32 +248,32 @@ def repetition(row: Operator, node: Call) -> Node | None:
     return None
 
 
-def involution(row: Operator, node: Call) -> Node | None:
+def involution(row: table.Operator, node: Call) -> Node | None:
     """f(f(a)) = a; n(d(a, b)) = d(b, a) for an inverse."""
     inner = node.args[0]
     assert isinstance(inner, Call)
     if row.involution and inner.op == node.op and len(inner.args) == 1:
         return typed(inner.args[0], node) if type_of(inner) == type_of(node) else None
-    group = referred(row.group)
-    if group is not None and referred(group.inverse) is row and is_undoing(inner, group):
+    group = table.referred(row.group)
+    if group is not None and table.referred(group.inverse) is row and is_undoing(inner, group):
         return _if_same_type(Call(inner.op, inner.args[::-1], span=node.span), node)
     return None
 
 
-def is_inverse(node: Node, group: Operator) -> bool:
+def is_inverse(node: Node, group: table.Operator) -> bool:
     return isinstance(node, Call) and len(node.args) == 1 and is_named(node, group.inverse)
 
 
-def is_undoing(node: Node, group: Operator) -> bool:
+def is_undoing(node: Node, group: table.Operator) -> bool:
     return isinstance(node, Call) and len(node.args) == 2 and is_named(node, group.undone_by)
 
 
-def is_named(node: Call, reference: Reference | None) -> bool:
-    row = operator(node.op)
-    return row is not None and row is referred(reference)
+def is_named(node: Call, reference: table.Reference | None) -> bool:
+    row = table.operator(node.op)
+    return row is not None and row is table.referred(reference)
 
 
-def cancellation(row: Operator, node: Call) -> Node | None:
+def cancellation(row: table.Operator, node: Call) -> Node | None:
     """g(a, n(a)) = e, of integers."""
     type = type_of(node)
     # not of floats: Inf - Inf is NaN
@@ -302,9 +290,9 @@ def _if_same_type(new: Node, old: Node) -> Node | None:
     return new if type_of(new) == type_of(old) else None
 
 
-def inverse(group: Operator, node: Node) -> Call:
+def inverse(group: table.Operator, node: Node) -> Call:
     assert group.inverse is not None
-    return Call(named(group.inverse), (node,), span=node.span)
+    return Call(table.named(group.inverse), (node,), span=node.span)
 
 
 def _is_exact(undone: Node, call: Call) -> bool:
@@ -313,14 +301,14 @@ def _is_exact(undone: Node, call: Call) -> bool:
     return type_of(undone) is not None and type_of(undone) == type_of(call)
 
 
-def joining(row: Operator, node: Call) -> Node | None:
+def joining(row: table.Operator, node: Call) -> Node | None:
     """g(a, n(b)) = d(a, b), g(n(a), b) = d(b, a), d(a, n(b)) = g(a, b); of integers d(a, a) = e."""
-    group = referred(row.group)
+    group = table.referred(row.group)
     if group is None or group.undone_by is None:
         return None
     a, b = node.args
     undoing = is_undoing(node, group)
-    other = named(group.reference if undoing else group.undone_by)
+    other = table.named(group.reference if undoing else group.undone_by)
     if is_inverse(b, group) and _is_exact(b, node):
         return _if_same_type(Call(other, (a, *b.args), span=node.span), node)  # type: ignore
     if not undoing and is_inverse(a, group) and _is_exact(a, node):
@@ -331,9 +319,9 @@ def joining(row: Operator, node: Call) -> Node | None:
     return None
 
 
-def inverse_of_second(row: Operator, node: Call) -> Node | None:
+def inverse_of_second(row: table.Operator, node: Call) -> Node | None:
     """d(e, b) = n(b)."""
-    group = referred(row.group)
+    group = table.referred(row.group)
     if group is None or not is_undoing(node, group) or not isinstance(node.args[0], Literal):
         return None
     type = type_of(node)
@@ -344,10 +332,10 @@ def inverse_of_second(row: Operator, node: Call) -> Node | None:
     return _if_same_type(inverse(group, node.args[1]), node)
 
 
-def inverse_outwards(row: Operator, node: Call) -> Node | None:
+def inverse_outwards(row: table.Operator, node: Call) -> Node | None:
     """f(a, n(b)) = n(f(a, b)) where f distributes over g: inverses meet further out."""
     for reference, at in row.distributes_over.items():
-        group = referred(reference)
+        group = table.referred(reference)
         if group is None or group.inverse is None:
             continue
         for k, arg in enumerate(node.args):
@@ -362,9 +350,9 @@ def inverse_outwards(row: Operator, node: Call) -> Node | None:
 # ------------------------------------------------------------------- literals in a nest of one operator
 
 
-def merging(row: Operator, node: Call) -> Node | None:
+def merging(row: table.Operator, node: Call) -> Node | None:
     """A literal joined with another one of the same nest: g(g(a, 2), 3) = g(a, 5)."""
-    group, (a, b) = referred(row.group or row.reference), node.args
+    group, (a, b) = table.referred(row.group or row.reference), node.args
     if group is None or not (group.associative and group.commutative):
         return None
     if not isinstance(a, Literal) and not isinstance(b, Literal):
@@ -379,7 +367,7 @@ def merging(row: Operator, node: Call) -> Node | None:
     return _absorbed(group, inverse(group, b) if undoing else b, a, type)
 
 
-def _absorbed(group: Operator, node: Node, extra: Literal, type: Type) -> Node | None:
+def _absorbed(group: table.Operator, node: Node, extra: Literal, type: Type) -> Node | None:
     """g(node, extra) with `extra` joined with a literal in `node`, a nest of `group` in `type`; None
     if there is none."""
     if not isinstance(node, Call):
@@ -389,7 +377,7 @@ def _absorbed(group: Operator, node: Node, extra: Literal, type: Type) -> Node |
         inner = less and _absorbed(group, node.args[0], less, type)
         return inner and inverse(group, inner)
     undoing = is_undoing(node, group)
-    if len(node.args) != 2 or not (undoing or operator(node.op) is group):
+    if len(node.args) != 2 or not (undoing or table.operator(node.op) is group):
         return None
     for k, (arg, other) in enumerate((node.args, node.args[::-1])):
         if type_of(other) != type and not isinstance(other, Literal):
@@ -407,19 +395,19 @@ def _absorbed(group: Operator, node: Node, extra: Literal, type: Type) -> Node |
     return None
 
 
-def _inverted(group: Operator, literal: Literal, type: Type) -> Literal | None:
+def _inverted(group: table.Operator, literal: Literal, type: Type) -> Literal | None:
     """The inverse of a literal, in `type`; None if it is not finite, or of another type."""
-    if group.inverse is None or literal_type(literal) is None:
+    if group.inverse is None or table.literal_type(literal) is None:
         return None
-    row = referred(group.inverse)
+    row = table.referred(group.inverse)
     result = row and row.folded([const(type.wrap(literal.value), type)])
     return _finite(result.value, type) if result and result.type == type else None
 
 
-def _combined(group: Operator, one: Literal, other: Literal, type: Type) -> Literal | None:
+def _combined(group: table.Operator, one: Literal, other: Literal, type: Type) -> Literal | None:
     """The two literals as one; None if that is more special than they are: small numbers may have a
     product of 0, great ones an infinite one."""
-    if literal_type(one) is None or literal_type(other) is None:
+    if table.literal_type(one) is None or table.literal_type(other) is None:
         return None
     result = group.folded([const(type.wrap(x.value), type) for x in (one, other)])
     if result is None:

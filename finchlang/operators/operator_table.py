@@ -15,33 +15,7 @@ from typing import Any, TypeGuard
 from finchlang.base.errors import Bug, FinchError, Span
 from finchlang.host.construct import cast, const, op
 from finchlang.host.ir import Expr
-from finchlang.operators.build import (
-    IN_A_ROW,
-    PLACES,
-    arithmetic,
-    bitwise,
-    by_first,
-    cannot_hold,
-    comparison,
-    conversion,
-    divides_by_zero,
-    ifelse,
-    inverse,
-    isnan,
-    logical,
-    minus,
-    modulus,
-    number,
-    on_floats,
-    power,
-    remainder,
-    rounded_quotient,
-    rounding,
-    scaled,
-    shift,
-    sign,
-    times,
-)
+from finchlang.operators import build
 from finchlang.operators.operator import (
     ONCE,
     ByType,
@@ -134,7 +108,9 @@ _ROWS = (
     Operator(
         "+",
         (1, 2),
-        lambda a, b=None: cast(a, number(a.type)) if b is None else arithmetic("add")(a, b),
+        lambda a, b=None: (
+            cast(a, build.number(a.type)) if b is None else build.arithmetic("add")(a, b)
+        ),
         associative=True,
         commutative=True,
         identity=law(0),
@@ -143,7 +119,7 @@ _ROWS = (
         stepped="add_times",
         translates=True,
         is_modular=True,
-        sizing=IN_A_ROW,
+        sizing=build.IN_A_ROW,
         group="+",
         inverse="-",
         undone_by="-",
@@ -151,7 +127,7 @@ _ROWS = (
     Operator(
         "-",
         (1, 2),
-        minus,
+        build.minus,
         involution=True,
         identity=law(0, at=2),
         annihilators=(
@@ -166,7 +142,7 @@ _ROWS = (
     Operator(
         "*",
         (2, 2),
-        arithmetic("mul", bools=True),
+        build.arithmetic("mul", bools=True),
         associative=True,
         commutative=True,
         identity=law(1),
@@ -174,7 +150,7 @@ _ROWS = (
         repeated="^",
         stepped="mul_times",
         is_modular=True,
-        sizing=PLACES,
+        sizing=build.PLACES,
         distributes_over={"+": None},
         group="*",
         inverse="inv",
@@ -183,7 +159,7 @@ _ROWS = (
     Operator(
         "/",
         (2, 2),
-        on_floats("fdiv"),
+        build.on_floats("fdiv"),
         identity=law(1, at=2),
         annihilators=(_OF_NOTHING, *_OVER_INFINITY),
         distributes_over={"+": 1},
@@ -194,10 +170,10 @@ _ROWS = (
         Operator(
             name,
             (2, 2),
-            rounded_quotient(way),
+            build.rounded_quotient(way),
             identity=law(_whole_one, at=2),
             annihilators=(_OF_NOTHING, *more),
-            undefined=divides_by_zero,
+            undefined=build.divides_by_zero,
         )
         for name, way, more in (
             ("div", "trunc", _OVER_INFINITY),
@@ -208,32 +184,35 @@ _ROWS = (
         Operator(
             name,
             (2, 2),
-            build,
+            made,
             annihilators=(
                 _OF_NOTHING,
                 *(law(one, at=2, result=0) for one in (_whole_one, _minus_one)),
             ),
             right_idempotent=name == "%",  # `mod` of floats may round to the divisor itself
-            undefined=divides_by_zero,
+            undefined=build.divides_by_zero,
         )
-        for name, build in (("%", remainder), ("mod", modulus))
+        for name, made in (("%", build.remainder), ("mod", build.modulus))
     ),
     Operator(
         "^",
         (2, 2),
-        power,
+        build.power,
         identity=law(1, at=2),
         annihilators=(law(1, at=1), law(0, at=2, result=1)),
     ),
-    *(Operator(f"{name}_times", (3, 3), times(f"{name}_times")) for name in ("add", "mul", "div")),
-    Operator("sub_times", (3, 3), times("add_times", negated=True)),
+    *(
+        Operator(f"{name}_times", (3, 3), build.times(f"{name}_times"))
+        for name in ("add", "mul", "div")
+    ),
+    Operator("sub_times", (3, 3), build.times("add_times", negated=True)),
     Operator("=>", (2, 2), lambda a, b: op("pair", a, b), makes_pair=True),
     *(Operator(name, (1, 1), lambda a, part=part: op(part, a)) for name, part in _PARTS),
     *(
         Operator(
             name,
             (2, 2),
-            by_first(worse),
+            build.by_first(worse),
             **ONCE,
             identity=law(lambda type, unit=unit: Pair(unit(type.first), None), at=2),
             first_counts=True,
@@ -244,7 +223,7 @@ _ROWS = (
         Operator(
             spelling,
             (2, 2),
-            comparison(name),
+            build.comparison(name),
             commutative=name in ("eq", "ne"),
             converse=converse,
             mask=mask,
@@ -264,7 +243,7 @@ _ROWS = (
         Operator(
             name,
             (2, 2),
-            build,
+            made,
             associative=True,
             commutative=True,
             **ONCE,
@@ -275,32 +254,34 @@ _ROWS = (
             is_greatest=name == "max",
             is_modular=name in ("&", "|"),
         )
-        for name, build, unit, zero, other, is_lazy in (
-            ("min", arithmetic("min", bools=True), _highest, _lowest, "max", False),
-            ("max", arithmetic("max", bools=True), _lowest, _highest, "min", False),
-            ("&&", logical("and"), True, False, "||", True),
-            ("||", logical("or"), False, True, "&&", True),
-            ("&", bitwise("and"), _all_ones, 0, "|", False),
-            ("|", bitwise("or"), 0, _all_ones, "&", False),
+        for name, made, unit, zero, other, is_lazy in (
+            ("min", build.arithmetic("min", bools=True), _highest, _lowest, "max", False),
+            ("max", build.arithmetic("max", bools=True), _lowest, _highest, "min", False),
+            ("&&", build.logical("and"), True, False, "||", True),
+            ("||", build.logical("or"), False, True, "&&", True),
+            ("&", build.bitwise("and"), _all_ones, 0, "|", False),
+            ("|", build.bitwise("or"), 0, _all_ones, "&", False),
         )
     ),
     Operator(
         "xor",
         (2, 2),
-        bitwise("xor"),
+        build.bitwise("xor"),
         associative=True,
         commutative=True,
         is_modular=True,
         identity=law(0),
         space=_ONE_ALONE,
     ),
-    Operator("!", (1, 1), logical("not"), involution=True),
-    Operator("~", (1, 1), bitwise("not"), involution=True),
+    Operator("!", (1, 1), build.logical("not"), involution=True),
+    Operator("~", (1, 1), build.bitwise("not"), involution=True),
     *(
-        Operator(name, (2, 2), shift(how), identity=law(0, at=2), annihilators=(law(0, at=1),))
+        Operator(
+            name, (2, 2), build.shift(how), identity=law(0, at=2), annihilators=(law(0, at=1),)
+        )
         for name, how in (("<<", "shl"), (">>", "shr"))
     ),
-    Operator("ifelse", (3, 3), ifelse, lazy_missing=True, selects=True),
+    Operator("ifelse", (3, 3), build.ifelse, lazy_missing=True, selects=True),
     Operator(
         "coalesce",
         (1, 9),
@@ -311,13 +292,13 @@ _ROWS = (
         lazy_missing=True,
     ),
     Operator("identity", (1, 1), lambda a: a),
-    Operator("inv", (1, 1), inverse, involution=True, group="*"),
-    Operator("sign", (1, 1), sign),
-    Operator("isnan", (1, 1), isnan),
+    Operator("inv", (1, 1), build.inverse, involution=True, group="*"),
+    Operator("sign", (1, 1), build.sign),
+    Operator("isnan", (1, 1), build.isnan),
     Operator("abs", (1, 1), lambda a: a if a.type == Bool else op("abs", a)),
-    *(Operator(n, (1, 1), rounding(n)) for n in ("floor", "ceil", "trunc", "round")),
+    *(Operator(n, (1, 1), build.rounding(n)) for n in ("floor", "ceil", "trunc", "round")),
     *(
-        Operator(n, (1, 1), on_floats(n))
+        Operator(n, (1, 1), build.on_floats(n))
         for n in (
             *("sqrt", "exp", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan"),
             *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
@@ -325,21 +306,27 @@ _ROWS = (
         )
     ),
     *(
-        Operator(n, (2, 2), on_floats(n), commutative=n == "hypot")
+        Operator(n, (2, 2), build.on_floats(n), commutative=n == "hypot")
         for n in ("atan2", "copysign", "hypot", "nextafter")
     ),
-    Operator("ldexp", (2, 2), scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
+    Operator("ldexp", (2, 2), build.scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
     # what `=` and `:=` mean as reductions: the new value, whatever was there
     *(
         Operator(n, (2, 2), lambda a, b: b, **ONCE, keeps_old=False, is_modular=True)
         for n in ("initwrite", "overwrite")
     ),
     *(
-        Operator(n, (1, 1), conversion(t), undefined=cannot_hold(t), fault=f"{n} cannot hold {{}}")
+        Operator(
+            n,
+            (1, 1),
+            build.conversion(t),
+            undefined=build.cannot_hold(t),
+            fault=f"{n} cannot hold {{}}",
+        )
         for n, t in TYPES.items()
     ),
     # what arrays convert by, as NumPy does: a value that does not fit is cut, and nothing fails
-    *(Operator(f"cut_{n}", (1, 1), conversion(t)) for n, t in TYPES.items() if t.is_integer),
+    *(Operator(f"cut_{n}", (1, 1), build.conversion(t)) for n, t in TYPES.items() if t.is_integer),
 )
 
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
@@ -358,12 +345,10 @@ def _steps(row: Operator, n: Any) -> Operator:
     # a step with the identity changes nothing, nor do n of them
     unit = row.identity and replace(row.identity, at=2)
 
-    def build(x: Expr, a: Expr) -> Expr:
+    def made(x: Expr, a: Expr) -> Expr:
         return h.build(x, a, count)
 
-    return Operator(
-        h.name, (2, 2), build, identity=unit, annihilators=row.annihilators, count=count
-    )
+    return Operator(h.name, (2, 2), made, identity=unit, annihilators=row.annihilators, count=count)
 
 
 #: operators with parameters, given as literals, or values

@@ -16,16 +16,7 @@ from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.passes.concordize import concordize
 from finchlang.normalize.write_order.detour import Detour, index_type
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import (
-    accesses,
-    behind_lets,
-    block,
-    map_children,
-    mentions,
-    replace,
-    walk,
-)
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
 
@@ -42,7 +33,7 @@ def transposes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     found = _Transposes(program, context)
     program = found.statement(program)
     made = [s for copy in found.made.values() for s in copy.made()]
-    return behind_lets(program, lambda rest: block(*made, rest)) if made else program
+    return trees.behind_lets(program, lambda rest: trees.block(*made, rest)) if made else program
 
 
 class _Copy(Detour):
@@ -58,7 +49,7 @@ class _Copy(Detour):
 
     def declare(self, name: str, span: Span | None) -> ast.Declare:
         declared = Detour.declare(self, name, span)
-        return replace(declared, dims=tuple(declared.dims[mode] for mode in self.modes))
+        return trees.replace(declared, dims=tuple(declared.dims[mode] for mode in self.modes))
 
     def access(self, name: str, indices: tuple[ast.Node, ...], span: Span | None) -> ast.Access:
         if name == self.name:
@@ -74,7 +65,7 @@ class _Transposes:
         self.around: list[Any] = []
         self.made: dict[tuple[str, tuple[int, ...]], _Copy] = {}
         self.written = {
-            n.tensor.name for n in walk(program) if isinstance(n, (ast.Declare, ast.Thaw))
+            n.tensor.name for n in trees.walk(program) if isinstance(n, (ast.Declare, ast.Thaw))
         }
 
     # ------------------------------------------------------------------ statements
@@ -82,38 +73,38 @@ class _Transposes:
     def statement(self, node: ast.Node) -> Any:
         match node:
             case ast.Block(statements):
-                return block(*map(self.statement, statements))
+                return trees.block(*map(self.statement, statements))
             case ast.Loop(index, extent, body):
                 new = self.inside(node)
                 # `for k = i:i` that nothing uses any more, now that a copy is read at i
-                is_idle = mentions(body, index) and not mentions(new.body, index)
+                is_idle = trees.mentions(body, index) and not trees.mentions(new.body, index)
                 return (
                     new.body
                     if is_idle and ctx.is_single(extent) and not is_scope(new.body)
                     else new
                 )
             case ast.Sieve(condition, _):
-                return replace(self.inside(node), condition=self.expression(condition, node))
+                return trees.replace(self.inside(node), condition=self.expression(condition, node))
             case ast.Define(_, value, _):
-                return replace(self.inside(node), value=self.expression(value, node))
+                return trees.replace(self.inside(node), value=self.expression(value, node))
             case ast.Assign(_, _, value):
-                return replace(node, value=self.expression(value, node))
+                return trees.replace(node, value=self.expression(value, node))
         return node
 
     def inside(self, node: Any) -> Any:
         self.around.append(node)
         body = self.statement(node.body)
         self.around.pop()
-        return replace(node, body=body)
+        return trees.replace(node, body=body)
 
     # ------------------------------------------------------------------ reads
 
     def expression(self, node: ast.Node, statement: ast.Node) -> Any:
         if isinstance(node, ast.Access) and not isinstance(node.tensor, ast.Variable):
-            return replace(node, tensor=self.turned(node.tensor, node, statement))
+            return trees.replace(node, tensor=self.turned(node.tensor, node, statement))
         if isinstance(node, ast.Access):
             return self.read(node, statement)
-        return map_children(lambda child: self.expression(child, statement), node)
+        return trees.map_children(lambda child: self.expression(child, statement), node)
 
     def read(self, access: ast.Access, statement: ast.Node) -> ast.Access:
         followed = [self.followed(index) for index in access.indices]
@@ -125,7 +116,7 @@ class _Transposes:
         across = [k for k, depth in enumerate(depths) if depth < max(depths[k:])]
         if not any(_is_searched(part) for k, part in self.by_mode(name) if k in across):
             return access
-        shown = f"`{pretty(replace(access, indices=tuple(followed)))}` at {ctx.place(access.span)}"
+        shown = f"`{pretty(trees.replace(access, indices=tuple(followed)))}` at {ctx.place(access.span)}"
         if against := self.against(name, access, statement, max(depths)):
             self.context.decide("transposes", f"{shown} is across its order, but {against}")
             return access
@@ -133,7 +124,9 @@ class _Transposes:
         copy = self.copy(name, modes, access.span)
         self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
         indices: Any = tuple(followed[mode] for mode in modes)
-        return replace(access, tensor=ast.Variable(copy.name, span=access.span), indices=indices)
+        return trees.replace(
+            access, tensor=ast.Variable(copy.name, span=access.span), indices=indices
+        )
 
     def turned(self, tensor: ast.Node, access: ast.Access, statement: ast.Node) -> ast.Node:
         """A tensor within operators, read from a transposed copy where a `swizzle` is around it: modes
@@ -142,7 +135,7 @@ class _Transposes:
             return tensor
         body, *settings = tensor.args
         if not ctx.is_call(tensor, "swizzle") or not isinstance(body, ast.Variable):
-            return replace(tensor, args=(self.turned(body, access, statement), *settings))
+            return trees.replace(tensor, args=(self.turned(body, access, statement), *settings))
         name, shown = body.name, f"`{pretty(tensor)}` at {ctx.place(access.span)}"
         if not any(_is_searched(part) for _, part in self.by_mode(name)):
             return tensor
@@ -200,12 +193,18 @@ class _Transposes:
         if any(part.is_symmetric for part in level.levels()):
             return "only half of it is stored"  # and would be copied
         loops = [n for n in self.around if isinstance(n, ast.Loop) and not ctx.is_single(n.extent)]
-        if any(isinstance(n, (ast.Access, ast.Index)) for loop in loops for n in walk(loop.extent)):
+        if any(
+            isinstance(n, (ast.Access, ast.Index))
+            for loop in loops
+            for n in trees.walk(loop.extent)
+        ):
             return "the loops around may be short"
         lets = [n.value for n in self.around if isinstance(n, ast.Define)]
         if any(isinstance(n, ast.Sieve) for n in self.around) or any(self.driving(lets, deepest)):
             return "only under a condition"
-        targets = [ctx.root(n.target.tensor) for n in walk(statement) if isinstance(n, ast.Assign)]
+        targets = [
+            ctx.root(n.target.tensor) for n in trees.walk(statement) if isinstance(n, ast.Assign)
+        ]
         if any(t is not None and context.level(t).leaf.is_short_circuit for t in targets):
             return "the loops may end early"
         for other in self.driving([statement], deepest):
@@ -218,8 +217,10 @@ class _Transposes:
     def driving(self, nodes: list[ast.Node], deepest: int) -> Iterator[ast.Access]:
         """The accesses in `nodes` that are sparse in a loop down to depth `deepest` and have no loops
         further inside, where a matrix is not sparse: few of its columns are empty."""
-        targets = {id(n.target) for node in nodes for n in walk(node) if isinstance(n, ast.Assign)}
-        for access in (a for node in nodes for a in accesses(node) if id(a) not in targets):
+        targets = {
+            id(n.target) for node in nodes for n in trees.walk(node) if isinstance(n, ast.Assign)
+        }
+        for access in (a for node in nodes for a in trees.accesses(node) if id(a) not in targets):
             name, indices = ctx.root(access.tensor), access.indices
             if name is not None:
                 level = self.context.level(name)

@@ -13,16 +13,8 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
-from finchlang.algebra import index_arithmetic as affine, index_map
+from finchlang.algebra import index_arithmetic as affine, index_map, program_context as ctx
 from finchlang.algebra.expression_types import annotate, type_of
-from finchlang.algebra.program_context import (
-    ONE,
-    ProgramContext,
-    call,
-    is_call,
-    mask_name,
-    place,
-)
 from finchlang.base.errors import FinchError, Span
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Swizzled
@@ -36,7 +28,7 @@ from finchlang.syntax.types import Bool, Type, promote
 from finchlang.text.print import pretty
 
 
-def shapes(program: ast.Node, context: ProgramContext) -> ast.Node:
+def shapes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` without names for expressions as tensors, and with operators on single tensors only.
 
     Expects what the scopes pass gives. Raises FinchError of kind "type" or "dimension".
@@ -47,7 +39,9 @@ def shapes(program: ast.Node, context: ProgramContext) -> ast.Node:
 
 def has_shapes(program: ast.Node) -> bool:
     """Whether there is a formula or a shape operator for this pass to lower."""
-    return any(isinstance(n, ast.Formula) or is_call(n, *OPERATORS) for n in trees.walk(program))
+    return any(
+        isinstance(n, ast.Formula) or ctx.is_call(n, *OPERATORS) for n in trees.walk(program)
+    )
 
 
 # --------------------------------------------------------------------------- the walk
@@ -56,7 +50,7 @@ Bindings = dict[str, ast.Node]
 
 
 class _Shapes(Stores):
-    def __init__(self, context: ProgramContext):
+    def __init__(self, context: ctx.ProgramContext):
         Stores.__init__(self, context)
         self.formulas: dict[str, ast.Formula] = {}
         self.types |= {
@@ -145,7 +139,7 @@ class _Shapes(Stores):
             found.insert(0, extent)
         if not found:
             return extent
-        return found[0] if len(found) == 1 else call("meet", *found, span=extent.span)
+        return found[0] if len(found) == 1 else ctx.call("meet", *found, span=extent.span)
 
     def collapsed(self, loop: ast.Loop, bound: Bindings) -> index_map.HalfIndex | None:
         """The half that the loop's index is in a tensor it writes, if it goes through two modes of one."""
@@ -173,10 +167,10 @@ class _Shapes(Stores):
         )
         for part in (i, j):
             self.context.originals[part.name] = self.context.written(index.name)
-        inner, outer = (ast.Extent(ONE, n, span=index.span) for n in (found.fast, found.slow))
+        inner, outer = (ast.Extent(ctx.ONE, n, span=index.span) for n in (found.fast, found.slow))
         if not isinstance(extent, ast.Dimensionless):
             self.agree(
-                extent, ast.Extent(ONE, affine.times(found.fast, found.slow), span=index.span)
+                extent, ast.Extent(ctx.ONE, affine.times(found.fast, found.slow), span=index.span)
             )
         shown = self.context.written(index.name)
         what = f"`{shown}` goes over two dimensions: `{j.name}` and, inside, `{i.name}`"
@@ -199,7 +193,9 @@ class _Shapes(Stores):
         for pair in reversed(pairs):
             name = ast.Variable(self.context.fresh("shape"), span=pair[1].span)
             self.context.checks.add(name.name)
-            node = ast.Define(name, call("meet", *pair, span=pair[1].span), node, span=node.span)
+            node = ast.Define(
+                name, ctx.call("meet", *pair, span=pair[1].span), node, span=node.span
+            )
         return node
 
     def agree(self, a: ast.Node, b: ast.Node) -> None:
@@ -207,7 +203,7 @@ class _Shapes(Stores):
         if isinstance(a, ast.Extent) and isinstance(b, ast.Extent):
             for x, y in ((a.start, b.start), (a.stop, b.stop)):
                 if isinstance(x, ast.Literal) and isinstance(y, ast.Literal) and x.value != y.value:
-                    message = f"{pretty(a)} ({place(a.span)}) does not match {pretty(b)}"
+                    message = f"{pretty(a)} ({ctx.place(a.span)}) does not match {pretty(b)}"
                     raise FinchError("dimension", message, b.span or a.span)
         known = any(
             affine.is_same(a, x) and affine.is_same(b, y)
@@ -265,9 +261,14 @@ class _Shapes(Stores):
     def is_plain(self, access: ast.Access, bound: Bindings, is_update: bool = False) -> bool:
         """Whether the operators of an access need not be lowered."""
         for n in trees.walk(access):
-            if isinstance(n, ast.Formula) or is_call(n, "concat", "broadcast"):
+            if isinstance(n, ast.Formula) or ctx.is_call(n, "concat", "broadcast"):
                 return False
-            if isinstance(n, ast.Index) and n.name in bound or is_update and is_call(n, "collapse"):
+            if (
+                isinstance(n, ast.Index)
+                and n.name in bound
+                or is_update
+                and ctx.is_call(n, "collapse")
+            ):
                 return False
         return True
 
@@ -310,25 +311,25 @@ class _Shapes(Stores):
             found = self.expression(tensor.value, {**bound, **own})
             self.dropped = outer
             op = "&" if present and self.type(found) == Bool else "*"
-            return reduce(lambda e, p: call(op, p, e, span=access.span), present, found)
-        if is_call(tensor, "concat"):
+            return reduce(lambda e, p: ctx.call(op, p, e, span=access.span), present, found)
+        if ctx.is_call(tensor, "concat"):
             elements = list[tuple[ast.Node, ast.Node | None]]()
             for body, inner, end in self.parts(tensor, ts):
                 elements.append((self.read(body, inner, dropped, access, bound), end))
             return self.chosen(elements, access.span)
-        if isinstance(tensor, ast.Variable) or mask_name(tensor):
+        if isinstance(tensor, ast.Variable) or ctx.mask_name(tensor):
             return self.around((tensor, ts, self.dropped + dropped), access)
         body, ts, more = self.through(tensor, ts)
         return self.read(body, ts, dropped + more, access, bound)
 
     def places(self, tensor: Any, ts: list[ast.Node], dropped: list) -> Iterator[Leaf]:
         """The single tensors that are written at the maps `ts`, each with the maps of its modes."""
-        if is_call(tensor, "concat"):
+        if ctx.is_call(tensor, "concat"):
             for part, own, _ in self.parts(tensor, ts):
                 yield from self.places(part, own, dropped)
         elif isinstance(tensor, ast.Variable):
             yield tensor, ts, dropped
-        elif isinstance(tensor, ast.Formula) or mask_name(tensor):
+        elif isinstance(tensor, ast.Formula) or ctx.mask_name(tensor):
             hint = "assign to the tensors that it reads"
             message = "an expression cannot be assigned to"
             raise FinchError("type", message, tensor.span, hint)
@@ -349,8 +350,8 @@ class _Shapes(Stores):
             unknown = {f for f in index_map.permissive(t) if not f.is_chosen} - known
             if unknown:
                 known |= unknown
-                mask = call("splitmask", self.size(formula, mode), ONE, span=access.span)
-                found.append(self.around((mask, [t, ONE], []), access))
+                mask = ctx.call("splitmask", self.size(formula, mode), ctx.ONE, span=access.span)
+                found.append(self.around((mask, [t, ctx.ONE], []), access))
         return found
 
     def chosen(
@@ -361,15 +362,15 @@ class _Shapes(Stores):
         types = [self.type(e) for e, _ in elements]
         common = reduce(promote, [t for t in types if t is not None])
         converted = [
-            e if t in (None, common) else call(common.name, e, span=span)
+            e if t in (None, common) else ctx.call(common.name, e, span=span)
             for (e, _), t in zip(elements, types, strict=True)
         ]
         result = converted[-1]
         for e, (_, is_up_to) in reversed(list(zip(converted, elements, strict=True))[:-1]):
             if is_up_to is None:
-                result = call("coalesce", e, result, span=span)
+                result = ctx.call("coalesce", e, result, span=span)
             else:
-                result = call("ifelse", is_up_to, e, result, span=span)
+                result = ctx.call("ifelse", is_up_to, e, result, span=span)
         return result
 
     def parts(
@@ -388,31 +389,34 @@ class _Shapes(Stores):
                 if mode != p and not isinstance(t, ast.Index):
                     a, b = self.size(tensors[0], mode), self.size(part, mode)
                     self.agree(
-                        ast.Extent(ONE, a, span=tensor.span), ast.Extent(ONE, b, span=part.span)
+                        ast.Extent(ctx.ONE, a, span=tensor.span),
+                        ast.Extent(ctx.ONE, b, span=part.span),
                     )
             end = affine.plus(whole, before, -1)
             if before != affine.ZERO and not isinstance(
                 end, ast.Literal
             ):  # `sums` names both: no sum of many terms
-                end = call("-", whole, before, span=tensor.span)
-            reach = ast.Extent(affine.plus(ONE, before, -1), end, span=tensor.span)
+                end = ctx.call("-", whole, before, span=tensor.span)
+            reach = ast.Extent(affine.plus(ctx.ONE, before, -1), end, span=tensor.span)
             inner, is_chosen = (
                 index_map.Wrapped("window", reach, ts[p]),
                 at is not None and not is_free,
             )
             shown = index_map.Wrapped("permissive", ast.Literal(True), inner, n, is_chosen)
             before = affine.plus(before, n)
-            is_up_to = at and call("<=", at[0], affine.plus(before, at[1], -1), span=tensor.span)
+            is_up_to = at and ctx.call(
+                "<=", at[0], affine.plus(before, at[1], -1), span=tensor.span
+            )
             yield part, [*ts[:p], shown, *ts[p + 1 :]], is_up_to
 
     def size(self, tensor: ast.Node, mode: int) -> ast.Node:
         """The size of a mode, from 0; that of a declared tensor by its declaration."""
 
         def known(node: ast.Node) -> ast.Node:
-            if isinstance(node, ast.Call) and is_call(node, "size"):
+            if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
                 name, k = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
                 dims = self.dims.get(name, ())
-                if dims and isinstance(dims[k - 1], ast.Extent) and dims[k - 1].start == ONE:
+                if dims and isinstance(dims[k - 1], ast.Extent) and dims[k - 1].start == ctx.ONE:
                     return dims[k - 1].stop
                 return node
             return trees.map_children(known, node)
@@ -423,7 +427,7 @@ class _Shapes(Stores):
         """Require the tensors of an expression to have the same sizes, where the index is no loop's own."""
         for index, t in zip(formula.indices, ts, strict=True):
             found = [
-                ast.Extent(ONE, n, span=access.span)
+                ast.Extent(ctx.ONE, n, span=access.span)
                 for access in affine.own_accesses(formula.value)
                 for mode, i in enumerate(access.indices)
                 if i == index and (n := affine.size(access.tensor, mode)) is not None
