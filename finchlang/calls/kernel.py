@@ -12,6 +12,7 @@ from finchlang.algebra.program_context import Format
 from finchlang.base.disk_cache import default_cache
 from finchlang.base.errors import FinchError
 from finchlang.base.locks import cached_property
+from finchlang.calls import substitute
 from finchlang.calls.arguments import (
     ARRAYS,
     FORMAT,
@@ -25,17 +26,6 @@ from finchlang.calls.call import Made, NativeCall, check_outputs
 from finchlang.calls.compile_cache import CacheEntry, cache_key
 from finchlang.calls.environment import Environment
 from finchlang.calls.lazy_shape import Template
-from finchlang.calls.substitute import (
-    apart,
-    functions_called,
-    in_ranges,
-    inferring,
-    masked,
-    refilled,
-    stored_formats,
-    with_inferred,
-    with_operations,
-)
 from finchlang.calls.workspace_exchange import to_exchange
 from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.link import load_kernel
@@ -178,9 +168,9 @@ class CallSite:
             n.name: n for n in nodes if isinstance(n, Variable) and id(n) not in called
         }
         #: the names that may be functions of the script
-        self.called = functions_called(nodes)
+        self.called = substitute.functions_called(nodes)
         self._names = tuple(self.variables)
-        self._infers = bool(inferring(node.program))
+        self._infers = bool(substitute.inferring(node.program))
         self._known: list[KernelAtSite] = []  # most recently used first
 
     def describe(self, environment: Environment) -> tuple[list[Argument | None], Formats]:
@@ -204,14 +194,16 @@ class CallSite:
             value = environment.owner(name).values.get(name)
             try:
                 function = None if value is None else self._operation(value)
-                formats.append(in_ranges(function, self.node.program, self._names, found))
+                formats.append(
+                    substitute.in_ranges(function, self.node.program, self._names, found)
+                )
             except FinchError as error:
                 raise error.at(node.span) from None
         for tensor, fill in self.fills(formats).items():
             at = self._names.index(tensor.name)
             given = found[at]
             if given is not None:
-                found[at] = new = refilled(given, fill, tensor)
+                found[at] = new = substitute.refilled(given, fill, tensor)
                 formats[at] = new[FORMAT]
         return found, formats
 
@@ -235,8 +227,10 @@ class CallSite:
             return {}
         from finchlang.calls.inferred_fills import inferred_fills
 
-        node = with_operations(masked(self.node, named), self.operations(formats))
-        return inferred_fills(node.program, stored_formats(named))
+        node = substitute.with_operations(
+            substitute.masked(self.node, named), self.operations(formats)
+        )
+        return inferred_fills(node.program, substitute.stored_formats(named))
 
     def find(self, formats: Formats) -> KernelAtSite | None:
         """The kernel compiled for these formats; None if there is none."""
@@ -277,8 +271,11 @@ class KernelAtSite:
         self.site, self.formats, self.usual, self.is_ready = site, formats, usual, False
         self._others: dict[frozenset[str], KernelAtSite] = {}
         named, operations = site.named(formats), site.operations(formats)
-        node = with_operations(masked(site.node, named), apart(operations, site.node))
-        self.node, stored = with_inferred(node, site.fills(formats)), stored_formats(named)
+        node = substitute.with_operations(
+            substitute.masked(site.node, named), substitute.apart(operations, site.node)
+        )
+        self.node = substitute.with_inferred(node, site.fills(formats))
+        stored = substitute.stored_formats(named)
         kernel = self.kernel = SpecializedKernel(
             self.node.program, stored, *site.choices, exchanged
         )

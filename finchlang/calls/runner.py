@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from finchlang.base.errors import Bug, FinchError, Note
-from finchlang.calls import lazy_shape
+from finchlang.calls import lazy_shape, substitute
 from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
 from finchlang.calls.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
 from finchlang.calls.kernel import CallSite, Formats, KernelAtSite, SpecializedKernel
 from finchlang.calls.lazy_shape import Template
-from finchlang.calls.substitute import (
-    masked,
-    through_views,
-    with_inferred,
-    with_operations,
-    with_views,
-)
 from finchlang.levels.level import Level
 from finchlang.operators.operator_table import node_of
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -238,9 +231,9 @@ class Runner:
         views = {name: found for name, found in named if type(found) is Template}
         key, known = tuple(views.items()), self._seen_through.setdefault(site, {})
         if key not in known:
-            known[key] = with_views(site.node, views)
+            known[key] = substitute.with_views(site.node, views)
         node, places = known[key]
-        return self._site(node), through_views(places, environment)
+        return self._site(node), substitute.through_views(places, environment)
 
     def _check_values(
         self, site: CallSite, arguments: list[Argument | None], environment: Environment
@@ -298,8 +291,8 @@ class Runner:
             n: self.operation(environment.get(n)) or found for n, found in named_so.items()
         }
         functions = self.denoted(map(environment.get, operations))
-        node = with_operations(masked(site.node, bound), operations)
-        return with_inferred(node, site.fills(formats)), bound, functions
+        node = substitute.with_operations(substitute.masked(site.node, bound), operations)
+        return substitute.with_inferred(node, site.fills(formats)), bound, functions
 
     def _denote(
         self,

@@ -17,13 +17,8 @@ import numpy as np
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
-from finchlang.levels import layout as lay, looplets as lp
+from finchlang.levels import layout as lay, looplets as lp, pointer_arrays
 from finchlang.levels.level import Dims, Fiber, Given, Level, Storage
-from finchlang.levels.pointer_arrays import (
-    are_new,
-    listed_at,
-    ranges,
-)
 from finchlang.syntax import nodes as ast, types
 
 #: cells, and the values to restore
@@ -229,10 +224,10 @@ def find_runs(
     """The runs of equal neighbours among entries: the fiber, first and last coordinate of each run; a
     mask of the entries at its first coordinate; and the run of each of those."""
     assert given.contents is not None
-    new = are_new(given.positions, given.coordinates)
+    new = pointer_arrays.are_new(given.positions, given.coordinates)
     entry = np.cumsum(new) - 1
     fiber, at, content = given.positions[new], given.coordinates[new], given.contents[new]
-    begins = are_new(fiber, at - np.arange(len(at)), content)
+    begins = pointer_arrays.are_new(fiber, at - np.arange(len(at)), content)
     ends = np.ones(len(fiber), bool)
     ends[:-1] = begins[1:]
     kept = begins[entry] if len(new) else new
@@ -245,7 +240,7 @@ def spans(
     """The runs of the fibers at `positions`: for each the index of its fiber in `positions`, its position
     in `right`, its last coordinate and that of the run before it in the fiber (or -1). Only runs at
     positions in `kept` are listed, if that mask is given."""
-    which, q = listed_at(storage["ptr"], positions)
+    which, q = pointer_arrays.listed_at(storage["ptr"], positions)
     right = storage["right"].astype(np.int64)
     is_first = q == storage["ptr"][positions][which]
     before = np.where(is_first, -1, right[q - 1]) if len(q) else q
@@ -255,5 +250,5 @@ def spans(
 
 def expand(starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The integers of all ranges starts..stops (both included), and the index of the range of each."""
-    which, nth = ranges(stops - starts + 1)
+    which, nth = pointer_arrays.ranges(stops - starts + 1)
     return starts[which] + nth, which

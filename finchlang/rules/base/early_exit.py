@@ -18,17 +18,7 @@ from typing import Any, ClassVar
 from finchlang.algebra.bounds import at_most
 from finchlang.algebra.expression_types import type_of
 from finchlang.algebra.simplify import empty_extent, name_of, simplify
-from finchlang.host.construct import (
-    FALSE,
-    TRUE,
-    add,
-    compare,
-    conjunction,
-    const,
-    disjunction,
-    minimum,
-    op,
-)
+from finchlang.host import construct as code
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.level import UPDATE, Fiber, Level, Storage
@@ -69,19 +59,24 @@ class Place(Level):
         level, dirty, how = self.fiber.level, self.fiber.dirty, "ne" if self.are_units else "eq"
 
         def is_decided(value: Expr) -> Expr:
-            values = [const(v, level.element_type) for v in self.values]
-            return disjunction(*(compare(how, value, v) for v in values))
+            values = [code.const(v, level.element_type) for v in self.values]
+            return code.disjunction(*(code.compare(how, value, v) for v in values))
 
         found: Any = level.read(host, self.fiber)
         value = (
-            found.expr if isinstance(found, ast.Value) else const(found.value, level.element_type)
+            found.expr
+            if isinstance(found, ast.Value)
+            else code.const(found.value, level.element_type)
         )
-        if dirty is None or is_decided(const(level.fill.value, level.element_type)) == FALSE:
+        if (
+            dirty is None
+            or is_decided(code.const(level.fill.value, level.element_type)) == code.FALSE
+        ):
             return is_decided(value)
-        return conjunction(host.get(dirty), is_decided(value))
+        return code.conjunction(host.get(dirty), is_decided(value))
 
     def read(self, host: Host, fiber: Fiber) -> ast.Node:
-        return ast.Value(op("not", self.holds_it(host)))
+        return ast.Value(code.op("not", self.holds_it(host)))
 
 
 # --------------------------------------------------------------------------- what a loop is left by
@@ -226,22 +221,24 @@ class Exit:
         self.body = simplify(_changed(term.body, gone, lambda _: ast.EMPTY)) if gone else term.body
         self.going = self.at = None
         if self.places and first is not None:
-            self.going = self.host.cell(self._goes_on() if self.asks_first else TRUE, "going")
+            self.going = self.host.cell(self._goes_on() if self.asks_first else code.TRUE, "going")
             self.at = None if self.body == ast.EMPTY else self.host.cell(first, "left")
 
     def _goes_on(self) -> Expr:
-        return op("not", conjunction(*(place.holds_it(self.host) for place in self.places)))
+        return code.op(
+            "not", code.conjunction(*(place.holds_it(self.host) for place in self.places))
+        )
 
     def holds(self) -> Expr:
         """Whether the loop goes on, as the last `ask` found."""
-        return TRUE if self.going is None else self.host.get(self.going)
+        return code.TRUE if self.going is None else self.host.get(self.going)
 
     def ask(self, stop: Expr) -> None:
         """Test the places, after a step up to the coordinate `stop`."""
         if self.going is not None:
             self.host.set(self.going, self._goes_on())
         if self.at is not None:
-            self.host.set(self.at, add(stop, 1))
+            self.host.set(self.at, code.add(stop, 1))
 
     def loop(self, first: Expr, last: Expr, step: Callable[[Expr], tuple[Expr, Expr]]) -> None:
         """Take steps from `first` to `last`, until the loop is left. A step returns where the next one
@@ -253,13 +250,17 @@ class Exit:
             host.set(at, after)
             self.ask(stop)
 
-        host.loop(lambda: conjunction(compare("le", host.get(at), last), self.holds()), taken)
+        host.loop(
+            lambda: code.conjunction(code.compare("le", host.get(at), last), self.holds()), taken
+        )
 
     def finish(self, last: Expr) -> None:
         """Do what remains of a loop up to `last`, without the reductions, if it was left."""
         if self.at is not None:
             start = self.host.get(self.at)
-            was_left = conjunction(op("not", self.holds()), compare("le", start, last))
+            was_left = code.conjunction(
+                code.op("not", self.holds()), code.compare("le", start, last)
+            )
             left = with_bounds(self.term, start, last)
             self.host.branch(was_left, lambda: drop(self.machine.run(self.rest(left), self.state)))
         elif self.places and not (self.machine.one_by_one and self.machine.holds(self.holds())):
@@ -271,7 +272,7 @@ class Exit:
         if not self.places or has_begun == self.asks_first or not isinstance(left, ast.Loop):
             return False
         start, stop = Context(left, ()).region
-        is_left = conjunction(compare("le", start, stop), op("not", self._goes_on()))
+        is_left = code.conjunction(code.compare("le", start, stop), code.op("not", self._goes_on()))
         return not at_most(stop, start) and self.machine.holds(is_left)
 
     def rest(self, left: ast.Node) -> ast.Node:
@@ -294,7 +295,7 @@ def first_step(
     """What is left of a loop after its first step, where steps are taken one by one; if the loop is left
     before or after that step, its rest without the reductions."""
     (first, last), host = Context(term, ()).region, state.host
-    if not machine.holds(compare("le", first, last)):
+    if not machine.holds(code.compare("le", first, last)):
         machine.tell("Simplify", lambda: (term, ast.EMPTY), law=name_of(empty_extent))
         return ast.EMPTY
     exit = Exit(machine, term, state)
@@ -319,13 +320,13 @@ def in_regions(
 
     def step(start: Expr, before: ast.Node | None = None) -> tuple[ast.Node, Expr]:
         stop = region(start)
-        left = ast.EMPTY if at_most(last, stop) else with_bounds(term, add(stop, 1), last)
+        left = ast.EMPTY if at_most(last, stop) else with_bounds(term, code.add(stop, 1), last)
         machine.tell(name, lambda: (before or with_bounds(term, start, last), left), start)
         return left, stop
 
     def taken(start: Expr) -> tuple[Expr, Expr]:
         stop = step(start)[1]
-        return add(stop, 1), stop
+        return code.add(stop, 1), stop
 
     if at_most(last, first):  # at most one coordinate
         if_not_empty(state.host, first, last, lambda: drop(step(first)))
@@ -345,15 +346,15 @@ def count(exit: Exit, first: Expr, last: Expr, step: Callable[[Expr], Expr], nam
     if exit.going is None:
         host.count(first, last, lambda q: drop(step(q)), name)
     elif exit.asks_first or any(isinstance(n, ast.Loop) for n in trees.walk(exit.term.body)):
-        exit.loop(first, last, lambda q: (add(q, 1), step(q)))
+        exit.loop(first, last, lambda q: (code.add(q, 1), step(q)))
     else:
-        more = host.cell(const(_FIRST - 1), "more")
+        more = host.cell(code.const(_FIRST - 1), "more")
 
         def block(start: Expr) -> tuple[Expr, Expr]:
             length = host.get(more)
-            stop = host.let(minimum(last, add(start, length)), "stop")
+            stop = host.let(code.minimum(last, code.add(start, length)), "stop")
             host.count(start, stop, lambda q: drop(step(q)), name)
-            host.set(more, op("mul", length, _TIMES))
-            return add(stop, 1), stop
+            host.set(more, code.op("mul", length, _TIMES))
+            return code.add(stop, 1), stop
 
         exit.loop(first, last, block)
