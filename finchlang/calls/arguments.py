@@ -14,7 +14,7 @@ from finchlang.calls.lazy_shape import TensorView
 from finchlang.levels.level import Level, Swizzled
 from finchlang.native.copy_coordinates import ordered_copies
 from finchlang.native.link import address_finder
-from finchlang.syntax.types import Bool, PairType, type_of_value
+from finchlang.syntax.types import PairType, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
@@ -365,7 +365,8 @@ def _other(value: Any) -> Argument | None:
     if isinstance(type_of_number, PairType):
         raise FinchError("type", "a kernel takes a pair from a Scalar or a tensor, not from a name")
     if type_of_number is not None:
-        value = bool(value) if type_of_number is Bool else value  # native code takes no np.bool_
+        if isinstance(value, np.generic):  # NumPy's would warn where it wraps around
+            value = type_of_number.wrap(value)
         return value, type_of_number, (), (), (), value, 0, 0, NUMBER
     if is_scipy(value):
         MAKERS[type(value)] = _matrix

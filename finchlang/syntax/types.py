@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -9,6 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from finchlang.base.errors import FinchError
+
+#: the least number that Float32 rounds to infinity
+_TOO_LARGE = 2.0**128 - 2.0**103
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +61,11 @@ class Type:
     def wrap(self, value: Any) -> Any:
         """`value` as a Python value of this type: integers wrap around, Float32 is rounded."""
         if self.kind == "float":
-            return float(value) if self.bits == 64 else float(np.float32(value))
+            value = float(value)
+            if self.bits == 64 or abs(value) == math.inf:
+                return value
+            # NumPy would warn of what it rounds to an infinity
+            return float(np.float32(value)) if abs(value) < _TOO_LARGE else value * math.inf
         if self.kind == "bool":
             return bool(value)
         value = int(value)

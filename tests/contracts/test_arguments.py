@@ -311,3 +311,15 @@ def test_a_mask_that_becomes_an_array() -> None:
     assert caught.value.kind == "type"
     session.run("m = LoTriMask()")
     assert session.run("f()") == 6
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("engine", ["native", "interpret", "residual"])
+@pytest.mark.parametrize("number", [np.int8(100), np.uint8(200), np.float32(3e38)])
+def test_numbers_of_numpy_wrap_around_without_a_word(engine: str, number: Any) -> None:
+    session = Session(engine)
+    session["y"], session["c"] = np.full(3, number), number
+    session.run("@finch for i = _; y[i] += c; end")
+    with np.errstate(all="ignore"):
+        wanted = np.full(3, number) + number
+    assert np.array_equal(session["y"], wanted) and session["y"].dtype == wanted.dtype
