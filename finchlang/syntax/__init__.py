@@ -4,12 +4,11 @@ What every other room reads and makes: immutable trees of the kernel language (F
 the script around it, one dataclass for a construct, compared by structure, each with its place in the
 text. The one idea: nodes have no behaviour. What they mean is in `rules/` and `denote/`, how they are
 written is in `text/`; here is only how one walks over them and rewrites them. Import the nodes as
-`ast`:
+`ast`, what walks over them as `trees`:
 
->>> from finchlang.syntax import nodes as ast
->>> from finchlang.syntax.traversal import names, substitute
+>>> from finchlang.syntax import nodes as ast, traversal as trees
 >>> i, j = ast.Index("i"), ast.Index("j")
 >>> access = ast.Access(ast.Variable("A"), (i, j))
->>> substitute(access, {j: i}) == ast.Access(ast.Variable("A"), (i, i))
+>>> trees.substitute(access, {j: i}) == ast.Access(ast.Variable("A"), (i, i))
 True
 """
