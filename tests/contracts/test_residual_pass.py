@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -251,13 +252,14 @@ class Changed:
         monkeypatch.setattr("finchlang.calls.staging.run_residual", self.run)
         self.passes: tuple[Pass, ...] = ()
         self.by: set[Pass] = set()
+        self.transform = cache(transform)  # kernels are run many times
 
     def run(self, residual: Residual, arrays: Any, inputs: Any, host: Any = None) -> Any:
         if not self.passes:
             undone(residual, arrays, inputs)
             body = residual.body
-            self.by |= {p for p in PASSES if transform(residual, [p]).body != body}
-        return run_residual(transform(residual, self.passes), arrays, inputs, host)
+            self.by |= {p for p in PASSES if self.transform(residual, (p,)).body != body}
+        return run_residual(self.transform(residual, self.passes), arrays, inputs, host)
 
     def selections(self) -> list[tuple[Pass, ...]]:
         """Of those that change something, each selection in their order, and all passes."""
