@@ -178,8 +178,8 @@ def type_of_value(value: Any) -> Type | None:
 
 
 def foreign(value: Any) -> str:
-    """What messages call a Python value without a type here; the value itself may be too long to print."""
-    if isinstance(value, int):
+    """What messages call a value of Python; the value itself may be too long to print."""
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         return "an integer of more than 64 bits"
     if isinstance(value, np.generic):
         return f"a number of {value.dtype}"

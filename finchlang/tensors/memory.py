@@ -59,11 +59,19 @@ class Memory:
         cls, format: Level, shape: tuple[int, ...], storage: Sequence[dict[str, Any]], copied: bool
     ) -> Memory:
         """The memory for arrays and counters given level by level. `copied` says to copy all arrays,
-        which may belong to others; without it only those of another type, layout or alignment are."""
+        which may belong to others; without it only those of another type, layout or alignment are.
+        Raises FinchError "type" for what is missing."""
         arrays: list[np.ndarray] = []
         counters: list[Any] = []
         views: list[dict[str, Any]] = []
-        for level, own in zip(format.levels(), storage, strict=True):
+        levels = [*format.levels()]
+        if len(storage) != len(levels):
+            message = f"{format} is stored in {len(levels)} parts, not {len(storage)}"
+            raise FinchError("type", message)
+        for level, own in zip(levels, storage, strict=True):
+            needed = [name for name, _ in (*level.arrays, *level.counters) if name not in own]
+            if needed:
+                raise FinchError("type", f"`{needed[0]}` of {level} is missing in its storage")
             first = len(arrays)
             for name, type in level.arrays:
                 arrays.append(_owned(own[name], (type or level.own_type).dtype, copied))

@@ -145,6 +145,19 @@ def check_round_trip(format: str, name: str, array: np.ndarray) -> bool:
     return True
 
 
+@pytest.mark.parametrize("change", [lambda s: s[1:], lambda s: [{}, *s[1:]], lambda s: [*s, {}]])
+def test_storage_that_is_not_whole_is_refused(change: Any) -> None:
+    tensor = Tensor.from_numpy(np.eye(3), "SparseList(SparseList(Element(0.0)))")
+    storage = change(tensor.storage)
+    for work in (
+        lambda: Tensor.from_storage(tensor.format, (3, 3), storage, False),
+        lambda: setattr(tensor, "storage", storage),
+    ):
+        with pytest.raises(FinchError, match="storage|parts") as caught:
+            work()
+        assert caught.value.kind == "type"
+
+
 @pytest.mark.parametrize("leaf", ["Element(0.0)", "Pattern()"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_every_level_over_every_level(order: int, leaf: str) -> None:
