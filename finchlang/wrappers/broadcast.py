@@ -12,6 +12,7 @@ from finchlang.host.interface import Host
 from finchlang.levels.level import TensorLike
 from finchlang.levels.looplets import Lookup, Run, map_payloads
 from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
+from finchlang.text.print import pretty
 
 _MISSING = Literal(MISSING)
 _TRUE, _FALSE = Literal(True), Literal(False)
@@ -27,6 +28,9 @@ class Around(TensorLike):
     body: TensorLike
 
     more: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return pretty(self.call)
 
     @property
     def mode(self) -> str:

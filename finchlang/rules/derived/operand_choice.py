@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeGuard
 
-from finchlang.host.construct import ZERO, disjunction, op, sub
+from finchlang.host.construct import FALSE, ZERO, disjunction, op, sub
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import READ, TensorLike
 from finchlang.syntax.nodes import MISSING, Call, Literal, Node
+from finchlang.text.print import pretty
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,10 @@ class OneOf(TensorLike):
 
     options: tuple[tuple[Expr, TensorLike], ...]
     fill: Literal
+
+    def __str__(self) -> str:
+        options = [f"{when} => {tensor}" for when, tensor in self.options]
+        return f"one_of({', '.join([*options, pretty(self.fill)])})"
 
     @property
     def order(self) -> int:
@@ -38,8 +43,10 @@ class OneOf(TensorLike):
         return self.fill
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        """Each tensor up to its end if its condition holds, else an empty phase; then the fill."""
+        """Each tensor up to its end if its condition holds, else an empty phase; then the fill. A phase
+        ends where the one before ends, or later."""
         phases = []
+        is_past: Expr = FALSE
         for when, tensor in self.options:
             inside, extent = guarded(host, when), tensor.extent()
             assert extent is not None
@@ -48,7 +55,8 @@ class OneOf(TensorLike):
             listed = self._listed(host, when, nest)
             if listed is not None:
                 return listed
-            end = op("select", when, last if stop is None else stop, sub(first, 1))
+            is_past = op("or", is_past, when)
+            end = op("select", is_past, last if stop is None else stop, sub(first, 1))
             phases.append(lp.Phase(nest, stop=host.let(end, "end")))
         return lp.Sequence((*phases, lp.Phase(lp.Run(self.fill))))
 
@@ -59,7 +67,8 @@ class OneOf(TensorLike):
                 (lp.Phase(lp.Steps() as steps, None, Expr() as last), lp.Phase(lp.Run(fill)))
             ):
                 if len(self.options) == 1 and fill == self.fill and steps.stored is not None:
-                    last = host.let(op("select", when, last, ZERO), "last")
+                    assert (extent := self.extent()) is not None
+                    last = host.let(op("select", when, last, ZERO), "last", upper=extent[1])
                     return lp.Sequence(
                         (lp.Phase(replace(steps, last=last), stop=last), lp.Phase(lp.Run(fill)))
                     )
@@ -129,6 +138,7 @@ def _entered(host: Any, when: Expr, nest: Any) -> Any:
 
             known = nest.stored
             if known is not None:
-                known = replace(known, stop=op("select", when, known.stop, known.start))
+                stop = host.let(op("select", when, known.stop, known.start), "stop")
+                known = replace(known, stop=stop)
             return replace(nest, seek=seek_there, stored=known)
     return nest

@@ -22,9 +22,6 @@ from finchlang.syntax import nodes as ast, traversal as trees
 #: what an operand is under each condition (no two of them hold), and otherwise
 Options = tuple[list[tuple[ir.Expr, ast.Node]], ast.Node]
 
-#: so many operands are not told apart where loops are within
-_MANY = 4
-
 
 class Point(Joint):
     """The rule where operands are looked at in one coordinate."""
@@ -65,9 +62,9 @@ class Point(Joint):
         return access.tensor.body(self.host, self.at)
 
     def _as_tensors(self) -> ast.Node | None:
-        """The term with operands that are a fiber or fill made tensors of the loops within; None if telling
-        them apart is not much code, since undecided they take time (a sum of two doubly compressed matrices
-        1.25 times as long). Operands without which nothing is left to do are not among them."""
+        """The term with operands that are a fiber or fill made tensors of the loops within, so that no loop
+        is there twice; None if there are none. Operands without which nothing is left to do are not among
+        them: those are told apart."""
         payload: dict[int, OneOf] = {}
         rest: dict[int, OneOf] = {}
         for access in accesses_in(self.term):
@@ -84,7 +81,7 @@ class Point(Joint):
                 )
                 if found and not ast.is_empty(simplify(without)):
                     (payload if is_payload else rest)[id(tensor)] = found
-        if len(payload) + len(rest) < _MANY:
+        if not payload and not rest:
             return None
         term: ast.Node = put(put(self.term, payload), rest, consume=True)
         return term
