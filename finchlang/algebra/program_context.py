@@ -26,7 +26,17 @@ PLAIN = (ast.Variable(INIT), ast.Variable(OVERWRITE))
 ONE = ast.Literal(1)
 #: names that mean the same in every kernel where they are called, whatever the script has bound to them
 WORDS = frozenset((*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
-    ("swizzle", "collapse", "split", "broadcast", *ast.OF_TENSORS, "entry", "meet", INIT, OVERWRITE)
+    (
+        "swizzle",
+        "collapse",
+        "split",
+        "broadcast",
+        *ast.OF_TENSORS,
+        "entry",
+        ast.MEET,
+        INIT,
+        OVERWRITE,
+    )
 )
 RESERVED = WORDS | frozenset(OPERATORS)
 

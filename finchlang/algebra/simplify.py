@@ -161,8 +161,7 @@ def known_variable(node: ast.Define) -> ast.Node | None:
 
 def unused_variable(node: ast.Define) -> ast.Node | None:
     """define(var, val, body) = body if body has no var; but sizes must agree, whatever is done."""
-    is_meet = isinstance(node.value, ast.Call) and node.value.op == ast.Variable("meet")
-    if is_scope(node.body) or is_meet or trees.mentions(node.body, node.variable):
+    if is_scope(node.body) or ast.is_meet(node.value) or trees.mentions(node.body, node.variable):
         return None
     return node.body
 

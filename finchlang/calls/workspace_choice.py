@@ -69,7 +69,7 @@ class _KnownSizes:
         """The number of coordinates of an extent; None if it is not known."""
         if isinstance(node, ast.Variable) and node.name in self.known:
             return self.extent(self.known[node.name])
-        if is_call(node, "meet"):  # all that meet agree
+        if ast.is_meet(node):  # all that meet agree
             return next((s for s in map(self.extent, node.args) if s is not None), None)
         return self.sum(length(node)) if isinstance(node, ast.Extent) else None
 

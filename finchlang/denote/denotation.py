@@ -238,9 +238,7 @@ class Denotation(Places):
         """What a `let` binds: a value, an extent, or an expression as a tensor."""
         if isinstance(node, ast.Formula):
             return Named(node, env)
-        is_extent = isinstance(node, ast.Extent) or (
-            isinstance(node, ast.Call) and node.op == ast.Variable("meet")
-        )
+        is_extent = isinstance(node, ast.Extent) or ast.is_meet(node)
         return self.extent(node, env) if is_extent else self.value(node, env)
 
     # ---------------------------------------------------------------- dimensions (section 4)
@@ -284,7 +282,7 @@ class Denotation(Places):
                 return None
             case ast.Extent(start, stop):
                 return self.whole(start, env), self.whole(stop, env)
-            case ast.Call(ast.Variable("meet"), args):
+            case ast.Call(_, args) if ast.is_meet(node):
                 parts = [self.extent(a, env) for a in args]
                 known = [p for p in parts if p is not None]
                 if any(p != known[0] for p in known):

@@ -8,7 +8,7 @@ no part in comparison. Children are nodes or tuples of nodes, so one generic wal
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from finchlang.base.errors import Span
 
@@ -47,6 +47,9 @@ NOTHING = Nothing()
 #: make: `positions(A)`, the number of positions of its storage, and `coordinate(A, mode, p)` of position p.
 #: (`entry(A, p)[]`, which they make, too, is the element there.)
 OF_TENSORS = ("size", "positions", "coordinate")
+
+#: what gives the extent that its arguments, extents, all are: where they differ is an error
+MEET = "meet"
 
 
 # --------------------------------------------------------------------------- expressions (Fig 8a)
@@ -262,6 +265,11 @@ EMPTY = Block(())
 
 def is_empty(node: Node) -> bool:
     return type(node) is Block and not node.statements
+
+
+def is_meet(node: Node) -> TypeGuard[Call]:
+    """Whether a node is the extent that several extents are."""
+    return isinstance(node, Call) and isinstance(node.op, Variable) and node.op.name == MEET
 
 
 # --------------------------------------------------------------------------------- script stratum

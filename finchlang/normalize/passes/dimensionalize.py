@@ -101,7 +101,7 @@ class _Rebuild:
         loop = replace(node, extent=extent, body=body)
         if around is None:
             return loop
-        return ast.Define(around, ctx.call("meet", *parts, span=index.span), loop, span=node.span)
+        return ast.Define(around, ctx.call(ast.MEET, *parts, span=index.span), loop, span=node.span)
 
     def declare(self, node: ast.Declare) -> ast.Node:
         facts = self.facts.declared[id(node)]
@@ -166,7 +166,7 @@ class _Rebuild:
         if key not in self.meets:
             variable = ast.Variable(self.context.fresh(base), span=parts[0].span)
             self.meets[key] = variable
-            meet = ctx.call("meet", *parts, span=parts[0].span)
+            meet = ctx.call(ast.MEET, *parts, span=parts[0].span)
             self.pending.setdefault(binder, []).append((variable, meet))
         return self.meets[key]
 

@@ -91,7 +91,7 @@ class Facts:
                     self.single[index.name] = extent.start  # type: ignore[attr-defined]
             case ast.Define(variable, value):
                 self.expression(value)
-                if isinstance(value, ast.Extent) or ctx.is_call(value, "meet"):
+                if isinstance(value, ast.Extent) or ast.is_meet(value):
                     self.lets[variable.name] = self.source(value)
             case ast.Sieve(condition):
                 self.expression(condition)
@@ -237,7 +237,7 @@ class Facts:
     def add_source(self, dimension: Dimension, extent: ast.Node) -> None:
         if isinstance(extent, ast.Dimensionless):
             return
-        if isinstance(extent, ast.Call) and ctx.is_call(extent, "meet"):
+        if ast.is_meet(extent):
             for arg in extent.args:
                 self.add_source(dimension, arg)
         elif isinstance(extent, ast.Variable) and extent.name in self.lets:

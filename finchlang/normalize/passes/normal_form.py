@@ -3,7 +3,7 @@ our fault, never the user's."""
 
 from __future__ import annotations
 
-from finchlang.algebra.program_context import RESERVED, ProgramContext, is_call, root
+from finchlang.algebra.program_context import RESERVED, ProgramContext, root
 from finchlang.base.errors import Bug
 from finchlang.levels.level import READ, UPDATE
 from finchlang.syntax import nodes as ast
@@ -104,8 +104,8 @@ class _Check:
 
     def define(self, node: ast.Define, bound: dict[str, int], modes: dict[str, str]) -> None:
         value = node.value
-        if is_call(value, "meet"):
-            for part in value.args:  # type: ignore[attr-defined]
+        if ast.is_meet(value):
+            for part in value.args:
                 self.extent(part, bound, modes)
         else:
             self.expression(value, bound, modes)

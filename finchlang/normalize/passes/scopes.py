@@ -119,7 +119,7 @@ class _Scopes:
             raise FinchError("unknown name", message, variable.span, hint)
         if isinstance(value, ast.Formula):
             return self.formula(node, variable, value, body, env)
-        is_extent = isinstance(value, ast.Extent) or ctx.is_call(value, "meet")
+        is_extent = isinstance(value, ast.Extent) or ast.is_meet(value)
         value = self.extent(value, env) if is_extent else self.value(value, env)
         new = ast.Variable(self.bind(variable.name), span=variable.span)
         if is_extent:
@@ -173,7 +173,7 @@ class _Scopes:
                 return ast.Extent(
                     self.value(start, env), self.value(stop, env), step, span=node.span
                 )
-            case ast.Call(op, args) if ctx.is_call(node, "meet"):
+            case ast.Call(op, args) if ast.is_meet(node):
                 return ast.Call(op, tuple(self.extent(a, env) for a in args), span=node.span)
             case ast.Index(name) | ast.Variable(name) if (
                 name in env and env[name].name in self.extents  # type: ignore[attr-defined]

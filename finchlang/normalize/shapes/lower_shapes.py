@@ -139,7 +139,7 @@ class _Shapes(Stores):
             found.insert(0, extent)
         if not found:
             return extent
-        return found[0] if len(found) == 1 else ctx.call("meet", *found, span=extent.span)
+        return found[0] if len(found) == 1 else ctx.call(ast.MEET, *found, span=extent.span)
 
     def collapsed(self, loop: ast.Loop, bound: Bindings) -> index_map.HalfIndex | None:
         """The half that the loop's index is in a tensor it writes, if it goes through two modes of one."""
@@ -194,7 +194,7 @@ class _Shapes(Stores):
             name = ast.Variable(self.context.fresh("shape"), span=pair[1].span)
             self.context.checks.add(name.name)
             node = ast.Define(
-                name, ctx.call("meet", *pair, span=pair[1].span), node, span=node.span
+                name, ctx.call(ast.MEET, *pair, span=pair[1].span), node, span=node.span
             )
         return node
 

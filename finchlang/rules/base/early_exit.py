@@ -158,7 +158,7 @@ def _may_fail(call: ast.Call) -> bool:
     if isinstance(call.op, Operation):
         return any(isinstance(n, ast.Call) and _may_fail(n) for n in trees.walk(call.op.body))
     row, types = operator(call.op), [type_of(arg) for arg in call.args]
-    return call.op == ast.Variable("meet") or (row is not None and row.may_fail(types))
+    return ast.is_meet(call) or (row is not None and row.may_fail(types))
 
 
 # -------------------------------------------------------------------------------------- the rule

@@ -192,7 +192,7 @@ def evaluate_extent(
             start = _bound(first, state, machine)
             # one expression for ends that are written alike: rules know a point by `start is stop`
             return start, start if first == last else _bound(last, state, machine), ()
-        case ast.Call(ast.Variable("meet"), parts):
+        case ast.Call(_, parts) if ast.is_meet(node):
             (start, stop, _), *others = [evaluate_extent(p, state, machine) for p in parts]
             for part, (a, b, _) in zip(parts[1:], others, strict=True):
                 same = conjunction(compare("eq", a, start), compare("eq", b, stop))
@@ -405,5 +405,5 @@ def _check_known(unknown: list[Any], term: ast.Node) -> None:
 
 def _is_known(name: ast.Variable, state: State) -> bool:
     """Whether a name is a tensor's, an operator's, a wrapper's or a mask's."""
-    known = (*WRAPPERS, *MASKS, *ast.OF_TENSORS, "entry", "meet")
+    known = (*WRAPPERS, *MASKS, *ast.OF_TENSORS, "entry", ast.MEET)
     return name.name in state.tensors or operator(name) is not None or name.name in known

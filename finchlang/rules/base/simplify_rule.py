@@ -127,7 +127,7 @@ def _filled(statement: ast.Node, tensor: ast.Variable, state: State) -> ast.Node
 
 
 def _compares_sizes(head: ast.Declare) -> bool:
-    return any(isinstance(n, ast.Call) and n.op == ast.Variable("meet") for n in trees.walk(head))
+    return any(map(ast.is_meet, trees.walk(head)))
 
 
 def _once(loop: ast.Loop) -> ast.Node:

@@ -61,7 +61,7 @@ def define(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
         raise engine.Stuck(
             f"{term.variable.name} ∉ d", term, "a tensor of this scope has this name"
         )
-    if isinstance(term.value, ast.Extent) or _is_meet(term.value):
+    if isinstance(term.value, ast.Extent) or ast.is_meet(term.value):
         return _with_extent(machine, term, state)
     if not expressions.is_ready(term.value):
         return None
@@ -86,10 +86,6 @@ def _with_extent(machine: engine.Machine, term: ast.Define, state: engine.State)
     }
     extent = ast.Extent(as_node(start), as_node(stop))
     return trees.substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
-
-
-def _is_meet(node: ast.Node) -> bool:
-    return isinstance(node, ast.Call) and node.op == ast.Variable("meet")
 
 
 @engine.rule("Sieve", steps=("SieveTrue", "SieveFalse"))
@@ -224,7 +220,7 @@ def _check_room(
 
 
 def is_ready_extent(node: ast.Node) -> bool:
-    return expressions.is_ready(node) or _is_meet(node)
+    return expressions.is_ready(node) or ast.is_meet(node)
 
 
 def is_refill(term: ast.Declare, fiber: Fiber) -> bool:
