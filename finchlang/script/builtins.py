@@ -432,8 +432,8 @@ _add(
 )
 _add(
     "isequal(a, b)",
-    "whether two values are equal, `missing` equal to itself",
-    lambda a, b: a is b or data.equal(a, b),
+    "whether two values are equal, `missing` and NaN to themselves, -0.0 not to 0.0",
+    lambda a, b: a is b or data.equal(a, b, data.identical),
 )
 _add("ismissing(x)", "whether x is `missing`", lambda x: x is ast.MISSING)
 _add("isnothing(x)", "whether x is `nothing`", lambda x: x is ast.NOTHING)

@@ -275,14 +275,14 @@ def check_arrays(name: str, args: list[Any]) -> None:
         raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
 
 
-def equal(a: Any, b: Any, depth: int = 0) -> bool:
+def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth: int = 0) -> bool:
     """Whether two values are equal, as in Julia: arrays, tensors, growing vectors and ranges by their sizes
-    and entries, tuples, pairs and dictionaries by theirs. Raises FinchError "resource" if they are nested
-    too deeply."""
+    and entries, tuples, pairs and dictionaries by theirs, and numbers if they are `alike`. Raises
+    FinchError "resource" if they are nested too deeply."""
     if isinstance(a, Scalar) and isinstance(b, Scalar):
-        return a.value == b.value
+        return bool(alike(a.value, b.value))
     if is_array(a) and is_array(b):
-        return a.shape == b.shape and bool(np.all(dense(a) == dense(b)))
+        return a.shape == b.shape and bool(np.all(alike(dense(a), dense(b))))
     if isinstance(a, FinchRange) and isinstance(b, FinchRange):
         count = len(a)
         return count == len(b) and all([a[k] == b[k] for k in (0, count - 1)[:count]])
@@ -294,11 +294,19 @@ def equal(a: Any, b: Any, depth: int = 0) -> bool:
         check_depth(depth)
         # no `all` of a generator, which would recurse on the C stack
         for x, y in zip(a, b, strict=False):
-            if not equal(x, y, depth + 1):
+            if not equal(x, y, alike, depth + 1):
                 return False
         return len(a) == len(b)
     is_plain = not any([isinstance(x, (tuple, list, dict)) or is_array(x) for x in (a, b)])
-    return is_plain and bool(a == b)
+    return is_plain and bool(alike(a, b))
+
+
+def identical(a: Any, b: Any) -> Any:
+    """Whether numbers, or the entries of arrays of one shape, are equal as Julia's `isequal` has it: NaN is
+    equal to itself, and -0.0 not to 0.0."""
+    if any(np.asarray(x).dtype.kind not in "biuf" for x in (a, b)):
+        return a == b
+    return (a == b) & (np.signbit(a) == np.signbit(b)) | (a != a) & (b != b)
 
 
 def is_vector(value: Any) -> bool:
