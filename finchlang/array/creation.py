@@ -54,8 +54,17 @@ def asarray(
     unless `copy` is true.
     With a `format` (a level, or its text) or a `fill_value` it is copied to a tensor that stores what
     differs from the fill; with a `fill_value` alone that has the levels of `astensor`. Raises TypeError
-    for an element type that there is not, FinchError for a text that is no format."""
+    for an element type that there is not, FinchError for a text that is no format, ValueError where `copy`
+    is False and a copy is needed."""
     node = expression_of(obj)
+    is_given = format is not None or fill_value is not None
+    if copy is False and (
+        is_given
+        or node is None
+        or type(node) is NumberOperand
+        or (dtype is not None and type_of(dtype) != node.values.type)
+    ):
+        raise ValueError("this is taken by a copy only; leave `copy` out to allow one")
     if node is None:
         node = as_expression(np.asarray(obj, None if dtype is None else type_of(dtype).dtype))
     elif copy and type(node) is not NumberOperand:  # what is not computed yet is so now
@@ -63,7 +72,6 @@ def asarray(
     if type(node) is NumberOperand and format is None:
         node = as_expression(Scalar(typed_literal(node.value, node.values.type)))
     result = Array(node) if dtype is None else astype(Array(node), dtype)
-    is_given = format is not None or fill_value is not None
     return astensor(result, format, fill_value) if is_given else result
 
 

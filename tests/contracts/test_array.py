@@ -312,6 +312,8 @@ def test_a_copy_has_memory_of_its_own(more: Any, dtype: Any) -> None:
         (lambda m: m != (1, 0, 0, 0), TypeError, "a tuple is no array"),
         (lambda m: xp.asarray(np.ones(3, complex)), TypeError, "complex128"),
         (lambda m: xp.asarray(["a"]), TypeError, "no arrays of <U1"),
+        (lambda m: xp.asarray([1, 2], copy=False), ValueError, "by a copy only"),
+        (lambda m: xp.asarray(m, dtype=np.float32, copy=False), ValueError, "by a copy only"),
         (lambda m: xp.astype(m, np.float16), TypeError, "float16"),
         (lambda m: xp.full(2, "x"), TypeError, "no number"),
         (lambda m: xp.map_elements("strange", m), TypeError, "no operator strange"),
