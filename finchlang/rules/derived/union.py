@@ -23,10 +23,12 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     if f is no literal: E[f(v, v', ...)], v being the tail if the spike ends here, else z;
     if f is z'': E[z'']; ...
 
-    f being the largest expression with several of them whose cases are known. Over a region of
-    choices alone, if f is no literal: E[f(access(lookup(i ↦ choice(...)), i), ...)]. Relies on
-    nothing but Simplify, which says what the cases of f are (see `cases`). Choices of tensors wait for
-    what parts them: a mask of a loop within, as that of the rows in which blocks stand."""
+    f being the largest expression with several of them whose cases are known. What is a tensor or a
+    fill here goes undecided into the loops within, as one_of(c => tensor, ..., fill), unless nothing is
+    left where it is the fill. Over a region of choices alone, if f is no literal:
+    E[f(access(lookup(i ↦ choice(...)), i), ...)]. Relies on nothing but Simplify, which says what the
+    cases of f are (see `cases`). Choices of tensors wait for what parts them: a mask of a loop within, as
+    that of the rows in which blocks stand."""
     choices = context.find_all(term, Choice)
     region = context.bounded(term)
     tensors = [c for c in choices if gives_tensors(c)]
