@@ -27,15 +27,15 @@ ONE = ast.Literal(1)
 #: names that mean the same in every kernel where they are called, whatever the script has bound to them
 WORDS = frozenset((*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
     (
+        *ast.OF_TENSORS,
+        ast.MEET,
+        INIT,
+        OVERWRITE,
         "swizzle",
         "collapse",
         "split",
         "broadcast",
-        *ast.OF_TENSORS,
         "entry",
-        ast.MEET,
-        INIT,
-        OVERWRITE,
     )
 )
 RESERVED = WORDS | frozenset(OPERATORS)

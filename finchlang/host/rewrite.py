@@ -11,6 +11,13 @@ from typing import Any
 from finchlang.host import ir
 from finchlang.host.construct import op
 
+#: the code within a statement of each kind that has some
+_NESTED: dict[type, Callable[[Any], tuple[ir.Code, ...]]] = {
+    ir.Branch: lambda branch: (branch.then, branch.otherwise),
+    ir.WhileLoop: lambda loop: (loop.test, loop.body),
+    ir.ForLoop: lambda loop: (loop.body,),
+}
+
 
 def walk(code: ir.Code) -> Iterator[ir.Stmt]:
     """Every statement in `code`, each before those nested in it, in textual order."""
@@ -20,13 +27,6 @@ def walk(code: ir.Code) -> Iterator[ir.Stmt]:
         if type(statement) in _NESTED:
             for inner in reversed(nested(statement)):
                 stack += reversed(inner.statements)
-
-
-_NESTED: dict[type, Callable[[Any], tuple[ir.Code, ...]]] = {
-    ir.Branch: lambda branch: (branch.then, branch.otherwise),
-    ir.WhileLoop: lambda loop: (loop.test, loop.body),
-    ir.ForLoop: lambda loop: (loop.body,),
-}
 
 
 def nested(statement: ir.Stmt) -> tuple[ir.Code, ...]:

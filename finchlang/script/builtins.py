@@ -262,7 +262,7 @@ _add("ones(n...)", "an array of 1.0, or of a type's one", _constant(1))
 _add("fill(v, n...)", "an array of v", lambda value, *sizes: _filled(value, sizes))
 _add(
     "rand(n...; seed)",
-    "an array of random numbers from 0 to 1, or one number; `rand(Int64, 3)` are any of a type",
+    "an array of random numbers from 0 to 1, or one number; of any numbers of a type: `rand(Int64, 3)`",
     _random,
 )
 _add(

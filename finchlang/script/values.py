@@ -280,7 +280,7 @@ def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth:
     and entries, tuples, pairs and dictionaries by theirs, and numbers if they are `alike`. Raises
     FinchError "resource" if they are nested too deeply."""
     if isinstance(a, Scalar) and isinstance(b, Scalar):
-        return bool(alike(a.value, b.value))
+        return equal(a.value, b.value, alike, depth + 1)
     if is_array(a) and is_array(b):
         return a.shape == b.shape and bool(np.all(alike(dense(a), dense(b))))
     if isinstance(a, FinchRange) and isinstance(b, FinchRange):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import Bug, FinchError
 from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
@@ -48,7 +48,7 @@ def _binary(name: str) -> tuple[Method, Method]:
             return function(self, other)
         except NotAnArray:
             # Python would take NotImplemented of `==` for False
-            if isinstance(other, (list, tuple)) and name in ("equal", "not_equal"):
+            if isinstance(other, (list, tuple)):
                 raise
             return NotImplemented
 
@@ -179,7 +179,7 @@ class TensorBase(ArrayMethods):
 
     def copy(self) -> Self:
         """A tensor of the same format that shares no memory with this one."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} lacks an operation of tensors")
 
 
 class LazyTensor(ArrayMethods):
@@ -187,7 +187,7 @@ class LazyTensor(ArrayMethods):
 
     def materialized(self, format: Level | None = None) -> Any:
         """The computed tensor, in `format` if that is given."""
-        raise NotImplementedError
+        raise Bug(f"{type(self).__name__} lacks an operation of tensors")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

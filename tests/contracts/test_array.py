@@ -309,6 +309,7 @@ def test_a_copy_has_memory_of_its_own(more: Any, dtype: Any) -> None:
         (lambda m: m + 1j, TypeError, "complex"),
         (lambda m: m + "x", TypeError, "unsupported"),
         (lambda m: m == [1, 0, 0, 0], TypeError, "a list is no array"),
+        (lambda m: m + [1, 0, 0, 0], TypeError, "a list is no array"),
         (lambda m: m != (1, 0, 0, 0), TypeError, "a tuple is no array"),
         (lambda m: xp.asarray(np.ones(3, complex)), TypeError, "complex128"),
         (lambda m: xp.asarray(["a"]), TypeError, "no arrays of <U1"),
