@@ -4,20 +4,21 @@ those of a loop."""
 from __future__ import annotations
 
 from functools import lru_cache
+from math import inf
 from typing import Any
 
-from finchlang.host.construct import const, maximum, minimum, split_sum
+from finchlang.host.construct import ZERO, const, maximum, minimum, split_sum
 from finchlang.host.ir import Const, Expr, Op, Var
 from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import FORGETTING, memo
 
-#: how many steps deep a proof may go
-_DEPTH = 8
 #: Int64 expressions as (base, constant): their sum; the base of a constant is None
 Sums = tuple[tuple[Expr | None, int], ...]
-#: the answers of `at_most`, which stay true: expressions do not change
-_known: dict[tuple[Expr, Expr, int], bool] = memo()
-_REMEMBERED = 20_000
+#: of each pair (a, b) of bases the greatest c for which a <= b + c could not be proved, and the least for
+#: which it could; both stay true, since expressions do not change
+_known: dict[tuple[Expr | None, Expr | None], tuple[float, float]] = memo()
+_NOTHING = -inf, inf
+_REMEMBERED = 100_000
 
 
 def at_most(a: Expr, b: Expr, slack: int = 0) -> bool:
@@ -25,32 +26,29 @@ def at_most(a: Expr, b: Expr, slack: int = 0) -> bool:
 
     Index arithmetic is taken not to overflow: coordinates and positions stay far below 2^63.
     """
+    (one, more), (other, less) = split_sum(a), split_sum(b)
+    return _at_most(one, other, less - more + slack)
+
+
+def _at_most(a: Expr | None, b: Expr | None, slack: int) -> bool:
+    """Whether a <= b + slack, for the bases of sums."""
     if a is b:
         return slack >= 0
-    question = (a, b, slack)
-    answer = _known.get(question)
-    if answer is None:
-        (one, more), (other, less) = split_sum(a), split_sum(b)
-        answer = _at_most(one, other, less - more + slack, _DEPTH, {})
-        if len(_known) > _REMEMBERED:
+    failed, proved = _known.get((a, b), _NOTHING)
+    if failed < slack < proved:
+        if len(_known) >= _REMEMBERED:
             _known.clear()
-        _known[question] = answer
-    return answer
+        if _is_proved(a, b, slack):
+            proved = slack
+        else:
+            failed = slack
+        _known[a, b] = failed, proved
+    return slack >= proved
 
 
-def _at_most(
-    a: Expr | None, b: Expr | None, slack: int, depth: int, failed: dict[tuple, int]
-) -> bool:
-    """Whether a <= b + slack, for the bases of sums; `failed` has the depth to which each question was
-    asked before. (Plain loops, no generators: nothing in staging runs as often.)"""
-    if a is b:
-        return slack >= 0
-    question = (a, b, slack)
-    if depth <= failed.get(question, 0):
-        return False
-    # noted before it is answered, so that bounds that lead back here end
-    failed[question] = depth
-    depth -= 1
+def _is_proved(a: Expr | None, b: Expr | None, slack: int) -> bool:
+    """Whether a <= b + slack follows from a fact. Each leads to older expressions, so this ends. (Plain
+    loops, no generators: nothing in staging runs as often.)"""
     # a maximum is at most b if all its operands are, and b at most a minimum likewise
     largest, above = _facts(a, "max", "min")
     smallest, below = _facts(b, "min", "max")
@@ -62,34 +60,29 @@ def _at_most(
             return True
     if largest:
         for other, more in largest:
-            if not _at_most(other, b, slack - more, depth, failed):
+            if not _at_most(other, b, slack - more):
                 break
         else:
             return True
     if smallest:
         for other, more in smallest:
-            if not _at_most(a, other, slack + more, depth, failed):
+            if not _at_most(a, other, slack + more):
                 break
         else:
             return True
     for other, more in above:
-        if _at_most(other, b, slack - more, depth, failed):
+        if _at_most(other, b, slack - more):
             return True
     for (one, more), (other, less), factor in _beside_the_same(a, b):
         if factor is None:
-            if _at_most(one, other, slack + less - more, depth, failed):
+            if _at_most(one, other, slack + less - more):
                 return True
-        else:
-            is_positive = slack >= 0 and _at_most(None, *split_sum(factor), depth, failed)
-            if is_positive and _at_most(one, other, less - more, depth, failed):
-                return True
-    for (one, more), (other, less) in _parts(b):  # one + other >= one if other >= 0
-        rest = (a, one, slack + more)
-        is_more = _at_most(None, other, less, depth, failed)
-        # `is_more` is the answer to `rest` if they are one question, which `failed` would deny now
-        if is_more and (rest == (None, other, less) or _at_most(*rest, depth, failed)):
+        elif slack >= 0 and at_most(ZERO, factor) and _at_most(one, other, less - more):
             return True
-    return any(_at_most(a, other, slack + more, depth, failed) for other, more in below)
+    for (one, more), (other, less) in _parts(b):  # one + other >= one if other >= 0
+        if _at_most(None, other, less) and _at_most(a, one, slack + more):
+            return True
+    return any(_at_most(a, other, slack + more) for other, more in below)
 
 
 def _parts(expr: Expr | None) -> list[Any]:
