@@ -78,14 +78,14 @@ def verified(residual: ir.Residual) -> ir.Residual:
 
 
 class _Checker:
-    """Walks a residual. `bound` are all variables met, `scope` those visible, in order, `known` the cells
-    that are set by now (None after a Fail, where nothing runs)."""
+    """Walks a residual. `bound` are all variables met, `scope` those visible, in order, with
+    operations on them, `known` the cells that are set by now (None after a Fail, where nothing runs)."""
 
     def __init__(self, residual: ir.Residual):
         self.residual = residual
         self.buffers = {*residual.buffers, *(buffer for buffer, _ in residual.scratch)}
         self.bound: set[ir.Var] = set()
-        self.scope: dict[ir.Var, None] = {}
+        self.scope: dict[ir.Expr, None] = {}
         self.known: set[ir.Cell] | None = set()
         self.checked: set[ir.Op] = set()  # operations whose types have been checked
         self.procedures: dict[str, ir.Procedure] = {}  # those that precede, and may be called
@@ -148,20 +148,20 @@ class _Checker:
             self.fail(f"{what} is {expr.type}, not {type}: {expr}")
 
     def visible(self, expr: ir.Expr, what: str) -> None:
-        """Check that what `expr` is made of may be used here; parts that it shares, once."""
-        seen, rest = {expr}, [expr]
+        """Check that what `expr` is made of may be used here; what has been, once in a scope."""
+        rest = [expr]
         while rest:
             part = rest.pop()
+            if part in self.scope:
+                continue
             if isinstance(part, ir.Op):
                 if part not in self.checked:
                     self.op(part)
                     self.checked.add(part)
-                new = [arg for arg in part.args if arg not in seen]
-                seen.update(new)
-                rest += new
+                self.scope[part] = None
+                rest += part.args
             elif isinstance(part, ir.Var):
-                if part not in self.scope:
-                    self.fail(f"{what} uses {part} where it is not bound")
+                self.fail(f"{what} uses {part} where it is not bound")
             elif not isinstance(part, ir.Const):
                 self.fail(f"{what} is not an expression: {part!r}")
 
