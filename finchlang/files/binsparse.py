@@ -101,9 +101,9 @@ def _described(
 ) -> tuple[Any, int]:
     """The remaining levels of `parts`, of `count` fibers, as objects of the library, and the number of
     values."""
-    level, storage, size = next(parts)
+    level, storage, sizes = next(parts)
     if isinstance(level, Dense):
-        child, values = _described(library, parts, count * size, True)
+        child, values = _described(library, parts, count * sizes[0], True)
         return library.DenseLevel(1, child), values
     if isinstance(level, Pattern):  # `iso`: one value for all, by an array of stride 0
         true = np.lib.stride_tricks.as_strided(np.ones(1, bool), (max(count, 1),), (0,))

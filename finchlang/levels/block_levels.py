@@ -7,16 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import READ, ByName, Fiber, Found, Level
+from finchlang.levels.level import READ, Fiber, Level
 from finchlang.levels.pattern import reject_pattern
-from finchlang.levels.pointer_arrays import ranges
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64, Type
@@ -40,7 +37,7 @@ class OneBlock(Level):
     lvl: Level
     index: Type = Int64
 
-    layout: ClassVar[lay.Layout] = (lay.Offsets("ofs"),)
+    layout: ClassVar[lay.Layout] = (lay.Offsets("ofs", is_held=True),)
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
     stores_fill: ClassVar[bool] = True
@@ -131,19 +128,6 @@ class OneBlock(Level):
             host.branch(host.get(dirty), lambda: host.set(store.stored, add(q, 1)))
 
         return fiber.child(q, dirty), epilogue
-
-    # ------------------------------------------------------------------ storage as arrays
-
-    def blocks(self, storage: dict[str, Any], count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The first position and the first coordinate of each of `count` fibers."""
-        raise Bug(f"{type(self).__name__} leaves this out")
-
-    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
-        ofs = storage["ofs"].astype(np.int64)
-        starts, firsts = self.blocks(storage, len(ofs) - 1)
-        which, nth = ranges(ofs[positions + 1] - ofs[positions])
-        fibers = positions[which]
-        return which, firsts[fibers] + nth, starts[fibers] + nth
 
 
 def require_signed(level: Any) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import add, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import ByName, Dims, Fiber, Found, Given, Level, Storage
+from finchlang.levels.level import Dims, Fiber, Level, Storage
 from finchlang.levels.pattern import Pattern
 from finchlang.syntax.nodes import Node
 
@@ -45,11 +43,3 @@ class Dense(Level):
             return fiber.child(add(mul(fiber.position, fiber.dims[-1]), sub(i, 1)), fiber.dirty)
 
         return lp.Lookup(body)
-
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
-        return {}, given.positions * given.size + given.coordinates
-
-    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
-        which = np.repeat(np.arange(len(positions)), size)
-        coordinates = np.tile(np.arange(size), len(positions))
-        return which, coordinates, positions[which] * size + coordinates

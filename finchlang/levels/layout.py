@@ -1,5 +1,5 @@
-"""The layout of a level's arrays, from which the operations on all of them follow, in kernels and in
-NumPy.
+"""The layout of a level's arrays, from which the operations on all of them follow: here those in kernels,
+in `numpy_layout.py` those outside.
 
 A layout is a chain of parts that leads from the fibers of a level to the positions of its child. Each
 step has a number of *items*, at first the fibers. A part either stores a number for each item, or maps
@@ -8,6 +8,7 @@ each item to a range of new items:
     SparseList         Offsets("ptr"), Coordinate("idx")                   entries
     SparseBlockList    Offsets("ptr"), Coordinate("idx"), Offsets("ofs")   blocks, then positions
     SparseBand         Coordinate("idx", empty=-1), Offsets("ofs")         positions
+    SparseRunList      Offsets("ptr"), Each("left"), Coordinate("right")   runs
     SparsePinpoint     Coordinate("idx", empty=-1)                         a position for each fiber
     Dense              Grid()                                              one for each coordinate
     SparseByteMap      Aside((Offsets("ptr"), Coordinate("idx"))), Grid(), Each("tbl", Bool)
@@ -20,17 +21,18 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Protocol
 
-import numpy as np
-
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
-from finchlang.levels.pointer_arrays import are_new, listed_at, pointers
 from finchlang.syntax.types import Int64, Type
 
 #: what an array of offsets holds while its level is written: how many items each item becomes, to be added
 #: up by freezing; the offsets already; or nothing, as freezing makes it
 COUNTS, POSITIONS, NOTHING = "counts", "positions", "nothing"
+#: where the region of coordinates begins that an item covers: it is the stored coordinate alone; it begins
+#: at the fiber's first coordinate, or after the item before; it has as many coordinates as positions in
+#: the child, up to the stored one
+POINT, FIRST, AFTER, BACK = "point", "first", "after", "back"
 
 
 class LayoutPart:
@@ -55,18 +57,22 @@ class Each(StoredArray):
 @dataclass(frozen=True)
 class Coordinate(Each):
     """A coordinate for each item, from 0, in mode `mode` of the level (from 0): that of the item, or the
-    last one it covers. Items of one fiber are sorted by coordinates, the last mode being the first key."""
+    last one it covers. `begins` says what the first one is: POINT, AFTER, BACK or the name of an array.
+    Items of one fiber are sorted by coordinates, the last mode being the first key."""
 
     mode: int = 0
+    begins: str = POINT
 
 
 @dataclass(frozen=True)
 class Offsets(StoredArray):
     """Item k becomes the items from name[k] up to, not including, name[k + 1]; `counter` counts them all
-    while they are written."""
+    while they are written. `is_held` if these are the positions in the child of a region: one for each of
+    its coordinates, or one for all."""
 
     counter: str = "stored"
     while_written: str = COUNTS
+    is_held: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,126 +138,6 @@ def offsets(layout: Layout) -> list[Offsets]:
 def coordinates(store: Arrays, layout: Layout) -> list[Buffer]:
     """The buffers of coordinates, first mode first."""
     return [store.buffers[part.name] for part in arrays(layout) if isinstance(part, Coordinate)]
-
-
-# ----------------------------------------------------------------------------------- with NumPy
-
-
-def _sizes(size: Any) -> tuple[int, ...]:
-    return size if isinstance(size, tuple) else (size,)
-
-
-def lengths(layout: Layout, storage: ByName, count: int, size: Any) -> tuple[dict[str, int], int]:
-    """How many entries of each array are in use for `count` fibers, and the number of items at the end of
-    the chain."""
-    found: dict[str, int] = {}
-    for part in layout:
-        if isinstance(part, Each | Offsets):
-            found[part.name] = count + isinstance(part, Offsets)
-        elif isinstance(part, Aside):
-            found |= lengths(part.parts, storage, count, size)[0]
-        elif isinstance(part, Loose):
-            found[part.name] = part.length(storage)
-        count = _after(part, storage, count, size)
-    return found, count
-
-
-def _after(part: LayoutPart, storage: ByName, count: int, size: Any) -> int:
-    """The number of items after a part, given `count` items before it."""
-    if isinstance(part, Offsets):
-        return int(storage[part.name][count])
-    return count * part.cells(_sizes(size)) if isinstance(part, Grid) else count
-
-
-def listed(layout: Layout, storage: ByName, count: int, size: Any) -> int | None:
-    """The number of listed items, or of all if every coordinate has one; None if some items may be
-    empty."""
-    for part in layout:
-        if isinstance(part, Aside):
-            return lengths(part.parts, storage, count, size)[1]
-    is_known = bool(offsets(layout)) or all(isinstance(part, Grid) for part in layout)
-    return lengths(layout, storage, count, size)[1] if is_known else None
-
-
-def counted(layout: Layout, storage: ByName, count: int, size: Any) -> dict[str, int]:
-    """The counters of offsets for `count` frozen fibers."""
-    found: dict[str, int] = {}
-    for part in layout:
-        if isinstance(part, Offsets):
-            found[part.counter] = int(storage[part.name][count])
-        elif isinstance(part, Aside):
-            found |= counted(part.parts, storage, count, size)
-        count = _after(part, storage, count, size)
-    return found
-
-
-def packed(
-    layout: Layout, positions: np.ndarray, rows: np.ndarray, count: int
-) -> tuple[ByName, np.ndarray, np.ndarray]:
-    """Offsets and coordinates for entries sorted by the fibers at `positions` and by `rows`, a row of
-    coordinates for each mode; also the item that each entry belongs to, and the first entry of each
-    item."""
-    new = are_new(positions, *rows)
-    found: ByName = {}
-    for part in arrays(layout):
-        if isinstance(part, Offsets):
-            found[part.name] = pointers(positions[new], count)
-        elif isinstance(part, Coordinate):
-            found[part.name] = rows[part.mode][new]
-    return found, np.cumsum(new) - 1, np.flatnonzero(new)
-
-
-def unpacked(
-    layout: Layout, storage: ByName, positions: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The items listed by the fibers at `positions`: the index of each one's fiber in `positions`, a row
-    of coordinates for each mode, and the number of the item."""
-    offsets, *listed = (
-        storage[part.name] for part in arrays(layout) if isinstance(part, Offsets | Coordinate)
-    )
-    which, items = listed_at(offsets, positions)
-    return which, np.array([row[items] for row in listed], np.int64), items
-
-
-def problem(layout: Layout, storage: ByName, count: int, size: Any) -> str | None:
-    """Why compiled code must not use these arrays for `count` fibers, or None. Compiled code reads what
-    is in use of each without a check, and uses the contents as positions and coordinates."""
-    offsets: np.ndarray | None = None
-    ascends: Any = None
-    for part in layout:
-        if isinstance(part, Aside):
-            if found := problem(part.parts, storage, count, size):
-                return found
-        elif isinstance(part, Each | Offsets):
-            needed, array = count + isinstance(part, Offsets), storage[part.name]
-            if len(array) < needed:
-                return f"{part.name} has {len(array)} entries; it needs {needed}"
-            array = array[:needed]
-            if isinstance(part, Offsets):
-                if array[0] != 0 or np.any(array[1:] < array[:-1]):
-                    return f"{part.name} must start at 0 and never descend"
-                offsets = array if offsets is None else offsets
-            if isinstance(part, Coordinate):
-                least, limit = min(part.empty or 0, 0), _sizes(size)[part.mode]
-                if len(array) and (array.min() < least or array.max() >= limit):
-                    return f"{part.name} must be in {least}..{limit - 1}"
-                if offsets is not None:
-                    rises = array[1:] > array[:-1]
-                    if part.mode:
-                        rises |= (array[1:] == array[:-1]) & ascends
-                    ascends = rises
-        count = _after(part, storage, count, size)
-    if ascends is not None and not _in_each(offsets, ascends):
-        return "what is stored must ascend within each fiber"
-    return None
-
-
-def _in_each(offsets: Any, ascends: np.ndarray) -> bool:
-    """Whether each item ascends from the one before it in its fiber; `ascends` has no entry for the very
-    first item."""
-    inner, ascends = offsets[1:-1], ascends.copy()
-    ascends[inner[(inner > 0) & (inner <= len(ascends))] - 1] = True
-    return bool(ascends.all())
 
 
 # ------------------------------------------------------------------------- while it is written

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,8 +21,9 @@ from finchlang.base.errors import Bug, Span
 from finchlang.host.construct import ONE, ZERO, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
-from finchlang.levels import layout as lay, looplets as lp
+from finchlang.levels import layout as lay, looplets as lp, numpy_layout
 from finchlang.levels.layout import ByName
+from finchlang.levels.numpy_layout import Found, Given, Sizes
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.types import Int64, Type
 from finchlang.text.print import pretty
@@ -30,23 +31,6 @@ from finchlang.text.print import pretty
 READ, UPDATE = "read", "update"
 #: the sizes of the modes of a level and of those below it, the outermost last
 Dims = tuple[Expr, ...]
-
-#: for each stored coordinate: its fiber, as an index into the positions asked for; the coordinate; its
-#: position in the child
-Found = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-class Given(NamedTuple):
-    """Entries to be packed into a level, sorted by fiber and coordinate: the position of each one's
-    fiber, below `fibers`, and its coordinate, from 0, in the dimension `size`. For a level of several
-    modes, `coordinates` has a row for each mode, first mode first, and `size` is a tuple. Two entries
-    have the same number in `contents` if the subfibers they belong to are equal."""
-
-    positions: np.ndarray
-    coordinates: np.ndarray
-    fibers: int
-    size: Any
-    contents: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +71,7 @@ class Level:
     #: of a leaf: whether reading it gives a looplet; whether reducing into it may end the loops around
     is_structured: ClassVar[bool] = False
     is_short_circuit: ClassVar[bool] = False
-    #: whether equal neighbours are stored as one; then it has `pack_merged` and no `pack`
+    #: whether equal neighbours are stored as one
     merges: ClassVar[bool] = False
     #: whether a program's reduction operator is part of the level (see `combining`)
     combines: ClassVar[bool] = False
@@ -137,15 +121,13 @@ class Level:
         """The part of `dims` that belongs to the child."""
         return dims[: len(dims) - self.modes]
 
-    def sizes(self, shape: tuple[int, ...]) -> list[Any]:
-        """The sizes of this level and those below, for a tensor of `shape`: an integer for a level
-        of one mode, a tuple (first mode first) for one of several, 1 for the leaf."""
-        sizes: list[Any] = []
+    def sizes(self, shape: tuple[int, ...]) -> list[Sizes]:
+        """The sizes of the modes of this level and of those below, for a tensor of `shape`."""
+        found, end = [], len(shape)
         for level in self.levels():
-            own = shape[len(shape) - level.modes :]
-            sizes.append(own[0] if len(own) == 1 else own or 1)
-            shape = shape[: len(shape) - level.modes]
-        return sizes
+            found.append(shape[end - level.modes : end])
+            end -= level.modes
+        return found
 
     @property
     def leaf(self) -> Level:
@@ -320,32 +302,24 @@ class Level:
 
     # ----------------------------------------------- storage as NumPy arrays, outside of kernels
 
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
-        """The arrays (of Int64) for entries, with the counters that do not follow from them; and the
-        position of each entry in the child. By default as for a level that lists coordinates."""
-        rows = given.coordinates.reshape(self.modes, -1)
-        arrays, entries, _ = lay.packed(self.layout, given.positions, rows, given.fibers)
-        return arrays, entries
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
+        """The arrays for entries, with the counters that do not follow from them; the position of each
+        entry in the child, and which entries these are, as in `numpy_layout.packed`."""
+        return numpy_layout.packed(self.layout, given)
 
-    def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
-        """As `pack`, with equal neighbours stored as one. Gives also a mask of the entries that are left
-        to be stored in the child; the positions are of these."""
-        raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
+    def unpack(
+        self, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None = None
+    ) -> Found:
+        """What the fibers at `positions` store, as in `numpy_layout.unpacked`."""
+        return numpy_layout.unpacked(self.layout, storage, positions, sizes, kept)
 
-    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
-        """The stored coordinates in the fibers at `positions`, as in `Found`: coordinates are 0-based, of
-        several modes a row for each. By default as for a level that lists coordinates."""
-        which, rows, entries = lay.unpacked(self.layout, storage, positions)
-        return which, rows if self.modes > 1 else rows[0], entries
+    def child_count(self, storage: ByName, count: int, sizes: Sizes) -> int:
+        """The number of positions in the child, for `count` fibers stored in `storage`."""
+        return numpy_layout.lengths(self.layout, storage, count, sizes)[1]
 
-    def child_count(self, storage: ByName, count: int, size: Any) -> int:
-        """The number of positions in the child, for `count` fibers of `size` stored in `storage`."""
-        return lay.lengths(self.layout, storage, count, size)[1]
-
-    def count_listed(self, storage: ByName, count: int, size: int) -> int | None:
-        """How many coordinates (of a level that merges, runs) `count` fibers store; None if that is not
-        known without unpacking."""
-        return lay.listed(self.layout, storage, count, size)
+    def count_listed(self, storage: ByName, count: int, sizes: Sizes) -> int:
+        """How many coordinates (of a level that merges, runs) `count` fibers store."""
+        return numpy_layout.listed(self.layout, storage, count, sizes)
 
     def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray | None:
         """A mask of the entries of a tensor that have a position of their own (None: all). `coordinates`
@@ -363,13 +337,13 @@ class Level:
         storage = {n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays}
         return storage | {name: 0 for name, _ in self.counters}
 
-    def used(self, storage: ByName, count: int, size: Any) -> dict[str, int]:
+    def used(self, storage: ByName, count: int, sizes: Sizes) -> dict[str, int]:
         """How many entries of each array are in use."""
-        return lay.lengths(self.layout, storage, count, size)[0]
+        return numpy_layout.lengths(self.layout, storage, count, sizes)[0]
 
-    def problem(self, storage: ByName, count: int, size: Any) -> str | None:
+    def problem(self, storage: ByName, count: int, sizes: Sizes) -> str | None:
         """Why compiled code must not use these arrays, or None. Takes linear time."""
-        return lay.problem(self.layout, storage, count, size)
+        return numpy_layout.problem(self.layout, storage, count, sizes)
 
 
 @dataclass(frozen=True, eq=False)

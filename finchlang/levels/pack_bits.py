@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import ByName, Dims, Fiber, Found, Given, Storage
-from finchlang.levels.run_levels import expand, spans
+from finchlang.levels.level import Dims, Fiber, Storage
 from finchlang.levels.run_list import RunList
 from finchlang.syntax import nodes as ast, types
 
@@ -29,7 +26,10 @@ class PackBits(RunList):
     """
 
     has_gaps: ClassVar[bool] = False
-    layout: ClassVar = (*RunList.layout, lay.Offsets("ofs", while_written=lay.NOTHING))
+    layout: ClassVar = (
+        *RunList.layout,
+        lay.Offsets("ofs", while_written=lay.NOTHING, is_held=True),
+    )
     counts_lengths: ClassVar[bool] = False  # no counter has the number of regions
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
@@ -89,40 +89,3 @@ class PackBits(RunList):
         is_run = compare("eq", after, add(first, 1))
         position = op("select", is_run, first, sub(sub(after, 1), back))
         return fiber.child(host.let(position, "position"))
-
-    # ------------------------------------------------------------------------ comparing and moving
-
-    # ---------------------------------------------------------------------- storage as NumPy arrays
-
-    def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
-        runs, entries, kept = super().pack_merged(given)
-        fiber, _, right, before = spans(runs, np.arange(given.fibers))
-        total = len(fiber)
-        single = right == before + 1
-        begins = np.ones(total, bool)
-        begins[1:] = ~(single[1:] & single[:-1]) | (fiber[1:] != fiber[:-1])
-        ends = np.ones(total, bool)
-        ends[:-1] = begins[1:]
-        ptr = np.concatenate(([0], np.cumsum(begins)))[runs["ptr"]]
-        ofs = np.concatenate((np.flatnonzero(begins), [total]))
-        return runs | {"ptr": ptr, "right": runs["right"][ends], "ofs": ofs}, entries, kept
-
-    def unpack(self, storage: ByName, at: np.ndarray, size: Any, kept: Any = None) -> Found:
-        ofs = storage["ofs"].astype(np.int64)
-        if kept is not None:  # all literal regions, and the runs whose child is kept
-            kept = (np.diff(ofs) > 1) | kept[ofs[:-1]]
-        which, q, right, before = spans(storage, at, kept)
-        coordinates, region = expand(before + 1, right)
-        first, after = ofs[q][region], ofs[q + 1][region]
-        literal = after - 1 - (right[region] - coordinates)
-        return which[region], coordinates, np.where(after == first + 1, first, literal)
-
-    def problem(self, storage: ByName, count: int, size: int) -> str | None:
-        if found := super().problem(storage, count, size):
-            return found
-        ofs = storage["ofs"][: int(storage["ptr"][count]) + 1].astype(np.int64)
-        _, _, right, before = spans(storage, np.arange(count))
-        held = ofs[1:] - ofs[:-1]
-        if not np.all((held == 1) | (held == right - before)):
-            return "a region must hold one subfiber, or one for each of its coordinates"
-        return None

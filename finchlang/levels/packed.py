@@ -15,10 +15,10 @@ from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import PartOfFiber
 from finchlang.levels.element import differs
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Level, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Level, Sizes, Storage
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch
+from finchlang.levels.numpy_layout import ranges
 from finchlang.levels.pattern import reject_pattern
-from finchlang.levels.pointer_arrays import ranges
 from finchlang.levels.write_refused import refused
 from finchlang.syntax.nodes import Access, Call, Node, Variable
 
@@ -103,29 +103,30 @@ class Packed(Level):
             message = f"{type(self).__name__} has no place for an entry at ({i}, {j})"
             raise FinchError("access order", message)
 
-    def _square(self, size: Any) -> int:
-        rows, columns = size
+    def _square(self, sizes: Sizes) -> int:
+        rows, columns = sizes
         if rows != columns:
             message = f"{type(self).__name__} is square, not {rows} x {columns}"
             raise FinchError("dimension", message)
         return columns
 
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
-        positions, coordinates, count, size, _ = given
-        n = self._square(size)
-        area, (i, j) = _half(n * (n + 1)), coordinates
-        return {}, positions * area + self.column_start(j, n) + i
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
+        n, (i, j) = self._square(given.sizes), given.coordinates
+        at = given.positions * _half(n * (n + 1)) + self.column_start(j, n) + i
+        return {}, at, slice(None)
 
-    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
-        n = self._square(size)
+    def unpack(
+        self, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None = None
+    ) -> Found:
+        n = self._square(sizes)
         cells = np.indices((n, n)).reshape(2, -1)
         i, j = cells[:, self.is_stored(*cells)]
         which, nth = ranges(np.full(len(positions), len(i)))
         children = positions[which] * _half(n * (n + 1)) + (self.column_start(j, n) + i)[nth]
         return which, np.array([i[nth], j[nth]]), children
 
-    def problem(self, storage: ByName, count: int, size: Any) -> str | None:
-        rows, columns = size
+    def problem(self, storage: ByName, count: int, sizes: Sizes) -> str | None:
+        rows, columns = sizes
         return None if rows == columns else f"it must be square, not {rows} x {columns}"
 
 
@@ -229,8 +230,10 @@ class Symmetric(UpperTriangular):
         low, high = minimum(i, column.j), maximum(i, column.j)
         return column.fiber.child(add(column.start(high), low))
 
-    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
-        which, rows, children = UpperTriangular.unpack(self, storage, positions, size)
+    def unpack(
+        self, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None = None
+    ) -> Found:
+        which, rows, children = UpperTriangular.unpack(self, storage, positions, sizes)
         below = np.flatnonzero(rows[0] < rows[1])
         both = np.concatenate((np.arange(len(which)), below))
         return which[both], np.hstack((rows, rows[::-1, below])), children[both]

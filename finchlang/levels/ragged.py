@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from finchlang.host.construct import ZERO, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.block_levels import Entry, OneBlock
-from finchlang.levels.level import ByName, Fiber, Given
+from finchlang.levels.level import Fiber
 from finchlang.syntax.types import Int64
 
 
@@ -30,19 +27,3 @@ class Ragged(OneBlock):
     def enter(self, host: Host, fiber: Fiber, before: Expr, first: Expr) -> Entry:
         start = sub(first, before)
         return lambda host, i: add(start, sub(i, 1)), lambda: None
-
-    def blocks(self, storage: dict[str, Any], count: int) -> tuple[np.ndarray, np.ndarray]:
-        return storage["ofs"][:count].astype(np.int64), np.zeros(count, np.int64)
-
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
-        positions, coordinates, count, *_ = given
-        lengths = np.zeros(count, np.int64)
-        np.maximum.at(lengths, positions, coordinates + 1)
-        ofs = np.concatenate(([0], np.cumsum(lengths)))
-        return {"ofs": ofs}, ofs[positions] + coordinates
-
-    def problem(self, storage: ByName, count: int, size: int) -> str | None:
-        problem = super().problem(storage, count, size)
-        if problem is None and np.any(np.diff(storage["ofs"][: count + 1].astype(np.int64)) > size):
-            return f"a fiber is longer than the dimension, {size}"
-        return problem

@@ -17,8 +17,8 @@ import numpy as np
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
-from finchlang.levels import layout as lay, looplets as lp, pointer_arrays
-from finchlang.levels.level import Dims, Fiber, Given, Level, Storage
+from finchlang.levels import layout as lay, looplets as lp
+from finchlang.levels.level import ByName, Dims, Fiber, Given, Level, Storage
 from finchlang.syntax import nodes as ast, types
 
 #: cells, and the values to restore
@@ -208,7 +208,11 @@ class Runs(Level):
         `base`."""
         host.branch(compare("gt", k, base), then)
 
-    # --------------------------------------------------------------------- storage as NumPy arrays
+    # ------------------------------------------------------------------------------- outside of kernels
+
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
+        arrays, positions, kept = super().pack(given)
+        return arrays | {"fibers": given.fibers}, positions, kept
 
 
 def _restore(host: Host, contents: Contents) -> None:
@@ -216,39 +220,3 @@ def _restore(host: Host, contents: Contents) -> None:
     next write lengthens it again."""
     for cell, value in contents:
         host.set(cell, value)
-
-
-def find_runs(
-    given: Given,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The runs of equal neighbours among entries: the fiber, first and last coordinate of each run; a
-    mask of the entries at its first coordinate; and the run of each of those."""
-    assert given.contents is not None
-    new = pointer_arrays.are_new(given.positions, given.coordinates)
-    entry = np.cumsum(new) - 1
-    fiber, at, content = given.positions[new], given.coordinates[new], given.contents[new]
-    begins = pointer_arrays.are_new(fiber, at - np.arange(len(at)), content)
-    ends = np.ones(len(fiber), bool)
-    ends[:-1] = begins[1:]
-    kept = begins[entry] if len(new) else new
-    return fiber[begins], at[begins], at[ends], kept, (np.cumsum(begins) - 1)[entry[kept]]
-
-
-def spans(
-    storage: dict[str, Any], positions: np.ndarray, kept: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The runs of the fibers at `positions`: for each the index of its fiber in `positions`, its position
-    in `right`, its last coordinate and that of the run before it in the fiber (or -1). Only runs at
-    positions in `kept` are listed, if that mask is given."""
-    which, q = pointer_arrays.listed_at(storage["ptr"], positions)
-    right = storage["right"].astype(np.int64)
-    is_first = q == storage["ptr"][positions][which]
-    before = np.where(is_first, -1, right[q - 1]) if len(q) else q
-    chosen = slice(None) if kept is None else kept[q]
-    return which[chosen], q[chosen], right[q[chosen]], before[chosen]
-
-
-def expand(starts: np.ndarray, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The integers of all ranges starts..stops (both included), and the index of the range of each."""
-    which, nth = pointer_arrays.ranges(stops - starts + 1)
-    return starts[which] + nth, which

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import ZERO, compare, sub
@@ -13,10 +11,9 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.dense import Dense
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Storage
+from finchlang.levels.level import READ, Dims, Fiber, Storage
 from finchlang.levels.pattern import Pattern
-from finchlang.levels.pointer_arrays import pointers
-from finchlang.levels.run_levels import Contents, Runs, expand, find_runs, spans
+from finchlang.levels.run_levels import Contents, Runs
 from finchlang.levels.sorted_coordinates import Listed, load_range
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -35,7 +32,7 @@ class RunList(Runs):
     has_gaps: ClassVar[bool] = False
     layout: ClassVar[lay.Layout] = (
         lay.Offsets("ptr", while_written=lay.POSITIONS),
-        lay.Coordinate("right"),
+        lay.Coordinate("right", begins=lay.AFTER),
     )
     out_of_order: ClassVar = Dense
     counters: ClassVar = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
@@ -88,35 +85,3 @@ class RunList(Runs):
 
     def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> Node:
         return fiber.child(host.search(fiber.store.right, start, end, sub(i, 1)))
-
-    def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
-        count, size = given.fibers, given.size
-        fiber, left, right, kept, run = find_runs(given)
-        before = np.full(len(fiber), -1)
-        before[1:] = np.where(fiber[1:] == fiber[:-1], right[:-1], -1)
-        gap = left > before + 1
-        last = np.full(count, -1)
-        last[fiber] = right
-        open_ends = np.flatnonzero(last < size - 1)
-        fibers = np.concatenate((fiber, fiber[gap], open_ends))
-        ends = np.concatenate((right, left[gap] - 1, np.full(len(open_ends), size - 1)))
-        order = np.lexsort((ends, fibers))
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        storage = {"ptr": pointers(fibers, count), "right": ends[order], "fibers": count}
-        return storage, rank[run], kept
-
-    def unpack(self, storage: ByName, at: np.ndarray, size: Any, kept: Any = None) -> Found:
-        which, q, right, before = spans(storage, at, kept)
-        coordinates, run = expand(before + 1, right)
-        return which[run], coordinates, q[run]
-
-    def problem(self, storage: ByName, count: int, size: int) -> str | None:
-        if found := super().problem(storage, count, size):
-            return found
-        ptr = storage["ptr"][: count + 1]
-        if size and np.any(ptr[1:] == ptr[:-1]):
-            return "a fiber has no run"
-        if size and count and np.any(storage["right"][ptr[1:] - 1] != size - 1):
-            return f"the runs of each fiber must end at {size - 1}"
-        return None

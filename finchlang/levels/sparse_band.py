@@ -4,16 +4,14 @@ Looplets'23 Fig 3f)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from finchlang.host.construct import ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.block_levels import Entry, OneBlock
-from finchlang.levels.level import ByName, Fiber, Given
+from finchlang.levels.level import Fiber
 from finchlang.syntax.types import Int64
 
 
@@ -22,7 +20,10 @@ class SparseBand(OneBlock):
     """`SparseBand(lvl)`: the block of the fiber at position p ends at coordinate idx[p] (-1 if it is
     empty); its positions in the child are ofs[p] up to, not including, ofs[p + 1]."""
 
-    layout: ClassVar = (lay.Coordinate("idx", empty=-1), lay.Offsets("ofs"))
+    layout: ClassVar = (
+        lay.Coordinate("idx", empty=-1, begins=lay.BACK),
+        lay.Offsets("ofs", is_held=True),
+    )
 
     def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
         store, p = fiber.store, fiber.position
@@ -54,24 +55,3 @@ class SparseBand(OneBlock):
             host.store(store.idx, fiber.position, last)
 
         return position, leave
-
-    def blocks(self, storage: dict[str, Any], count: int) -> tuple[np.ndarray, np.ndarray]:
-        ofs = storage["ofs"][: count + 1].astype(np.int64)
-        return ofs[:-1], storage["idx"][:count] + 1 - np.diff(ofs)
-
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
-        positions, coordinates, count, size, _ = given
-        first = np.full(count, size, np.int64)
-        np.minimum.at(first, positions, coordinates)
-        last = np.full(count, -1, np.int64)
-        np.maximum.at(last, positions, coordinates)
-        lengths = np.where(last < 0, 0, last - first + 1)
-        ofs = np.concatenate(([0], np.cumsum(lengths)))
-        entries = ofs[positions] + coordinates - first[positions]
-        return {"idx": last, "ofs": ofs}, entries
-
-    def problem(self, storage: ByName, count: int, size: int) -> str | None:
-        problem = super().problem(storage, count, size)
-        if problem is None and np.any(self.blocks(storage, count)[1] < 0):
-            return "a block begins before the first coordinate"
-        return problem

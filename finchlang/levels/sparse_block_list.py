@@ -6,15 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.block_levels import NONE
-from finchlang.levels.level import READ, ByName, Fiber, Found, Given, Level
-from finchlang.levels.pointer_arrays import are_new, listed_at, pointers, ranges
+from finchlang.levels.level import READ, Fiber, Level
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
@@ -36,8 +33,8 @@ class SparseBlockList(Level):
 
     layout: ClassVar = (
         lay.Offsets("ptr", counter="blocks"),
-        lay.Coordinate("idx"),
-        lay.Offsets("ofs", while_written=lay.POSITIONS),
+        lay.Coordinate("idx", begins=lay.BACK),
+        lay.Offsets("ofs", while_written=lay.POSITIONS, is_held=True),
     )
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
@@ -151,37 +148,3 @@ class SparseBlockList(Level):
             host.set(following, i)
 
         return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
-
-    # ------------------------------------------------------------------ storage as arrays
-
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
-        positions, coordinates, count, *_ = given
-        new = are_new(positions, coordinates)
-        fibers, stored = positions[new], coordinates[new]
-        begins = are_new(fibers, stored - np.arange(len(stored)))
-        ends = np.roll(begins, -1)  # the first begins a block, so the last ends one
-        ptr = pointers(fibers[begins], count)
-        ofs = np.concatenate(([0], np.flatnonzero(ends) + 1))
-        return {"ptr": ptr, "idx": stored[ends], "ofs": ofs}, np.cumsum(new) - 1
-
-    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
-        ofs = storage["ofs"].astype(np.int64)
-        which, blocks = listed_at(storage["ptr"], positions)
-        lengths = ofs[blocks + 1] - ofs[blocks]
-        of_block, nth = ranges(lengths)
-        firsts = storage["idx"][blocks].astype(np.int64) - lengths + 1
-        return which[of_block], firsts[of_block] + nth, ofs[blocks][of_block] + nth
-
-    def problem(self, storage: ByName, count: int, size: int) -> str | None:
-        if found := super().problem(storage, count, size):
-            return found
-        ptr = storage["ptr"][: count + 1].astype(np.int64)
-        lengths = np.diff(storage["ofs"][: ptr[-1] + 1].astype(np.int64))
-        last = storage["idx"][: ptr[-1]].astype(np.int64)
-        before = np.concatenate(([-1], last[:-1]))[: len(last)]
-        before[ptr[:-1][np.diff(ptr) > 0]] = -1  # the first block of each fiber
-        if np.any(lengths < 1):
-            return "a block must have a coordinate at least"
-        if np.any(last - lengths < before):
-            return "a block begins before the one before it ends, or before the first coordinate"
-        return None

@@ -14,7 +14,7 @@ from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Level, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Level, Sizes, Storage
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import unfurl_sorted
 from finchlang.syntax.nodes import Node
@@ -333,25 +333,19 @@ class SparseByteMap(Level):
 
         return lp.Thunk(preamble)
 
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
-        positions, coordinates, count, size, _ = given
-        storage, _ = super().pack(given)
-        entries = positions * size + coordinates
-        tbl = full_aligned(count * size, False, bool)
+    # ------------------------------------------------------------------------------- outside of kernels
+
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
+        storage, entries, kept = super().pack(given)
+        tbl = full_aligned(given.fibers * given.sizes[0], False, bool)
         tbl[entries] = True
-        counters = {"cleared": len(tbl), "fibers": count, "width": size}
-        return storage | {"tbl": tbl} | counters, entries
+        counters = {"cleared": len(tbl), "fibers": given.fibers, "width": given.sizes[0]}
+        return storage | {"tbl": tbl} | counters, entries, kept
 
-    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
-        which, coordinates, _ = super().unpack(storage, positions, size)
-        return which, coordinates, positions[which] * size + coordinates
-
-    def problem(self, storage: ByName, count: int, size: int) -> str | None:
-        if found := super().problem(storage, count, size):
+    def problem(self, storage: ByName, count: int, sizes: Sizes) -> str | None:
+        if found := super().problem(storage, count, sizes):
             return found
-        ptr, idx = storage["ptr"], storage["idx"]
-        fibers = np.repeat(np.arange(count), np.diff(ptr[: count + 1]))
-        listed = fibers * size + idx[: len(fibers)]
-        if not np.array_equal(np.flatnonzero(storage["tbl"][: count * size]), listed):
+        _, _, listed = self.unpack(storage, np.arange(count), sizes)
+        if not np.array_equal(np.flatnonzero(storage["tbl"][: count * sizes[0]]), listed):
             return "tbl has other places than idx"
         return None

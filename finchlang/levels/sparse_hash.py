@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table, layout as lay, looplets as lp
 from finchlang.levels.coordinate_levels import Coordinates, Entries, PartOfFiber
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Sizes, Storage
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import load_range
 from finchlang.syntax.nodes import Node
@@ -242,46 +243,41 @@ class SparseHash(Coordinates):
 
     # ------------------------------------------------------------------ storage as arrays
 
-    def _keys(self, positions: np.ndarray, rows: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
-        keys = positions
-        for row, size in reversed(list(zip(rows, sizes, strict=True))):
-            keys = keys * size + row
+    def _keys(self, arrays: ByName, count: int, sizes: Sizes) -> np.ndarray:
+        """The keys of the coordinates listed for `count` fibers."""
+        keys = np.repeat(np.arange(count), np.diff(arrays["ptr"][: count + 1]))
+        for name, size in reversed(list(zip(self.names(), sizes, strict=True))):
+            keys = keys * size + arrays[name][: len(keys)]
         return keys
 
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
-        positions, coordinates, count, size, _ = given
-        sizes = size if isinstance(size, tuple) else (size,)
-        keys = count
-        for one in sizes:
-            keys *= one
-        if keys > _MOST_KEYS:
-            raise FinchError("dimension", _too_many(len(sizes)).format(*sizes))
-        rows = coordinates.reshape(self.number, -1)
-        arrays, entries, firsts = lay.packed(self.layout, positions, rows, count)
-        arrays |= hash_table.build(self._keys(positions[firsts], rows[:, firsts], sizes))
-        return arrays | {"pos": np.arange(len(firsts))}, entries
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
+        if prod((given.fibers, *given.sizes)) > _MOST_KEYS:
+            raise FinchError("dimension", _too_many(self.number).format(*given.sizes))
+        arrays, entries, kept = super().pack(given)
+        keys = self._keys(arrays, given.fibers, given.sizes)
+        return arrays | hash_table.build(keys) | {"pos": np.arange(len(keys))}, entries, kept
 
-    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
-        which, coordinates, entries = super().unpack(storage, positions, size)
+    def unpack(
+        self, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None = None
+    ) -> Found:
+        which, coordinates, entries = super().unpack(storage, positions, sizes)
         return which, coordinates, storage["pos"][entries]
 
-    def child_count(self, storage: ByName, count: int, size: Any) -> int:
+    def child_count(self, storage: ByName, count: int, sizes: Sizes) -> int:
         return storage["stored"]
 
-    def problem(self, storage: ByName, count: int, size: Any) -> str | None:
-        found = super().problem(storage, count, size) or hash_table.problem(storage)
+    def problem(self, storage: ByName, count: int, sizes: Sizes) -> str | None:
+        found = super().problem(storage, count, sizes) or hash_table.problem(storage)
         if found is not None:
             return found
-        listed = int(storage["ptr"][count])
-        pos, key = storage["pos"][:listed], storage["key"][: storage["stored"]]
-        if listed and (pos.min() < 0 or pos.max() >= len(key)):
+        keys, key = self._keys(storage, count, sizes), storage["key"][: storage["stored"]]
+        pos = storage["pos"][: len(keys)]
+        if len(keys) and (pos.min() < 0 or pos.max() >= len(key)):
             return f"positions must be in 0..{len(key) - 1}"
-        sizes = size if isinstance(size, tuple) else (size,)
-        positions = np.repeat(np.arange(count), np.diff(storage["ptr"][: count + 1]))
-        rows = np.array([storage[name][:listed] for name in self.names()], np.int64)
-        if listed != np.count_nonzero(key >= 0):
-            return f"{listed} coordinates are listed, {np.count_nonzero(key >= 0)} are in the table"
-        if np.any(key[pos] != self._keys(positions, rows, sizes)):
+        if len(keys) != np.count_nonzero(key >= 0):
+            held = np.count_nonzero(key >= 0)
+            return f"{len(keys)} coordinates are listed, {held} are in the table"
+        if np.any(key[pos] != keys):
             return "the table has other coordinates at the positions listed"
         return None
 

@@ -12,9 +12,9 @@ from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import READ, ByName, Fiber, Found, Given, Level
+from finchlang.levels.level import READ, ByName, Fiber, Given, Level
 from finchlang.levels.looplets import AcceptRun, Lookup, Phase, Run, Sequence, Switch, Thunk
-from finchlang.levels.run_levels import expand, find_runs
+from finchlang.levels.numpy_layout import runs
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64, Type
@@ -35,7 +35,7 @@ class SparseInterval(Level):
     lvl: Level
     index: Type = Int64
 
-    layout: ClassVar = (lay.Each("left", empty=1), lay.Each("right", empty=0))
+    layout: ClassVar = (lay.Each("left", empty=1), lay.Coordinate("right", empty=0, begins="left"))
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
     holds_any: ClassVar[bool] = False
@@ -131,37 +131,14 @@ class SparseInterval(Level):
     def _equal(self, host: Host, fiber: Fiber, p: Expr, q: Expr) -> Expr:
         return self.lvl.equal(host, fiber.store.child, fiber.dims[:-1], p, q)
 
-    # -------------------------------------------------------------------------- comparing and moving
-
     # --------------------------------------------------------------------- storage as NumPy arrays
 
-    def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
-        """As Level.pack_merged. Raises FinchError "access order" if a fiber has two runs."""
-        fiber, first, last, kept, run = find_runs(given)
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
+        """As Level.pack. Raises FinchError "access order" if a fiber has two runs."""
+        fiber, first, last = runs(self.layout, given)
         second = np.flatnonzero(fiber[1:] == fiber[:-1])
         if len(second):
             k = second[0]
             ends = (first[k + 1], last[k + 1], first[k], last[k])
             raise FinchError("access order", _SECOND.format(*(int(e) + 1 for e in ends)))
-        left, right = (np.full(given.fibers, empty) for empty in (1, 0))
-        left[fiber], right[fiber] = first, last
-        return {"left": left, "right": right}, fiber[run], kept
-
-    def unpack(self, storage: ByName, at: np.ndarray, size: Any, kept: Any = None) -> Found:
-        left, right = (storage[n].astype(np.int64)[at] for n in ("left", "right"))
-        if kept is not None:
-            right = np.where(kept[at], right, left - 1)
-        coordinates, which = expand(left, right)
-        return which, coordinates, at[which]
-
-    def count_listed(self, storage: ByName, count: int, size: int) -> int:
-        return int(np.count_nonzero(storage["left"][:count] <= storage["right"][:count]))
-
-    def problem(self, storage: ByName, count: int, size: int) -> str | None:
-        if found := super().problem(storage, count, size):
-            return found
-        left, right = (storage[name][:count].astype(np.int64) for name in ("left", "right"))
-        empty = (left == 1) & (right == 0)
-        if not np.all(empty | ((left >= 0) & (left <= right) & (right < size))):
-            return f"a run must be within 0..{size - 1}, or be 1..0 if there is none"
-        return None
+        return super().pack(given)

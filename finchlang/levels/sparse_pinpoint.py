@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.block_levels import NONE, require_signed
-from finchlang.levels.level import READ, ByName, Fiber, Found, Given, Level
+from finchlang.levels.level import READ, ByName, Fiber, Given, Level
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Spike, Switch, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.write_refused import refused
@@ -82,8 +82,8 @@ class SparsePinpoint(Level):
 
         return Thunk(preamble)
 
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray]:
-        positions, coordinates, count, *_ = given
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
+        positions, (coordinates,) = given.positions, given.coordinates
         second = (positions[1:] == positions[:-1]) & (coordinates[1:] != coordinates[:-1])
         if second.any():
             raise FinchError(
@@ -91,11 +91,4 @@ class SparsePinpoint(Level):
                 "SparsePinpoint stores one coordinate in each fiber; more are given",
                 hint="use SparseList",
             )
-        idx = np.full(count, -1)
-        idx[positions] = coordinates
-        return {"idx": idx}, positions
-
-    def unpack(self, storage: ByName, positions: np.ndarray, size: Any) -> Found:
-        coordinates = storage["idx"][positions].astype(np.int64)
-        which = np.flatnonzero(coordinates >= 0)
-        return which, coordinates[which], positions[which]
+        return super().pack(given)

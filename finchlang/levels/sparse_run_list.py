@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import ClassVar
 
 from finchlang.host.construct import ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import READ, ByName, Fiber, Found, Given, Storage
+from finchlang.levels.level import READ, Fiber, Storage
 from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence, Thunk
-from finchlang.levels.pointer_arrays import pointers
-from finchlang.levels.run_levels import Runs, expand, find_runs, spans
+from finchlang.levels.run_levels import Runs
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
@@ -30,7 +27,7 @@ class SparseRunList(Runs):
     layout: ClassVar = (
         lay.Offsets("ptr", while_written=lay.POSITIONS),
         lay.Each("left"),
-        lay.Coordinate("right"),
+        lay.Coordinate("right", begins="left"),
     )
     out_of_order: ClassVar = SparseHash
     counters: ClassVar = (("stored", Int64), ("fibers", Int64))
@@ -90,22 +87,3 @@ class SparseRunList(Runs):
             return compare("lt", host.load(fiber.store.left, q, "left", Int64), i)
 
         return listed.find(host, i, holds, fiber.child)
-
-    def pack_merged(self, given: Given) -> tuple[ByName, np.ndarray, np.ndarray]:
-        fiber, left, right, kept, run = find_runs(given)
-        ptr = pointers(fiber, given.fibers)
-        return {"ptr": ptr, "left": left, "right": right, "fibers": given.fibers}, run, kept
-
-    def unpack(self, storage: ByName, at: np.ndarray, size: Any, kept: Any = None) -> Found:
-        which, q, right, _ = spans(storage, at, kept)
-        coordinates, run = expand(storage["left"].astype(np.int64)[q], right)
-        return which[run], coordinates, q[run]
-
-    def problem(self, storage: ByName, count: int, size: int) -> str | None:
-        if found := super().problem(storage, count, size):
-            return found
-        _, q, right, before = spans(storage, np.arange(count))
-        left = storage["left"][q]
-        if np.any(left > right) or np.any(left <= before):
-            return "a run must begin after the run before it, and not after its own end"
-        return None

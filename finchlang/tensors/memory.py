@@ -96,26 +96,26 @@ class Memory:
     def _by_level(self, format: Level) -> list[dict[str, Any]]:
         arrays, counters, count = iter(self.arrays), iter(self.counters), 1
         storage: list[dict[str, Any]] = []
-        for level, size in zip(format.levels(), format.sizes(self.shape), strict=True):
+        for level, sizes in zip(format.levels(), format.sizes(self.shape), strict=True):
             own: dict[str, Any] = {name: next(arrays) for name, _ in level.arrays}
             own |= {name: next(counters) for name, _ in level.counters}
-            for name, used in level.used(own, count, size).items():
+            for name, used in level.used(own, count, sizes).items():
                 own[name] = own[name][:used]
             storage.append(own)
             if not level.is_leaf:
-                count = level.child_count(own, count, size)
+                count = level.child_count(own, count, sizes)
         return storage
 
 
 def in_use(
-    parts: Iterable[tuple[Level, dict[str, Any], int]],
+    parts: Iterable[tuple[Level, dict[str, Any], tuple[int, ...]]],
 ) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
-    """For each level, given its storage and size: how many fibers it has (of a leaf: values), how many
+    """For each level, given its storage and sizes: how many fibers it has (of a leaf: values), how many
     positions they have in the level below, and its arrays cut to what is in use."""
     count = 1
-    for level, storage, size in parts:
-        used = level.used(storage, count, size)
-        stored = count if level.is_leaf else level.child_count(storage, count, size)
+    for level, storage, sizes in parts:
+        used = level.used(storage, count, sizes)
+        stored = count if level.is_leaf else level.child_count(storage, count, sizes)
         yield count, stored, {name: storage[name][:number] for name, number in used.items()}
         count = stored
 

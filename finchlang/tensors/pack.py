@@ -11,8 +11,8 @@ import numpy as np
 from finchlang.base.aligned_memory import aligned
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import differs
-from finchlang.levels.layout import counted
-from finchlang.levels.level import Found, Given, Level
+from finchlang.levels.level import Level
+from finchlang.levels.numpy_layout import Given, Sizes, counted
 from finchlang.tensors.entries import content_numbers
 
 
@@ -27,21 +27,17 @@ def pack(
     levels = list(format.levels())
     try:
         end = len(shape)
-        for level, size in zip(levels[:-1], format.sizes(shape), strict=False):
+        for level, sizes in zip(levels[:-1], format.sizes(shape), strict=False):
             own = coordinates[end - level.modes : end]
             end -= level.modes
-            given = own[0] if level.modes == 1 else own
-            _check_sizes(level, size)
-            entries = Given(positions, given, count, size)
-            if level.merges:
-                entries = entries._replace(contents=content_numbers(coordinates, values, end))
-                arrays, positions, kept = level.pack_merged(entries)
-                coordinates, values = coordinates[:, kept], values[kept]
-            else:
-                arrays, positions = level.pack(entries)
-            counters = counted(level.layout, arrays, count, size)
+            _check_sizes(level, sizes)
+            contents = content_numbers(coordinates, values, end) if level.merges else None
+            given = Given(positions, own, count, sizes, contents)
+            arrays, positions, kept = level.pack(given)
+            coordinates, values = coordinates[:, kept], values[kept]
+            counters = counted(level.layout, arrays, count, sizes)
             storage.append(level.empty() | _narrowed(level, arrays) | counters)
-            count = level.child_count(storage[-1], count, size)
+            count = level.child_count(storage[-1], count, sizes)
         storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
     # NumPy reports sizes beyond the address space by ValueError
     except (MemoryError, OverflowError, ValueError):
@@ -57,12 +53,12 @@ def aligned_storage(storage: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _check_sizes(level: Level, size: Any) -> None:
+def _check_sizes(level: Level, sizes: Sizes) -> None:
     """Raises FinchError "dimension" where the index type cannot hold a dimension's coordinates."""
     index = level.index_type
-    for one in size if isinstance(size, tuple) else (size,):
-        if one > index.highest:
-            message = f"{index} has no room for the coordinates of a dimension of size {one}"
+    for size in sizes:
+        if size > index.highest:
+            message = f"{index} has no room for the coordinates of a dimension of size {size}"
             raise FinchError("dimension", message)
 
 
@@ -81,17 +77,17 @@ def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
     return narrow
 
 
-#: the levels of a format, each with its arrays and counters, and its size
-Parts = Sequence[tuple[Any, dict[str, Any], Any]]
+#: the levels of a format, each with its arrays and counters, and its sizes
+Parts = Sequence[tuple[Any, dict[str, Any], Sizes]]
 
 
 def unpack(parts: Parts, kept: list[np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
     """The stored coordinates (order x entries) and their positions in the leaf. Of runs only those are
     listed whose child is in `kept` (a mask for each level), if that is given."""
     positions, coordinates = np.zeros(1, np.int64), np.empty((0, 1), np.int64)
-    for (level, storage, size), mask in zip(parts[:-1], kept or repeat(None), strict=False):
-        which, here, positions = _unpacked(level, storage, positions, size, mask)
-        coordinates = np.vstack((here.reshape(level.modes, -1), coordinates[:, which]))
+    for (level, storage, sizes), mask in zip(parts[:-1], kept or repeat(None), strict=False):
+        which, here, positions = level.unpack(storage, positions, sizes, _of_runs(level, mask))
+        coordinates = np.vstack((here, coordinates[:, which]))
     return coordinates, positions
 
 
@@ -102,17 +98,15 @@ def differing(parts: Parts) -> list[np.ndarray] | None:
     if not any(level.merges for level, *_ in parts):
         return None
     counts = [1]
-    for level, storage, size in parts:
-        counts.append(level.child_count(storage, counts[-1], size))
+    for level, storage, sizes in parts:
+        counts.append(level.child_count(storage, counts[-1], sizes))
     kept = [differs(leaf.unpack_values(values, np.arange(counts[-1])), leaf.fill.value)]
-    for (level, storage, size), count in zip(parts[::-1], counts[-2::-1], strict=True):
-        which, _, at = _unpacked(level, storage, np.arange(count), size, kept[0])
+    for (level, storage, sizes), count in zip(parts[::-1], counts[-2::-1], strict=True):
+        which, _, at = level.unpack(storage, np.arange(count), sizes, _of_runs(level, kept[0]))
         kept.insert(0, np.bincount(which[kept[0][at]], minlength=count) > 0)
     return kept[1:]
 
 
-def _unpacked(
-    level: Any, storage: dict[str, Any], positions: np.ndarray, size: Any, kept: np.ndarray | None
-) -> Found:
-    """`Level.unpack`; levels that merge also take the mask `kept` over positions of the child."""
-    return level.unpack(storage, positions, size, *((kept,) if level.merges else ()))
+def _of_runs(level: Level, kept: np.ndarray | None) -> np.ndarray | None:
+    """The mask `kept` for a level that has runs; what others store of fill is listed."""
+    return kept if level.merges else None

@@ -264,11 +264,13 @@ class Tensor(array_base.TensorBase):
     def _count_listed(self) -> int | None:
         """How many coordinates the last level stores, if the levels can tell without unpacking."""
         count = positions = 1
-        for level, storage, size in self._parts()[:-1]:
-            stored = level.count_listed(storage, positions, size) if count == positions else None
-            if stored is None:  # cannot be counted, or not every position above is in use
+        for level, storage, sizes in self._parts()[:-1]:
+            if count != positions:  # not every position above is in use
                 return None
-            count, positions = stored, level.child_count(storage, positions, size)
+            count, positions = (
+                level.count_listed(storage, positions, sizes),
+                level.child_count(storage, positions, sizes),
+            )
         return count
 
     def _own(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -290,13 +292,12 @@ class Tensor(array_base.TensorBase):
         if self.checked:
             return
         count = 1
-        sizes = self.format.sizes(self.shape)
-        for level, storage, size in zip(self.format.levels(), self._storage, sizes, strict=True):
-            problem = level.problem(storage, count, size)
+        for level, storage, sizes in self._parts():
+            problem = level.problem(storage, count, sizes)
             if problem is not None:
                 raise FinchError("bounds", f"corrupt {type(level).__name__} storage: {problem}")
             if not level.is_leaf:
-                count = level.child_count(storage, count, size)
+                count = level.child_count(storage, count, sizes)
         self.checked = True
 
     def __repr__(self) -> str:

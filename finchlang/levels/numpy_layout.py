@@ -1,0 +1,362 @@
+"""A level's arrays in NumPy, outside of kernels: how long they are, what they store, how they are made of
+entries, and what is wrong with them; all of it follows from the level's layout.
+
+An item of a layout covers a *region* of coordinates in its fiber, which has one position in the child for
+all of them or one for each.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from finchlang.levels import layout as lay
+from finchlang.levels.layout import ByName, Layout
+
+#: for each stored coordinate: its fiber, as an index into the positions asked for; a row of coordinates
+#: for each mode, from 0; its position in the child
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+#: the size of each mode of a level, first mode first
+Sizes = tuple[int, ...]
+
+
+class Given(NamedTuple):
+    """Entries to be packed into a level, sorted by fiber and coordinates: the position of each one's
+    fiber, below `fibers`, and a row of coordinates, from 0, for each mode. For a level that merges, two
+    entries have the same number in `contents` if the subfibers they belong to are equal."""
+
+    positions: np.ndarray
+    coordinates: np.ndarray
+    fibers: int
+    sizes: Sizes
+    contents: np.ndarray | None = None
+
+
+# ------------------------------------------------------------------------------ lengths and counters
+
+
+def lengths(
+    layout: Layout, storage: ByName, count: int, sizes: Sizes
+) -> tuple[dict[str, int], int]:
+    """How many entries of each array are in use for `count` fibers, and the number of items at the end of
+    the chain."""
+    found: dict[str, int] = {}
+    for part in layout:
+        if isinstance(part, lay.Each | lay.Offsets):
+            found[part.name] = count + isinstance(part, lay.Offsets)
+        elif isinstance(part, lay.Aside):
+            found |= lengths(part.parts, storage, count, sizes)[0]
+        elif isinstance(part, lay.Loose):
+            found[part.name] = part.length(storage)
+        count = _after(part, storage, count, sizes)
+    return found, count
+
+
+def _after(part: lay.LayoutPart, storage: ByName, count: int, sizes: Sizes) -> int:
+    """The number of items after a part, given `count` items before it."""
+    if isinstance(part, lay.Offsets):
+        return int(storage[part.name][count])
+    return count * part.cells(sizes) if isinstance(part, lay.Grid) else count
+
+
+def listed(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> int:
+    """The number of items that are listed or not empty; of all if every coordinate has one."""
+    for part in layout:
+        if isinstance(part, lay.Aside):
+            return lengths(part.parts, storage, count, sizes)[1]
+    marked = [p for p in layout if isinstance(p, lay.Each) and p.empty is not None]
+    if marked and not lay.offsets(layout):
+        return int(np.any([storage[p.name][:count] != p.empty for p in marked], axis=0).sum())
+    return lengths(layout, storage, count, sizes)[1]
+
+
+def counted(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> dict[str, int]:
+    """The counters of offsets for `count` frozen fibers."""
+    found: dict[str, int] = {}
+    for part in layout:
+        if isinstance(part, lay.Offsets):
+            found[part.counter] = int(storage[part.name][count])
+        elif isinstance(part, lay.Aside):
+            found |= counted(part.parts, storage, count, sizes)
+        count = _after(part, storage, count, sizes)
+    return found
+
+
+# ------------------------------------------------------------------------------------------- regions
+
+
+class _Roles:
+    """The parts of a layout by what they say: the offsets of the items of each fiber (None: there is one
+    item each), their coordinates, and the offsets of their positions in the child."""
+
+    def __init__(self, layout: Layout):
+        self.arrays = [*lay.arrays(layout)]
+        offsets = [part for part in self.arrays if isinstance(part, lay.Offsets)]
+        self.ptr = next((part.name for part in offsets if not part.is_held), None)
+        self.held = next((part.name for part in offsets if part.is_held), None)
+        self.grid = next((part for part in layout if isinstance(part, lay.Grid)), None)
+        rows = [part for part in self.arrays if isinstance(part, lay.Coordinate)]
+        self.rows = [part.name for part in rows]
+        #: where regions begin, and what is stored as the last coordinate of an empty one
+        self.begins, self.empty = (rows[0].begins, rows[0].empty) if rows else (lay.FIRST, -1)
+
+
+class _Regions(NamedTuple):
+    """The regions of some fibers: for each the fiber, as an index into the positions asked for; its first
+    and its last coordinate, with a row for each mode; its first position in the child, and how many it
+    has there (None: one)."""
+
+    which: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    at: np.ndarray
+    held: np.ndarray | None
+
+
+def _regions(roles: _Roles, storage: ByName, positions: np.ndarray, sizes: Sizes) -> _Regions:
+    which, at = np.arange(len(positions)), positions
+    if roles.ptr is not None:
+        which, at = listed_at(storage[roles.ptr], positions)
+    last: Any = np.array([storage[name][at] for name in roles.rows], np.int64)
+    first, held = last, None
+    if roles.begins in storage:
+        first = storage[roles.begins][at].astype(np.int64)[None]
+    elif roles.begins == lay.AFTER:
+        first = _before(which, last[0])[None] + 1
+    elif roles.empty is not None:
+        first = np.maximum(last, 0)  # so that what is empty has no coordinate
+    if roles.held is not None:
+        ofs = storage[roles.held].astype(np.int64)
+        at, held = ofs[at], ofs[at + 1] - ofs[at]
+    elif roles.grid is not None:
+        at = positions[which] * roles.grid.cells(sizes)
+        if roles.begins == lay.POINT:  # listed beside the grid
+            at = at + last[0]
+        else:
+            held = np.full(len(which), sizes[-1])
+    if roles.begins == lay.FIRST:
+        first, last = np.zeros((1, len(which)), np.int64), held[None] - 1  # type: ignore[index]
+    elif roles.begins == lay.BACK:
+        first = last - held + 1
+    return _Regions(which, first, last, at, held)
+
+
+def _before(fibers: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """The last coordinate of the region before each in its fiber, or -1."""
+    found = np.full(len(last), -1)
+    found[1:] = np.where(fibers[1:] == fibers[:-1], last[:-1], -1)
+    return found
+
+
+def unpacked(
+    layout: Layout, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None
+) -> Found:
+    """What the fibers at `positions` store. Of regions with one position in the child only those are
+    listed whose position is in the mask `kept`, if that is given."""
+    which, first, last, at, held = _regions(_Roles(layout), storage, positions, sizes)
+    if first is last:
+        return which, last, at
+    if kept is not None:
+        chosen = kept[at] if held is None else (held > 1) | kept[at]
+        which, first, last, at = which[chosen], first[:, chosen], last[:, chosen], at[chosen]
+        held = None if held is None else held[chosen]
+    region, nth = ranges(last[0] - first[0] + 1)
+    inside = 0 if held is None else np.where(held[region] == 1, 0, nth)
+    return which[region], first[:, region] + nth, at[region] + inside
+
+
+def _grouped(
+    roles: _Roles, given: Given
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Any]:
+    """The regions that store entries: the fiber, the first and the last coordinate of each (a row for each
+    mode); the region of each entry that is left, and which these are, as `packed` gives them."""
+    contents, new = given.contents, are_new(given.positions, *given.coordinates)
+    fibers, rows, entry = given.positions[new], given.coordinates[:, new], np.cumsum(new) - 1
+    begins, kept = np.ones(len(fibers), bool), slice(None)
+    if (
+        roles.begins != lay.POINT
+    ):  # a region for all neighbours, or of equal content, or for a fiber
+        is_one = roles.ptr is None and contents is None
+        keys = [] if is_one else [rows[0] - np.arange(len(fibers))]
+        begins = are_new(fibers, *keys, *([] if contents is None else [contents[new]]))
+    region = (np.cumsum(begins) - 1)[entry]
+    if contents is not None:
+        kept = begins[entry]
+        region = region[kept]
+    return fibers[begins], rows[0][begins], rows[:, _ends(begins)], region, kept
+
+
+def runs(layout: Layout, given: Given) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The runs of equal entries, sorted: the fiber, the first and the last coordinate of each."""
+    fibers, first, last, *_ = _grouped(_Roles(layout), given)
+    return fibers, first, last[0]
+
+
+def packed(layout: Layout, given: Given) -> tuple[ByName, np.ndarray, Any]:
+    """The arrays (of Int64) for entries, the position of each in the child, and which entries these are:
+    of equal neighbours that are merged only the first is left."""
+    roles, contents = _Roles(layout), given.contents
+    if not roles.arrays:
+        assert roles.grid is not None
+        at = given.positions * roles.grid.cells(given.sizes) + given.coordinates[0]
+        return {}, at, slice(None)
+    fibers, first, last, region, kept = _grouped(roles, given)
+    if roles.begins == lay.FIRST:
+        first = np.zeros_like(first)
+    elif roles.begins == lay.AFTER:
+        fibers, last, rank = _with_gaps(fibers, first, last, given)
+        first, region = _before(fibers, last[0]) + 1, rank[region]
+    at = region if roles.ptr is not None else fibers[region]
+    counts = last[0] - first + 1
+    if (
+        roles.held is not None and contents is not None
+    ):  # neighbours of one coordinate share an item
+        begins = np.ones(len(fibers), bool)
+        begins[1:] = (counts[1:] > 1) | (counts[:-1] > 1) | (fibers[1:] != fibers[:-1])
+        counts = np.diff(np.flatnonzero(begins), append=len(begins))
+        fibers, first, last = fibers[begins], first[begins], last[:, _ends(begins)]
+
+    def by_item(values: np.ndarray, empty: Any) -> np.ndarray:
+        if roles.ptr is not None:
+            return values
+        found = np.full(given.fibers, empty)
+        found[fibers] = values
+        return found
+
+    arrays: ByName = {}
+    for part in roles.arrays:
+        if part.name == roles.ptr:
+            arrays[part.name] = pointers(fibers, given.fibers)
+        elif part.name == roles.held:
+            arrays[part.name] = np.concatenate(([0], np.cumsum(by_item(counts, 0))))
+        elif isinstance(part, lay.Coordinate):
+            arrays[part.name] = by_item(last[part.mode], part.empty)
+        elif part.name == roles.begins:
+            arrays[part.name] = by_item(first, part.empty)  # type: ignore[attr-defined]
+    if roles.grid is not None:
+        at = given.positions * roles.grid.cells(given.sizes) + given.coordinates[0]
+    elif roles.held is not None and contents is None:
+        at = arrays[roles.held][at] + given.coordinates[0] - first[region]
+    return arrays, at, kept
+
+
+def _ends(begins: np.ndarray) -> np.ndarray:
+    """A mask of the last item of each group, given one of the first."""
+    return np.append(begins[1:], True)[: len(begins)]
+
+
+def _with_gaps(
+    fibers: np.ndarray, first: np.ndarray, last: np.ndarray, given: Given
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Regions with others in the gaps between them: their fibers, a row of their last coordinates, and the
+    number among them of each region given."""
+    end, size = np.full(given.fibers, -1), given.sizes[-1]
+    end[fibers] = last[0]
+    gap, open_ends = first > _before(fibers, last[0]) + 1, np.flatnonzero(end < size - 1)
+    fibers = np.concatenate((fibers, fibers[gap], open_ends))
+    ends = np.concatenate((last[0], first[gap] - 1, np.full(len(open_ends), size - 1)))
+    order = np.lexsort((ends, fibers))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return fibers[order], ends[None, order], rank
+
+
+# --------------------------------------------------------------------------------------- what is wrong
+
+
+def problem(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> str | None:
+    """Why compiled code must not use these arrays for `count` fibers, or None. Compiled code reads what
+    is in use of each without a check, and uses the contents as positions and coordinates."""
+    found = _wrong_array(layout, storage, count, sizes)
+    roles = _Roles(layout)
+    if found is not None or roles.begins == lay.POINT or not (roles.rows or roles.held):
+        return found
+    which, first, last, _, held = _regions(roles, storage, np.arange(count), sizes)
+    length = last[0] - first[0] + 1
+    is_empty = (length == 0) & (last[0] == roles.empty) & (roles.ptr is None)
+    if np.any((length < 1) & ~is_empty):
+        return "a region must have a coordinate at least"
+    if np.any(first[0] <= _before(which, last[0])):
+        return "a region begins before the one before it ends, or before the first coordinate"
+    if np.any((last[0] >= sizes[-1]) & ~is_empty):
+        return f"a region ends after the last coordinate, {sizes[-1] - 1}"
+    if held is not None and np.any((held != 1) & (held != length)):
+        return "a region must hold one subfiber, or one for each of its coordinates"
+    ends = last[0][_ends(are_new(which))]
+    if roles.begins == lay.AFTER and sizes[-1] and (len(ends) < count or any(ends < sizes[-1] - 1)):
+        return f"the regions of each fiber must end at {sizes[-1] - 1}"
+    return None
+
+
+def _wrong_array(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> str | None:
+    """What is wrong with lengths, offsets, and coordinates that are out of range or out of order."""
+    offsets: np.ndarray | None = None
+    ascends: Any = None
+    for part in layout:
+        if isinstance(part, lay.Aside):
+            if found := _wrong_array(part.parts, storage, count, sizes):
+                return found
+        elif isinstance(part, lay.Each | lay.Offsets):
+            needed, array = count + isinstance(part, lay.Offsets), storage[part.name]
+            if len(array) < needed:
+                return f"{part.name} has {len(array)} entries; it needs {needed}"
+            array = array[:needed]
+            if isinstance(part, lay.Offsets):
+                if array[0] != 0 or np.any(array[1:] < array[:-1]):
+                    return f"{part.name} must start at 0 and never descend"
+                offsets = array if offsets is None else offsets
+            if isinstance(part, lay.Coordinate):
+                used = array if part.empty is None else array[array != part.empty]
+                if len(used) and (used.min() < 0 or used.max() >= sizes[part.mode]):
+                    return f"{part.name} must be in 0..{sizes[part.mode] - 1}"
+                if offsets is not None:
+                    rises = array[1:] > array[:-1]
+                    if part.mode:
+                        rises |= (array[1:] == array[:-1]) & ascends
+                    ascends = rises
+        count = _after(part, storage, count, sizes)
+    if ascends is not None and not _in_each(offsets, ascends):
+        return "what is stored must ascend within each fiber"
+    return None
+
+
+def _in_each(offsets: Any, ascends: np.ndarray) -> bool:
+    """Whether each item ascends from the one before it in its fiber; `ascends` has no entry for the very
+    first item."""
+    inner, ascends = offsets[1:-1], ascends.copy()
+    ascends[inner[(inner > 0) & (inner <= len(ascends))] - 1] = True
+    return bool(ascends.all())
+
+
+# ------------------------------------------------------------------------------------ pointer arrays
+
+
+def ranges(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers 0..n - 1 for each n in `lengths`, one after the other: for each number the index of its
+    length, and the number."""
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    before = np.cumsum(lengths) - lengths
+    return which, np.arange(len(which)) - before[which]
+
+
+def listed_at(ptr: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each entry listed by the fibers at `positions`: the index of its fiber in `positions`, and its
+    own position."""
+    starts = ptr[positions].astype(np.int64)
+    which, nth = ranges(ptr[positions + 1].astype(np.int64) - starts)
+    return which, starts[which] + nth
+
+
+def pointers(fibers: np.ndarray, count: int) -> np.ndarray:
+    """The pointer array for entries in the given fibers, of 0..count - 1."""
+    ptr = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(fibers, minlength=count), out=ptr[1:])
+    return ptr
+
+
+def are_new(*rows: np.ndarray) -> np.ndarray:
+    """A mask of the entries that differ from the one before in any of `rows`."""
+    new = np.ones(len(rows[0]), bool)
+    new[1:] = np.any([row[1:] != row[:-1] for row in rows], axis=0)
+    return new
