@@ -19,6 +19,7 @@ from finchlang.levels.layout import ByName, Layout
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 #: the size of each mode of a level, first mode first
 Sizes = tuple[int, ...]
+_ALL: Any = slice(None)
 
 
 class Given(NamedTuple):
@@ -171,16 +172,20 @@ def _grouped(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Any]:
     """The regions that store entries: the fiber, the first and the last coordinate of each (a row for each
     mode); the region of each entry that is left, and which these are, as `packed` gives them."""
-    contents, new = given.contents, are_new(given.positions, *given.coordinates)
-    fibers, rows, entry = given.positions[new], given.coordinates[:, new], np.cumsum(new) - 1
-    begins, kept = np.ones(len(fibers), bool), slice(None)
-    if (
-        roles.begins != lay.POINT
-    ):  # a region for all neighbours, or of equal content, or for a fiber
-        is_one = roles.ptr is None and contents is None
-        keys = [] if is_one else [rows[0] - np.arange(len(fibers))]
-        begins = are_new(fibers, *keys, *([] if contents is None else [contents[new]]))
-    region = (np.cumsum(begins) - 1)[entry]
+    fibers, rows, contents, kept = given.positions, given.coordinates, given.contents, _ALL
+    new = are_new(fibers, *rows)
+    entry = np.cumsum(new) - 1
+    if not new.all():
+        fibers, rows = fibers[new], rows[:, new]
+    if roles.begins == lay.POINT:
+        return fibers, rows[0], rows, entry, kept
+    keys = [fibers]  # there is one region in each fiber, or one for neighbours, or for equal ones
+    if roles.ptr is not None or contents is not None:
+        keys.append(rows[0] - np.arange(len(fibers)))
+    if contents is not None:
+        keys.append(contents[new])
+    begins = are_new(*keys)
+    region: Any = (np.cumsum(begins) - 1)[entry]
     if contents is not None:
         kept = begins[entry]
         region = region[kept]
@@ -200,7 +205,7 @@ def packed(layout: Layout, given: Given) -> tuple[ByName, np.ndarray, Any]:
     if not roles.arrays:
         assert roles.grid is not None
         at = given.positions * roles.grid.cells(given.sizes) + given.coordinates[0]
-        return {}, at, slice(None)
+        return {}, at, _ALL
     fibers, first, last, region, kept = _grouped(roles, given)
     if roles.begins == lay.FIRST:
         first = np.zeros_like(first)
@@ -208,16 +213,14 @@ def packed(layout: Layout, given: Given) -> tuple[ByName, np.ndarray, Any]:
         fibers, last, rank = _with_gaps(fibers, first, last, given)
         first, region = _before(fibers, last[0]) + 1, rank[region]
     at = region if roles.ptr is not None else fibers[region]
-    counts = last[0] - first + 1
-    if (
-        roles.held is not None and contents is not None
-    ):  # neighbours of one coordinate share an item
+    counts = last[0] - first + 1 if roles.held is not None else None
+    if counts is not None and contents is not None:  # neighbours of one coordinate share an item
         begins = np.ones(len(fibers), bool)
         begins[1:] = (counts[1:] > 1) | (counts[:-1] > 1) | (fibers[1:] != fibers[:-1])
         counts = np.diff(np.flatnonzero(begins), append=len(begins))
         fibers, first, last = fibers[begins], first[begins], last[:, _ends(begins)]
 
-    def by_item(values: np.ndarray, empty: Any) -> np.ndarray:
+    def by_item(values: Any, empty: Any) -> np.ndarray:
         if roles.ptr is not None:
             return values
         found = np.full(given.fibers, empty)
