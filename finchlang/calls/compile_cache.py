@@ -9,7 +9,7 @@ under its residual program: a kernel that only moved within its file is staged a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
@@ -77,7 +77,8 @@ class CacheKey:
         """The entry; None if there is none or it cannot be decoded."""
         content = self.cache.get(self.name)
         try:
-            return None if content is None else _decoded(json.loads(content), self.sources)
+            found = None if content is None else _decoded(json.loads(content), self.sources)
+            return found if isinstance(found, CacheEntry) else None
         except (ValueError, TypeError, LookupError, AttributeError, FinchError):
             return None
 
@@ -151,78 +152,53 @@ def _label(kind: Any) -> str:
 # ----------------------------------------------------------------------------------------- the entry
 
 
-def _encoded(entry: CacheEntry, sources: list[Source]) -> dict[str, Any]:
-    """Raises ValueError for a span that is in none of `sources`."""
-    signature, layout = entry.signature, entry.layout
-
-    def types(given: tuple[Type, ...]) -> list[str]:
-        return [type.name for type in given]
-
-    def numbers(span: Span | None) -> list[int] | None:
-        if span is None:
-            return None
-        number = sources.index(span.source)
-        return [number, span.line, span.column, span.end_line, span.end_column]
-
-    return {
-        "object": entry.object_name,
-        "tensors": signature.tensors,
-        "workspaces": {name: str(level) for name, level in signature.workspaces.items()},
-        **{name: list(getattr(signature, name)) for name in ("yields", "numbers")},
-        **{name: sorted(getattr(signature, name)) for name in ("changed", "declared", "renewed")},
-        "notes": [[note.message, numbers(note.span)] for note in signature.notes],
-        "spans": signature.spans,
-        "name": layout.name,
-        **{name: types(getattr(layout, name)) for name in ("buffers", "inputs", "outputs")},
-        **{name: list(getattr(layout, name)) for name in ("written", "grown", "procedures")},
-        "undo_log": [
-            [list(vars(log).values()) for log in layout.undo_log.logs],
-            layout.undo_log.epoch,
-        ],
-        "failures": [
-            [f.kind, f.message, types(f.values), numbers(f.span)] for f in layout.failures
-        ],
-    }
+#: the classes that an entry is made of
+_PARTS = {c.__name__: c for c in (CacheEntry, Signature, Layout, Failure, UndoLog, Log, Note)}
 
 
-def _decoded(given: dict[str, Any], sources: list[Source]) -> CacheEntry:
+def _encoded(thing: Any, sources: list[Source]) -> Any:
+    """`thing` for JSON: what is no list and no atom is a dict from the name of its kind to its parts.
+    Raises ValueError for a span that is in none of `sources`."""
+
+    def each(parts: Iterable[Any]) -> list[Any]:
+        return [_encoded(part, sources) for part in parts]
+
+    match thing:
+        case tuple() | list():
+            return each(thing)
+        case dict():
+            return {"dict": {name: _encoded(part, sources) for name, part in thing.items()}}
+        case frozenset():
+            return {"set": sorted(thing)}
+        case Type():
+            return {"Type": thing.name}
+        case Level():
+            return {"Level": str(thing)}
+        case Span(source):
+            place = thing.line, thing.column, thing.end_line, thing.end_column
+            return {"Span": [sources.index(source), *place]}
+    if type(thing) in _ATOMS:
+        return thing
+    kind: Any = type(thing)
+    return {kind.__name__: each(getattr(thing, name) for name in _names(kind))}
+
+
+def _decoded(given: Any, sources: list[Source]) -> Any:
     """The inverse of `_encoded`. Raises one of the errors that `recall` catches for other input."""
-
-    def types(names: list[str]) -> tuple[Type, ...]:
-        return tuple([TYPES[name] for name in names])
-
-    def tuples(thing: Any) -> Any:
-        return tuple(map(tuples, thing)) if isinstance(thing, list) else thing
-
-    def span(numbers: list[int] | None) -> Span | None:
-        if numbers is None:
-            return None
-        source, line, column, end_line, end_column = numbers
-        return Span(sources[source], line, column, end_line, end_column)
-
-    def failure(kind: str, message: str, values: list[str], place: list[int] | None) -> Failure:
-        return Failure(kind, message, types(values), span(place))
-
-    signature = Signature(
-        dict(given["tensors"]),
-        {name: parse_format(text) for name, text in given["workspaces"].items()},
-        tuple(given["yields"]),
-        tuple(given["numbers"]),
-        frozenset(given["changed"]),
-        frozenset(given["declared"]),
-        frozenset(given["renewed"]),
-        tuple([Note(message, span(place)) for message, place in given["notes"]]),
-        {name: tuples(choice) for name, choice in given["spans"].items()},
-    )
-    layout = Layout(
-        given["name"],
-        types(given["buffers"]),
-        types(given["inputs"]),
-        types(given["outputs"]),
-        tuple(given["written"]),
-        tuple(given["grown"]),
-        tuple([failure(*parts) for parts in given["failures"]]),
-        tuple(given["procedures"]),
-        UndoLog(tuple([Log(*numbers) for numbers in given["undo_log"][0]]), given["undo_log"][1]),
-    )
-    return CacheEntry(signature, layout, given["object"])
+    if isinstance(given, list):
+        return tuple([_decoded(part, sources) for part in given])
+    if not isinstance(given, dict):
+        return given
+    [(kind, parts)] = given.items()
+    match kind:
+        case "dict":
+            return {name: _decoded(part, sources) for name, part in parts.items()}
+        case "set":
+            return frozenset(parts)
+        case "Type":
+            return TYPES[parts]
+        case "Level":
+            return parse_format(parts)
+        case "Span":
+            return Span(sources[parts[0]], *parts[1:])
+    return _PARTS[kind](*[_decoded(part, sources) for part in parts])

@@ -78,7 +78,7 @@ def spmv(text: str = SPMV, dtype: Any = float, **settings: Any) -> np.ndarray:
 def entries(folder: Path) -> list[Path]:
     """The files that say how kernels are called."""
     return [
-        path for path in sorted((folder / "cache").iterdir()) if b'"tensors"' in path.read_bytes()
+        path for path in sorted((folder / "cache").iterdir()) if b'"Signature"' in path.read_bytes()
     ]
 
 
@@ -181,7 +181,7 @@ DAMAGES: dict[str, Callable[[str, bytes], bytes]] = {
 SEALED: dict[str, Callable[[str, bytes], bytes]] = {
     "another text": lambda key, content: _seal(key, b"no entry"),
     "no object": lambda key, content: _seal(key, b"[1, 2]"),
-    "other fields": lambda key, content: _seal(key, b'{"tensors": {}, "object": ""}'),
+    "other fields": lambda key, content: _seal(key, b'{"CacheEntry": [{}, {}, ""]}'),
     "an unknown type": lambda key, content: _seal(
         key, content[HEAD:].replace(b'"Float64"', b'"Float65"')
     ),
@@ -196,7 +196,8 @@ def test_what_is_damaged_is_a_miss_and_is_replaced(
     other = SPMV.replace("*", "+")
     kernels = {SPMV: spmv(), other: spmv(other)}
     entry, files = entries(tmp_path)[0], sorted((tmp_path / "cache").iterdir())
-    assert json.loads(entry.read_bytes()[HEAD:])["tensors"] == {"y": "y", "A": "A", "x": "x"}
+    signature = json.loads(entry.read_bytes()[HEAD:])["CacheEntry"][0]["Signature"]
+    assert signature[0] == {"dict": {"y": "y", "A": "A", "x": "x"}}
     contents = [file.read_bytes() for file in files]
     objects = [file for file in files if b'"tensors"' not in file.read_bytes()]
     for damaged in ([entry], objects, files) if damage in DAMAGES else ([entry],):
