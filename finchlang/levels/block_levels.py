@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from finchlang.base.errors import Bug, FinchError
-from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, op, sub
+from finchlang.host.construct import ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay, looplets as lp
@@ -104,8 +104,7 @@ class OneBlock(Level):
             def keep() -> None:
                 host.store(store.ofs, after, add(before, written))
                 leave()
-                if fiber.dirty is not None:
-                    host.set(fiber.dirty, TRUE)
+                fiber.mark(host)
 
             host.branch(compare("gt", written, 0), keep)
 
@@ -122,12 +121,7 @@ class OneBlock(Level):
             host.set(made, add(q, 1))
 
         host.branch(compare("ge", q, host.get(made)), make)
-        dirty = host.cell(FALSE, "dirty")
-
-        def epilogue(host: Host) -> None:
-            host.branch(host.get(dirty), lambda: host.set(store.stored, add(q, 1)))
-
-        return fiber.child(q, dirty), epilogue
+        return fiber.entry(host, q, lambda: host.set(store.stored, add(q, 1)))
 
 
 def require_signed(level: Any) -> None:

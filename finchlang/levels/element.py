@@ -10,7 +10,7 @@ import numpy as np
 
 from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import TRUE, ZERO, add, compare, const, op
+from finchlang.host.construct import ZERO, add, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
@@ -127,8 +127,7 @@ class Element(Valued):
 
     def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
         host.store(fiber.store.val, fiber.position, value)
-        if fiber.dirty is not None:
-            host.set(fiber.dirty, TRUE)
+        fiber.mark(host)
 
     def pack_values(self, values: np.ndarray, positions: np.ndarray, count: int) -> dict[str, Any]:
         array = full_aligned(count, self.value.value, self.element_type.dtype)

@@ -212,8 +212,7 @@ class Interleaved(SparseCOO):
                 host.store(array, e, code.sub(i, 1))
             host.store(store.new_fiber, e, code.sub(p, code.op("shl", b, shift)))
             host.store(store.at, b, code.add(e, 1))
-            if fiber.dirty is not None:
-                host.set(fiber.dirty, code.TRUE)
+            fiber.mark(host)
 
         values = Storage(self.lvl, {"val": store.new_val}, {})
         return Fiber(values, (), e, dirty, UPDATE), lambda host: host.branch(host.get(dirty), keep)

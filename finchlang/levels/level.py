@@ -9,7 +9,7 @@ store; accesses refer to fibers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import takewhile
@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import Bug, Span
-from finchlang.host.construct import ONE, ZERO, compare, const
+from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.levels import layout as lay, looplets as lp, numpy_layout
@@ -476,6 +476,19 @@ class Fiber(TensorLike):
     def child(self, position: Expr, dirty: Cell | None = None) -> Fiber:
         dims = self.dims[: len(self.dims) - self.level.modes]
         return Fiber(self.store.child, dims, position, dirty, self.mode)
+
+    def mark(self, host: Host, condition: Expr = TRUE) -> None:
+        """Set the dirty bit where the condition holds, if there is one."""
+        dirty = self.dirty
+        if dirty is not None:
+            host.branch(condition, lambda: host.set(dirty, TRUE))
+
+    def entry(
+        self, host: Host, position: Expr, keep: Callable[[], None]
+    ) -> tuple[Node, Callable[[Host], None]]:
+        """The subfiber at `position`, to be written, and an epilogue that runs `keep` if it was."""
+        dirty = host.cell(FALSE, "dirty")
+        return self.child(position, dirty), lambda host: host.branch(host.get(dirty), keep)
 
     def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
         return self.level.unfurl(

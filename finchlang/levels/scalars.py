@@ -49,8 +49,7 @@ class Scalar(Valued):
 
     def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
         self._set(host, fiber.store, value)
-        if fiber.dirty is not None:
-            host.set(fiber.dirty, TRUE)
+        fiber.mark(host)
 
     def _set(self, host: Host, store: Storage, value: Expr) -> None:
         if "value" in store.counters:

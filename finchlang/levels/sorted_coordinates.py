@@ -3,10 +3,10 @@ parts that other levels use too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, sub
+from finchlang.host.construct import FALSE, ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import looplets as lp
@@ -155,6 +155,22 @@ def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
     # as in A[i + 1]
     count = add(host.load(store.ptr, after, "count", types.Int64), written)
     host.store(store.ptr, after, host.let(count, "count"))
-    if fiber.dirty is not None:
-        parent = fiber.dirty
-        host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
+    fiber.mark(host, compare("gt", written, 0))
+
+
+def append(
+    host: Host, fiber: Fiber, arrays: Sequence[Buffer], coordinates: Sequence[Expr]
+) -> tuple[ast.Node, Callable[[Host], None]]:
+    """The entry after the last of all fibers, and the epilogue, which stores its coordinates (from 1) in
+    `arrays` if something was written to it: else the next entry takes its place."""
+    store = fiber.store
+    q = host.get(store.stored)
+    fiber.level.child.assemble(host, store.child, fiber.level.below(fiber.dims), q, q)
+
+    def keep() -> None:
+        for array, i in zip(arrays, coordinates, strict=True):
+            host.grow(array, add(q, 1))
+            host.store(array, q, sub(i, 1))
+        host.set(store.stored, add(q, 1))
+
+    return fiber.entry(host, q, keep)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, sub
+from finchlang.host.construct import ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
@@ -118,9 +118,7 @@ class SparseBlockList(Level):
         def epilogue(host: Host) -> None:
             written = host.let(sub(host.get(store.blocks), first), "written")
             host.store(store.ptr, after, add(before, written))
-            if fiber.dirty is not None:
-                parent = fiber.dirty
-                host.branch(compare("gt", written, 0), lambda: host.set(parent, TRUE))
+            fiber.mark(host, compare("gt", written, 0))
 
         return lp.Lookup(
             lambda host, i: lp.Thunk(lambda host: self._write(host, fiber, i, following))
@@ -131,7 +129,6 @@ class SparseBlockList(Level):
         store = fiber.store
         q = host.get(store.stored)
         self.lvl.assemble(host, store.child, fiber.dims[:-1], q, q)
-        dirty = host.cell(FALSE, "dirty")
 
         def begin() -> None:
             b = host.get(store.blocks)
@@ -147,4 +144,4 @@ class SparseBlockList(Level):
             host.set(store.stored, add(q, 1))
             host.set(following, i)
 
-        return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
+        return fiber.entry(host, q, keep)

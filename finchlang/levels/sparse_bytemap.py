@@ -302,8 +302,7 @@ class SparseByteMap(Level):
                 host.store(store.idx, q, position)
                 host.store(store.tbl, position, TRUE)
                 host.set(store.stored, add(q, 1))
-                if fiber.dirty is not None:
-                    host.set(fiber.dirty, TRUE)
+                fiber.mark(host)
 
             def unless_listed() -> None:
                 # another access of the same statement may have listed it meanwhile

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from finchlang.host.construct import FALSE, ZERO, add, cast, mul, sub
+from finchlang.host.construct import ZERO, add, cast, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.dense import Dense
 from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
-from finchlang.levels.sorted_coordinates import count_written
+from finchlang.levels.sorted_coordinates import append, count_written
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -87,21 +87,8 @@ class SparseCOO(Coordinates):
         return lp.Thunk(lambda host: self._begin(host, fiber))
 
     def _begin(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        store = fiber.store
-        first = host.get(store.stored)
-
+        first = host.get(fiber.store.stored)
         return self.write_anywhere(fiber), lambda host: count_written(host, fiber, first)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
-        store = fiber.store
-        q = host.get(store.stored)
-        self.lvl.assemble(host, store.child, self.below(fiber.dims), q, q)
-        dirty = host.cell(FALSE, "dirty")
-
-        def keep() -> None:
-            for idx, i in zip(self.buffers(store), reversed(coordinates), strict=True):
-                host.grow(idx, add(q, 1))
-                host.store(idx, q, sub(i, 1))
-            host.set(store.stored, add(q, 1))
-
-        return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
+        return append(host, fiber, self.buffers(fiber.store), coordinates[::-1])

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import ONE, TRUE, ZERO, add, cast, compare, const, mul, op, sub
+from finchlang.host.construct import ONE, ZERO, add, cast, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table, layout as lay, looplets as lp
@@ -228,8 +228,7 @@ class SparseHash(Coordinates):
 
             def confirm() -> None:
                 hash_table.mark(host, store, at, key, e, True)
-                if fiber.dirty is not None:
-                    host.set(fiber.dirty, TRUE)
+                fiber.mark(host)
 
             def drop() -> None:
                 host.branch(is_new, lambda: hash_table.forget(host, store, at, e))

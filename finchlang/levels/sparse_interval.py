@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, op, sub
+from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
@@ -89,8 +89,7 @@ class SparseInterval(Level):
         def keep() -> None:
             host.store(store.left, p, sub(start, 1))
             host.store(store.right, p, sub(stop, 1))
-            if fiber.dirty is not None:
-                host.set(fiber.dirty, TRUE)
+            fiber.mark(host)
 
         def extend() -> None:
             follows = host.let(compare("eq", start, add(last, 1)), "follows")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from finchlang.host.construct import FALSE, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, Fiber, Level
-from finchlang.levels.sorted_coordinates import count_written, unfurl_sorted
+from finchlang.levels.sorted_coordinates import append, count_written, unfurl_sorted
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64, Type
@@ -39,23 +38,9 @@ class SparseList(Level):
         return lp.Thunk(lambda host: self._append(host, fiber))
 
     def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        store, child = fiber.store, fiber.store.child
-        first = host.get(store.stored)
+        first = host.get(fiber.store.stored)
 
         def at(host: Host, i: Expr) -> Node:
-            def preamble(host: Host) -> tuple[Node, Any]:
-                q = host.get(store.stored)
-                # the next write uses the same position again if nothing is written to this one
-                self.lvl.assemble(host, child, fiber.dims[:-1], q, q)
-                dirty = host.cell(FALSE, "dirty")
-
-                def keep() -> None:
-                    host.grow(store.idx, add(q, 1))
-                    host.store(store.idx, q, sub(i, 1))
-                    host.set(store.stored, add(q, 1))
-
-                return fiber.child(q, dirty), lambda host: host.branch(host.get(dirty), keep)
-
-            return lp.Thunk(preamble)
+            return lp.Thunk(lambda host: append(host, fiber, (fiber.store.idx,), (i,)))
 
         return lp.Lookup(at), lambda host: count_written(host, fiber, first)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import TRUE, ZERO, add, compare, op, sub
+from finchlang.host.construct import ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
@@ -67,8 +67,7 @@ class SparsePinpoint(Level):
 
             def claim() -> None:
                 host.store(store.idx, fiber.position, sub(i, 1))
-                if fiber.dirty is not None:
-                    host.set(fiber.dirty, TRUE)
+                fiber.mark(host)
 
             def epilogue(host: Host) -> None:
                 now = host.get(dirty)
