@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from finchlang.base.errors import Bug
 from finchlang.host.construct import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Expr, Var
+from finchlang.host.ir import Buffer, Cell, Expr, Var
 from finchlang.syntax import nodes as ast, types
 from finchlang.text.print_expressions import listed
 
@@ -177,7 +177,7 @@ class Stored:
     """A stepper as a cursor over sorted storage, for the rule Meet: positions start..stop - 1 have an
     entry each, in order, and `fill` is the payload between them (None if there is no gap).
 
-    `here(host)` is the stepper's position, `go(host, q)` moves it to another, and `locate(host, q, i)` is
+    `at` holds the stepper's position, which is at least `least`, if that is known. `locate(host, q, i)` is
     the first position from q on whose entry ends at or after coordinate i. `entry(host, q)` is the entry
     at q. If `are_points` all entries are points, with different coordinates if `are_distinct`. `listed`
     is a buffer with the coordinates of points and the number to be added to them, if they are stored like
@@ -187,13 +187,21 @@ class Stored:
     start: Expr
     stop: Expr
     fill: ast.Node | None
-    here: Callable[[Host], Expr]
-    go: Callable[[Host, Expr], None]
+    at: Cell
     locate: Callable[[Host, Expr, Expr], Expr]
     entry: Callable[[Host, Expr], Entry]
     are_points: bool = False
     are_distinct: bool = True
     listed: tuple[Buffer, Expr] | None = None
+    least: Expr | None = None
+
+    def here(self, host: Host) -> Expr:
+        """The stepper's position."""
+        return host.get(self.at, lower=self.least)
+
+    def go(self, host: Host, q: Expr) -> None:
+        """Move the stepper to a position."""
+        host.set(self.at, q)
 
     def coordinate(self, host: Host, q: Expr) -> Expr:
         return self.entry(host, q)[1]

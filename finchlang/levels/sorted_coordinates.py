@@ -88,32 +88,27 @@ class Listed:
         coordinate of `here`, and `following` gives the position after another. `tail` is given if each
         looplet is a run of fill and then a payload, `region` if it is a run of fill and then a region:
         then the rule Meet can use the positions."""
-        cell = host.cell(self.start, "q")
+        at = host.cell(self.start, "q")
         kind = lp.Jumper if protocol == "gallop" else lp.Stepper
-
-        def here(host: Host) -> Expr:
-            return host.get(cell)
-
-        def go(host: Host, q: Expr) -> None:
-            host.set(cell, q)
 
         def point(host: Host, q: Expr) -> lp.Entry:
             assert tail is not None
             i = self.coordinate(host, q)
             return i, i, lambda host: tail(host, q, i)
 
-        stored = None
-        if tail or region:
-            known = self.start, self.stop, self.fill, here, go, self.locate, region or point
-            listed = (self.idx, ONE) if tail else None
-            stored = lp.Stored(*known, are_points=tail is not None, listed=listed)
+        known = lp.Stored(
+            *(self.start, self.stop, self.fill, at, self.locate, region or point),
+            are_points=tail is not None,
+            listed=(self.idx, ONE) if tail else None,
+        )
+        here, go = known.here, known.go
         return kind(
             seek=lambda host, i: go(host, self.locate(host, here(host), i)),
             stride=lambda host: self.coordinate(host, here(host)),
             body=lambda host: body(host, here),
             next=lambda host: go(host, following(host, here(host))),
             last=self.last,
-            stored=stored,
+            stored=known if tail or region else None,
         )
 
     def then_fill(self, steps: lp.Steps) -> ast.Node:

@@ -227,22 +227,18 @@ class FilledBlocks:
             last = sub(known.coordinate(host, sub(stop, ONE)), before)
             last = host.let(last, "last", upper=size)
 
-            def here(host: Host) -> Expr:
-                return host.get(cell)
-
-            def go(host: Host, q: Expr) -> None:
-                host.set(cell, q)
+            own = replace(known, start=start, stop=stop, at=cell)
 
             def spike(host: Host) -> tuple[Node, None]:
-                q = here(host)
-                return lp.Spike(known.fill, known.entry(host, q)[2](host), is_stored=True), None
+                payload = known.entry(host, own.here(host))[2](host)
+                return lp.Spike(known.fill, payload, is_stored=True), None
 
             steps: Any = kind(
-                lambda host, i: go(host, known.locate(host, here(host), i)),
-                lambda host: known.coordinate(host, here(host)),
+                lambda host, i: own.go(host, known.locate(host, own.here(host), i)),
+                lambda host: known.coordinate(host, own.here(host)),
                 lambda host: lp.Thunk(spike),
-                lambda host: go(host, add(here(host), 1)),
-                stored=replace(known, start=start, stop=stop, here=here, go=go),
+                lambda host: own.go(host, add(own.here(host), 1)),
+                stored=own,
             )
             local: Any = lp.shifted(steps, sub(ZERO, before))
             local = replace(local, last=last, first=ONE)

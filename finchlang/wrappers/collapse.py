@@ -187,33 +187,27 @@ class Product:
         def locate(host: Host, q: Expr, k: Expr) -> Expr:
             return known.locate(host, q, self.above(k))
 
-        return lp.Stored(known.start, known.stop, known.fill, known.here, known.go, locate, region)
+        return lp.Stored(known.start, known.stop, known.fill, known.at, locate, region)
 
     def _row(self, at: Callable[[Host, Expr], Node]) -> lp.Thunk:
         """A stepper with a block for each outer coordinate."""
 
         def preamble(host: Host) -> tuple[Node, None]:
-            cell = host.cell(ONE, "j")
-
-            def here(host: Host) -> Expr:
-                return host.get(cell, lower=ONE)
-
-            def go(host: Host, j: Expr) -> None:
-                host.set(cell, j)
-
             def region(host: Host, j: Expr) -> lp.Entry:
                 return self.at(host, j, lambda host: at(host, j))
 
             def locate(host: Host, q: Expr, k: Expr) -> Expr:
                 return self.above(k)
 
+            end, cell = add(self.count, 1), host.cell(ONE, "j")
+            known = lp.Stored(ONE, end, None, cell, locate, region, least=ONE)
             blocks = lp.Blocks(
-                seek=lambda host, k: go(host, self.above(k)),
-                stride=lambda host: self.up_to(here(host)),
-                body=lambda host: region(host, host.let(here(host), "j"))[2](host),
-                next=lambda host: go(host, add(here(host), 1)),
+                seek=lambda host, k: known.go(host, self.above(k)),
+                stride=lambda host: self.up_to(known.here(host)),
+                body=lambda host: region(host, host.let(known.here(host), "j"))[2](host),
+                next=lambda host: known.go(host, add(known.here(host), 1)),
                 last=self.up_to(self.count),
-                stored=lp.Stored(ONE, add(self.count, 1), None, here, go, locate, region),
+                stored=known,
                 lookup=self.follow(lp.Lookup(at)) if self.is_located else None,
             )
             return blocks, None

@@ -213,10 +213,7 @@ class Stretch:
         body: Any = lp.set_end(phase.body, last)
         is_point = isinstance(body, lp.Spike)
         end = host.let(op("select", compare("le", first, last), ONE, ZERO), "end")
-        cell = host.cell(ZERO, "q")
-
-        def go(host: Host, q: Expr) -> None:
-            host.set(cell, q)
+        at = host.cell(ZERO, "q")
 
         def locate(host: Host, q: Expr, i: Expr) -> Expr:
             return minimum(end, maximum(q, op("select", compare("le", i, last), ZERO, ONE)))
@@ -226,9 +223,7 @@ class Stretch:
                 return last, last, lambda host: body.tail
             return first, last, lambda host: body
 
-        known = lp.Stored(
-            ZERO, end, self.fill, lambda host: host.get(cell), go, locate, entry, is_point
-        )
+        known = lp.Stored(ZERO, end, self.fill, at, locate, entry, is_point)
         steps = lp.Steps(
             None, lambda host: last, lambda host: body, lambda host: None, last, known, first
         )
