@@ -92,6 +92,14 @@ class Aside(LayoutPart):
 
 
 @dataclass(frozen=True)
+class Counted(LayoutPart):
+    """The items that follow are those of all fibers in the order they were made in, as many as `counter`
+    says."""
+
+    counter: str
+
+
+@dataclass(frozen=True)
 class Loose(StoredArray):
     """An array outside of the chain; `length` gives how many entries are in use once the tensor is
     frozen."""

@@ -313,14 +313,6 @@ class Level:
         """What the fibers at `positions` store, as in `numpy_layout.unpacked`."""
         return numpy_layout.unpacked(self.layout, storage, positions, sizes, kept)
 
-    def child_count(self, storage: ByName, count: int, sizes: Sizes) -> int:
-        """The number of positions in the child, for `count` fibers stored in `storage`."""
-        return numpy_layout.lengths(self.layout, storage, count, sizes)[1]
-
-    def count_listed(self, storage: ByName, count: int, sizes: Sizes) -> int:
-        """How many coordinates (of a level that merges, runs) `count` fibers store."""
-        return numpy_layout.listed(self.layout, storage, count, sizes)
-
     def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray | None:
         """A mask of the entries of a tensor that have a position of their own (None: all). `coordinates`
         has a row for each mode of the tensor; this level's last mode is `mode`, from 1. Raises FinchError
@@ -336,10 +328,6 @@ class Level:
         """The storage before any declaration: empty arrays, counters at 0."""
         storage = {n: np.empty(0, (t or self.own_type).dtype) for n, t in self.arrays}
         return storage | {name: 0 for name, _ in self.counters}
-
-    def used(self, storage: ByName, count: int, sizes: Sizes) -> dict[str, int]:
-        """How many entries of each array are in use."""
-        return numpy_layout.lengths(self.layout, storage, count, sizes)[0]
 
     def problem(self, storage: ByName, count: int, sizes: Sizes) -> str | None:
         """Why compiled code must not use these arrays, or None. Takes linear time."""

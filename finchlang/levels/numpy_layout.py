@@ -7,6 +7,7 @@ all of them or one for each.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,51 +38,55 @@ class Given(NamedTuple):
 # ------------------------------------------------------------------------------ lengths and counters
 
 
-def lengths(
+def _walked(
     layout: Layout, storage: ByName, count: int, sizes: Sizes
-) -> tuple[dict[str, int], int]:
-    """How many entries of each array are in use for `count` fibers, and the number of items at the end of
-    the chain."""
-    found: dict[str, int] = {}
+) -> Iterator[tuple[lay.LayoutPart | None, int]]:
+    """The parts of a layout, each with the number of items that it has a number for, for `count` fibers;
+    at last None with the number of positions in the child."""
     for part in layout:
-        if isinstance(part, lay.Each | lay.Offsets):
-            found[part.name] = count + isinstance(part, lay.Offsets)
-        elif isinstance(part, lay.Aside):
-            found |= lengths(part.parts, storage, count, sizes)[0]
-        elif isinstance(part, lay.Loose):
+        if isinstance(part, lay.Aside):
+            yield from (i for i in _walked(part.parts, storage, count, sizes) if i[0] is not None)
+        yield part, count
+        if isinstance(part, lay.Offsets):
+            count = int(storage[part.name][count])
+        elif isinstance(part, lay.Grid):
+            count *= part.cells(sizes)
+        elif isinstance(part, lay.Counted):
+            count = storage[part.counter]
+    yield None, count
+
+
+def lengths(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> dict[str, int]:
+    """How many entries of each array are in use for `count` fibers."""
+    found = dict[str, int]()
+    for part, n in _walked(layout, storage, count, sizes):
+        if isinstance(part, lay.Loose):
             found[part.name] = part.length(storage)
-        count = _after(part, storage, count, sizes)
-    return found, count
+        elif isinstance(part, lay.StoredArray):
+            found[part.name] = n + isinstance(part, lay.Offsets)
+    return found
 
 
-def _after(part: lay.LayoutPart, storage: ByName, count: int, sizes: Sizes) -> int:
-    """The number of items after a part, given `count` items before it."""
-    if isinstance(part, lay.Offsets):
-        return int(storage[part.name][count])
-    return count * part.cells(sizes) if isinstance(part, lay.Grid) else count
+def child_count(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> int:
+    """The number of positions in the child of `count` fibers."""
+    return [*_walked(layout, storage, count, sizes)][-1][1]
 
 
 def listed(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> int:
-    """The number of items that are listed or not empty; of all if every coordinate has one."""
-    for part in layout:
-        if isinstance(part, lay.Aside):
-            return lengths(part.parts, storage, count, sizes)[1]
+    """How many coordinates (of a level that merges, runs) `count` fibers store."""
     marked = [p for p in layout if isinstance(p, lay.Each) and p.empty is not None]
     if marked and not lay.offsets(layout):
         return int(np.any([storage[p.name][:count] != p.empty for p in marked], axis=0).sum())
-    return lengths(layout, storage, count, sizes)[1]
+    for part in layout:
+        if isinstance(part, lay.Aside):
+            layout = part.parts
+    return child_count(layout, storage, count, sizes)
 
 
 def counted(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> dict[str, int]:
     """The counters of offsets for `count` frozen fibers."""
-    found: dict[str, int] = {}
-    for part in layout:
-        if isinstance(part, lay.Offsets):
-            found[part.counter] = int(storage[part.name][count])
-        elif isinstance(part, lay.Aside):
-            found |= counted(part.parts, storage, count, sizes)
-        count = _after(part, storage, count, sizes)
-    return found
+    parts = _walked(layout, storage, count, sizes)
+    return {p.counter: int(storage[p.name][n]) for p, n in parts if isinstance(p, lay.Offsets)}
 
 
 # ------------------------------------------------------------------------------------------- regions
@@ -296,29 +301,26 @@ def _wrong_array(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> s
     """What is wrong with lengths, offsets, and coordinates that are out of range or out of order."""
     offsets: np.ndarray | None = None
     ascends: Any = None
-    for part in layout:
-        if isinstance(part, lay.Aside):
-            if found := _wrong_array(part.parts, storage, count, sizes):
-                return found
-        elif isinstance(part, lay.Each | lay.Offsets):
-            needed, array = count + isinstance(part, lay.Offsets), storage[part.name]
-            if len(array) < needed:
-                return f"{part.name} has {len(array)} entries; it needs {needed}"
-            array = array[:needed]
-            if isinstance(part, lay.Offsets):
-                if array[0] != 0 or np.any(array[1:] < array[:-1]):
-                    return f"{part.name} must start at 0 and never descend"
-                offsets = array if offsets is None else offsets
-            if isinstance(part, lay.Coordinate):
-                used = array if part.empty is None else array[array != part.empty]
-                if len(used) and (used.min() < 0 or used.max() >= sizes[part.mode]):
-                    return f"{part.name} must be in 0..{sizes[part.mode] - 1}"
-                if offsets is not None:
-                    rises = array[1:] > array[:-1]
-                    if part.mode:
-                        rises |= (array[1:] == array[:-1]) & ascends
-                    ascends = rises
-        count = _after(part, storage, count, sizes)
+    for part, n in _walked(layout, storage, count, sizes):
+        if not isinstance(part, lay.Each | lay.Offsets):
+            continue
+        needed, array = n + isinstance(part, lay.Offsets), storage[part.name]
+        if len(array) < needed:
+            return f"{part.name} has {len(array)} entries; it needs {needed}"
+        array = array[:needed]
+        if isinstance(part, lay.Offsets):
+            if array[0] != 0 or np.any(array[1:] < array[:-1]):
+                return f"{part.name} must start at 0 and never descend"
+            offsets = array if offsets is None else offsets
+        if isinstance(part, lay.Coordinate):
+            used = array if part.empty is None else array[array != part.empty]
+            if len(used) and (used.min() < 0 or used.max() >= sizes[part.mode]):
+                return f"{part.name} must be in 0..{sizes[part.mode] - 1}"
+            if offsets is not None:
+                rises = array[1:] > array[:-1]
+                if part.mode:
+                    rises |= (array[1:] == array[:-1]) & ascends
+                ascends = rises
     if ascends is not None and not _in_each(offsets, ascends):
         return "what is stored must ascend within each fiber"
     return None

@@ -44,7 +44,7 @@ class SparseHash(Coordinates):
     def layout(self) -> lay.Layout:  # type: ignore[override]
         listing = lay.Offsets("ptr", Int64, while_written=lay.NOTHING), *self.coordinates
         return (
-            lay.Aside((*listing, lay.Each("pos", Int64))),
+            *(lay.Aside((*listing, lay.Each("pos", Int64))), lay.Counted("stored")),
             lay.Loose("key", Int64, lambda storage: storage["stored"]),
             lay.Loose("tbl", Int64, lambda storage: 2 * int(storage["slots"][0])),
             lay.Loose("slots", Int64, lambda storage: 1),
@@ -261,9 +261,6 @@ class SparseHash(Coordinates):
     ) -> Found:
         which, coordinates, entries = super().unpack(storage, positions, sizes)
         return which, coordinates, storage["pos"][entries]
-
-    def child_count(self, storage: ByName, count: int, sizes: Sizes) -> int:
-        return storage["stored"]
 
     def problem(self, storage: ByName, count: int, sizes: Sizes) -> str | None:
         found = super().problem(storage, count, sizes) or hash_table.problem(storage)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from finchlang.base.aligned_memory import ALIGNMENT, empty_aligned
 from finchlang.base.errors import FinchError
+from finchlang.levels.numpy_layout import Sizes, child_count, lengths
 
 if TYPE_CHECKING:
     from finchlang.levels.level import Level
@@ -94,30 +95,36 @@ class Memory:
         return self._storage
 
     def _by_level(self, format: Level) -> list[dict[str, Any]]:
-        arrays, counters, count = iter(self.arrays), iter(self.counters), 1
+        arrays, counters, levels = iter(self.arrays), iter(self.counters), [*format.levels()]
         storage: list[dict[str, Any]] = []
-        for level, sizes in zip(format.levels(), format.sizes(self.shape), strict=True):
-            own: dict[str, Any] = {name: next(arrays) for name, _ in level.arrays}
-            own |= {name: next(counters) for name, _ in level.counters}
-            for name, used in level.used(own, count, sizes).items():
-                own[name] = own[name][:used]
-            storage.append(own)
-            if not level.is_leaf:
-                count = level.child_count(own, count, sizes)
+        for level in levels:
+            storage.append({name: next(arrays) for name, _ in level.arrays})
+            storage[-1] |= {name: next(counters) for name, _ in level.counters}
+        parts = zip(levels, storage, format.sizes(self.shape), strict=True)
+        for own, (_, _, used) in zip(storage, in_use([*parts]), strict=True):
+            own |= used
         return storage
 
 
-def in_use(
-    parts: Iterable[tuple[Level, dict[str, Any], tuple[int, ...]]],
-) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
-    """For each level, given its storage and sizes: how many fibers it has (of a leaf: values), how many
-    positions they have in the level below, and its arrays cut to what is in use."""
+#: the levels of a format, each with its arrays and counters, and its sizes
+Parts = Sequence[tuple[Any, dict[str, Any], Sizes]]
+
+
+def fibers(parts: Parts) -> Iterator[tuple[Any, dict[str, Any], Sizes, int]]:
+    """Each level with its storage and sizes, and how many fibers it has (of a leaf: values)."""
     count = 1
     for level, storage, sizes in parts:
-        used = level.used(storage, count, sizes)
-        stored = count if level.is_leaf else level.child_count(storage, count, sizes)
+        yield level, storage, sizes, count
+        count = child_count(level.layout, storage, count, sizes)
+
+
+def in_use(parts: Parts) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
+    """For each level: how many fibers it has (of a leaf: values), how many positions they have in the level
+    below, and its arrays cut to what is in use."""
+    for level, storage, sizes, count in fibers(parts):
+        used = lengths(level.layout, storage, count, sizes)
+        stored = child_count(level.layout, storage, count, sizes)
         yield count, stored, {name: storage[name][:number] for name, number in used.items()}
-        count = stored
 
 
 def _owned(array: Any, dtype: np.dtype, copied: bool) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
@@ -12,8 +11,9 @@ from finchlang.base.aligned_memory import aligned
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import differs
 from finchlang.levels.level import Level
-from finchlang.levels.numpy_layout import Given, Sizes, counted
+from finchlang.levels.numpy_layout import Given, Sizes, child_count, counted
 from finchlang.tensors.entries import content_numbers
+from finchlang.tensors.memory import Parts, fibers
 
 
 def pack(
@@ -37,7 +37,7 @@ def pack(
             coordinates, values = coordinates[:, kept], values[kept]
             counters = counted(level.layout, arrays, count, sizes)
             storage.append(level.empty() | _narrowed(level, arrays) | counters)
-            count = level.child_count(storage[-1], count, sizes)
+            count = child_count(level.layout, storage[-1], count, sizes)
         storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
     # NumPy reports sizes beyond the address space by ValueError
     except (MemoryError, OverflowError, ValueError):
@@ -77,10 +77,6 @@ def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
     return narrow
 
 
-#: the levels of a format, each with its arrays and counters, and its sizes
-Parts = Sequence[tuple[Any, dict[str, Any], Sizes]]
-
-
 def unpack(parts: Parts, kept: list[np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
     """The stored coordinates (order x entries) and their positions in the leaf. Of runs only those are
     listed whose child is in `kept` (a mask for each level), if that is given."""
@@ -94,14 +90,12 @@ def unpack(parts: Parts, kept: list[np.ndarray] | None) -> tuple[np.ndarray, np.
 def differing(parts: Parts) -> list[np.ndarray] | None:
     """For each level, a mask of the children that hold a value other than the fill; None if no level has
     runs (only these can cover many coordinates with fill)."""
-    *parts, (leaf, values, _) = parts
-    if not any(level.merges for level, *_ in parts):
+    *above, (leaf, values, _) = parts
+    if not any(level.merges for level, *_ in above):
         return None
-    counts = [1]
-    for level, storage, sizes in parts:
-        counts.append(level.child_count(storage, counts[-1], sizes))
+    counts = [count for *_, count in fibers(parts)]
     kept = [differs(leaf.unpack_values(values, np.arange(counts[-1])), leaf.fill.value)]
-    for (level, storage, sizes), count in zip(parts[::-1], counts[-2::-1], strict=True):
+    for (level, storage, sizes), count in zip(above[::-1], counts[-2::-1], strict=True):
         which, _, at = level.unpack(storage, np.arange(count), sizes, _of_runs(level, kept[0]))
         kept.insert(0, np.bincount(which[kept[0][at]], minlength=count) > 0)
     return kept[1:]

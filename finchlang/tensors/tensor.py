@@ -15,11 +15,12 @@ from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, differs, typed_literal
 from finchlang.levels.level import Level, Swizzled, level_of
+from finchlang.levels.numpy_layout import listed
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.levels.sparse_list import SparseList
 from finchlang.tensors import array_base
 from finchlang.tensors.entries import array_of, coordinates_of, summed, values_of
-from finchlang.tensors.memory import Memory, in_use
+from finchlang.tensors.memory import Memory, Parts, fibers, in_use
 from finchlang.tensors.pack import differing, pack, unpack
 
 
@@ -194,7 +195,7 @@ class Tensor(array_base.TensorBase):
         """As `storage`, for internal use: nothing of it may be given away."""
         return self.memory.storage(self.format)
 
-    def _parts(self) -> list[tuple[Any, dict[str, Any], Any]]:
+    def _parts(self) -> Parts:
         sizes = self.format.sizes(self.shape)
         return list(zip(self.format.levels(), self._storage, sizes, strict=True))
 
@@ -263,14 +264,11 @@ class Tensor(array_base.TensorBase):
 
     def _count_listed(self) -> int | None:
         """How many coordinates the last level stores, if the levels can tell without unpacking."""
-        count = positions = 1
-        for level, storage, sizes in self._parts()[:-1]:
+        count = 1
+        for level, storage, sizes, positions in fibers(self._parts()[:-1]):
             if count != positions:  # not every position above is in use
                 return None
-            count, positions = (
-                level.count_listed(storage, positions, sizes),
-                level.child_count(storage, positions, sizes),
-            )
+            count = listed(level.layout, storage, positions, sizes)
         return count
 
     def _own(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -291,13 +289,10 @@ class Tensor(array_base.TensorBase):
         """
         if self.checked:
             return
-        count = 1
-        for level, storage, sizes in self._parts():
+        for level, storage, sizes, count in fibers(self._parts()):
             problem = level.problem(storage, count, sizes)
             if problem is not None:
                 raise FinchError("bounds", f"corrupt {type(level).__name__} storage: {problem}")
-            if not level.is_leaf:
-                count = level.child_count(storage, count, sizes)
         self.checked = True
 
     def __repr__(self) -> str:
