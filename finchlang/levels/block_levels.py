@@ -47,8 +47,6 @@ class OneBlock(Level):
         require_signed(self)
         reject_pattern(self)
 
-    # ------------------------------------------------------------------ what subclasses say
-
     def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
         """(b, e, s): the coordinates b + 1 to e are stored, coordinate i at position s + i - b - 1."""
         raise Bug(f"{type(self).__name__} leaves this out")
@@ -59,11 +57,9 @@ class OneBlock(Level):
         when the block is complete."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
-    # ------------------------------------------------------------------ reading
-
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         """A run of fill, the block, a run of fill; with `follow` a comparison at each coordinate."""
-        if mode != READ:
+        if fiber.mode != READ:
             return lp.Thunk(lambda host: self._append(host, fiber))
 
         def preamble(host: Host) -> tuple[Node, None]:
@@ -83,8 +79,6 @@ class OneBlock(Level):
             return lp.Sequence((*gap, block, lp.Phase(lp.Run(self.fill)))), None
 
         return lp.Thunk(preamble)
-
-    # ------------------------------------------------------------------ writing
 
     def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, after = fiber.store, add(fiber.position, 1)

@@ -123,7 +123,7 @@ class Entries(PartOfFiber):
         dims = self.fiber.dims
         return dims[: len(dims) - self.level.number + self.left]
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         return lp.Thunk(lambda host: (self.looplets(host, protocol), None))
 
     def looplets(self, host: Host, protocol: str | None) -> Node:
@@ -180,7 +180,7 @@ class Written(PartOfFiber):
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.fiber.dims[: len(self.fiber.dims) - len(self.coordinates)]
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         level = self.fiber.level
         assert isinstance(level, Coordinates)
         return level.write_anywhere(self.fiber, self.coordinates)

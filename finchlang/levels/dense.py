@@ -38,7 +38,7 @@ class Dense(Level):
     def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         self.lvl.refill(host, store.child, dims[:-1], mul(count, dims[-1]), value)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         def body(host: Host, i: Expr) -> Node:
             return fiber.child(add(mul(fiber.position, fiber.dims[-1]), sub(i, 1)), fiber.dirty)
 

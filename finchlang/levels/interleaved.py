@@ -70,8 +70,6 @@ class Interleaved(SparseCOO):
     def _arrays(self, store: Storage, name: str) -> tuple[Buffer, ...]:
         return tuple(store.buffers[f"{name}{k + 1}"] for k in range(self.number))
 
-    # ------------------------------------------------------------------ the life cycle
-
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         super().declare(host, store, dims)
         host.set(store.taken, code.ZERO)
@@ -168,8 +166,6 @@ class Interleaved(SparseCOO):
             host.count(host.get(start, lower=code.ZERO), code.sub(at, 1), body, "e")
 
         host.branch(code.compare("gt", end, 0), chunks)
-
-    # ------------------------------------------------------------------ writing
 
     def _begin(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         return self.write_anywhere(fiber), None

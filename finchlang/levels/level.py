@@ -244,7 +244,7 @@ class Level:
         """Set every leaf of `count` fibers to `value`; for Dense levels and leaves only."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         """The looplet nest over coordinates 1..stop of `fiber` (`stop` is its dimension)."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
@@ -407,7 +407,7 @@ class TensorLike(Node):
         """A tensor of this one's dimensions except the last, with `value` everywhere."""
         return Uniform(value, self.sizes()[:-1], self.mode)
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         """The looplet nest over the last dimension, 1..stop (all of it if None)."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
@@ -430,7 +430,7 @@ class Uniform(TensorLike):
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.dims
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         return lp.Run(self.uniform(self.value) if len(self.dims) > 1 else self.value)
 
 
@@ -478,10 +478,8 @@ class Fiber(TensorLike):
         dirty = host.cell(FALSE, "dirty")
         return self.child(position, dirty), lambda host: host.branch(host.get(dirty), keep)
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        return self.level.unfurl(
-            host, self, self.dims[-1] if stop is None else stop, mode, protocol
-        )
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
+        return self.level.unfurl(host, self, self.dims[-1] if stop is None else stop, protocol)
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,6 @@ class Packed(Level):
     def modes(self) -> int:
         return 2
 
-    # ------------------------------------------------------------------ what subclasses say
-
     def column_start(self, j: Any, n: Any) -> Any:
         """The position of (i, j) is i plus this, all from 0; of Exprs or of arrays."""
         raise Bug(f"{type(self).__name__} leaves this out")
@@ -74,8 +72,6 @@ class Packed(Level):
         child = column.fiber.child(add(column.start(column.j), i))
         return Switch(self.is_stored(i, column.j), child, self.fill)
 
-    # ------------------------------------------------------------------ the life cycle
-
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         rows, columns = dims[-2:]
         message = f"{type(self).__name__} is square, not {{}} x {{}}"
@@ -83,10 +79,8 @@ class Packed(Level):
         host.branch(differ, lambda: host.fail("dimension", message, (rows, columns)))
         super().declare(host, store, dims)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         return Lookup(lambda host, j: Column(fiber, j))
-
-    # ------------------------------------------------------------------ storage as arrays
 
     def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray:
         stored = self.is_stored(coordinates[mode - 2], coordinates[mode - 1])
@@ -147,8 +141,8 @@ class Column(PartOfFiber):
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.fiber.dims[:-1]
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        if protocol == "follow" and mode == READ:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
+        if protocol == "follow" and self.mode == READ:
             return Lookup(lambda host, i: self.level.follow(self, i))
         return self.level.column(host, self)
 

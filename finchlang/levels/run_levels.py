@@ -36,8 +36,6 @@ class Runs(Level):
     merges: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
-    # ------------------------------------------------------------------------------- the life cycle
-
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         for cell in store.counters.values():
             host.set(cell, ZERO)
@@ -110,8 +108,6 @@ class Runs(Level):
         host.branch(condition, look)
         return host.get(same)
 
-    # ----------------------------------------------------------------------------------- writing
-
     def update(self, host: Host, fiber: Fiber) -> ast.Node:
         def preamble(host: Host) -> tuple[ast.Node, Any]:
             store = fiber.store
@@ -156,8 +152,6 @@ class Runs(Level):
             host.branch(host.get(dirty), push, lambda: _restore(host, before))
 
         return fiber.child(q, dirty), epilogue
-
-    # ----------------------------------------------------------------------------------- merging
 
     def _merge(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         kept, first = host.cell(ZERO, "kept"), host.cell(ZERO, "first")
@@ -207,8 +201,6 @@ class Runs(Level):
         """Run `then` if run q touches the run before it, now at k - 1, in a fiber whose runs begin at
         `base`."""
         host.branch(compare("gt", k, base), then)
-
-    # ------------------------------------------------------------------------------- outside of kernels
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         arrays, positions, kept = super().pack(given)

@@ -66,8 +66,8 @@ class RunList(Runs):
     def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
         return self._same(host, store, compare("gt", host.get(store.covered), 0), q)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        if mode != READ:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode != READ:
             return self.update(host, fiber)
 
         def preamble(host: Host) -> tuple[Node, None]:

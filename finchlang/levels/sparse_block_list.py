@@ -40,10 +40,8 @@ class SparseBlockList(Level):
     out_of_order: ClassVar = SparseHash
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
-    # ------------------------------------------------------------------ reading
-
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        if mode != READ:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode != READ:
             return lp.Thunk(lambda host: self._append(host, fiber))
 
         def preamble(host: Host) -> tuple[Node, None]:
@@ -98,8 +96,6 @@ class SparseBlockList(Level):
         host.branch(compare("lt", b, listed.stop), look)
         position = host.get(found)
         return lp.Switch(compare("ge", position, 0), fiber.child(position), self.fill)
-
-    # ------------------------------------------------------------------ writing
 
     def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, after = fiber.store, add(fiber.position, 1)

@@ -270,10 +270,10 @@ class SparseByteMap(Level):
         host.set(store.fibers, count)
         host.set(store.cleared, mul(count, dims[-1]))
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         store = fiber.store
         base = mul(fiber.position, fiber.dims[-1])
-        if mode != READ:
+        if fiber.mode != READ:
             return lp.Lookup(lambda host, i: self._mark(host, fiber, add(base, sub(i, 1))))
         if protocol == "follow":
 
@@ -331,8 +331,6 @@ class SparseByteMap(Level):
             return fiber.child(position, dirty), epilogue
 
         return lp.Thunk(preamble)
-
-    # ------------------------------------------------------------------------------- outside of kernels
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         storage, entries, kept = super().pack(given)

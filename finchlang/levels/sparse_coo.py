@@ -81,8 +81,8 @@ class SparseCOO(Coordinates):
         host.set(store.stored, stored)
         self.lvl.take(host, store.child, self.below(dims), other.child, stored)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        if mode == READ:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode == READ:
             return self.read_entries(host, fiber, protocol)
         return lp.Thunk(lambda host: self._begin(host, fiber))
 

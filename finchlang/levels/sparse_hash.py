@@ -59,8 +59,6 @@ class SparseHash(Coordinates):
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         return host.load(store.pos, q, "position", lower=ZERO)
 
-    # ------------------------------------------------------------------ the life cycle
-
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         hash_table.clear(host, store)
         self.lvl.declare(host, store.child, self.below(dims))
@@ -193,15 +191,13 @@ class SparseHash(Coordinates):
         host.count(ZERO, sub(count, 1), fiber, "p")
         hash_table.rebuild(host, store, host.load(store.slots, ZERO, "slots"))
 
-    # ------------------------------------------------------------------ reading and writing
-
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        if mode == READ and protocol != "follow":
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode == READ and protocol != "follow":
             return self.read_entries(host, fiber, protocol)
-        return PartialKey(fiber, self.number, fiber.position).lookup(mode)
+        return PartialKey(fiber, self.number, fiber.position).lookup()
 
-    def at_key(self, host: Host, fiber: Fiber, key: Expr, mode: str) -> Node:
-        if mode != READ:
+    def at_key(self, host: Host, fiber: Fiber, key: Expr) -> Node:
+        if fiber.mode != READ:
             return lp.Thunk(lambda host: self._enter(host, fiber, key))
         at = hash_table.find(host, fiber.store, key)
         e = host.load(fiber.store.tbl, add(at, 1), "e")
@@ -239,8 +235,6 @@ class SparseHash(Coordinates):
             host.branch(now, confirm, drop)
 
         return fiber.child(e, dirty), epilogue
-
-    # ------------------------------------------------------------------ storage as arrays
 
     def _keys(self, arrays: ByName, count: int, sizes: Sizes) -> np.ndarray:
         """The keys of the coordinates listed for `count` fibers."""
@@ -299,12 +293,12 @@ class PartialKey(PartOfFiber):
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.fiber.dims[: len(self.fiber.dims) - len(self.known)]
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        if mode == READ and protocol != "follow":
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
+        if self.mode == READ and protocol != "follow":
             return lp.Thunk(lambda host: (self._entries(host).looplets(host, protocol), None))
-        return self.lookup(mode)
+        return self.lookup()
 
-    def lookup(self, mode: str) -> lp.Lookup:
+    def lookup(self) -> lp.Lookup:
         """A lookup over the last mode that is not known."""
         size = self.sizes()[-1]
         assert size is not None
@@ -312,7 +306,7 @@ class PartialKey(PartOfFiber):
         def at(host: Host, i: Expr) -> Node:
             key = host.let(add(mul(self.key, size), sub(i, 1)), "key", lower=ZERO)
             if self.left == 1:
-                return self.level.at_key(host, self.fiber, key, mode)
+                return self.level.at_key(host, self.fiber, key)
             return PartialKey(self.fiber, self.left - 1, key, (*self.known, i))
 
         return lp.Lookup(at)

@@ -48,8 +48,8 @@ class SparseInterval(Level):
         right = host.load(fiber.store.right, fiber.position, "right", Int64, lower=sub(left, 1))
         return add(left, 1), add(right, 1)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        if mode != READ:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode != READ:
             return AcceptRun(
                 lambda host, a, b: Thunk(lambda host: self._write_run(host, fiber, a, b))
             )
@@ -68,8 +68,6 @@ class SparseInterval(Level):
             return Sequence((before, within, Phase(Run(fill)))), None
 
         return Thunk(preamble)
-
-    # -------------------------------------------------------------------------------------- writing
 
     def _write_run(self, host: Host, fiber: Fiber, start: Expr, stop: Expr) -> tuple[Node, Any]:
         """Write a run to the fiber's subfiber; if there is a run already, to the next fiber's subfiber,
@@ -129,8 +127,6 @@ class SparseInterval(Level):
 
     def _equal(self, host: Host, fiber: Fiber, p: Expr, q: Expr) -> Expr:
         return self.lvl.equal(host, fiber.store.child, fiber.dims[:-1], p, q)
-
-    # --------------------------------------------------------------------- storage as NumPy arrays
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         """As Level.pack. Raises FinchError "access order" if a fiber has two runs."""

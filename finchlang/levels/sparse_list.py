@@ -32,8 +32,8 @@ class SparseList(Level):
     lists_entries: ClassVar[bool] = True
     protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        if mode == READ:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode == READ:
             return unfurl_sorted(fiber, stop, protocol, lambda q, i: q)
         return lp.Thunk(lambda host: self._append(host, fiber))
 

@@ -39,8 +39,8 @@ class SparsePinpoint(Level):
     def __post_init__(self) -> None:
         require_signed(self)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        if mode != READ:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode != READ:
             return Lookup(lambda host, i: self._mark(fiber, i))
         return Thunk(lambda host: (self._read(host, fiber, stop, protocol), None))
 

@@ -56,8 +56,8 @@ class SparseRunList(Runs):
 
         host.branch(compare("gt", k, base), adjacent)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        if mode != READ:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode != READ:
             return self.update(host, fiber)
         left, right = fiber.store.left, fiber.store.right
 

@@ -51,7 +51,7 @@ class Refusal(Level):
     def element_type(self) -> Type:
         return self.leaf_level.element_type
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         return Run(replace(fiber, dims=fiber.dims[:-1]))
 
     def read(self, host: Host, fiber: Fiber) -> Node:

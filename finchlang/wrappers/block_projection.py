@@ -52,8 +52,6 @@ class Projection:
 
         return lp.Lookup(at)
 
-    # ---------------------------------------------------------------------------------- reading
-
     def of(self, node: Any) -> Any:
         """The nest over blocks for a nest over the mode; ends of spikes must be set."""
         match node:
@@ -100,8 +98,6 @@ class Projection:
                 add_part(body, self.whole(stop))
                 add_part(self.blocks(self.looplets), self.reach(stop))
         return lp.Sequence(tuple(parts))
-
-    # ---------------------------------------------------------------------------------- writing
 
     def written(self, node: Any) -> Any:
         """The nest over blocks for a nest that is written; what it does before and after is done once for

@@ -70,9 +70,9 @@ class Toeplitz(Around):
             payload = self.body.uniform(payload)
         return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
 
-    def unfurl(self, host: Host, stop: ir.Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
         if self.divided < self.body.order:
-            return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+            return map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
         outer, tensor = self.divided - 1, self.call.args[0]
         inner = Call(_PERMISSIVE, (tensor, *(_FALSE,) * outer, _TRUE), span=self.call.span)
         zeros = (Literal(0),) * outer
@@ -101,7 +101,7 @@ class AddedMode(Around):
     def uniform(self, value: Node) -> Node:
         return self.rest(self.body.uniform(value)) if self.added < self.order else self.body
 
-    def unfurl(self, host: Host, stop: ir.Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
         if self.added == self.order:
             return Run(self.call.args[0])
-        return map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+        return map_payloads(self.rest, self.body.unfurl(host, stop, protocol))

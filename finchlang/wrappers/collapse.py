@@ -61,19 +61,19 @@ class Collapse(Around):
             return self.rest(within)
         return self.resolve(within).uniform(value)
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if self.order > self.collapsed:
-            return lp.map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
+            return lp.map_payloads(self.rest, self.body.unfurl(host, None, protocol))
         inner, outer = self._sizes()
         check_product(host, inner, outer, self.call.span)
-        nest = lp.set_end(self.body.unfurl(host, None, mode, protocol), outer)
+        nest = lp.set_end(self.body.unfurl(host, None, protocol), outer)
 
         def within(host: Host, payload: Node) -> Node:
-            found = self.resolve(payload).unfurl(host, None, mode, protocol)
+            found = self.resolve(payload).unfurl(host, None, protocol)
             return lp.set_end(found, inner)
 
         product = Product(inner, outer, within, self.body.located(False) > 1)
-        if mode == UPDATE or protocol == "follow" or self.body.located(True) > 1:
+        if self.mode == UPDATE or protocol == "follow" or self.body.located(True) > 1:
             return product.follow(nest)
         return product.of(nest)
 
@@ -105,8 +105,6 @@ class Product:
     def before(self, j: Expr) -> Expr:
         """The last coordinate before block j."""
         return self.up_to(sub(j, ONE))
-
-    # ------------------------------------------------------------------------- by structure
 
     def of(self, node: Any) -> Any:
         """The nest over both modes for a nest over the outer mode; ends of spikes must be set."""
@@ -213,8 +211,6 @@ class Product:
             return blocks, None
 
         return lp.Thunk(preamble)
-
-    # ------------------------------------------------------------------------ one at a time
 
     def follow(self, node: Any) -> Node:
         """A nest over both modes that is looked up at each coordinate."""

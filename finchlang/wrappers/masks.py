@@ -79,7 +79,7 @@ class Mask(TensorLike):
     def fill_value(self) -> Literal | None:
         return _FALSE
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if len(self.dims) > 1:
             return Lookup(
                 lambda host, j: replace(self, dims=self.dims[:-1], outer=(j, *self.outer))

@@ -55,7 +55,7 @@ class LoopletNest(TensorLike):
     def uniform(self, value: Node) -> Node:
         return self.body.uniform(value)
 
-    def unfurl(self, host: Host, stop: ir.Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
         return self.make(host, protocol)
 
     def call(self) -> Node:
@@ -121,27 +121,29 @@ class Split(Around):
             return Uniform(value, (size,), self.mode)
         return Call(Variable("broadcast"), (within, Literal(self.divided), Value(size)))
 
-    def unfurl(self, host: Host, stop: ir.Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
         if self.order > self.divided + 1:
-            return map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
+            return map_payloads(self.rest, self.body.unfurl(host, None, protocol))
         own, whole = self._size(), self._whole()
         size = own
         if len(self.call.args) > 3:  # the program has checked the product of the sizes
             size = code.op("max", own, code.ONE)
-            if mode != UPDATE and size is not own:  # of size 0, taken as 1: n blocks nevertheless
+            if (
+                self.mode != UPDATE and size is not own
+            ):  # of size 0, taken as 1: n blocks nevertheless
                 whole = code.op("max", whole, self.evaluate(self.call.args[3]))
         else:
             _check_split(host, whole, size, self.call)
 
         def looplets(host: Host, asked: str | None) -> Node:
-            return set_end(self.body.unfurl(host, None, mode, asked or protocol), whole)
+            return set_end(self.body.unfurl(host, None, asked or protocol), whole)
 
         def block(make: Looplets) -> Node:
             names = tuple(placeholders(self.call))
             return LoopletNest(self.body, self.order - 1, own, make, names).call()
 
         projection = Projection(size, looplets, block)
-        if mode == UPDATE:
+        if self.mode == UPDATE:
             return projection.written(looplets(host, protocol))
         return projection.of(looplets(host, protocol))
 

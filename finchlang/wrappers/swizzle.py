@@ -41,7 +41,7 @@ class Swizzle(Around):
     def located(self, in_a_row: bool) -> int:
         return 0 if in_a_row else self.order
 
-    def unfurl(self, host: Host, stop: ir.Expr | None, mode: str, protocol: str | None) -> ast.Node:
+    def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> ast.Node:
         def at(host: Host, i: ir.Expr) -> ast.Node:
             call = ast.Call(self.call.op, (*self.call.args, ast.Value(i)), span=self.call.span)
             if self.order > 1:
@@ -58,7 +58,7 @@ class Swizzle(Around):
             return node
         *others, last = given
         tensor = self.resolve(node)
-        nest, extent = tensor.unfurl(host, None, tensor.mode, "follow"), tensor.extent()
+        nest, extent = tensor.unfurl(host, None, "follow"), tensor.extent()
         if extent is not None:
             nest = set_end(nest, extent[1])
 

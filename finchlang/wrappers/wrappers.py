@@ -113,9 +113,9 @@ class Wrapper(Around):
     def uniform(self, value: Node) -> Node:
         return self.around(self.body.uniform(value))
 
-    def within(self, host: Host, mode: str, protocol: str | None) -> Node:
+    def within(self, host: Host, protocol: str | None) -> Node:
         """The looplet nest of the tensor within, over all of its extent."""
-        looplet = lp.map_payloads(self.rest, self.body.unfurl(host, None, mode, protocol))
+        looplet = lp.map_payloads(self.rest, self.body.unfurl(host, None, protocol))
         extent = self.body.extent()
         return looplet if extent is None else lp.set_end(looplet, extent[1])
 
@@ -124,8 +124,8 @@ class Wrapper(Around):
 class Protocolized(Wrapper):
     """`protocolize(A, p...)`: read mode k by protocol p[k] (walk, gallop, follow) if that is given."""
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        looplet = self.body.unfurl(host, stop, mode, protocol or self.last)
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
+        looplet = self.body.unfurl(host, stop, protocol or self.last)
         return lp.map_payloads(self.rest, looplet)
 
 
@@ -143,15 +143,15 @@ class Permissive(Wrapper):
             return whole if _TRUE in self.call.args[1:-1] else payload
         return Wrapper.rest(self, payload)
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         extent = self.body.extent()
         if not self.last or extent is None:
-            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
         first, last = extent
         return lp.Sequence(
             (
                 lp.Phase(lp.Run(_MISSING), stop=sub(first, ONE)),
-                lp.Phase(self.within(host, mode, protocol), start=first, stop=last),
+                lp.Phase(self.within(host, protocol), start=first, stop=last),
                 lp.Phase(lp.Run(_MISSING)),
             )
         )
@@ -167,11 +167,11 @@ class Offset(Wrapper):
             return extent
         return sub(extent[0], delta), sub(extent[1], delta)
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if self.last is None:
-            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
         delta = host.let(sub(ZERO, self.last), "shift")
-        return lp.Shift(self.within(host, mode, protocol), delta)
+        return lp.Shift(self.within(host, protocol), delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,18 +184,18 @@ class Window(Wrapper):
         limits = self.setting(back)
         return self.body.extent(back) if limits is None else (ONE, limits.length())
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if self.last is None:
-            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, mode, protocol))
+            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
         if self.last.step is not None:
-            return self._strided(host, mode, protocol)
+            return self._strided(host, protocol)
         first, last, _ = self.last
         if (extent := self.body.extent()) is not None:
             _check_window(host, self, extent, ONE)
         delta = host.let(sub(ONE, first), "shift")
-        return lp.set_end(lp.Shift(self.within(host, mode, protocol), delta), add(last, delta))
+        return lp.set_end(lp.Shift(self.within(host, protocol), delta), add(last, delta))
 
-    def _strided(self, host: Host, mode: str, protocol: str | None) -> Node:
+    def _strided(self, host: Host, protocol: str | None) -> Node:
         start, _, step = self.last
         fail_unless(
             host,
@@ -210,13 +210,13 @@ class Window(Wrapper):
         fail_unless(host, fits, "dimension", message, (step,), self.call.span)
         if (extent := self.body.extent()) is not None:
             _check_window(host, self, extent, step)
-        if mode == UPDATE:
+        if self.mode == UPDATE:
             self._check_order(host)
         rises = compare("gt", step, ZERO)
 
         def part(host: Host, is_rising: bool) -> Node:
             asked = protocol if is_rising else "follow"
-            return strided_slice.Slice(start, step, is_rising).of(self.within(host, mode, asked))
+            return strided_slice.Slice(start, step, is_rising).of(self.within(host, asked))
 
         if isinstance(rises, Const):
             return part(host, rises.value)

@@ -285,8 +285,8 @@ class Workspace(Coordinates):
 
     # ------------------------------------------------------------------ reading and writing
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, mode: str, protocol: str | None) -> Node:
-        if mode == READ:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode == READ:
             return self.read_entries(host, fiber, protocol)
         return self.write_anywhere(fiber)
 
@@ -321,8 +321,6 @@ class Workspace(Coordinates):
             host.branch(host.get(dirty), keep, lambda: host.branch(is_new, drop))
 
         return self.chosen.value(batch, e, dirty), epilogue
-
-    # ------------------------------------------------------------------ storage as arrays
 
 
 def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:

@@ -245,7 +245,7 @@ def _unfurl_site(
             stop = extent[1]
     # also a premise of Assign and Access, but here the tensor still has its name
     engine.expect_mode(site.tensor, tensor, mode, term)
-    looplet = tensor.unfurl(state.host, stop if extent is not None else None, tensor.mode, None)
+    looplet = tensor.unfurl(state.host, stop if extent is not None else None, None)
     return looplet, captured
 
 

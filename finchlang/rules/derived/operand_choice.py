@@ -42,7 +42,7 @@ class OneOf(TensorLike):
     def fill_value(self) -> Literal:
         return self.fill
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         """Each tensor up to its end if its condition holds, else an empty phase; then the fill. A phase
         ends where the one before ends, or later."""
         phases = []
@@ -51,7 +51,7 @@ class OneOf(TensorLike):
             inside, extent = guarded(host, when), tensor.extent()
             assert extent is not None
             first, last = extent
-            nest = _entered(inside, when, tensor.unfurl(inside, stop, mode, protocol))
+            nest = _entered(inside, when, tensor.unfurl(inside, stop, protocol))
             listed = self._listed(host, when, nest)
             if listed is not None:
                 return listed
