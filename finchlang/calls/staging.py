@@ -199,9 +199,6 @@ class Staged:
         return made
 
 
-# ------------------------------------------------------------------------------- how it is called
-
-
 def signature_of(normalized: Normalized, program: Node, formats: dict[str, Format]) -> Signature:
     """The signature of `program`, the program of `normalized` with its types noted."""
     used = {n.name for n in walk(program) if isinstance(n, Variable)}
@@ -218,7 +215,7 @@ def signature_of(normalized: Normalized, program: Node, formats: dict[str, Forma
         spans(program, normalized),
     )
     anew = renewed(program, signature.levels(formats))
-    return Signature(**{**vars(signature), "renewed": frozenset(anew)})
+    return replace(signature, renewed=frozenset(anew))
 
 
 def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
@@ -229,15 +226,12 @@ def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
     for step in _steps(program):
         if isinstance(step, Declare):
             name = step.tensor.name
-            if name not in mentioned and not _looks_back(formats[name]):
+            # whether declaring reads the arrays, to clear only the entries that were set
+            looks_back = any(level.clears_entries for level in formats[name].levels())
+            if name not in mentioned and not looks_back:
                 found.add(name)
         mentioned.update(node.name for node in walk(step) if isinstance(node, Variable))
     return found
-
-
-def _looks_back(format: Level) -> bool:
-    """Whether declaring such a tensor reads its arrays, to clear only the entries that were set."""
-    return any(level.clears_entries for level in format.levels())
 
 
 def _steps(program: Node) -> Iterator[Node]:

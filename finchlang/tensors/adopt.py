@@ -15,7 +15,7 @@ from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Int64, Type, foreign, type_of_dtype
-from finchlang.tensors.array_base import LazyTensor, dense_format
+from finchlang.tensors.array_base import LazyTensor, dense_format, element_of
 from finchlang.tensors.entries import masked_entries
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -98,10 +98,7 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
         matrix = _checked_coordinates(matrix).tocsc()
     rows, fibers = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
     data, idx, ptr = (_part(matrix, name) for name in ("data", "indices", "indptr"))
-    native = data.dtype if data.dtype.isnative else data.dtype.newbyteorder("=")
-    element = type_of_dtype(native)
-    if element is None:
-        raise FinchError("type", f"matrices of {matrix.dtype} have no element type here")
+    element_of("matrices", data.dtype.newbyteorder("="))
     if not _is_sound(data, idx, ptr, rows, fibers):
         raise FinchError("bounds", "corrupt SciPy matrix: indptr or indices are out of range")
     if ptr.dtype != idx.dtype:  # SciPy fails to sort such a matrix
@@ -149,19 +146,14 @@ def _listed_in_order(matrix: Any) -> Tensor | None:
 def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
     """The format of a CSC matrix, or of a CSR matrix (`is_by_rows`), with values and indices of these
     types. Raises FinchError "type" for values that no tensor holds."""
-    element = type_of_dtype(dtype)
-    if element is None:
-        raise FinchError("type", f"matrices of {dtype} have no element type here")
-    leaf = Element(typed_literal(0, element))
+    leaf = Element(typed_literal(0, element_of("matrices", dtype)))
     level = Dense(SparseList(leaf, type_of_dtype(index) or Int64))
     return Swizzled(level, (2, 1)) if is_by_rows else level
 
 
 def _from_pydata(array: Any) -> Tensor:
     found = array.asformat("coo")
-    element = type_of_dtype(found.dtype)
-    if element is None:
-        raise FinchError("type", f"arrays of {found.dtype} have no element type here")
+    element = element_of("arrays", found.dtype)
     format = list_format(element, found.ndim, element.wrap(found.fill_value))
     return Tensor.from_coo(format, found.shape, found.coords, found.data)
 
@@ -178,9 +170,7 @@ def list_format(element: Type, order: int, fill: Any = 0) -> Level:
 
 def _from_coordinates(array: Any) -> Tensor:
     """A tensor from a SciPy sparse array that has not two modes."""
-    element = type_of_dtype(array.dtype)
-    if element is None:
-        raise FinchError("type", f"arrays of {array.dtype} have no element type here")
+    element = element_of("arrays", array.dtype)
     found = _checked_coordinates(array)
     level = list_format(element, array.ndim)
     return Tensor.from_coo(level, found.shape, found.coords, found.data)

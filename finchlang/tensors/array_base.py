@@ -13,7 +13,7 @@ from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
-from finchlang.syntax.types import foreign, type_of_dtype
+from finchlang.syntax.types import Type, foreign, type_of_dtype
 from finchlang.tensors.formats import parse_format
 
 #: a method of arrays
@@ -39,13 +39,10 @@ class NotAnArray(TypeError):
 
 def _binary(name: str) -> tuple[Method, Method]:
     """The method of a binary operator, and its reflected one."""
-    function: Any = None
 
     def method(self: Any, other: Any) -> Any:
-        nonlocal function
-        function = function or late(name)
         try:
-            return function(self, other)
+            return late(name)(self, other)
         except NotAnArray:
             # Python would take NotImplemented of `==` for False
             if isinstance(other, (list, tuple)):
@@ -53,10 +50,8 @@ def _binary(name: str) -> tuple[Method, Method]:
             return NotImplemented
 
     def reflected(self: Any, other: Any) -> Any:
-        nonlocal function
-        function = function or late(name)
         try:
-            return function(other, self)
+            return late(name)(other, self)
         except NotAnArray:
             return NotImplemented
 
@@ -229,14 +224,20 @@ def is_whole(format: Level) -> bool:
     return isinstance(leaf, Element) and all(isinstance(level, Dense) for level in levels)
 
 
+def element_of(what: str, dtype: np.dtype) -> Type:
+    """The element type of `what` of this type. Raises FinchError "type" if tensors have none."""
+    element = type_of_dtype(dtype)
+    if element is None:
+        raise FinchError("type", f"{what} of {dtype} have no element type here")
+    return element
+
+
 def dense_format(dtype: np.dtype, order: int) -> Level:
     """The format of a NumPy array as it is: Dense in every mode, fill 0.
 
     Raises FinchError "type" for what no tensor holds.
     """
-    element = type_of_dtype(dtype)
-    if element is None:
-        raise FinchError("type", f"arrays of {dtype} have no element type here")
+    element = element_of("arrays", dtype)
     level: Level = Element(typed_literal(element.wrap(np.zeros((), element.dtype)[()]), element))
     for _ in range(order):
         level = Dense(level)

@@ -370,39 +370,29 @@ class SwizzledTensor(array_base.TensorBase):
             self._format = Swizzled(self.body.format, self.permutation)
         return self._format
 
+    order = ndim = property(lambda self: self.body.order)
+    fill = property(lambda self: self.body.fill)
+    dtype = property(lambda self: self.body.dtype)
+    nbytes = property(lambda self: self.body.nbytes)
+
+    @property
+    def _axes(self) -> list[int]:
+        """For each mode the one of `body`, from 0."""
+        return [self.permutation.index(k + 1) for k in range(self.body.order)]
+
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.body.shape[self.permutation.index(k + 1)] for k in range(self.order))
-
-    @property
-    def order(self) -> int:
-        return self.body.order
-
-    ndim = order
-
-    @property
-    def fill(self) -> Any:
-        return self.body.fill
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.body.dtype
+        return tuple([self.body.shape[k] for k in self._axes])
 
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
         coordinates, values = self.body.entries()
-        return coordinates[[self.permutation.index(k + 1) for k in range(self.order)]], values
-
-    @property
-    def nbytes(self) -> int:
-        return self.body.nbytes
+        return coordinates[self._axes], values
 
     def copy(self) -> SwizzledTensor:
         return SwizzledTensor(self.body.copy(), self.permutation)
 
     def to_numpy(self) -> np.ndarray:
-        return self.body.to_numpy().transpose(
-            [self.permutation.index(k + 1) for k in range(self.order)]
-        )
+        return self.body.to_numpy().transpose(self._axes)
 
     def to_scipy(self) -> Any:
         """As Tensor.to_scipy; a matrix stored by rows becomes CSR."""
