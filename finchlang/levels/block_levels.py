@@ -12,11 +12,11 @@ from finchlang.host.construct import ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import READ, Fiber, Level
+from finchlang.levels.level import READ, Fiber, Indexed
 from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64, Type
+from finchlang.syntax.types import Int64
 
 # the position of a coordinate that is written next, and what is done when the fiber is left
 Entry = tuple[Callable[[Host, Expr], Expr], Callable[[], None]]
@@ -25,7 +25,7 @@ NONE = const(-1)
 
 
 @dataclass(frozen=True)
-class OneBlock(Level):
+class OneBlock(Indexed):
     """The block of the fiber at position p has the positions ofs[p] up to, not including, ofs[p + 1] of
     the child. Subclasses say which coordinates it has.
 
@@ -34,14 +34,10 @@ class OneBlock(Level):
     counts up.
     """
 
-    lvl: Level
-    index: Type = Int64
-
     layout: ClassVar[lay.Layout] = (lay.Offsets("ofs", is_held=True),)
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
     stores_fill: ClassVar[bool] = True
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def __post_init__(self) -> None:
         require_signed(self)

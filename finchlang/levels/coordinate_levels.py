@@ -4,17 +4,16 @@ SparseCOO and SparseHash."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import ZERO, add
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import Dims, Fiber, Level, Storage, TensorLike
+from finchlang.levels.level import Dims, Fiber, Indexed, Storage, TensorLike
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.syntax.nodes import Literal, Node
-from finchlang.syntax.types import Int64, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class PartOfFiber(TensorLike):
 
 
 @dataclass(frozen=True)
-class Coordinates(Level):
+class Coordinates(Indexed):
     """Fiber p has the entries ptr[p] up to, not including, ptr[p + 1]; entry q has the coordinate idx[q]
     or, of several modes, idx1[q], idx2[q] and so on. Entries are sorted by their last coordinate, then by
     the one before, and so on.
@@ -40,11 +39,7 @@ class Coordinates(Level):
     Raises FinchError "type" for fewer than 1 or more than 64 modes.
     """
 
-    lvl: Level
-    index: Type = Int64
     number: int = 1
-
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def __post_init__(self) -> None:
         if isinstance(self.number, bool) or not 1 <= self.number <= 64:

@@ -334,6 +334,16 @@ class Level:
         return numpy_layout.problem(self.layout, storage, count, sizes)
 
 
+@dataclass(frozen=True)
+class Indexed(Level):
+    """A level over `lvl` that stores coordinates and positions as numbers of the type `index`."""
+
+    lvl: Level
+    index: Type = Int64
+
+    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+
+
 @dataclass(frozen=True, eq=False)
 class Storage:
     """A level bound to the memory of one tensor in one kernel: a Buffer for each array, a Cell for each

@@ -18,7 +18,7 @@ from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, op, s
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import ByName, Dims, Fiber, Given, Level, Storage
+from finchlang.levels.level import ByName, Dims, Fiber, Given, Indexed, Storage
 from finchlang.syntax import nodes as ast, types
 
 #: cells, and the values to restore
@@ -26,15 +26,11 @@ Contents = list[tuple[Cell, Expr]]
 
 
 @dataclass(frozen=True)
-class Runs(Level):
+class Runs(Indexed):
     """The base of levels of runs: they are written, merged and compared alike."""
-
-    lvl: Level
-    index: types.Type = types.Int64
 
     is_sequential: ClassVar[bool] = True
     merges: ClassVar[bool] = True
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         for cell in store.counters.values():

@@ -11,15 +11,15 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.block_levels import NONE
-from finchlang.levels.level import READ, Fiber, Level
+from finchlang.levels.level import READ, Fiber, Indexed
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64, Type
+from finchlang.syntax.types import Int64
 
 
 @dataclass(frozen=True)
-class SparseBlockList(Level):
+class SparseBlockList(Indexed):
     """`SparseBlockList(lvl)`: the blocks of the fiber at position p are numbered from ptr[p] up to,
     not including, ptr[p + 1]; block b ends at coordinate idx[b], and its positions in the child are
     ofs[b] up to, not including, ofs[b + 1]. Two blocks of a fiber have a gap between them.
@@ -28,9 +28,6 @@ class SparseBlockList(Level):
     `stored` are the numbers of blocks and of positions of all fibers so far.
     """
 
-    lvl: Level
-    index: Type = Int64
-
     layout: ClassVar = (
         lay.Offsets("ptr", counter="blocks"),
         lay.Coordinate("idx", begins=lay.BACK),
@@ -38,7 +35,6 @@ class SparseBlockList(Level):
     )
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         if fiber.mode != READ:

@@ -14,11 +14,11 @@ from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Level, Sizes, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Indexed, Sizes, Storage
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import unfurl_sorted
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Bool, Int64, Type
+from finchlang.syntax.types import Bool, Int64
 
 
 def _many(size: Expr) -> Expr:
@@ -28,7 +28,7 @@ def _many(size: Expr) -> Expr:
 
 
 @dataclass(frozen=True)
-class SparseByteMap(Level):
+class SparseByteMap(Indexed):
     """`SparseByteMap(lvl)`: coordinate i of the fiber at p is at position p * size + i of `tbl` and of
     the child.
 
@@ -37,9 +37,6 @@ class SparseByteMap(Level):
     of `tbl` are in use, false except for those listed; at the last freeze there were `fibers` fibers of
     size `width`.
     """
-
-    lvl: Level
-    index: Type = Int64
 
     layout: ClassVar = (
         lay.Aside((lay.Offsets("ptr", while_written=lay.NOTHING), lay.Coordinate("idx"))),
@@ -53,7 +50,6 @@ class SparseByteMap(Level):
         ("width", Int64),
     )
     clears_entries: ClassVar[bool] = True
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         """Clear only the listed positions if the size is as before; else start anew."""

@@ -12,18 +12,18 @@ from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import READ, ByName, Fiber, Given, Level
+from finchlang.levels.level import READ, ByName, Fiber, Given, Indexed
 from finchlang.levels.looplets import AcceptRun, Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.levels.numpy_layout import runs
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64, Type
+from finchlang.syntax.types import Int64
 
 _SECOND = "a second run, {}:{}, in a fiber of a SparseInterval, which has one already: {}:{}"
 
 
 @dataclass(frozen=True)
-class SparseInterval(Level):
+class SparseInterval(Indexed):
     """`SparseInterval(lvl)`: the run of the fiber at position p is from left[p] to right[p]; its subfiber
     is at position p of the child. An empty fiber has left 1 and right 0.
 
@@ -31,9 +31,6 @@ class SparseInterval(Level):
     the first with an equal subfiber. Subfibers are compared only if the levels below are Dense or leaves;
     others cannot be read while they are written.
     """
-
-    lvl: Level
-    index: Type = Int64
 
     layout: ClassVar = (lay.Each("left", empty=1), lay.Coordinate("right", empty=0, begins="left"))
     is_sequential: ClassVar[bool] = True

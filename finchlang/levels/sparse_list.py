@@ -8,29 +8,24 @@ from typing import Any, ClassVar
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import READ, Fiber, Level
+from finchlang.levels.level import READ, Fiber, Indexed
 from finchlang.levels.sorted_coordinates import append, count_written, unfurl_sorted
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64, Type
 
 
 @dataclass(frozen=True)
-class SparseList(Level):
+class SparseList(Indexed):
     """`SparseList(lvl)`: idx[ptr[p] + q] is the q-th stored coordinate of the fiber at position p.
 
     Written in order only. While it is written, ptr[p + 1] counts the coordinates of fiber p, and
     `stored` is the number of coordinates of all fibers so far; freezing adds the counts up.
     """
 
-    lvl: Level
-    index: Type = Int64
-
     layout: ClassVar = (lay.Offsets("ptr"), lay.Coordinate("idx"))
     is_sequential: ClassVar[bool] = True
     out_of_order: ClassVar = SparseHash
     lists_entries: ClassVar[bool] = True
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         if fiber.mode == READ:

@@ -13,28 +13,24 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.block_levels import NONE, require_signed
-from finchlang.levels.level import READ, ByName, Fiber, Given, Level
+from finchlang.levels.level import READ, ByName, Fiber, Given, Indexed
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Spike, Switch, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.write_refused import refused
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Int64, Type
+from finchlang.syntax.types import Int64
 
 
 @dataclass(frozen=True)
-class SparsePinpoint(Level):
+class SparsePinpoint(Indexed):
     """`SparsePinpoint(lvl)`: idx[p] is the stored coordinate of the fiber at position p, -1 if there
     is none; the child has one position for each fiber, p itself.
 
     Written in any order; a second coordinate in a fiber is an access-order error at run time.
     """
 
-    lvl: Level
-    index: Type = Int64
-
     layout: ClassVar = (lay.Coordinate("idx", empty=-1),)
     holds_any: ClassVar[bool] = False
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
 
     def __post_init__(self) -> None:
         require_signed(self)
