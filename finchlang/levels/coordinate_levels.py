@@ -26,8 +26,26 @@ class PartOfFiber(TensorLike):
     def mode(self) -> str:
         return self.fiber.mode
 
+    @property
+    def level(self) -> Any:
+        return self.fiber.level
+
     def fill_value(self) -> Literal | None:
-        return self.fiber.level.fill
+        return self.level.fill
+
+
+@dataclass(frozen=True, slots=True)
+class AtCoordinates(PartOfFiber):
+    """A fiber of a level of several modes at `known` coordinates (from 1, last mode first) in its last
+    modes."""
+
+    known: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.known)))}]"
+
+    def sizes(self) -> tuple[Expr | None, ...]:
+        return self.fiber.dims[: len(self.fiber.dims) - len(self.known)]
 
 
 @dataclass(frozen=True)
@@ -108,12 +126,6 @@ class Entries(PartOfFiber):
     def __str__(self) -> str:
         return f"{self.fiber}[{self.start}:{self.stop}]"
 
-    @property
-    def level(self) -> Coordinates:
-        level = self.fiber.level
-        assert isinstance(level, Coordinates)
-        return level
-
     def sizes(self) -> tuple[Expr | None, ...]:
         dims = self.fiber.dims
         return dims[: len(dims) - self.level.number + self.left]
@@ -164,18 +176,8 @@ class Entries(PartOfFiber):
 
 
 @dataclass(frozen=True, slots=True)
-class Written(PartOfFiber):
-    """A fiber that is written, at `coordinates` (from 1, last mode first) of its last modes."""
-
-    coordinates: tuple[Expr, ...]
-
-    def __str__(self) -> str:
-        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.coordinates)))}]"
-
-    def sizes(self) -> tuple[Expr | None, ...]:
-        return self.fiber.dims[: len(self.fiber.dims) - len(self.coordinates)]
+class Written(AtCoordinates):
+    """A fiber that is written."""
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        level = self.fiber.level
-        assert isinstance(level, Coordinates)
-        return level.write_anywhere(self.fiber, self.coordinates)
+        return self.level.write_anywhere(self.fiber, self.known)

@@ -146,12 +146,6 @@ class Column(PartOfFiber):
             return Lookup(lambda host, i: self.level.follow(self, i))
         return self.level.column(host, self)
 
-    @property
-    def level(self) -> Packed:
-        level = self.fiber.level
-        assert isinstance(level, Packed)
-        return level
-
     def start(self, j: Expr) -> Expr:
         """The position of (i, j) is i (from 1) plus this."""
         n = self.fiber.dims[-1]

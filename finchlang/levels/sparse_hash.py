@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from math import prod
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from finchlang.host.construct import ONE, ZERO, add, cast, compare, const, mul, 
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table, layout as lay, looplets as lp
-from finchlang.levels.coordinate_levels import Coordinates, Entries, PartOfFiber
+from finchlang.levels.coordinate_levels import AtCoordinates, Coordinates, Entries
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Sizes, Storage
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import load_range
@@ -98,7 +98,7 @@ class SparseHash(Coordinates):
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
     def _span(self, dims: Dims) -> Expr:
-        return _product(self.own(dims))
+        return reduce(mul, self.own(dims)[::-1])
 
     def _each_set(self, host: Host, store: Storage, body: Any) -> None:
         def entry(e: Expr) -> None:
@@ -146,7 +146,7 @@ class SparseHash(Coordinates):
         rest: Expr = host.let(sub(key, base), "rest")
         sizes, arrays = self.own(dims), self.buffers(store)
         for k in range(self.number - 1, 0, -1):
-            below = _product(sizes[:k])
+            below = reduce(mul, sizes[k - 1 :: -1])
             i = host.let(op("idiv", rest, below), "i")
             host.store(arrays[k], q, i)
             rest = host.let(sub(rest, mul(i, below)), "rest")
@@ -194,7 +194,7 @@ class SparseHash(Coordinates):
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         if fiber.mode == READ and protocol != "follow":
             return self.read_entries(host, fiber, protocol)
-        return PartialKey(fiber, self.number, fiber.position).lookup()
+        return PartialKey(fiber, (), fiber.position).lookup()
 
     def at_key(self, host: Host, fiber: Fiber, key: Expr) -> Node:
         if fiber.mode != READ:
@@ -273,25 +273,10 @@ class SparseHash(Coordinates):
 
 
 @dataclass(frozen=True, slots=True)
-class PartialKey(PartOfFiber):
-    """A fiber of a SparseHash with the coordinates `known` (from 1, last mode first) of its last modes;
-    `left` modes of the level are not known yet. `key` is the key of what is known."""
+class PartialKey(AtCoordinates):
+    """A fiber of a SparseHash; `key` is the key of what is known."""
 
-    left: int
     key: Expr
-    known: tuple[Expr, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.known)))}]"
-
-    @property
-    def level(self) -> SparseHash:
-        level = self.fiber.level
-        assert isinstance(level, SparseHash)
-        return level
-
-    def sizes(self) -> tuple[Expr | None, ...]:
-        return self.fiber.dims[: len(self.fiber.dims) - len(self.known)]
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if self.mode == READ and protocol != "follow":
@@ -305,9 +290,10 @@ class PartialKey(PartOfFiber):
 
         def at(host: Host, i: Expr) -> Node:
             key = host.let(add(mul(self.key, size), sub(i, 1)), "key", lower=ZERO)
-            if self.left == 1:
+            known = *self.known, i
+            if len(known) == self.level.number:
                 return self.level.at_key(host, self.fiber, key)
-            return PartialKey(self.fiber, self.left - 1, key, (*self.known, i))
+            return PartialKey(self.fiber, known, key)
 
         return lp.Lookup(at)
 
@@ -317,14 +303,7 @@ class PartialKey(PartOfFiber):
             idx = self.level.buffers(self.fiber.store)[self.level.number - 1 - k]
             start = host.search(idx, start, stop, sub(i, 1), "start")
             stop = host.search(idx, start, stop, i, "stop")
-        return Entries(self.fiber, self.left, start, stop)
-
-
-def _product(sizes: tuple[Expr, ...]) -> Expr:
-    product = sizes[-1]
-    for size in reversed(sizes[:-1]):
-        product = mul(product, size)
-    return product
+        return Entries(self.fiber, self.level.number - len(self.known), start, stop)
 
 
 def _too_many(modes: int) -> str:
