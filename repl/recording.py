@@ -233,7 +233,7 @@ class Recording:
     def _values(self) -> None:
         host = WatchingHost(LIMIT)
         with suppress(Enough, FinchError):
-            self.event.run_on(host, self._host)
+            self.event.run_on(host, self.event.compiled.staged.recorded(self._host))
         for line, about in zip(self.residual, self.abouts, strict=True):
             if about is not None:
                 values, times = host.of(about)

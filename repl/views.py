@@ -10,6 +10,7 @@ from finchlang.calls.workspace_exchange import choice, sum_text
 from finchlang.host.listing import text as listing
 from finchlang.host.recording import ResidualHost
 from finchlang.host.rewrite import everything
+from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.table import RULES
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -83,7 +84,7 @@ class Llvm(Observer):
 
     def kernel(self, event: KernelEvent) -> None:
         print(title(event, comment=";"))
-        print(event.llvm())
+        print(llvm_text(event.residual))
 
 
 class Assembly(Observer):
@@ -91,7 +92,7 @@ class Assembly(Observer):
 
     def kernel(self, event: KernelEvent) -> None:
         print(title(event))
-        print(event.asm())
+        print(assembly_text(event.residual))
 
 
 #: the observers of one stage, by the command that prints it

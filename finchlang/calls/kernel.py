@@ -37,7 +37,6 @@ from finchlang.tensors.tensor import Tensor
 if TYPE_CHECKING:
     from finchlang.calls.staging import Staged
     from finchlang.host.executing import ExecutingHost
-    from finchlang.host.ir import Residual
     from finchlang.rules.base.engine import Tracer
 
 #: the outputs with their new memory, and the host steps taken
@@ -97,15 +96,9 @@ class SpecializedKernel:
         known = self._entry.signature if self._entry else None
         return Staged(self.source, self.formats, self._choices, known)
 
-    def _all_of(self, arguments: Values) -> Values:
+    def all_of(self, arguments: Values) -> Values:
+        """The arguments, and the kernel's own tensors."""
         return [*arguments, *map(tensor_argument, self._workspaces)]
-
-    def run_on(
-        self, host: ExecutingHost, residual: Residual, arguments: Values, numbers: Values
-    ) -> None:
-        """Run a residual of this kernel on a host that reports what it does, on copies of what it
-        writes."""
-        self.staged.run_on(host, residual, self._all_of(arguments), numbers)
 
     def run(
         self,
@@ -118,7 +111,7 @@ class SpecializedKernel:
         """Run by the engine of this name, on `host` if given. Gives the outputs with their new memory,
         and the host steps. Raises FinchError; all arrays are then as before."""
         if self._workspaces:
-            arguments = self._all_of(arguments)
+            arguments = self.all_of(arguments)
         if engine == "native":  # on the arguments' own memory, restored if it fails
             return self._native_call.run(arguments, numbers), _NO_STEPS
         if engine == "interpret":

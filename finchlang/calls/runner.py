@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -23,8 +24,7 @@ from finchlang.syntax.user_function import Laws
 if TYPE_CHECKING:
     from finchlang.host.executing import ExecutingHost
     from finchlang.host.interface import Host
-    from finchlang.host.recording import ResidualHost
-    from finchlang.optimize.pipeline import Pass
+    from finchlang.host.ir import Residual
     from finchlang.rules.base.engine import Applied, Rule, Tracer
 
 #: how many call sites are kept, the last used
@@ -62,19 +62,15 @@ class Observer:
         """A kernel ran under the interpreter or the evaluator of residuals."""
 
 
+@dataclass(eq=False)
 class KernelEvent:
-    """A compiled kernel, for inspection."""
+    """A compiled kernel, for inspection; `given` are the tensors and the numbers of its first run, and
+    `meaning` gives the kernel, values and functions for the denotation."""
 
-    def __init__(
-        self,
-        source: ast.KernelNode,
-        kernel: SpecializedKernel,
-        given: Any = None,
-        meaning: Callable[[], Meaning] | None = None,
-    ):
-        self.source, self.compiled, self._given = source, kernel, given
-        #: gives the kernel, values and functions for the denotation
-        self.meaning = meaning
+    source: ast.KernelNode
+    compiled: SpecializedKernel
+    given: Any = None
+    meaning: Callable[[], Meaning] | None = None
 
     @property
     def passes(self) -> list[tuple[str, ast.Node]]:
@@ -103,31 +99,23 @@ class KernelEvent:
         tracer."""
         self.compiled.staged.run_rules(host, tracer, noted)
 
-    def run_on(self, host: ExecutingHost, recorded: ResidualHost) -> None:
-        """Run what was recorded on a host that reports what it does, on copies of the first arguments."""
-        self.compiled.run_on(host, self.compiled.staged.recorded(recorded), *self._given)
+    def run_on(self, host: ExecutingHost, residual: Residual) -> None:
+        """Run a residual of the kernel on a host that reports what it does, on copies of the first
+        arguments."""
+        arguments, numbers = self.given
+        self.compiled.staged.run_on(host, residual, self.compiled.all_of(arguments), numbers)
 
     def run(
         self, engine: str, tracer: Tracer | None = None, host: ExecutingHost | None = None
     ) -> list[tuple[Any, Argument, Any]]:
         """Run by an engine, on a host if given, on the arguments of the first run. Gives each output as
         bound to the kernel, its argument and its new memory; nothing is committed."""
-        tensors, numbers = self._given
+        tensors, numbers = self.given
         if engine == "native":  # which would change them in place
             tensors = [describe(deepcopy(argument[VALUE])) for argument in tensors]
         made, _ = self.compiled.run(engine, tensors, numbers, tracer, host)
         written = (bound for bound in self.compiled.bounds if bound.written)
         return [(bound, *both) for bound, both in zip(written, made, strict=True)]
-
-    def run_changed(self, host: ExecutingHost, change: Pass) -> None:
-        """Run the residual after a pass on a host, on copies of the first arguments."""
-        self.compiled.run_on(host, self.compiled.staged.changed(change), *self._given)
-
-    def llvm(self) -> str:
-        return self.compiled.staged.llvm()
-
-    def asm(self) -> str:
-        return self.compiled.staged.assembly()
 
 
 class Runner:

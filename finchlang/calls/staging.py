@@ -28,10 +28,9 @@ from finchlang.host.remembering import RememberingHost
 from finchlang.host.verify import verified
 from finchlang.levels.level import Level
 from finchlang.native.compiled_kernel import NativeKernel
-from finchlang.native.jit import assembly_text, compile_residual, llvm_text
+from finchlang.native.jit import compile_residual
 from finchlang.normalize.pass_list import Normalized, normalize, stages
 from finchlang.normalize.passes.whole_copies import with_copies
-from finchlang.optimize.pipeline import Pass, transform
 from finchlang.rules.base.engine import Machine, OneByOne, Rule, State, Tracer
 from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Block, Declare, Define, Node, Thaw, Value, Variable
@@ -121,15 +120,6 @@ class Staged:
             host.code(),
             procedures=host.procedures(),
         )
-
-    def changed(self, change: Pass) -> ir.Residual:
-        return transform(self.residual, [change])
-
-    def llvm(self) -> str:
-        return llvm_text(self.residual)
-
-    def assembly(self) -> str:
-        return assembly_text(self.residual)
 
     def compile(self, cache: DiskCache | None, checked: bool) -> NativeKernel:
         return compile_residual(self.residual, cache, checked)

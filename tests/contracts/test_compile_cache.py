@@ -147,7 +147,7 @@ def test_programs_do_the_same_from_the_cache(path: Path, work: Callable) -> None
 def test_what_is_not_needed_to_run_is_made_when_it_is_asked_for(work: Callable) -> None:
     class Events(Observer):
         def kernel(self, event: KernelEvent) -> None:
-            shown.append((event.passes, jit.text(event.residual), event.llvm()))
+            shown.append((event.passes, jit.text(event.residual), jit.llvm_text(event.residual)))
 
     shown: list[Any] = []
     for _ in range(2):
