@@ -19,7 +19,7 @@ from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, swizzled
 from finchlang.text.print import pretty
 
 #: results whose arrays have at most this many entries get preallocated arrays the next time
@@ -166,13 +166,13 @@ def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
         pairs = zip(rooms, own.arrays, strict=True)
         spare = [np.empty(room, array.dtype) for room, array in pairs]
         tensor.back_buffer = Memory(own.shape, spare, own.counters)
-    return SwizzledTensor.over(tensor, format) if isinstance(format, Swizzled) else tensor
+    return swizzled(tensor, format)
 
 
 def sized_tensor(format: Level | Swizzled, shape: tuple[int, ...]) -> Any:
     if isinstance(format, Swizzled):
         body = Tensor(format.level, *[shape[p - 1] for p in format.permutation])
-        return SwizzledTensor.over(body, format)
+        return swizzled(body, format)
     return Tensor(format, *shape)
 
 

@@ -14,7 +14,7 @@ from finchlang.levels.level import Swizzled, level_of
 from finchlang.syntax.nodes import Literal
 from finchlang.syntax.types import Bool, Float64, Int64, Type
 from finchlang.tensors.array_base import ArrayMethods
-from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
+from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of, tensor_over
 
 
 class Expression:
@@ -59,9 +59,7 @@ class Refilled(Leaf):
         source.validate()
         body = body_of(source)
         format = self.static.format
-        level = level_of(format)
-        tensor = Tensor.over(level, body.memory, True)
-        return SwizzledTensor.over(tensor, format) if isinstance(format, Swizzled) else tensor
+        return tensor_over(format, body.memory, True)
 
 
 class NumberOperand(Expression):

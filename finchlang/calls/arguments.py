@@ -17,7 +17,7 @@ from finchlang.native.link import address_finder
 from finchlang.syntax.types import PairType, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, tensor_over
 from finchlang.wrappers.masks import MaskValue
 
 #: A value as a kernel is called with it: a plain tuple, as one is made at every call. VALUE is what the
@@ -210,13 +210,7 @@ class _OfConverted(Kind):
             made = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
         if value.format in ("csc", "csr") and value.ndim == 2:
             return _with_parts(value, format, made)
-        tensor: Tensor | SwizzledTensor
-        if isinstance(format, Swizzled):
-            body = Tensor.over(format.level, made, True)
-            tensor = SwizzledTensor(body, format.permutation)
-        else:
-            tensor = Tensor.over(format, made, True)
-        return type(value)(tensor.to_scipy())
+        return type(value)(tensor_over(format, made, True).to_scipy())
 
 
 NUMBER, SCALAR, TENSOR, CONVERTED = Kind(), _OfScalar(), _OfTensor(), _OfConverted()

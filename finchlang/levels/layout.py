@@ -223,6 +223,8 @@ def positions(
             tell(part.counter, count)
         elif isinstance(part, Grid):
             count = host.let(mul(count, part.cells(dims)), "count")
+        elif isinstance(part, Counted):
+            count = host.get(store.counters[part.counter])
     return count
 
 
@@ -234,7 +236,7 @@ def equal(
     if not layout:
         return child(p, q)
     part, *rest = layout
-    if isinstance(part, Aside | Loose):
+    if isinstance(part, Aside | Loose | Counted):
         return equal(host, store, tuple(rest), dims, p, q, child)
     if isinstance(part, Each):
         each = _leading(layout)
@@ -311,7 +313,7 @@ def move(
     elif isinstance(part, Aside):
         move(host, store, part.parts, dims, source, target, lambda a, b: None)
         below(source, target)
-    elif isinstance(part, Loose):
+    elif isinstance(part, Loose | Counted):
         below(source, target)
     elif isinstance(part, Grid):
         cells = host.let(part.cells(dims), "cells")

@@ -11,14 +11,14 @@ from finchlang.base.aligned_memory import aligned_copy
 from finchlang.base.errors import FinchError
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Level, Swizzled, level_of
+from finchlang.levels.level import Level, Swizzled
 from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Int64, Type, foreign, type_of_dtype
 from finchlang.tensors.array_base import LazyTensor, dense_format, element_of
 from finchlang.tensors.entries import masked_entries
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, tensor_over
 
 #: the format of a tensor, with the order of its modes if that is not the stored one
 Format = Level | Swizzled
@@ -84,9 +84,7 @@ def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
     if axes is None or not array.flags.aligned:
         return _from_array(np.array(array, array.dtype.newbyteorder("="), order="F"))
     memory = Memory.borrowed(shape, (array.transpose(axes).reshape(-1),), ())
-    if isinstance(format, Swizzled):
-        return SwizzledTensor.over(Tensor.over(format.level, memory, True), format)
-    return Tensor.over(format, memory, True)
+    return tensor_over(format, memory, True)
 
 
 def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
@@ -109,10 +107,9 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     ptr, idx = aligned_copy(matrix.indptr), aligned_copy(matrix.indices)
     memory = Memory.borrowed((rows, fibers), (ptr, idx, matrix.data), (int(ptr[-1]),))
     format = matrix_format(matrix.data.dtype, idx.dtype, matrix.format == "csr")
-    level = level_of(format)
-    body = Tensor.over(level, memory, checked=False)
-    body.validate()
-    return body if level is format else SwizzledTensor(body, (2, 1))
+    tensor = tensor_over(format, memory, checked=False)
+    tensor.validate()
+    return tensor
 
 
 def _listed_in_order(matrix: Any) -> Tensor | None:

@@ -357,13 +357,6 @@ class SwizzledTensor(array_base.TensorBase):
         self.body, self.permutation = body, permutation
         self._format = Swizzled(body.format, permutation)
 
-    @classmethod
-    def over(cls, body: Tensor, format: Swizzled) -> SwizzledTensor:
-        """A tensor over `body` in this format, without checks."""
-        made = cls.__new__(cls)
-        made.body, made.permutation, made._format = body, format.permutation, format
-        return made
-
     @property
     def format(self) -> Swizzled:
         if self._format.level is not self.body.format:  # a kernel gave `body` another fill
@@ -410,6 +403,20 @@ class SwizzledTensor(array_base.TensorBase):
     def __repr__(self) -> str:
         size = "x".join(map(str, self.shape))
         return f"{size} {self.format}"
+
+
+def swizzled(body: Tensor, format: Level | Swizzled) -> Tensor | SwizzledTensor:
+    """A tensor over `body` with its modes in the order of `format`, without checks."""
+    if not isinstance(format, Swizzled):
+        return body
+    made = SwizzledTensor.__new__(SwizzledTensor)
+    made.body, made.permutation, made._format = body, format.permutation, format
+    return made
+
+
+def tensor_over(format: Level | Swizzled, memory: Memory, checked: bool) -> Tensor | SwizzledTensor:
+    """A tensor over `memory`; `checked` if its arrays are known to be valid."""
+    return swizzled(Tensor.over(level_of(format), memory, checked), format)
 
 
 def body_of(tensor: Any) -> Tensor:

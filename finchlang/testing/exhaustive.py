@@ -33,7 +33,7 @@ from finchlang.syntax.nodes import Access, Call, Extent, Index, Node, Variable
 from finchlang.syntax.traversal import walk
 from finchlang.syntax.types import Bool, Float64, Int64, Type
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, Tensor, swizzled, tensor_over
 from finchlang.testing import symbols
 from finchlang.testing.compare_engines import Way, ways_of
 from finchlang.testing.data import with_values
@@ -149,7 +149,7 @@ class Operand:
             body = Tensor.over(
                 self.level, Memory(shape, [*memory.arrays[:-1], last], memory.counters), True
             )
-        return SwizzledTensor.over(body, self.format) if isinstance(self.format, Swizzled) else body
+        return swizzled(body, self.format)
 
     def boxed(self, value: Any) -> Any:
         if not self.is_free or value == self.level.fill.value or not value:
@@ -377,11 +377,8 @@ class Small:
             name, value = kernel.tensors[at[0]], argument[0]
             if isinstance(value, Scalar):
                 value = value.format.value_of(memory.counters) if memory else value.value
-            elif memory is not None and isinstance(value, SwizzledTensor):
-                body = Tensor.over(value.body.format, memory, True)
-                value = SwizzledTensor.over(body, value.format)
             elif memory is not None:
-                value = Tensor.over(value.format, memory, True)
+                value = tensor_over(value.format, memory, True)
             found[name] = np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
             if hasattr(value, "entries"):
                 found[name, "places"] = value.entries()[0]

@@ -30,7 +30,7 @@ from finchlang.syntax.nodes import Call, Node, Script, Variable
 from finchlang.syntax.types import Bool, Float64, Int64
 from finchlang.syntax.user_function import Operation
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, swizzled
 
 #: the atoms of a product with their powers; the products of a term with their coefficients
 Monomial = tuple[tuple[int, int], ...]
@@ -225,7 +225,7 @@ def with_numbers(tensor: Any, point: dict[int, float] | None) -> Any:
     if isinstance(tensor, Scalar):
         return Scalar(tensor.format, number_of(tensor.value, point))
     if isinstance(tensor, SwizzledTensor):
-        return SwizzledTensor.over(with_numbers(tensor.body, point), tensor.format)
+        return swizzled(with_numbers(tensor.body, point), tensor.format)
     memory = tensor.memory
     if not memory.arrays:
         return tensor
