@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from finchlang.base.errors import Bug, FinchError, Note
@@ -38,6 +38,15 @@ ENGINES = ("native", "interpret", "residual", "denote", "check")
 
 #: a kernel's node, what its names are bound to, and its functions, as the denotation has them
 Meaning = tuple[ast.KernelNode, dict[str, Any], dict[Any, Any]]
+
+
+class Situation(NamedTuple):
+    """A call site in a call: what the names of its kernel are bound to, and where."""
+
+    site: CallSite
+    arguments: list[Argument | None]
+    formats: Formats
+    environment: Environment
 
 
 class Observer:
@@ -188,7 +197,7 @@ class Runner:
                         site, environment = self._through_views(site, formats, environment)
                         continue
                     if self.engine == "denote":
-                        return self._denote(site, arguments, formats, environment)
+                        return self._denote(Situation(site, arguments, formats, environment))
                     found = site.find(formats)
                     if found is not None and found.is_choice:
                         found = found.fitting(arguments)
@@ -200,12 +209,12 @@ class Runner:
                         names = found.kernel.yields
                         return yielded(names, environment) if names else None
                     if found is None:
-                        self._check_values(site, arguments, environment)
+                        self._check_values(Situation(site, arguments, formats, environment))
                 # compiled without the lock, so that other threads can call kernels
                 if found is None:
                     site.add(_with_right_laws(KernelAtSite(site, formats)))
                 else:
-                    self._make_ready(found, arguments, formats, environment)
+                    self._make_ready(found, Situation(site, arguments, formats, environment))
         except FinchError as error:
             if error.kind == "dimension" and error.hint is None:
                 error.hint = _without_size(site.node.program, environment)
@@ -223,27 +232,18 @@ class Runner:
         node, places = known[key]
         return self._site(node), substitute.through_views(places, environment)
 
-    def _check_values(
-        self, site: CallSite, arguments: list[Argument | None], environment: Environment
-    ) -> None:
+    def _check_values(self, now: Situation) -> None:
         """Check that kernels take the values of its names, as far as they are used. Raises FinchError
         "type", at the name."""
+        site, arguments, _, environment = now
         others = [n for n, a in zip(site.variables, arguments, strict=True) if a is None]
         bound = {name: environment.get(name) for name in others if environment.has(name)}
         self.check_values(site.node.program, bound)
 
-    def _make_ready(
-        self,
-        made: KernelAtSite,
-        arguments: list[Argument | None],
-        formats: Formats,
-        environment: Environment,
-    ) -> None:
-        def meaning() -> Meaning:
-            return self._meaning(made.site, arguments, formats, environment)
-
-        given = made.given(arguments)
-        self.observer.kernel(KernelEvent(made.node, made.kernel, given, meaning))
+    def _make_ready(self, made: KernelAtSite, now: Situation) -> None:
+        given = made.given(now.arguments)
+        event = KernelEvent(made.node, made.kernel, given, lambda: self._meaning(now))
+        self.observer.kernel(event)
         for note in made.kernel.notes:
             if note not in self.notes:  # it may repeat for other formats
                 self.notes = [*self.notes[1 - NOTES :], note]
@@ -263,14 +263,9 @@ class Runner:
         steps = found.run(arguments, environment, self.engine, tracer)
         self.observer.finished(event, steps)
 
-    def _meaning(
-        self,
-        site: CallSite,
-        arguments: list[Argument | None],
-        formats: Formats,
-        environment: Environment,
-    ) -> Meaning:
+    def _meaning(self, now: Situation) -> Meaning:
         """The kernel, values and functions for the denotation."""
+        site, arguments, formats, environment = now
         named = zip(site.variables, arguments, strict=True)
         bound = {name: a[VALUE] for name, a in named if a is not None}
         # without what was found of the values, which the denotation does not use
@@ -282,15 +277,10 @@ class Runner:
         node = substitute.with_operations(substitute.masked(site.node, bound), operations)
         return substitute.with_inferred(node, site.fills(formats)), bound, functions
 
-    def _denote(
-        self,
-        site: CallSite,
-        arguments: list[Argument | None],
-        formats: Formats,
-        environment: Environment,
-    ) -> Any:
-        self._check_values(site, arguments, environment)
-        node, bound, functions = self._meaning(site, arguments, formats, environment)
+    def _denote(self, now: Situation) -> Any:
+        self._check_values(now)
+        site, arguments, formats, environment = now
+        node, bound, functions = self._meaning(now)
         named = dict(zip(site.variables, arguments, strict=True))
         tensors = {n: a for n, a in named.items() if a is not None and a[KIND] is not NUMBER}
         is_annotated = isinstance(node.program, ast.Annotated)  # compiling may refuse an annotation
