@@ -24,9 +24,8 @@ from finchlang.calls.environment import Environment
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import OPERATORS, literal_type
 from finchlang.script.as_operator import operation
-from finchlang.script.builtins import Builtin
 from finchlang.script.show import kind_of
-from finchlang.script.values import FinchRange, held, whole
+from finchlang.script.values import Builtin, FinchRange, held, whole
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Operation
 from finchlang.tensors.array_base import size_text

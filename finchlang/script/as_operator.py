@@ -13,10 +13,9 @@ from finchlang.base.errors import FinchError, Span, did_you_mean
 from finchlang.calls.environment import Environment, Scope, assigned_names
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator, node_of, operator
-from finchlang.script.builtins import Builtin
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.show import kind_of
-from finchlang.script.values import plain
+from finchlang.script.values import Builtin, plain
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.control_flow import NEXT, RETURN, arms, as_expression, flat, ways
 from finchlang.syntax.types import PairType, Type, type_of_value

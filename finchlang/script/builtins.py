@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,19 +13,16 @@ from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS
-from finchlang.script import linear_algebra, strings, values as data, vectors_and_dicts
-from finchlang.script.make_tensors import (
-    construct_tensor,
-    element_type,
-    pattern_of,
-    random_sparse,
-    sparse_of,
-    swizzled,
-    tensor_of,
+from finchlang.script import (
+    linear_algebra,
+    make_tensors,
+    shape_functions,
+    strings,
+    values as data,
+    vectors_and_dicts,
 )
-from finchlang.script.shape_functions import SHAPE_FUNCTIONS, shape_function
+from finchlang.script.make_tensors import element_type, tensor_of
 from finchlang.script.show import joined, kind_of, text
-from finchlang.script.strings import repeat_string, split_string
 from finchlang.script.vectors_and_dicts import are_true, items
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import LazyTensor, size_text
@@ -34,34 +30,9 @@ from finchlang.tensors.convert import convert, copy_of
 from finchlang.tensors.formats import LEVELS, construct
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
-
-@dataclass(frozen=True)
-class Builtin:
-    """A built-in function with its usage and documentation. One that `prints` gets the output's `write` as
-    its first argument; one that `calls` functions of the script gets a `Caller`."""
-
-    name: str
-    usage: str
-    doc: str
-    function: Callable[..., Any]
-    prints: bool = False
-    calls: bool = False
-
-    kind: ClassVar[str] = "a function"
-
-    def __str__(self) -> str:
-        return self.name
-
-
-#: by name; operators, levels and element types are in tables of their own
-BUILTINS: dict[str, Builtin] = {}
-
-
-def _add(
-    usage: str, doc: str, function: Callable[..., Any], prints: bool = False, calls: bool = False
-) -> None:
-    name = usage.partition("(")[0]
-    BUILTINS[name] = Builtin(name, usage, doc, function, prints, calls)
+BUILTINS = data.Builtins()
+for _module in (make_tensors, shape_functions, vectors_and_dicts, strings, linear_algebra):
+    BUILTINS |= _module.FUNCTIONS
 
 
 def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
@@ -76,18 +47,42 @@ def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...
     return Scalar(format, *args[fills:])
 
 
+@BUILTINS.add("Scalar(fill, value)", "a tensor of no dimensions; `value` is the fill if left out")
+def _scalar(*args: Any) -> Any:
+    return level_or_scalar("Scalar", (), args)
+
+
 # --------------------------------------------------------------------------------- output and text
 
 
+@BUILTINS.add("println(x...)", "print values and a line end", prints=True)
+def _println(write: Callable[[str], Any], *values: Any) -> Any:
+    return _print(write, *values, "\n")
+
+
+@BUILTINS.add("print(x...)", "print values", prints=True)
 def _print(write: Callable[[str], Any], *values: Any) -> Any:
     write(joined([*map(text, values)]))
     return ast.NOTHING
 
 
-def _println(write: Callable[[str], Any], *values: Any) -> Any:
-    return _print(write, *values, "\n")
+@BUILTINS.add(
+    "display(A)",
+    "print a tensor's levels with what they take, then its entries or a picture of a large one",
+    prints=True,
+)
+def _display(write: Callable[[str], Any], value: Any) -> Any:
+    from finchlang.script.display import display_text
+
+    return _print(write, display_text(value), "\n")
 
 
+@BUILTINS.add("string(x...)", "the string that `print` would print")
+def _string(*values: Any) -> str:
+    return joined([*map(text, values)])
+
+
+@BUILTINS.add("parse(type, s)", 'the number a string is written as: `parse(Int64, "12")`')
 def _parse(type: Any, string: str) -> Any:
     if not isinstance(type, types.Type) or not isinstance(string, str):
         raise FinchError("type", "parse takes a type and a string", hint='parse(Int64, "12")')
@@ -100,32 +95,13 @@ def _parse(type: Any, string: str) -> Any:
     return data.number(found, type)
 
 
-_add("println(x...)", "print values and a line end", _println, prints=True)
-_add("print(x...)", "print values", _print, prints=True)
-
-
-def _display(write: Callable[[str], Any], value: Any) -> Any:
-    from finchlang.script.display import display_text
-
-    return _print(write, display_text(value), "\n")
-
-
-_add(
-    "display(A)",
-    "print a tensor's levels with what they take, then its entries or a picture of a large one",
-    _display,
-    prints=True,
-)
-_add("string(x...)", "the string that `print` would print", lambda *xs: joined([*map(text, xs)]))
-_add("parse(type, s)", 'the number a string is written as: `parse(Int64, "12")`', _parse)
-
-
+@BUILTINS.add("error(x...)", "stop with a message")
 def _error(*values: Any) -> None:
-    raise FinchError("type", joined([*map(text, values)]))
+    raise FinchError("type", _string(*values))
 
 
-_add("error(x...)", "stop with a message", _error)
-_add("time()", "seconds since 1970", time.time)
+BUILTINS.add("time()", "seconds since 1970", time.time)
+
 
 # ------------------------------------------------------------------------------ tensors and arrays
 
@@ -137,12 +113,6 @@ def _sizes(args: tuple[Any, ...]) -> tuple[types.Type, tuple[int, ...]]:
     if any(size < 0 for size in sizes):
         raise FinchError("dimension", "a size cannot be negative")
     return type or types.Float64, sizes
-
-
-def _filled(value: Any, sizes: tuple[Any, ...]) -> np.ndarray:
-    if not data.is_number(value):
-        raise FinchError("type", f"an array is filled with a number, not {kind_of(value)}")
-    return _full("fill", _sizes(sizes)[1], value, None)
 
 
 def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype | None) -> np.ndarray:
@@ -161,6 +131,21 @@ def _constant(value: int) -> Callable[..., np.ndarray]:
     return make
 
 
+BUILTINS.add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`", _constant(0))
+BUILTINS.add("ones(n...)", "an array of 1.0, or of a type's one", _constant(1))
+
+
+@BUILTINS.add("fill(v, n...)", "an array of v")
+def _filled(value: Any, *sizes: Any) -> np.ndarray:
+    if not data.is_number(value):
+        raise FinchError("type", f"an array is filled with a number, not {kind_of(value)}")
+    return _full("fill", _sizes(sizes)[1], value, None)
+
+
+@BUILTINS.add(
+    "rand(n...; seed)",
+    "an array of random numbers from 0 to 1, or one number; of any numbers of a type: `rand(Int64, 3)`",
+)
 def _random(*args: Any, seed: int | None = None) -> Any:
     generator, (type, shape) = np.random.default_rng(seed), _sizes(args)
     if type.is_float:
@@ -170,6 +155,7 @@ def _random(*args: Any, seed: int | None = None) -> Any:
     return np.asfortranarray(found) if shape else data.plain(found[()])
 
 
+@BUILTINS.add("size(A, k)", "the sizes of A as a tuple, or its k-th size")
 def _size(value: Any, mode: Any = None) -> Any:
     shape = _shape(value)
     if mode is None:
@@ -190,6 +176,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     raise FinchError("type", f"{kind_of(value)} has no size")
 
 
+@BUILTINS.add("sizeof(A)", "the bytes that A is stored in")
 def _sizeof(value: Any) -> int:
     if isinstance(value, types.Type):
         return value.bits // 8
@@ -198,94 +185,50 @@ def _sizeof(value: Any) -> int:
     return tensor_of(value).nbytes
 
 
+@BUILTINS.add("fill_value(A)", "the value of what is not stored")
 def _fill_value(value: Any) -> Any:
     tensor = tensor_of(value)
     return data.number(tensor.fill, element_type(tensor))
 
 
-_add(
-    "Tensor(format, ...)",
-    "a tensor of sizes `m, n`, or a copy of an array or tensor",
-    construct_tensor,
-)
-_add(
-    "Scalar(fill, value)",
-    "a tensor of no dimensions; `value` is the fill if left out",
-    lambda *args: level_or_scalar("Scalar", (), args),
-)
-_add("swizzle(A, p...)", "A with its dimensions in another order: `swizzle(A, 2, 1)`", swizzled)
-_OF_STRINGS: dict[str, Callable[..., Any]] = {"split": split_string, "repeat": repeat_string}
+BUILTINS.add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)))
+BUILTINS.add("length(A)", "the number of entries", lambda A: math.prod(_shape(A)))
+BUILTINS.add("copy(A)", "a copy of an array or tensor", copy_of)
 
 
-def _of_shape(usage: str) -> Callable[..., Any]:
-    """The function of a shape operator's name, which may also have a meaning for strings (`split`)."""
-    of_tensors = shape_function(usage)
-    of_strings = _OF_STRINGS.get(usage.partition("(")[0], of_tensors)
-    if of_strings is of_tensors:
-        return of_tensors
-    return lambda x, *args: (of_strings if isinstance(x, str) else of_tensors)(x, *args)
+@BUILTINS.add("nnz(A)", "the same as countstored")
+@BUILTINS.add("countstored(A)", "the number of stored leaves; a run is one")
+def _countstored(value: Any) -> int:
+    return tensor_of(value).countstored()
 
 
-for _usage, _what in SHAPE_FUNCTIONS.items():
-    _add(_usage, _what, _of_shape(_usage))
-for _usage, _row in (
-    vectors_and_dicts.FUNCTIONS | strings.FUNCTIONS | linear_algebra.FUNCTIONS
-).items():
-    _add(_usage, _row.doc, _row.function, calls=_row.calls)
-_add(
+@BUILTINS.add("dropfills(A)", "a copy that stores only what differs from the fill")
+def _without_fills(value: Any) -> Any:
+    return convert(tensor_of(value), tensor_of(value))
+
+
+@BUILTINS.add(
     "include(path)",
     "run the script in a file, whose path is taken from the folder of the one that asks",
-    lambda caller, path: caller.evaluator.include(path, caller.span),
     calls=True,
 )
-_add("size(A, k)", "the sizes of A as a tuple, or its k-th size", _size)
-_add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)))
-_add("length(A)", "the number of entries", lambda A: math.prod(_shape(A)))
-_add("eltype(A)", "the type of the entries", element_type)
-_add("fill_value(A)", "the value of what is not stored", _fill_value)
-_add(
-    "countstored(A)",
-    "the number of stored leaves; a run is one",
-    lambda A: tensor_of(A).countstored(),
-)
-_add("nnz(A)", "the same as countstored", lambda A: tensor_of(A).countstored())
-_add("sizeof(A)", "the bytes that A is stored in", _sizeof)
-_add(
-    "dropfills(A)",
-    "a copy that stores only what differs from the fill",
-    lambda A: convert(tensor_of(A), tensor_of(A)),
-)
-_add("pattern(A)", "a Bool tensor that is true where A stores an entry", pattern_of)
-_add("copy(A)", "a copy of an array or tensor", copy_of)
-_add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`", _constant(0))
-_add("ones(n...)", "an array of 1.0, or of a type's one", _constant(1))
-_add("fill(v, n...)", "an array of v", lambda value, *sizes: _filled(value, sizes))
-_add(
-    "rand(n...; seed)",
-    "an array of random numbers from 0 to 1, or one number; of any numbers of a type: `rand(Int64, 3)`",
-    _random,
-)
-_add(
-    "fsparse(I, J, V, shape)",
-    "the sparse tensor with entries V at the coordinates I, J, ..., summed where these are equal",
-    sparse_of,
-)
-_add(
-    "fsprand(m, n, density; seed)",
-    "a random sparse tensor of any number of dimensions",
-    random_sparse,
-)
+def _include(caller: Any, path: Any) -> Any:
+    return caller.evaluator.include(path, caller.span)
 
 
 # the modules of file formats are imported when the first file is read or written
 
 
+@BUILTINS.add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file")
 def _fread(path: Any) -> Any:
     from finchlang.files.suffixes import fread
 
     return fread(path)
 
 
+@BUILTINS.add(
+    "fwrite(path, A)", "write a tensor to a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file"
+)
 def _fwrite(path: Any, value: Any) -> Any:
     from finchlang.files.suffixes import fwrite
 
@@ -293,24 +236,11 @@ def _fwrite(path: Any, value: Any) -> Any:
     return ast.NOTHING
 
 
-_add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file", _fread)
-_add(
-    "fwrite(path, A)",
-    "write a tensor to a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file",
-    _fwrite,
-)
-
 # ------------------------------------------------------------------------------ numbers and ranges
 
 
-def _reduction(name: str) -> Callable[[Any], Any]:
-    """`sum`, `maximum` or `minimum`: by NumPy for arrays, by the operator for other values."""
-    ufuncs: dict[str, tuple[str, Any]] = {
-        "sum": ("+", np.sum),
-        "maximum": ("max", np.max),
-        "minimum": ("min", np.min),
-    }
-    operator, ufunc = ufuncs[name]
+def _reduction(name: str, what: str, operator: str, ufunc: Any) -> None:
+    """Adds a reduction: by NumPy for arrays, by the operator for other values."""
 
     def reduce(call: Callable[..., Any], *args: Any) -> Any:
         *function, value = args if args else (0,)
@@ -328,12 +258,18 @@ def _reduction(name: str) -> Callable[[Any], Any]:
             result = data.operate(OPERATORS[operator], [result, item])
         return result
 
-    return reduce
+    doc = f"{what} of the entries, or of what a function gives for them"
+    BUILTINS.add(f"{name}(f, A)", doc, reduce, calls=True)
 
 
-def _coordinates(find: Callable[[np.ndarray], Any]) -> Callable[[Any], Any]:
-    """`argmin` or `argmax`: the coordinates of the first least or greatest entry, column-major; NaN counts
-    as least and as greatest."""
+_reduction("sum", "the sum", "+", np.sum)
+_reduction("maximum", "the greatest", "max", np.max)
+_reduction("minimum", "the least", "min", np.min)
+
+
+def _coordinates(name: str, what: str, find: Callable[[np.ndarray], Any]) -> None:
+    """Adds `argmin` or `argmax`: the coordinates of the first such entry, column-major; NaN counts as least
+    and as greatest."""
 
     def found(value: Any) -> Any:
         array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
@@ -343,11 +279,15 @@ def _coordinates(find: Callable[[np.ndarray], Any]) -> Callable[[Any], Any]:
         index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
         return index[0] if len(index) == 1 else index
 
-    return found
+    BUILTINS.add(f"{name}(A)", f"the coordinates of the first of the {what} entries", found)
 
 
-def _rounded(name: str) -> Callable[..., Any]:
-    """`round(x)`, `round(Int64, x)`, `round(x; digits = 2)`."""
+_coordinates("argmin", "least", np.argmin)
+_coordinates("argmax", "greatest", np.argmax)
+
+
+def _rounded(name: str, what: str) -> None:
+    """Adds `round(x)`, `round(Int64, x)`, `round(x; digits = 2)`, and the like."""
 
     def rounded(*args: Any, digits: Any = None) -> Any:
         type, x = (None, *args)[-2:] if args else (None, None)
@@ -364,9 +304,16 @@ def _rounded(name: str) -> Callable[..., Any]:
             raise FinchError("type", f"{type} cannot hold {text(result)}")
         return data.number(result, type)
 
-    return rounded
+    BUILTINS.add(f"{name}(type, x; digits)", f"the {what}, of `type` if given", rounded)
 
 
+_rounded("round", "nearest whole number")
+_rounded("floor", "next lower whole number")
+_rounded("ceil", "next higher whole number")
+_rounded("trunc", "next whole number towards 0")
+
+
+@BUILTINS.add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b")
 def _range(
     start: Any, stop: Any, step: Any = None, length: Any = None
 ) -> data.FinchRange | np.ndarray:
@@ -375,6 +322,7 @@ def _range(
     return data.FinchRange(start, 1 if step is None else step, stop)
 
 
+@BUILTINS.add("collect(r)", "the entries of a range or tuple as a vector")
 def _collect(value: Any) -> Any:
     if data.is_array(value):
         return data.dense(value).copy(order="F")
@@ -384,6 +332,9 @@ def _collect(value: Any) -> Any:
     return np.array(items) if items and all(map(data.is_number, items)) else items
 
 
+@BUILTINS.add(
+    "isapprox(a, b; rtol, atol)", "whether numbers, arrays or tensors are equal up to rounding"
+)
 def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> bool:
     """Julia's `isapprox`: whether norm(a - b) <= max(atol, rtol * max(norm(a), norm(b)))."""
     x, y = (
@@ -402,52 +353,29 @@ def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> b
     return float(np.linalg.norm(x - y)) <= bound
 
 
-for _name, _what in (("sum", "the sum"), ("maximum", "the greatest"), ("minimum", "the least")):
-    _add(
-        f"{_name}(f, A)",
-        f"{_what} of the entries, or of what a function gives for them",
-        _reduction(_name),
-        calls=True,
-    )
-_add("argmin(A)", "the coordinates of the first of the least entries", _coordinates(np.argmin))
-_add("argmax(A)", "the coordinates of the first of the greatest entries", _coordinates(np.argmax))
-for _name, _what in (
-    ("round", "nearest"),
-    ("floor", "next lower"),
-    ("ceil", "next higher"),
-    ("trunc", "next"),
-):
-    _where = " towards 0" if _name == "trunc" else ""
-    _add(
-        f"{_name}(type, x; digits)",
-        f"the {_what} whole number{_where}, of `type` if given",
-        _rounded(_name),
-    )
-_add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b", _range)
-_add("collect(r)", "the entries of a range or tuple as a vector", _collect)
-_add(
-    "isapprox(a, b; rtol, atol)",
-    "whether numbers, arrays or tensors are equal up to rounding",
-    _isapprox,
-)
-_add(
+@BUILTINS.add(
     "isequal(a, b)",
     "whether two values are equal, `missing` and NaN to themselves, -0.0 not to 0.0",
-    lambda a, b: a is b or data.equal(a, b, data.identical),
 )
-_add("ismissing(x)", "whether x is `missing`", lambda x: x is ast.MISSING)
-_add("isnothing(x)", "whether x is `nothing`", lambda x: x is ast.NOTHING)
-_add(
-    "typeof(x)",
-    "the type of a number, the format of a tensor",
-    lambda x: (
-        x.format if isinstance(x, (Tensor, SwizzledTensor, Scalar, LazyTensor)) else element_type(x)
-    ),
-)
-for _name, _what, _test in (("any", "an", any), ("all", "every", all)):
-    _add(
-        f"{_name}(f, A)",
-        f"whether {_what} entry is true, or a function is true for it",
-        lambda call, *args, name=_name, test=_test: test(are_true(call, args, name)),
-        calls=True,
-    )
+def _isequal(a: Any, b: Any) -> bool:
+    return a is b or data.equal(a, b, data.identical)
+
+
+BUILTINS.add("ismissing(x)", "whether x is `missing`", lambda x: x is ast.MISSING)
+BUILTINS.add("isnothing(x)", "whether x is `nothing`", lambda x: x is ast.NOTHING)
+
+
+@BUILTINS.add("typeof(x)", "the type of a number, the format of a tensor")
+def _typeof(x: Any) -> Any:
+    is_tensor = isinstance(x, (Tensor, SwizzledTensor, Scalar, LazyTensor))
+    return x.format if is_tensor else element_type(x)
+
+
+@BUILTINS.add("any(f, A)", "whether an entry is true, or a function is true for it", calls=True)
+def _any(call: Callable[..., Any], *args: Any) -> bool:
+    return any(are_true(call, args, "any"))
+
+
+@BUILTINS.add("all(f, A)", "whether every entry is true, or a function is true for it", calls=True)
+def _all(call: Callable[..., Any], *args: Any) -> bool:
+    return all(are_true(call, args, "all"))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script.builtins import Builtin, level_or_scalar
+from finchlang.script.builtins import level_or_scalar
 from finchlang.script.evaluate_expressions import Closure, Expressions, placed
 from finchlang.script.functions import (
     PREDEFINED,
@@ -23,7 +23,7 @@ from finchlang.script.functions import (
 from finchlang.script.parameters import arguments
 from finchlang.script.show import kind_of
 from finchlang.script.tensor_arithmetic import compute, is_by_kernel
-from finchlang.script.values import operate, plain_functions, truth
+from finchlang.script.values import Builtin, operate, plain_functions, truth
 from finchlang.syntax import nodes as ast, types
 from finchlang.wrappers.masks import MaskValue
 

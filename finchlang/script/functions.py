@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
-from finchlang.script.builtins import BUILTINS, Builtin
+from finchlang.script.builtins import BUILTINS
+from finchlang.script.values import Builtin
 from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,18 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.script.make_tensors import tensor_of
-from finchlang.script.shape_functions import shape_function
+from finchlang.script.shape_functions import FUNCTIONS as shapes
 from finchlang.script.show import kind_of
-from finchlang.script.values import FinchRange, dense, is_array, is_number, plain, whole
-from finchlang.script.vectors_and_dicts import CollectionRow, items
+from finchlang.script.values import Builtins, FinchRange, dense, is_array, is_number, plain, whole
+from finchlang.script.vectors_and_dicts import items
 from finchlang.syntax.types import type_of_value
 from finchlang.tensors.formats import construct
 
+FUNCTIONS = Builtins()
 
+
+@FUNCTIONS.add("transpose(A)", "the same as adjoint")
+@FUNCTIONS.add("adjoint(A)", "A with its dimensions in the other order; a vector as a row")
 def _adjoint(value: Any) -> Any:
     """The transpose of a matrix; a vector as a row; a number itself. Raises FinchError "type" for
     others."""
@@ -31,8 +34,8 @@ def _adjoint(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return np.asfortranarray(value.T if value.ndim == 2 else value.reshape(1, -1))
     if len(value.shape) == 2:
-        return shape_function("permutedims(A, p...)")(value, 2, 1)
-    return shape_function("expand_dims(A, p)")(value, 1)
+        return shapes["permutedims"].function(value, 2, 1)
+    return shapes["expand_dims"].function(value, 1)
 
 
 def _numbers(value: Any, name: str) -> np.ndarray:
@@ -42,6 +45,7 @@ def _numbers(value: Any, name: str) -> np.ndarray:
     return found.astype(float)
 
 
+@FUNCTIONS.add("norm(A, p)", "the 2-norm of the entries, or the p-norm")
 def _norm(value: Any, order: Any = 2) -> float:
     """The p-norm of the entries, also for a matrix (Julia's `norm`)."""
     found = np.abs(_numbers(value, "norm"))
@@ -54,6 +58,7 @@ def _norm(value: Any, order: Any = 2) -> float:
     return float(np.linalg.norm(found, order)) if found.size else 0.0
 
 
+@FUNCTIONS.add("dot(x, y)", "the sum of the products of the entries")
 def _dot(a: Any, b: Any) -> Any:
     x, y = _numbers(a, "dot"), _numbers(b, "dot")
     if len(x) != len(y):
@@ -62,6 +67,7 @@ def _dot(a: Any, b: Any) -> Any:
     return sum(p * q for p, q in zip(items(a), items(b), strict=True)) if is_whole else float(x @ y)
 
 
+@FUNCTIONS.add("axes(A, k)", "the ranges of the indices, or the k-th")
 def _axes(value: Any, mode: Any = None) -> Any:
     shape = tuple(value.shape) if is_array(value) else (len(items(value)),)  # type: ignore[arg-type]
     if mode is None:
@@ -70,6 +76,7 @@ def _axes(value: Any, mode: Any = None) -> Any:
     return FinchRange(1, 1, shape[k - 1] if 1 <= k <= len(shape) else 1)
 
 
+@FUNCTIONS.add("eachindex(v)", "the range of the indices of a vector")
 def _each_index(value: Any) -> FinchRange:
     shape = value.shape if is_array(value) else (len(items(value)),)  # type: ignore[arg-type]
     if len(shape) != 1:
@@ -78,17 +85,18 @@ def _each_index(value: Any) -> FinchRange:
     return FinchRange(1, 1, shape[0])
 
 
+@FUNCTIONS.add("ffindnz(A)", "the coordinates of what is stored, and the values")
 def _find_stored(value: Any) -> tuple[Any, ...]:
     coordinates, values = tensor_of(value).entries()
     return (*(np.asfortranarray(c + 1) for c in coordinates), np.array(values))
 
 
-def _format(outer: str, inner: str, default: int | None) -> Callable[..., Level]:
-    """A function that makes formats with `outer` as the outermost level and `inner` for the others, of
-    `default` modes, or as many as its first argument says. COO and hash levels hold all modes in one."""
+def _format(usage: str, doc: str, outer: str, inner: str) -> None:
+    """Adds a function that makes formats with `outer` as the outermost level and `inner` for the others, of
+    2 modes, or as many as its first argument `n` says. COO and hash levels hold all modes in one."""
 
     def made(*args: Any) -> Level:
-        order, *rest = args if default is None else (default, *args)
+        order, *rest = args if "(n" in usage else (2, *args)
         count = whole(order, "the number of dimensions")
         if len(rest) > 1 or not 1 <= count <= 32:
             raise FinchError("type", "a format takes the number of dimensions and a fill")
@@ -96,45 +104,23 @@ def _format(outer: str, inner: str, default: int | None) -> Callable[..., Level]
         if type_of_value(fill) is None:
             raise FinchError("type", f"a fill is a number, not {kind_of(fill)}")
         level: Any = construct("Element", (), (fill,))
-        if outer in ("SparseCOO", "SparseHash"):
+        if not inner:
             return construct(outer, (count,), (level,))
         for name in [inner] * (count - 1) + [outer]:
             level = construct(name, (), (level,))
         return level
 
-    return made
+    FUNCTIONS.add(usage, doc, made)
 
 
-FUNCTIONS: dict[str, CollectionRow] = {
-    "adjoint(A)": CollectionRow(
-        "A with its dimensions in the other order; a vector as a row", _adjoint
-    ),
-    "transpose(A)": CollectionRow("the same as adjoint", _adjoint),
-    "norm(A, p)": CollectionRow("the 2-norm of the entries, or the p-norm", _norm),
-    "dot(x, y)": CollectionRow("the sum of the products of the entries", _dot),
-    "axes(A, k)": CollectionRow("the ranges of the indices, or the k-th", _axes),
-    "eachindex(v)": CollectionRow("the range of the indices of a vector", _each_index),
-    "ffindnz(A)": CollectionRow("the coordinates of what is stored, and the values", _find_stored),
-    "CSCFormat(fill)": CollectionRow(
-        "the format `Dense(SparseList(Element(fill)))`", _format("Dense", "SparseList", 2)
-    ),
-    "DCSCFormat(fill)": CollectionRow(
-        "the format `SparseList(SparseList(Element(fill)))`", _format("SparseList", "SparseList", 2)
-    ),
-    "CSFFormat(n, fill)": CollectionRow(
-        "`Dense` over n - 1 levels `SparseList`", _format("Dense", "SparseList", None)
-    ),
-    "DCSFFormat(n, fill)": CollectionRow(
-        "n levels `SparseList`", _format("SparseList", "SparseList", None)
-    ),
-    "COOFormat(n, fill)": CollectionRow(
-        "the format `SparseCOO{n}(Element(fill))`", _format("SparseCOO", "", None)
-    ),
-    "HashFormat(n, fill)": CollectionRow(
-        "the format `SparseHash{n}(Element(fill))`", _format("SparseHash", "", None)
-    ),
-    "ByteMapFormat(n, fill)": CollectionRow(
-        "`Dense` over n - 1 levels `SparseByteMap`", _format("Dense", "SparseByteMap", None)
-    ),
-    "DenseFormat(n, fill)": CollectionRow("n levels `Dense`", _format("Dense", "Dense", None)),
-}
+_DENSE, _LIST = "Dense", "SparseList"
+_format("CSCFormat(fill)", "the format `Dense(SparseList(Element(fill)))`", _DENSE, _LIST)
+_format("DCSCFormat(fill)", "the format `SparseList(SparseList(Element(fill)))`", _LIST, _LIST)
+_format("CSFFormat(n, fill)", "`Dense` over n - 1 levels `SparseList`", _DENSE, _LIST)
+_format("DCSFFormat(n, fill)", "n levels `SparseList`", _LIST, _LIST)
+_format("COOFormat(n, fill)", "the format `SparseCOO{n}(Element(fill))`", "SparseCOO", "")
+_format("HashFormat(n, fill)", "the format `SparseHash{n}(Element(fill))`", "SparseHash", "")
+_format(
+    "ByteMapFormat(n, fill)", "`Dense` over n - 1 levels `SparseByteMap`", _DENSE, "SparseByteMap"
+)
+_format("DenseFormat(n, fill)", "n levels `Dense`", _DENSE, _DENSE)

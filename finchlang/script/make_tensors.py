@@ -13,7 +13,7 @@ from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.pattern import Pattern
 from finchlang.script.show import kind_of
-from finchlang.script.values import dense, is_array, plain, whole
+from finchlang.script.values import Builtins, dense, is_array, plain, whole
 from finchlang.syntax.types import Bool, Float64, Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, list_format
 from finchlang.tensors.array_base import LazyTensor, size_text
@@ -22,8 +22,10 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: so many random entries are made at a time
 PART = 1 << 20
+FUNCTIONS = Builtins()
 
 
+@FUNCTIONS.add("Tensor(format, ...)", "a tensor of sizes `m, n`, or a copy of an array or tensor")
 def construct_tensor(*args: Any) -> Tensor:
     """`Tensor(format)`, `Tensor(format, m, n)`, `Tensor(format, A)` and `Tensor(A)`.
 
@@ -59,6 +61,7 @@ def tensor_of(value: Any) -> Any:
     return tensor
 
 
+@FUNCTIONS.add("eltype(A)", "the type of the entries")
 def element_type(value: Any) -> Type:
     """The type of a number, or of the entries of an array or tensor. Raises FinchError "type"."""
     found = type_of_value(value)
@@ -71,6 +74,7 @@ def element_type(value: Any) -> Type:
     return found
 
 
+@FUNCTIONS.add("pattern(A)", "a Bool tensor that is true where A stores an entry")
 def pattern_of(value: Any) -> Any:
     """A tensor of the same levels with Pattern leaves, true where `value` stores an entry. Levels that
     store entries that were not written (Dense, runs, a band) get Bool elements instead. Raises FinchError
@@ -88,6 +92,7 @@ def pattern_of(value: Any) -> Any:
     return Tensor.from_coo(format, tensor.shape, coordinates, np.ones(len(values), Bool.dtype))
 
 
+@FUNCTIONS.add("swizzle(A, p...)", "A with its dimensions in another order: `swizzle(A, 2, 1)`")
 def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
     """The tensor S = swizzle(A, p...) with `S[i...] = A[i[p[1]], i[p[2]], ...]` (Finch'25 Table 5). Raises
     FinchError "dimension" for what is no permutation, "type" for a Scalar."""
@@ -101,6 +106,10 @@ def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
     return SwizzledTensor(body, modes)
 
 
+@FUNCTIONS.add(
+    "fsparse(I, J, V, shape)",
+    "the sparse tensor with entries V at the coordinates I, J, ..., summed where these are equal",
+)
 def sparse_of(*args: Any) -> Tensor:
     """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1, with a
     vector of coordinates for each dimension. Without a shape the greatest coordinates are the sizes. V may
@@ -154,6 +163,7 @@ def _coordinates(value: Any) -> np.ndarray:
     return array.astype(np.int64)
 
 
+@FUNCTIONS.add("fsprand(m, n, density; seed)", "a random sparse tensor of any number of dimensions")
 def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     """`fsprand(m, n, density)`: a tensor in which each entry is stored with probability `density`, with a
     value uniformly from 0 to 1. Raises FinchError "type", "dimension" for too many entries to count."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment
-from finchlang.script.functions import Builtin, FinchFunction
+from finchlang.script.functions import FinchFunction
 from finchlang.script.show import kind_of
-from finchlang.script.values import FinchRange, is_array, is_number
+from finchlang.script.values import Builtin, FinchRange, is_array, is_number
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 

@@ -10,11 +10,12 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.calls.lazy_shape import TensorView, numpy_view
 from finchlang.script.show import kind_of
-from finchlang.script.values import FinchRange, is_array
+from finchlang.script.strings import repeat_string, split_string
+from finchlang.script.values import Builtins, FinchRange, is_array
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
 
 #: usage and documentation of each
-SHAPE_FUNCTIONS = {
+_USAGES = {
     "collapse(A, p, q)": "dimensions p and q of A as one, of which p runs fastest",
     "split(A, p, m)": "dimension p of A as two, the first of size m: `split(A, p, m, true)` the other way",
     "concat(p, A...)": "tensors one after the other along dimension p",
@@ -42,6 +43,8 @@ SHAPE_FUNCTIONS = {
     "triu(A, k)": "the elements from the k-th diagonal above the main one on, else 0",
 }
 
+#: those of them that have a meaning for strings, too
+_OF_STRINGS: dict[str, Callable[..., Any]] = {"split": split_string, "repeat": repeat_string}
 #: the place, after the tensors, of the argument that is a size and an argument of kernels (as all sizes of
 #: reshape are); other numbers are literals in them
 _SIZES = {"split": 1, "broadcast": 1, "repeat": 1, "tile": 1, "roll": 1}
@@ -56,6 +59,8 @@ def shape_function(usage: str) -> Callable[..., Any]:
     takes_all = parts[-1] in ("A...", "B")
 
     def made(*args: Any) -> Any:
+        if args and isinstance(args[0], str) and name in _OF_STRINGS:
+            return _OF_STRINGS[name](*args)
         values: dict[str, Any] = {}
         if len(args) == 2 and isinstance(args[1], tuple):  # sizes or modes as a tuple
             args = (args[0], *args[1])
@@ -111,3 +116,8 @@ def _setting(name: str, usage: str, value: Any, place: int, values: dict[str, An
         raise FinchError("type", message, hint=f"write `{usage}`")
     is_size = _SIZES.get(name) == place or name == "reshape" and value >= 0
     return _number(value, values) if is_size and type(value) is int else Literal(value)
+
+
+FUNCTIONS = Builtins()
+for _usage, _doc in _USAGES.items():
+    FUNCTIONS.add(_usage, _doc, shape_function(_usage))

@@ -7,21 +7,9 @@ from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.script.show import joined, kind_of, text
-from finchlang.script.values import whole
-from finchlang.script.vectors_and_dicts import CollectionRow, items
+from finchlang.script.values import Builtins, whole
+from finchlang.script.vectors_and_dicts import items
 from finchlang.syntax.types import Pair
-
-
-def _of_string(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, which raises FinchError "type" unless all arguments are strings."""
-
-    def checked(*args: Any) -> Any:
-        for arg in args:
-            if not isinstance(arg, str):
-                raise FinchError("type", f"{name} takes strings, not {kind_of(arg)}")
-        return function(*args)
-
-    return checked
 
 
 def _joined(values: Any, sign: Any = "") -> str:
@@ -64,24 +52,28 @@ def repeat_string(string: str, count: Any) -> str:
     return joined([string] * min(n, 1 << 28))
 
 
-def _row(name: str, doc: str, function: Callable[..., Any]) -> CollectionRow:
-    return CollectionRow(doc, _of_string(name, function))
+def _of_string(usage: str, doc: str, function: Callable[..., Any]) -> None:
+    """Adds a function that raises FinchError "type" unless all arguments are strings."""
+    name = usage.partition("(")[0]
+
+    def checked(*args: Any) -> Any:
+        for arg in args:
+            if not isinstance(arg, str):
+                raise FinchError("type", f"{name} takes strings, not {kind_of(arg)}")
+        return function(*args)
+
+    FUNCTIONS.add(usage, doc, checked)
 
 
-FUNCTIONS: dict[str, CollectionRow] = {
-    "join(v, s)": CollectionRow("the entries as one string, with s between them", _joined),
-    "uppercase(s)": _row("uppercase", "the string in upper case", str.upper),
-    "lowercase(s)": _row("lowercase", "the string in lower case", str.lower),
-    "strip(s)": _row("strip", "the string without blanks at its ends", str.strip),
-    "replace(s, a => b)": CollectionRow("the string with b in place of a", _replaced),
-    "occursin(a, s)": _row("occursin", "whether a is in the string s", lambda a, s: a in s),
-    "contains(s, a)": _row("contains", "whether a is in the string s", lambda s, a: a in s),
-    "startswith(s, a)": _row("startswith", "whether the string begins with a", str.startswith),
-    "endswith(s, a)": _row("endswith", "whether the string ends with a", str.endswith),
-    "lpad(x, n, s)": CollectionRow(
-        "a string of at least n characters, x at its right", _padded("lpad")
-    ),
-    "rpad(x, n, s)": CollectionRow(
-        "a string of at least n characters, x at its left", _padded("rpad")
-    ),
-}
+FUNCTIONS = Builtins()
+FUNCTIONS.add("join(v, s)", "the entries as one string, with s between them", _joined)
+_of_string("uppercase(s)", "the string in upper case", str.upper)
+_of_string("lowercase(s)", "the string in lower case", str.lower)
+_of_string("strip(s)", "the string without blanks at its ends", str.strip)
+FUNCTIONS.add("replace(s, a => b)", "the string with b in place of a", _replaced)
+_of_string("occursin(a, s)", "whether a is in the string s", lambda a, s: a in s)
+_of_string("contains(s, a)", "whether a is in the string s", lambda s, a: a in s)
+_of_string("startswith(s, a)", "whether the string begins with a", str.startswith)
+_of_string("endswith(s, a)", "whether the string ends with a", str.endswith)
+FUNCTIONS.add("lpad(x, n, s)", "a string of at least n characters, x at its right", _padded("lpad"))
+FUNCTIONS.add("rpad(x, n, s)", "a string of at least n characters, x at its left", _padded("rpad"))

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache, reduce
+from functools import cache, lru_cache, partial, reduce
 from itertools import starmap
 from typing import Any, ClassVar
 
@@ -22,6 +22,36 @@ from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, ty
 from finchlang.tensors.adopt import is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole, size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A built-in function with its usage and documentation. One that `prints` gets the output's `write` as
+    its first argument; one that `calls` functions of the script gets a `Caller`."""
+
+    name: str
+    usage: str
+    doc: str
+    function: Callable[..., Any]
+    prints: bool = False
+    calls: bool = False
+
+    kind: ClassVar[str] = "a function"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Builtins(dict[str, Builtin]):
+    """Built-in functions by name; operators, levels and element types are in tables of their own."""
+
+    def add(self, usage: str, doc: str, function: Any = None, **keywords: bool) -> Any:
+        """Adds a function; without one it is a decorator. `keywords` as in Builtin."""
+        if function is None:
+            return partial(self.add, usage, doc, **keywords)
+        name = usage.partition("(")[0]
+        self[name] = Builtin(name, usage, doc, function, **keywords)
+        return function
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cmp_to_key, reduce, wraps
-from itertools import starmap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +16,7 @@ from finchlang.syntax import nodes as ast, types
 
 #: calls a function of the script or a built-in one
 Call = Callable[..., Any]
-
-
-class CollectionRow(NamedTuple):
-    """A row of a table of built-in functions. One that `calls` functions of the script gets a Call
-    first."""
-
-    doc: str
-    function: Callable[..., Any]
-    calls: bool = False
+FUNCTIONS = data.Builtins()
 
 
 def items(value: Any) -> Iterable[Any]:
@@ -36,9 +27,9 @@ def items(value: Any) -> Iterable[Any]:
 # ------------------------------------------------------------------------------ vectors that grow
 
 
-def _growing(change: Callable[..., Any]) -> Callable[..., Any]:
-    """`change`, which changes a vector in place, as a built-in function; it returns the vector if `change`
-    returns None. Raises FinchError "type" for what is no growing vector."""
+def _growing(usage: str, doc: str, change: Callable[..., Any]) -> None:
+    """Adds `change`, which changes a vector in place, as a function that returns the vector if `change`
+    returns None. It raises FinchError "type" for what is no growing vector."""
 
     @wraps(change)  # it is called as `change` is
     def changed(vector: Any, *args: Any) -> Any:
@@ -50,7 +41,7 @@ def _growing(change: Callable[..., Any]) -> Callable[..., Any]:
         found = change(vector, *args)
         return vector if found is None else found
 
-    return changed
+    FUNCTIONS.add(usage, doc, changed)
 
 
 def _popped(vector: list[Any], place: int) -> Any:
@@ -66,10 +57,24 @@ def _at(vector: list[Any], place: Any, last: int) -> int:
     return k - 1
 
 
-def _extended(vector: list[Any], *others: Any) -> None:
-    new = [item for other in others for item in items(other)]
-    vector.extend(new)
+def _append(v: list[Any], *ws: Any) -> None:
+    v.extend([item for w in ws for item in items(w)])  # all are read before `v` changes
 
+
+def _insert(v: list[Any], k: Any, x: Any) -> None:
+    v.insert(_at(v, k, len(v) + 1), x)
+
+
+_growing("push!(v, x...)", "add entries to the end of a vector", lambda v, *xs: v.extend(xs))
+_growing("pop!(v)", "take the last entry out of a vector", lambda v: _popped(v, -1))
+_growing("pushfirst!(v, x)", "add an entry before those of a vector", lambda v, x: v.insert(0, x))
+_growing("popfirst!(v)", "take the first entry out of a vector", lambda v: _popped(v, 0))
+_growing("append!(v, w...)", "add the entries of others to a vector", _append)
+_growing("insert!(v, k, x)", "add an entry as the k-th", _insert)
+_growing(
+    "deleteat!(v, k)", "take out the k-th entry", lambda v, k: v.__delitem__(_at(v, k, len(v)))
+)
+_growing("empty!(v)", "take out all entries", lambda v: v.clear())
 
 # ------------------------------------------------------------------------------ order
 
@@ -97,6 +102,7 @@ def _ordered(
     return [(values[k], k) for k in order]
 
 
+@FUNCTIONS.add("sort(v; by, lt, rev)", "the entries in order, from the least on", calls=True)
 def _sorted(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
     _one_dimension("sort", value)
     if by is None and lt is None and data.is_array(value) and data.dense(value).dtype.kind in "iuf":
@@ -105,6 +111,7 @@ def _sorted(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any 
     return data.shaped([v for v, _ in _ordered(call, list(items(value)), by, lt, rev)])
 
 
+@FUNCTIONS.add("sort!(v; by, lt, rev)", "put the entries in order", calls=True)
 def _sort(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
     found = _sorted(call, value, by=by, lt=lt, rev=rev)
     if isinstance(value, list):
@@ -116,6 +123,7 @@ def _sort(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = 
     return value
 
 
+@FUNCTIONS.add("sortperm(v; by, lt, rev)", "the places of the entries in their order", calls=True)
 def _sortperm(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
     _one_dimension("sortperm", value)
     return data.shaped([k + 1 for _, k in _ordered(call, list(items(value)), by, lt, rev)])
@@ -126,6 +134,7 @@ def _one_dimension(name: str, value: Any) -> None:
         raise FinchError("dimension", f"{name} takes a vector, not {kind_of(value)}")
 
 
+@FUNCTIONS.add("reverse(v)", "the entries from the last to the first")
 def _reversed(value: Any) -> Any:
     if isinstance(value, str):
         return value[::-1]
@@ -134,6 +143,7 @@ def _reversed(value: Any) -> Any:
     return tuple(found) if isinstance(value, tuple) else data.shaped(found)
 
 
+@FUNCTIONS.add("unique(v)", "the entries, each once")
 def _unique(value: Any) -> Any:
     found: list[Any] = []
     seen: set[Any] = set()
@@ -150,6 +160,7 @@ def _unique(value: Any) -> Any:
 # ------------------------------------------------------------------------------ functions of others
 
 
+@FUNCTIONS.add("map(f, v...)", "what a function gives for each entry", calls=True)
 def _map(call: Call, function: Any, *values: Any) -> Any:
     if not values:
         raise FinchError("type", "map takes a function and arrays", hint="map(x -> x^2, [1, 2])")
@@ -160,6 +171,7 @@ def _map(call: Call, function: Any, *values: Any) -> Any:
     return data.shaped(found, tuple(values[0].shape) if is_grid else None)
 
 
+@FUNCTIONS.add("filter(f, v)", "the entries for which a function is true", calls=True)
 def _filter(call: Call, function: Any, value: Any) -> Any:
     if isinstance(value, dict):
         return {k: v for k, v in value.items() if data.truth(call(function, types.Pair(k, v)))}
@@ -169,6 +181,7 @@ def _filter(call: Call, function: Any, value: Any) -> Any:
     return tuple(found) if isinstance(value, tuple) else data.shaped(found)
 
 
+@FUNCTIONS.add("foreach(f, v...)", "call a function for each entry", calls=True)
 def _foreach(call: Call, function: Any, *values: Any) -> Any:
     for each in zip(*map(items, values), strict=False):
         call(function, *each)
@@ -178,6 +191,7 @@ def _foreach(call: Call, function: Any, *values: Any) -> Any:
 _MISSING = object()
 
 
+@FUNCTIONS.add("reduce(f, v; init)", "the entries put together two by two", calls=True)
 def _reduced(call: Call, function: Any, value: Any, *, init: Any = _MISSING) -> Any:
     found = list(items(value))
     if init is not _MISSING:
@@ -187,6 +201,9 @@ def _reduced(call: Call, function: Any, value: Any, *, init: Any = _MISSING) -> 
     return reduce(lambda a, b: call(function, a, b), found)
 
 
+@FUNCTIONS.add(
+    "mapreduce(f, op, v; init)", "what f gives for the entries, put together by op", calls=True
+)
 def _mapreduced(
     call: Call, function: Any, operator: Any, value: Any, *, init: Any = _MISSING
 ) -> Any:
@@ -201,22 +218,73 @@ def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     return (data.truth(call(function[0], x) if function else x) for x in items(value))
 
 
+@FUNCTIONS.add("count(f, v)", "how many entries a function is true for, or are true", calls=True)
 def _count(call: Call, *args: Any) -> int:
     return sum(are_true(call, args, "count"))
 
 
+@FUNCTIONS.add("findall(f, v)", "the places of the entries a function is true for", calls=True)
 def _findall(call: Call, *args: Any) -> Any:
     return data.shaped([k + 1 for k, held in enumerate(are_true(call, args, "findall")) if held])
 
 
+@FUNCTIONS.add("findfirst(f, v)", "the first of these places, or `nothing`", calls=True)
 def _findfirst(call: Call, *args: Any) -> Any:
     places = (k + 1 for k, held in enumerate(are_true(call, args, "findfirst")) if held)
     return next(places, ast.NOTHING)
 
 
+@FUNCTIONS.add("enumerate(v)", "the entries with their places")
+def _enumerated(v: Any) -> Any:
+    return [(k + 1, x) for k, x in enumerate(items(v))]
+
+
+@FUNCTIONS.add("zip(v, w...)", "tuples of the entries of several")
+def _zipped(*vs: Any) -> Any:
+    return [*zip(*map(items, vs), strict=False)]
+
+
+@FUNCTIONS.add("cumsum(v)", "the sums of the first entries")
+def _cumulated(value: Any) -> Any:
+    found: list[Any] = []
+    for item in items(value):
+        found.append(data.operate(OPERATORS["+"], [found[-1], item]) if found else item)
+    return data.shaped(found)
+
+
+@FUNCTIONS.add("prod(v)", "the product of the entries")
+def _product(value: Any) -> Any:
+    return reduce(lambda a, b: data.operate(OPERATORS["*"], [a, b]), items(value), 1)
+
+
+@FUNCTIONS.add("mean(v)", "the mean of the entries")
+def _mean(value: Any) -> float:
+    found = list(items(value))
+    if not found:
+        raise FinchError("type", "mean of nothing")
+    total = reduce(lambda a, b: data.operate(OPERATORS["+"], [a, b]), found)
+    return data.plain(data.operate(OPERATORS["/"], [total, len(found)]))
+
+
+@FUNCTIONS.add("isempty(v)", "whether there are no entries")
+def _is_empty(value: Any) -> bool:
+    return 0 in value.shape if data.is_array(value) else not len(items(value))  # type: ignore[arg-type]
+
+
+@FUNCTIONS.add("isin(x, v)", "whether x is an entry of v, as is `x in v`")
+def _is_in(item: Any, value: Any) -> bool:
+    if isinstance(value, str):
+        return isinstance(item, str) and item in value
+    if isinstance(value, data.FinchRange) and data.is_number(item):
+        is_plain = type(value.start) is type(value.stop) is int and value.step == 1
+        return item in range(value.start, value.stop + 1) if is_plain else item in [*value]
+    return any(data.equal(item, x) for x in items(value))
+
+
 # ------------------------------------------------------------------------------ dictionaries
 
 
+@FUNCTIONS.add("Dict(k => v, ...)", "a dictionary: values by their keys")
 def _dictionary(*pairs: Any) -> dict[Any, Any]:
     if len(pairs) == 1 and not isinstance(pairs[0], types.Pair):
         pairs = tuple(items(pairs[0]))
@@ -228,14 +296,14 @@ def _dictionary(*pairs: Any) -> dict[Any, Any]:
     return dict(pairs)
 
 
-def _of_dictionary(function: Callable[..., Any]) -> Callable[..., Any]:
+def _of_dictionary(usage: str, doc: str, function: Callable[..., Any]) -> None:
     @wraps(function)
     def checked(value: Any, *args: Any) -> Any:
         if not isinstance(value, dict):
             raise FinchError("type", f"{kind_of(value)} is no dictionary")
         return function(value, *args)
 
-    return checked
+    FUNCTIONS.add(usage, doc, checked)
 
 
 def _delete(value: dict[Any, Any], key: Any) -> dict[Any, Any]:
@@ -243,109 +311,11 @@ def _delete(value: dict[Any, Any], key: Any) -> dict[Any, Any]:
     return value
 
 
-def _is_in(item: Any, value: Any) -> bool:
-    if isinstance(value, str):
-        return isinstance(item, str) and item in value
-    if isinstance(value, data.FinchRange) and data.is_number(item):
-        return item in range(value.start, value.stop + 1) if _is_plain(value) else item in [*value]
-    return any(data.equal(item, x) for x in items(value))
-
-
-def _is_plain(value: data.FinchRange) -> bool:
-    return type(value.start) is type(value.stop) is int and value.step == 1
-
-
-def _is_empty(value: Any) -> bool:
-    return 0 in value.shape if data.is_array(value) else not len(items(value))  # type: ignore[arg-type]
-
-
-def _cumulated(value: Any) -> Any:
-    found: list[Any] = []
-    for item in items(value):
-        found.append(data.operate(OPERATORS["+"], [found[-1], item]) if found else item)
-    return data.shaped(found)
-
-
-def _product(value: Any) -> Any:
-    return reduce(lambda a, b: data.operate(OPERATORS["*"], [a, b]), items(value), 1)
-
-
-def _mean(value: Any) -> float:
-    found = list(items(value))
-    if not found:
-        raise FinchError("type", "mean of nothing")
-    total = reduce(lambda a, b: data.operate(OPERATORS["+"], [a, b]), found)
-    return data.plain(data.operate(OPERATORS["/"], [total, len(found)]))
-
-
-FUNCTIONS: dict[str, CollectionRow] = {
-    "push!(v, x...)": CollectionRow(
-        "add entries to the end of a vector", _growing(lambda v, *xs: v.extend(xs))
-    ),
-    "pop!(v)": CollectionRow(
-        "take the last entry out of a vector", _growing(lambda v: _popped(v, -1))
-    ),
-    "pushfirst!(v, x)": CollectionRow(
-        "add an entry before those of a vector", _growing(lambda v, x: v.insert(0, x))
-    ),
-    "popfirst!(v)": CollectionRow(
-        "take the first entry out of a vector", _growing(lambda v: _popped(v, 0))
-    ),
-    "append!(v, w...)": CollectionRow("add the entries of others to a vector", _growing(_extended)),
-    "insert!(v, k, x)": CollectionRow(
-        "add an entry as the k-th", _growing(lambda v, k, x: v.insert(_at(v, k, len(v) + 1), x))
-    ),
-    "deleteat!(v, k)": CollectionRow(
-        "take out the k-th entry", _growing(lambda v, k: v.__delitem__(_at(v, k, len(v))))
-    ),
-    "empty!(v)": CollectionRow("take out all entries", _growing(lambda v: v.clear())),
-    "sort(v; by, lt, rev)": CollectionRow("the entries in order, from the least on", _sorted, True),
-    "sort!(v; by, lt, rev)": CollectionRow("put the entries in order", _sort, True),
-    "sortperm(v; by, lt, rev)": CollectionRow(
-        "the places of the entries in their order", _sortperm, True
-    ),
-    "reverse(v)": CollectionRow("the entries from the last to the first", _reversed),
-    "unique(v)": CollectionRow("the entries, each once", _unique),
-    "map(f, v...)": CollectionRow("what a function gives for each entry", _map, True),
-    "filter(f, v)": CollectionRow("the entries for which a function is true", _filter, True),
-    "foreach(f, v...)": CollectionRow("call a function for each entry", _foreach, True),
-    "reduce(f, v; init)": CollectionRow("the entries put together two by two", _reduced, True),
-    "mapreduce(f, op, v; init)": CollectionRow(
-        "what f gives for the entries, put together by op", _mapreduced, True
-    ),
-    "count(f, v)": CollectionRow(
-        "how many entries a function is true for, or are true", _count, True
-    ),
-    "findall(f, v)": CollectionRow(
-        "the places of the entries a function is true for", _findall, True
-    ),
-    "findfirst(f, v)": CollectionRow("the first of these places, or `nothing`", _findfirst, True),
-    "enumerate(v)": CollectionRow(
-        "the entries with their places", lambda v: [(k + 1, x) for k, x in enumerate(items(v))]
-    ),
-    "zip(v, w...)": CollectionRow(
-        "tuples of the entries of several", lambda *vs: [*zip(*map(items, vs), strict=False)]
-    ),
-    "cumsum(v)": CollectionRow("the sums of the first entries", _cumulated),
-    "prod(v)": CollectionRow("the product of the entries", _product),
-    "mean(v)": CollectionRow("the mean of the entries", _mean),
-    "isempty(v)": CollectionRow("whether there are no entries", _is_empty),
-    "isin(x, v)": CollectionRow("whether x is an entry of v, as is `x in v`", _is_in),
-    "Dict(k => v, ...)": CollectionRow("a dictionary: values by their keys", _dictionary),
-    "haskey(d, k)": CollectionRow(
-        "whether a dictionary has a key", _of_dictionary(lambda d, k: k in d)
-    ),
-    "keys(d)": CollectionRow(
-        "the keys of a dictionary", _of_dictionary(lambda d: data.shaped(list(d)))
-    ),
-    "values(d)": CollectionRow(
-        "the values of a dictionary", _of_dictionary(lambda d: data.shaped([*d.values()]))
-    ),
-    "get(d, k, x)": CollectionRow(
-        "what a dictionary has for a key, else x", _of_dictionary(lambda d, k, x: d.get(k, x))
-    ),
-    "delete!(d, k)": CollectionRow("take a key out of a dictionary", _of_dictionary(_delete)),
-    "pairs(d)": CollectionRow(
-        "the pairs of a dictionary", _of_dictionary(lambda d: [*starmap(types.Pair, d.items())])
-    ),
-}
+_of_dictionary("haskey(d, k)", "whether a dictionary has a key", lambda d, k: k in d)
+_of_dictionary("keys(d)", "the keys of a dictionary", lambda d: data.shaped(list(d)))
+_of_dictionary("values(d)", "the values of a dictionary", lambda d: data.shaped([*d.values()]))
+_of_dictionary(
+    "get(d, k, x)", "what a dictionary has for a key, else x", lambda d, k, x: d.get(k, x)
+)
+_of_dictionary("delete!(d, k)", "take a key out of a dictionary", _delete)
+_of_dictionary("pairs(d)", "the pairs of a dictionary", data.entries)
