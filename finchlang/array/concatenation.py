@@ -83,12 +83,12 @@ def _mark(size: int) -> lazy.Expression:
     return as_expression(Tensor(SparseList(Element(Literal(True))), size))
 
 
-def _is_covered(node: lazy.Expression, axis: int | None) -> bool:
+def _is_covered(node: lazy.Expression, axis: int) -> bool:
     """Whether an expression reads one operand or stored result at the coordinate of this axis, and so is
     missing by itself where that is out of range."""
     if isinstance(node, lazy.View):
-        axis = None if axis is None or node.stretched[axis] else node.axes[axis]
-        return axis is not None and _is_covered(node.args[0], axis)
+        own = [k for k, p in enumerate(node.places) if p == axis and not node.stretched[k]]
+        return any([_is_covered(node.args[0], k) for k in own])
     if isinstance(node, IndexedPart):
         is_plain = LISTED not in node.kinds and axis in node.places
         return is_plain and _is_covered(node.args[0], node.places.index(axis))
@@ -190,7 +190,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
     part = getitem(Array(arg), tuple(keys)).node
     kept = [k for k in range(order) if k not in (first, second)]
     places = tuple([kept.index(k) if k in kept else len(kept) for k in range(order)])
-    return Array(lazy.Spread(part, places, (*[arg.shape[k] for k in kept], length)))
+    return Array(lazy.View(part, places, (*[arg.shape[k] for k in kept], length)))
 
 
 class Triangle(lazy.Expression):
@@ -365,12 +365,10 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
 def _times(arg: lazy.Expression, axis: int, count: int, is_whole: bool) -> lazy.Expression:
     """Each part along an axis `count` times in place, or if `is_whole` all parts in turn `count` times: a
     new mode behind or before the axis, joined with it."""
-    order, new = len(arg.shape), axis + (not is_whole)
-    wider = reshaping.with_axes(arg, (new,), order + 1)
-    shape = (*wider.shape[:new], count, *wider.shape[new + 1 :])
-    all_axes = (*range(new), None, *range(new, order))
-    merged = (*arg.shape[:axis], arg.shape[axis] * count, *arg.shape[axis + 1 :])
-    return reshaping.reshaped(lazy.View(arg, all_axes, shape), merged)
+    own, new = arg.shape, axis + (not is_whole)
+    places = tuple([k + (k >= new) for k in range(len(own))])
+    wider = lazy.View(arg, places, (*own[:new], count, *own[new:]))
+    return reshaping.reshaped(wider, (*own[:axis], own[axis] * count, *own[axis + 1 :]))
 
 
 def tile(x: Any, repetitions: Any, /) -> Array:

@@ -73,6 +73,10 @@ class NumberOperand(Expression):
         self.shape, self.args = (), ()
 
     @property
+    def literal(self) -> Literal:
+        return typed_literal(self.value, self.values.type)
+
+    @property
     def numbers(self) -> tuple[Any, ...]:  # type: ignore[override]
         type = self.values.type  # a Python number has one of these three
         return (self.value if type in (Bool, Int64, Float64) else type.dtype.type(self.value),)
@@ -89,21 +93,19 @@ class Constant(Expression):
 
 
 class Map(Expression):
-    """An operator, by its name in the table or a user's, of the elements of its arguments, which broadcast.
-    `stretched` tells for each mode of each argument whether it is repeated; None if no mode is."""
+    """An operator, by its name in the table or a user's, of the elements of its arguments. These have one
+    shape, or are numbers."""
 
-    __slots__ = ("op", "stretched")
+    __slots__ = ("op",)
 
     def __init__(self, op: Any, args: tuple[Expression, ...], values: inferred_values.Values):
         shape = args[0].shape
-        stretched = None
         for arg in args:
             if arg.shape != shape:
                 shape = broadcast_shapes(*[arg.shape for arg in args])
-                stretched = tuple([stretched_modes(arg.shape, shape) for arg in args])
+                args = tuple([broadcast(arg, shape) if arg.shape else arg for arg in args])
                 break
-        self.op, self.args, self.shape, self.values = op, args, shape, values
-        self.stretched, self.static = stretched, (op, stretched)
+        self.op, self.args, self.shape, self.values, self.static = op, args, shape, values, op
 
 
 class Reduce(Expression):
@@ -120,29 +122,23 @@ class Reduce(Expression):
 
 
 class View(Expression):
-    """The argument with its modes permuted: mode k of the result is mode `axes[k]` of the argument, or new
-    if None; the result is broadcast to `shape`. Modes of the argument that are left out have size 1."""
-
-    __slots__ = ("axes", "stretched")
-
-    def __init__(self, arg: Expression, axes: tuple[int | None, ...], shape: tuple[int, ...]):
-        self.args, self.axes, self.shape, self.values = (arg,), axes, shape, arg.values
-        sizes = [1 if a is None else arg.shape[a] for a in axes]
-        self.stretched = tuple([own != size for own, size in zip(sizes, shape, strict=True)])
-        self.static = View, axes, self.stretched, len(arg.shape)
-
-
-class Spread(Expression):
-    """The argument repeated over more modes: its mode k is mode `places[k]` of the result, and it does not
-    depend on the other modes of `shape`. Two modes with the same place give the diagonal."""
+    """The argument over other modes: its mode k is mode `places[k]` of the result, or none (None) if it has
+    size 1, and it does not depend on the other modes of `shape`. A mode of size 1 is repeated along a
+    greater one (`stretched`). Two modes with the same place give the diagonal."""
 
     __slots__ = ("places", "stretched")
 
-    def __init__(self, arg: Expression, places: tuple[int, ...], shape: tuple[int, ...]):
+    def __init__(self, arg: Expression, places: tuple[int | None, ...], shape: tuple[int, ...]):
         self.args, self.places, self.shape, self.values = (arg,), places, shape, arg.values
         sizes = zip(places, arg.shape, strict=True)
-        self.stretched = tuple([size != shape[place] for place, size in sizes])
-        self.static = Spread, places, self.stretched, len(shape)
+        self.stretched = tuple([p is None or size != shape[p] for p, size in sizes])
+        self.static = View, places, self.stretched, len(shape)
+
+
+def broadcast(arg: Expression, shape: tuple[int, ...]) -> Expression:
+    """`arg` repeated along axes of size 1 and new axes in front, to have this shape."""
+    new = len(shape) - len(arg.shape)
+    return arg if arg.shape == shape else View(arg, tuple(range(new, len(shape))), shape)
 
 
 #: modes of the argument, and the modes of the result with the same elements in row-major order
@@ -168,12 +164,6 @@ class Reshape(Expression):
         return fewer and modes == len(self.args[0].shape) and len(self.groups) == len(self.shape)
 
 
-def stretched_modes(own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[bool, ...]:
-    """Which modes of an argument are repeated where it broadcasts to a shape."""
-    last = shape[len(shape) - len(own) :]
-    return tuple([size != wanted for size, wanted in zip(own, last, strict=True)])
-
-
 #: Values of operators of arguments, by theirs; None where the result may have a fill if a number is known
 _known_results: dict[tuple[Any, ...], inferred_values.Values | None] = {}
 
@@ -196,17 +186,13 @@ def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
             _known_results.clear()
         _known_results[key] = found
     if found is None and not is_dense:
-        literals = tuple([_as_constant(arg) for arg in args])
+        literals = tuple(
+            [Constant(arg.literal) if isinstance(arg, NumberOperand) else arg for arg in args]
+        )
         found = inferred_values.result_of(op, *[arg.values for arg in literals])
         if found.is_fill:
             return Map(op, literals, found)
     return Map(op, args, found or inferred_values.result_of(*key))
-
-
-def _as_constant(arg: Expression) -> Expression:
-    if not isinstance(arg, NumberOperand):
-        return arg
-    return Constant(typed_literal(arg.values.type.wrap(arg.value), arg.values.type))
 
 
 def converted(arg: Expression, to: Type) -> Expression:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.array.expression import Array, Expression, Reduce, Spread, apply
+from finchlang.array.expression import Array, Expression, Reduce, View, apply
 from finchlang.array.operands import operands
 from finchlang.array.promotion import broadcast_shapes, normalized_axis
 from finchlang.syntax.types import Bool
@@ -18,7 +18,7 @@ def _summed(args: list[Expression], places: list[tuple[int, ...]], order: int, k
         for place, size in zip(own, arg.shape, strict=True):
             sizes[place] = size if sizes[place] == 1 else sizes[place]
     shape = tuple(sizes)
-    spread = [Spread(arg, own, shape) for arg, own in zip(args, places, strict=True)]
+    spread = [View(arg, own, shape) for arg, own in zip(args, places, strict=True)]
     is_bool = args[0].values.type is Bool
     product: Expression = spread[0]
     for other in spread[1:]:

@@ -16,7 +16,6 @@ from finchlang.array.expression import (
     NumberOperand,
     Reduce,
     Refilled,
-    Spread,
     View,
     apply,
     converted,
@@ -24,7 +23,7 @@ from finchlang.array.expression import (
 from finchlang.array.inferred_values import identity_of, op_node
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import floating, normalized_axes, type_of
-from finchlang.array.reshaping import with_axes
+from finchlang.array.reshaping import squeeze, with_axes
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Swizzled, level_of
 from finchlang.operators.operator_table import operator
@@ -77,9 +76,7 @@ def _is_inside(arg: Expression, axes: tuple[int, ...]) -> bool:
     """Whether these axes are the innermost modes of the first operand with a fill, as it is stored."""
     inner = {*axes}
     while not isinstance(arg, Leaf):
-        if type(arg) is View and None not in arg.axes:
-            inner = {arg.axes[k] for k in inner}  # type: ignore[misc]
-        elif type(arg) is Spread:
+        if type(arg) is View:
             inner = {k for k, place in enumerate(arg.places) if place in inner}
         elif type(arg) is not Map:
             return False
@@ -202,19 +199,13 @@ def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any = None
     others = Reduce("+", apply("ifelse", _is_other(arg), apply("*", rest, rest), zero), axes)
     size = NumberOperand(_count(arg, axes), Int64)
     fills = apply("-", size, _counted(arg, axes), is_dense=order - len(axes) < 2)
-    rest = apply("-", Constant(arg.values.fill), View(mean, *_without(mean, axes)))
+    rest = apply("-", Constant(arg.values.fill), squeeze(Array(mean), axes).node)
     many = apply("*", converted(fills, arg.values.type), apply("*", rest, rest))
     fill = arg.values.fill.value
     if not math.isfinite(fill):  # no fills at all would give 0 * inf, which is NaN
         many = apply("ifelse", apply(">", fills, Constant(typed_literal(0, Int64))), many, zero)
     total = _divided(apply("+", others, many), _count(arg, axes) - correction)
     return with_axes(total, axes, order) if keepdims else total
-
-
-def _without(arg: Expression, axes: tuple[int, ...]) -> tuple[Any, Any]:
-    """The axes that a View without `axes` keeps, and its shape."""
-    kept = tuple([axis for axis in range(len(arg.shape)) if axis not in axes])
-    return kept, tuple([arg.shape[axis] for axis in kept])
 
 
 def _float(x: Any, dtype: Any) -> Expression:

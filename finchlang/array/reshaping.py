@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra.program_context import ONE
-from finchlang.array.expression import Array, Constant, Expression, Group, Leaf, Reshape, View
+from finchlang.array.expression import (
+    Array,
+    Constant,
+    Expression,
+    Group,
+    Leaf,
+    Reshape,
+    View,
+    broadcast,
+)
 from finchlang.array.index_paths import divided, joined
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import broadcast_shapes, normalized_axes, normalized_axis
@@ -42,7 +51,8 @@ def permute_dims(x: Any, /, axes: Any = None) -> Array:
     found = tuple([normalized_axis(axis, order) for axis in given])
     if sorted(found) != list(range(order)):
         raise ValueError(f"{tuple(given)} are not the axes of {order} dimensions in some order")
-    return Array(View(arg, found, tuple([arg.shape[axis] for axis in found])))
+    places = tuple([found.index(axis) for axis in range(order)])
+    return Array(View(arg, places, tuple([arg.shape[axis] for axis in found])))
 
 
 def transpose(x: Any, /, axes: Any = None) -> Array:
@@ -95,9 +105,9 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Array:
 
 def with_axes(arg: Expression, axes: tuple[int, ...], order: int) -> Expression:
     """`arg` as an expression of `order` modes, with new ones of size 1 at `axes`."""
-    kept = iter(range(order))
-    places = tuple([None if k in axes else next(kept) for k in range(order)])
-    return View(arg, places, tuple([1 if p is None else arg.shape[p] for p in places]))
+    sizes = iter(arg.shape)
+    shape = tuple([1 if k in axes else next(sizes) for k in range(order)])
+    return View(arg, tuple([k for k in range(order) if k not in axes]), shape)
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Array:
@@ -109,8 +119,9 @@ def squeeze(x: Any, /, axis: Any = None) -> Array:
     gone = ones if axis is None else normalized_axes(axis, order)
     if not set(gone) <= set(ones):
         raise ValueError(f"an array of shape {arg.shape} has no axes {gone} of size 1")
-    kept = tuple([k for k in range(order) if k not in gone])
-    return Array(View(arg, kept, tuple([arg.shape[k] for k in kept])))
+    kept = [k for k in range(order) if k not in gone]
+    places = tuple([kept.index(k) if k in kept else None for k in range(order)])
+    return Array(View(arg, places, tuple([arg.shape[k] for k in kept])))
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Array:
@@ -122,8 +133,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
         raise ValueError(f"broadcast to {wanted}: a size is not negative")
     if broadcast_shapes(arg.shape, wanted) != wanted:
         raise ValueError(f"{arg.shape} does not broadcast to {wanted}")
-    new = len(wanted) - len(arg.shape)
-    return Array(View(arg, (*[None] * new, *range(len(arg.shape))), wanted))
+    return Array(broadcast(arg, wanted))
 
 
 def broadcast_arrays(*arrays: Any) -> list[Array]:
@@ -166,8 +176,8 @@ def reshaped(arg: Expression, shape: tuple[int, ...]) -> Expression:
             return as_expression(np.reshape(arg.value, shape, copy=False))
     groups = _groups(arg.shape, shape)
     if all([len(modes) == len(places) == 1 for modes, places in groups]):
-        found = {place: mode for (mode,), (place,) in groups}
-        return View(arg, tuple([found.get(k) for k in range(len(shape))]), shape)
+        found = {mode: place for (mode,), (place,) in groups}
+        return View(arg, tuple([found.get(k) for k in range(len(arg.shape))]), shape)
     return Reshape(arg, groups, shape)
 
 

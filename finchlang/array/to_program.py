@@ -368,18 +368,8 @@ def _constant(to: Lowering, node: lazy.Constant, indices: tuple[ast.Node, ...]) 
 
 @lowers(lazy.Map)
 def _map(to: Lowering, node: lazy.Map, indices: tuple[ast.Node, ...]) -> ast.Node:
-    stretched = node.stretched or [(False,) * len(indices)] * len(node.args)
-    parts = [
-        to.value(arg, unstretched(indices, modes))
-        for arg, modes in zip(node.args, stretched, strict=True)
-    ]
+    parts = [to.value(arg, indices if arg.shape else ()) for arg in node.args]
     return ast.Call(op_node(node.op), tuple(parts))
-
-
-def unstretched(indices: tuple[ast.Node, ...], stretched: tuple[bool, ...]) -> tuple[ast.Node, ...]:
-    """The indices of an argument, of those of the shape that it is broadcast to: 1 in repeated modes."""
-    last = indices[len(indices) - len(stretched) :]
-    return tuple([ONE if repeats else i for i, repeats in zip(last, stretched, strict=True)])
 
 
 @lowers(lazy.Reduce)
@@ -388,18 +378,8 @@ def _reduce(to: Lowering, node: lazy.Reduce, indices: tuple[ast.Node, ...]) -> a
     return to.value(node, indices)
 
 
-@lowers(lazy.Spread)
-def _spread(to: Lowering, node: lazy.Spread, indices: tuple[ast.Node, ...]) -> ast.Node:
-    (arg,) = node.args
-    places = zip(node.places, node.stretched, strict=True)
-    return to.value(arg, tuple([ONE if repeats else indices[place] for place, repeats in places]))
-
-
 @lowers(lazy.View)
 def _view(to: Lowering, node: lazy.View, indices: tuple[ast.Node, ...]) -> ast.Node:
     (arg,) = node.args
-    own: list[ast.Node] = [ONE] * len(arg.shape)
-    for axis, index, repeats in zip(node.axes, indices, node.stretched, strict=True):
-        if axis is not None and not repeats:
-            own[axis] = index
-    return to.value(arg, tuple(own))
+    places: Any = zip(node.places, node.stretched, strict=True)
+    return to.value(arg, tuple([ONE if repeats else indices[place] for place, repeats in places]))

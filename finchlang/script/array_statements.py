@@ -14,7 +14,15 @@ import numpy as np
 
 import finchlang.array as namespace
 from finchlang.array.compute import PROGRAMS, computed
-from finchlang.array.expression import Array, Constant, Expression, Spread, View, apply, converted
+from finchlang.array.expression import (
+    Array,
+    Constant,
+    Expression,
+    View,
+    apply,
+    broadcast,
+    converted,
+)
 from finchlang.array.indexing import getitem
 from finchlang.array.inferred_values import result_of
 from finchlang.array.operands import as_expression
@@ -220,7 +228,7 @@ class _Einsum(_Elements):
         result = self.node(value)
         shape = tuple([self.sizes[index] for index in self.indices])
         if result.shape != shape:  # it does not depend on all indices
-            result = View(result, (None,) * len(shape), shape)
+            result = broadcast(result, shape)
         axes = tuple(range(kept, len(shape)))
         if op == ast.Variable("initwrite"):
             if axes:
@@ -240,7 +248,7 @@ class _Einsum(_Elements):
             return super()._node(node)
         places = tuple([self.indices.index(index) for index in names])
         shape = tuple([self.sizes[index] for index in self.indices])
-        return Spread(found, places, shape) if shape else found
+        return View(found, places, shape) if shape else found
 
     def _part(self, access: ast.Access) -> tuple[Expression, tuple[ast.Node, ...]]:
         """The part of an array that an access reads, without the modes that are indexed by a number, and
@@ -309,9 +317,8 @@ def elementwise(op: Any, args: list[Expression]) -> Expression:
 
 
 def _of_order(arg: Expression, order: int) -> Expression:
-    own = len(arg.shape)
-    new = order - own
-    return View(arg, (*range(own), *[None] * new), arg.shape + (1,) * new) if new else arg
+    new = order - len(arg.shape)
+    return View(arg, tuple(range(order - new)), arg.shape + (1,) * new) if new else arg
 
 
 def summed(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
@@ -329,8 +336,8 @@ def product(a: Expression, b: Expression) -> Expression:
         raise FinchError("dimension", message, hint=hint)
     shape = (a.shape[0], *b.shape[1:], a.shape[1])
     last = len(shape) - 1
-    second = Spread(b, (last, *range(1, last)), shape)
-    return summed("+", apply("*", Spread(a, (0, last), shape), second), (last,))
+    second = View(b, (last, *range(1, last)), shape)
+    return summed("+", apply("*", View(a, (0, last), shape), second), (last,))
 
 
 def axes_of(arg: Expression, dims: Any) -> tuple[int, ...] | None:
