@@ -92,11 +92,6 @@ def summands(node: ast.Node) -> Hashable:
     return frozenset(Counter(terms(node)).items())
 
 
-def summed_indices(node: ast.Node) -> set[str]:
-    """The indices that are terms of the sum `node`."""
-    return {n.name for _, n in terms(node) if isinstance(n, ast.Index)}
-
-
 def shifted(extent: ast.Extent, shift: ast.Node) -> ast.Extent:
     if shift == ZERO:
         return extent

@@ -275,6 +275,12 @@ def head(header: Any) -> Any:
     return header.condition
 
 
+def headed(header: Header, head: Node, body: Node) -> Any:
+    """A loop, `let` or sieve with another `head` and body."""
+    part = {Loop: "extent", Define: "value", Sieve: "condition"}[type(header)]
+    return replace(header, **{part: head, "body": body})
+
+
 def binds(header: Node) -> tuple[str, ...]:
     """The name that a loop or `let` binds, as a tuple; empty for other nodes."""
     if isinstance(header, Loop):

@@ -69,17 +69,10 @@ class _Concordize:
         match node:
             case ast.Block():
                 return trees.map_children(self.statement, node)
-            case ast.Loop(index, extent, body):
-                extent = self.expression(extent, here)
-                self.depths[index.name] = (here, 1, 0)
-                return trees.replace(node, extent=extent, body=self.statement(body))
-            case ast.Define(variable, value, body):
-                value = self.expression(value, here)
-                self.depths[variable.name] = (here, 1, 0)
-                return trees.replace(node, value=value, body=self.statement(body))
-            case ast.Sieve(condition, body):
-                condition = self.expression(condition, here)
-                return trees.replace(node, condition=condition, body=self.statement(body))
+            case ast.Loop() | ast.Define() | ast.Sieve():
+                head = self.expression(trees.head(node), here)
+                self.depths.update(dict.fromkeys(trees.binds(node), (here, 1, 0)))
+                return trees.headed(node, head, self.statement(node.body))
             case ast.Assign(target, _, value):
                 target = self.access(target, here)
                 return trees.replace(node, target=target, value=self.expression(value, here))
@@ -110,15 +103,11 @@ class _Concordize:
             if not isinstance(index, ast.Index) or self.depths[index.name] <= outer:
                 x, index = index, self.bind(index, outer, indices[:mode], innermost)
                 indices[mode] = index
-                why = (
-                    "across the order of its loops"
-                    if isinstance(x, ast.Index)
-                    else "at an expression"
-                )
-                loop = f"`for {index.name} = {pretty(x)}:{pretty(x)}` is inserted"
-                self.context.decide(
-                    "concordize", f"`{pretty(node)}` is {why} in `{pretty(x)}`: {loop}"
-                )
+                is_across, shown = isinstance(x, ast.Index), pretty(x)
+                why = "across the order of its loops" if is_across else "at an expression"
+                loop = f"`for {index.name} = {shown}:{shown}` is inserted"
+                what = f"`{pretty(node)}` is {why} in `{shown}`: {loop}"
+                self.context.decide("concordize", what)
             outer = self.depths[index.name]
         if all(new is old for new, old in zip(indices, node.indices, strict=True)):
             return node

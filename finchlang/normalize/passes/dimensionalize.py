@@ -29,7 +29,8 @@ def dimensionalize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     context.reserve(program)
     facts = Facts(context)
     facts.program(program)
-    return _Rebuild(context, facts).program(program)
+    rebuild = _Rebuild(context, facts)
+    return rebuild.within_checks(rebuild.statement(program))
 
 
 class _Rebuild:
@@ -47,9 +48,6 @@ class _Rebuild:
             if self.resolve.declared(d, mode, None) != (ctx.size_extent(d.name, mode + 1),)
         }
 
-    def program(self, program: ast.Node) -> ast.Node:
-        return self.within_checks(self.statement(program))
-
     def within_checks(self, program: ast.Node) -> ast.Node:
         """The whole program with the dimensions around it, within what shape operators check."""
         if isinstance(program, ast.Define) and program.variable.name in self.context.checks:
@@ -65,11 +63,11 @@ class _Rebuild:
                 return replace(node, body=inner)
             case ast.Declare():
                 return self.declare(node)
-            case ast.Assign():
-                return node
-        return (
-            map_children(self.statement, node) if isinstance(node, (ast.Block, ast.Sieve)) else node
-        )
+            case ast.Sieve(_, body):
+                return replace(node, body=self.statement(body))
+            case ast.Block():
+                return map_children(self.statement, node)
+        return node
 
     def with_dimensions(self, name: str | None, body: ast.Node) -> ast.Node:
         for variable, meet in reversed(self.pending.pop(name, [])):
@@ -87,10 +85,10 @@ class _Rebuild:
         for part in parts:
             for name in sorted(self.unseen(part, facts.visible)):
                 message = (
-                    f"the dimension {pretty(part)} of index `{shown}` ({ctx.place(part.span)}) "
-                    f"depends on `{self.context.written(name)}`, which is bound inside of its loop"
+                    f"the dimension {pretty(part)} of index `{shown}` ({ctx.place(part.span)})"
                 )
-                raise FinchError("dimension", message, index.span)
+                message += f" depends on `{self.context.written(name)}`, which is bound inside"
+                raise FinchError("dimension", f"{message} of its loop", index.span)
         around: ast.Variable | None = None
         extent: ast.Node = parts[0]
         if all(self.is_stable(p) for p in parts):
@@ -111,15 +109,12 @@ class _Rebuild:
             what = f"dimension {mode + 1} of `{self.context.shown(facts.name)}`"
             self.check_agreement(what, parts)
             self.decide(f"{what} is", node.dims[mode] if node.dims else None, parts)
-            usable = tuple(
-                p for p in parts if self.is_stable(p) and not self.unseen(p, facts.visible)
-            )
+            stable = filter(self.is_stable, parts)
+            usable = tuple(p for p in stable if not self.unseen(p, facts.visible))
             writers = facts.writers[mode]
             name = f"dim_{writers[0][0].name if writers else facts.name}"
-            if usable:
-                dims.append(self.meet(usable, facts.visible, name))
-            else:
-                dims.append(self.late_dimension(what, parts, facts))
+            known = usable and self.meet(usable, facts.visible, name)
+            dims.append(known or self.late_dimension(what, parts, facts))
         return replace(node, dims=tuple(dims))
 
     def decide(self, what: str, written: ast.Node | None, parts: Parts) -> None:

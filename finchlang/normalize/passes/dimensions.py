@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from finchlang.algebra import program_context as ctx
-from finchlang.algebra.index_arithmetic import ZERO, divided, plus, shifted, source, summands, times
+from finchlang.algebra.index_arithmetic import (
+    ZERO,
+    Source,
+    divided,
+    plus,
+    shifted,
+    source,
+    summands,
+    times,
+)
 from finchlang.base.errors import FinchError, Span
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
@@ -38,9 +47,7 @@ class LoopFacts:
     dimension: Dimension
     visible: frozenset[str]
     repeated: Dimension = field(default_factory=Dimension)
-    writes: list[tuple[DeclaredTensor, int, ast.Node, Span | None, ast.Node]] = field(
-        default_factory=list
-    )
+    writes: list[tuple[Link, ast.Node]] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -70,9 +77,7 @@ class Facts:
         self.current: dict[str, DeclaredTensor] = {}
         self.lets: dict[str, Dimension] = {}  # extents that the user bound
         self.depths: dict[str, int] = {}  # of every binder, from 1
-        self.single: dict[
-            str, ast.Node
-        ] = {}  # the x of indices k that `for k = x:x` binds (Fig 12)
+        self.single: dict[str, ast.Node] = {}  # the x of the k that `for k = x:x` binds (Fig 12)
         self.last_changed: dict[str, int] = {}  # when a tensor is last declared, updated, frozen
         self.time = 0
 
@@ -127,9 +132,7 @@ class Facts:
             if other is not index and isinstance(other, ast.Index) and found is not None:
                 self.add(self.loops[other.name].repeated, index, found)  # type: ignore[arg-type]
 
-    def bare_modes(
-        self, access: ast.Access
-    ) -> list[tuple[ast.Index, tuple[str, int, ast.Node] | ast.Extent]]:
+    def bare_modes(self, access: ast.Access) -> list[tuple[ast.Index, Source]]:
         """The indices of `access` that share the dimension of a mode, with the source of that."""
         found = [
             (index, source(access.tensor, mode))
@@ -138,13 +141,12 @@ class Facts:
         ]
         return [(index, where) for index, where in found if where is not None]
 
-    def meet(self, index: ast.Index, found: tuple[str, int, ast.Node] | ast.Extent) -> None:
+    def meet(self, index: ast.Index, found: Source) -> None:
         """Add a mode whose size is known to the sources of an index."""
         self.add(self.loops[index.name].dimension, index, found)
 
-    def add(
-        self, dimension: Dimension, index: ast.Index, found: tuple[str, int, ast.Node] | ast.Extent
-    ) -> None:
+    def add(self, dimension: Dimension, index: ast.Index, found: Source) -> None:
+        assert found is not None
         if isinstance(found, ast.Extent):
             part = trees.replace(self.of_stored(found), span=index.span)
             sizes = [n.args[0].name for n in trees.walk(part) if ctx.is_call(n, "size")]  # type: ignore[attr-defined]
@@ -176,16 +178,14 @@ class Facts:
         if declared is not None and self.halves(target, declared):
             return
         for index, found in self.bare_modes(target):
-            if isinstance(found, ast.Extent) or declared is None or declared.is_frozen:
-                self.meet(index, found)
-                continue
-            _, mode, shift = found
-            if declared.user[mode] is not None:
-                self.meet(index, found)
-            else:
-                loop = self.loops[index.name]
-                declared.writers[mode].append((loop, plus(ZERO, shift, -1), ctx.ONE))
-                loop.writes.append((declared, mode, shift, index.span, ctx.ONE))
+            match found:
+                case (_, mode, shift) if declared and not declared.is_frozen:
+                    if declared.user[mode] is None:
+                        loop = self.loops[index.name]
+                        declared.writers[mode].append((loop, plus(ZERO, shift, -1), ctx.ONE))
+                        loop.writes.append(((declared, mode, shift, index.span), ctx.ONE))
+                        continue
+            self.meet(index, found)
 
     def halves(self, target: ast.Access, declared: DeclaredTensor) -> bool:
         """Note what the indices of `split(C, k, m)`, perhaps split again, say of the size of a declared
@@ -210,13 +210,11 @@ class Facts:
             assert isinstance(index, ast.Index)
             loop = self.loops[index.name]
             if own is None:
-                found = source(target.tensor, mode)
-                assert found is not None
-                self.meet(index, found)
+                self.meet(index, source(target.tensor, mode))
                 continue
             inner, count = own
             declared.writers[inner].append((loop, ZERO, count))
-            loop.writes.append((declared, inner, ZERO, index.span, count))
+            loop.writes.append(((declared, inner, ZERO, index.span), count))
         return True
 
     def declare(self, node: ast.Declare, visible: frozenset[str]) -> None:
@@ -230,36 +228,27 @@ class Facts:
         self.declared[id(node)] = self.current[name] = declared
 
     def source(self, extent: ast.Node) -> Dimension:
-        dimension = Dimension()
-        self.add_source(dimension, extent)
-        return dimension
-
-    def add_source(self, dimension: Dimension, extent: ast.Node) -> None:
-        if isinstance(extent, ast.Dimensionless):
-            return
+        found, met = Dimension(), list[Dimension]()
         if ast.is_meet(extent):
-            for arg in extent.args:
-                self.add_source(dimension, arg)
+            met = [self.source(part) for part in extent.args]
         elif isinstance(extent, ast.Variable) and extent.name in self.lets:
-            known = self.lets[extent.name]
-            dimension.parts += known.parts
-            dimension.links += known.links
-            dimension.sums += known.sums
+            met = [self.lets[extent.name]]
         elif isinstance(extent, ast.Extent):
-            stop: Any = extent.stop
-            if (
-                extent.start == ctx.ONE
-                and ctx.is_call(stop, "size")
-                and stop.args[0].name in self.current
-            ):
-                # the size of a declared tensor is what its declaration says
-                declared = self.current[stop.args[0].name]
-                dimension.links.append((declared, stop.args[1].value - 1, ZERO, extent.span))
+            size: Any = extent.stop if ctx.is_call(extent.stop, "size") else None
+            # the size of a declared tensor is what its declaration says
+            declared = size and self.current.get(size.args[0].name)
+            if declared and extent.start == ctx.ONE:
+                found.links.append((declared, size.args[1].value - 1, ZERO, extent.span))
             else:
-                dimension.parts.append(extent)
-        else:
+                found.parts.append(extent)
+        elif not isinstance(extent, ast.Dimensionless):
             hint = "write `1:n`, or `_`"
             raise FinchError("type", f"`{pretty(extent)}` is not an extent", extent.span, hint)
+        for known in met:
+            found.parts += known.parts
+            found.links += known.links
+            found.sums += known.sums
+        return found
 
 
 class Resolve:
@@ -279,7 +268,7 @@ class Resolve:
         if not parts:  # section 5.3: the dimension of the declared tensor, if there is no other
             parts = _distinct(
                 _divided(shifted(p, shift), count)
-                for d, mode, shift, span, count in loop.writes
+                for (d, mode, shift, span), count in loop.writes
                 for p in self.kept(d, mode, span)
             )
         self.open.discard(loop)

@@ -29,12 +29,17 @@ def lifecycle(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     return _Lifecycle(context).program(program)
 
 
+#: updates with the loops around them; statements, each with whether it came from the program
+Updates = list[tuple[ast.Assign, tuple[ast.Loop, ...]]]
+Steps = Iterator[tuple[ast.Node, bool]]
+
+
 @dataclass
 class _Uses:
     """What one statement does to one tensor: its reads, and its updates with the loops around."""
 
     reads: list[ast.Access] = field(default_factory=list)
-    updates: list[tuple[ast.Assign, tuple[ast.Loop, ...]]] = field(default_factory=list)
+    updates: Updates = field(default_factory=list)
 
 
 @dataclass
@@ -83,9 +88,10 @@ class _Lifecycle:
         own = node.statements if isinstance(node, ast.Block) else (node,)
         tensors = dict(tensors)
         for s in own:
-            if isinstance(s, ast.Declare) and s.tensor.name not in tensors:
-                self.check_new(s, visible)
-                tensors[s.tensor.name] = _Tensor(s.tensor.name, start)
+            if isinstance(s, ast.Declare) and (name := s.tensor.name) not in tensors:
+                if name in visible:
+                    raise self.outside(name, s.span, visible)
+                tensors[name] = _Tensor(name, start)
         visible = visible | frozenset(tensors)
         done: list[tuple[ast.Node, bool]] = []  # with whether it came from the program
         for s in own:
@@ -96,16 +102,13 @@ class _Lifecycle:
         result = trees.block(*(self.inside(s, visible) if given else s for s, given in done))
         return trees.replace(result, span=node.span) if isinstance(result, ast.Block) else result
 
-    def step(
-        self, node: ast.Node, tensors: dict[str, _Tensor], visible: frozenset[str]
-    ) -> Iterator[tuple[ast.Node, bool]]:
+    def step(self, node: ast.Node, tensors: dict[str, _Tensor], visible: frozenset[str]) -> Steps:
         """One statement of a scope, after the changes of mode it needs."""
         if isinstance(node, (ast.Declare, ast.Freeze, ast.Thaw)):
             for name in _uses(node):  # what a declaration reads
                 if (read := tensors.get(name)) is not None and read.mode == UPDATE:
-                    yield from self.freeze(
-                        read, node.span, f"before it is read at {ctx.place(node.span)}"
-                    )
+                    why = f"before it is read at {ctx.place(node.span)}"
+                    yield from self.freeze(read, node.span, why)
             tensor = tensors.get(node.tensor.name)
             if tensor is None:
                 raise self.outside(node.tensor.name, node.span, visible)
@@ -132,7 +135,7 @@ class _Lifecycle:
 
     def step_mode(
         self, node: ast.Declare | ast.Freeze | ast.Thaw, tensor: _Tensor, visible: frozenset[str]
-    ) -> Iterator[tuple[ast.Node, bool]]:
+    ) -> Steps:
         name = self.context.shown(tensor.name)
         if isinstance(node, ast.Declare):
             self.check_visible(node, visible)
@@ -150,23 +153,16 @@ class _Lifecycle:
                 raise FinchError("life cycle", f"`{name}` is being updated already", node.span)
             yield from self.thaw(tensor, node.span)
 
-    def decide(self, what: str) -> None:
-        self.context.decide("lifecycle", what)
-
-    def freeze(
-        self, tensor: _Tensor, span: Span | None, why: str = ""
-    ) -> Iterator[tuple[ast.Node, bool]]:
+    def freeze(self, tensor: _Tensor, span: Span | None, why: str = "") -> Steps:
         if why:
-            self.decide(f"`{self.context.shown(tensor.name)}` is frozen {why}")
+            self.context.decide("lifecycle", f"`{self.context.shown(tensor.name)}` is frozen {why}")
         if tensor.workspace is not None:
             for s in tensor.workspace.leave(span):
                 yield s, False
         yield ast.Freeze(ast.Variable(tensor.name, span=span), span=span), False
         tensor.mode, tensor.declared, tensor.workspace = READ, None, None
 
-    def thaw(
-        self, tensor: _Tensor, span: Span | None, where: str = ""
-    ) -> Iterator[tuple[ast.Node, bool]]:
+    def thaw(self, tensor: _Tensor, span: Span | None, where: str = "") -> Steps:
         """Begin updates in place: of a thaw in the program, or of an update at `where` without one."""
         tensor.mode, format = UPDATE, self.context.level(tensor.name)
         how = "it is thawed"
@@ -179,13 +175,10 @@ class _Lifecycle:
         else:
             yield ast.Thaw(ast.Variable(tensor.name, span=span), span=span), False
         if where:
-            self.decide(
-                f"`{self.context.shown(tensor.name)}` is updated in place at {where}: {how}"
-            )
+            what = f"`{self.context.shown(tensor.name)}` is updated in place at {where}: {how}"
+            self.context.decide("lifecycle", what)
 
-    def is_initial(
-        self, tensor: _Tensor, updates: list[tuple[ast.Assign, tuple[ast.Loop, ...]]]
-    ) -> bool:
+    def is_initial(self, tensor: _Tensor, updates: Updates) -> bool:
         """Whether `updates` are one assignment, the first since the declaration, that comes to each
         place at most once: it finds the fill, so that `=` is `initwrite`, else `overwrite`."""
         declared = tensor.declared
@@ -193,13 +186,10 @@ class _Lifecycle:
         is_first = not tensor.is_updated or tensor.name in self.context.stored
         if declared is None or not is_first or len(updates) != 1:
             return False
-        if not isinstance(declared.init, ast.Literal):
-            return False
-        assign, loops = updates[0]
-        plain = assign.target.indices
-        return declared.init.value == self.context.level(tensor.name).fill.value and all(
-            loop.index in plain or ctx.is_single(loop.extent) for loop in loops
-        )
+        ((assign, loops),) = updates
+        own, fill = assign.target.indices, self.context.level(tensor.name).fill
+        is_filled = isinstance(declared.init, ast.Literal) and declared.init.value == fill.value
+        return is_filled and all(n.index in own or ctx.is_single(n.extent) for n in loops)
 
     # ------------------------------------------------------------------ inside of statements
 
@@ -255,10 +245,6 @@ class _Lifecycle:
             name = ctx.root(n.tensor)
             if name and name not in visible and name not in self.context.workspaces:
                 raise self.outside(name, n.span, visible)
-
-    def check_new(self, node: ast.Declare, visible: frozenset[str]) -> None:
-        if node.tensor.name in visible:
-            raise self.outside(node.tensor.name, node.span, visible)
 
     def outside(self, name: str, span: Span | None, visible: frozenset[str]) -> FinchError:
         shown = self.context.shown(name)

@@ -3,12 +3,18 @@ our fault, never the user's."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from finchlang.algebra.program_context import RESERVED, ProgramContext, root
 from finchlang.base.errors import Bug
 from finchlang.levels.level import READ, UPDATE
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import walk
 from finchlang.text.print import pretty
+
+#: of names, how deep they are bound; of tensors, their modes
+Depths = dict[str, int]
+Modes = dict[str, str]
 
 
 def check_normal_form(program: ast.Node, context: ProgramContext) -> None:
@@ -44,9 +50,7 @@ class _Check:
     def fault(self, message: str, node: ast.Node) -> None:
         self.faults.append(f"{message} in `{pretty(node)}`")
 
-    def scope(
-        self, node: ast.Node, bound: dict[str, int], own: dict[str, str], outer: dict[str, str]
-    ) -> None:
+    def scope(self, node: ast.Node, bound: Depths, own: Modes, outer: Modes) -> None:
         if isinstance(node, ast.Define):
             self.define(node, bound, {**outer, **own})
             inner = {**bound, node.variable.name: len(bound)}
@@ -62,13 +66,7 @@ class _Check:
             if mode == UPDATE:
                 self.fault(f"{name} is not frozen", node)
 
-    def change(
-        self,
-        node: ast.Declare | ast.Freeze | ast.Thaw,
-        bound: dict[str, int],
-        own: dict[str, str],
-        outer: dict[str, str],
-    ) -> None:
+    def change(self, node: Any, bound: Depths, own: Modes, outer: Modes) -> None:
         name = node.tensor.name
         if name in outer:
             self.fault(f"{name} changes its mode outside of its scope", node)
@@ -83,7 +81,7 @@ class _Check:
             self.fault(f"{name} is not in {wanted} mode", node)
         own[name] = READ if isinstance(node, ast.Freeze) else UPDATE
 
-    def statement(self, node: ast.Node, bound: dict[str, int], modes: dict[str, str]) -> None:
+    def statement(self, node: ast.Node, bound: Depths, modes: Modes) -> None:
         match node:
             case ast.Loop(index, extent, body):
                 self.extent(extent, bound, modes)
@@ -102,7 +100,7 @@ class _Check:
             case _:
                 self.fault("no statement", node)
 
-    def define(self, node: ast.Define, bound: dict[str, int], modes: dict[str, str]) -> None:
+    def define(self, node: ast.Define, bound: Depths, modes: Modes) -> None:
         value = node.value
         if ast.is_meet(value):
             for part in value.args:
@@ -110,28 +108,24 @@ class _Check:
         else:
             self.expression(value, bound, modes)
 
-    def extent(self, node: ast.Node, bound: dict[str, int], modes: dict[str, str]) -> None:
+    def extent(self, node: ast.Node, bound: Depths, modes: Modes) -> None:
         if isinstance(node, ast.Extent):
             self.expression(node.start, bound, modes)
             self.expression(node.stop, bound, modes)
         elif not (isinstance(node, ast.Variable) and node.name in bound):
             self.fault("no extent", node)
 
-    def expression(self, node: ast.Node, bound: dict[str, int], modes: dict[str, str]) -> None:
+    def expression(self, node: ast.Node, bound: Depths, modes: Modes) -> None:
+        known = (bound, self.context.formats, RESERVED)
         for n in walk(node):
             if isinstance(n, ast.Access):
                 self.access(n, bound, modes, READ)
             elif isinstance(n, ast.Index) and n.name not in bound:
                 self.fault(f"{n.name} is not bound", node)
-            elif isinstance(n, ast.Variable) and not self.is_known(n.name, bound):
+            elif isinstance(n, ast.Variable) and not any(n.name in names for names in known):
                 self.fault(f"{n.name} means nothing", node)
 
-    def is_known(self, name: str, bound: dict[str, int]) -> bool:
-        return name in bound or name in self.context.formats or name in RESERVED
-
-    def access(
-        self, node: ast.Access, bound: dict[str, int], modes: dict[str, str], mode: str
-    ) -> None:
+    def access(self, node: ast.Access, bound: Depths, modes: Modes, mode: str) -> None:
         name = root(node.tensor)
         if name is not None and modes.get(name) != mode:
             self.fault(f"{name} is not in {mode} mode", node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
@@ -44,9 +45,7 @@ def _without_return(
     names = statements[-1].names
     for name in names:
         if name.name not in context.formats:
-            hint = did_you_mean(name.name, context.formats)
-            unknown = FinchError("unknown name", f"`{name.name}` is not known", name.span, hint)
-            raise explained(unknown)
+            raise _unknown(name, context.formats)
     return block(*statements[:-1]), tuple(n.name for n in names)
 
 
@@ -69,12 +68,11 @@ class _Scopes:
                 new: Any = ast.Index(self.bind(index.name), span=index.span)
                 inner = self.statement(body, {**env, index.name: new})
                 return ast.Loop(new, extent, inner, span=node.span)
-            case ast.Define(variable, value, body):
-                return self.define(node, variable, value, body, env)
+            case ast.Define():
+                return self.define(node, env)
             case ast.Sieve(condition, body):
-                return ast.Sieve(
-                    self.value(condition, env), self.statement(body, env), span=node.span
-                )
+                condition = self.value(condition, env)
+                return ast.Sieve(condition, self.statement(body, env), span=node.span)
             case ast.Assign(target, op, value):
                 if ctx.mask_name(target.tensor):
                     raise FinchError("type", "a mask cannot be assigned to", target.span)
@@ -82,10 +80,8 @@ class _Scopes:
                     self.operator(op, 2, env)
                 self.output(target.tensor, len(target.indices), env)
                 access = self.access(target, env)
-                if any(
-                    isinstance(n, ast.Variable) and n.name in self.formulas
-                    for n in walk(access.tensor)
-                ):
+                names = {n.name for n in walk(access.tensor) if isinstance(n, ast.Variable)}
+                if not names.isdisjoint(self.formulas):
                     message = f"`{pretty(target.tensor)}` is an expression, and is not written"
                     raise FinchError("type", message, target.span)
                 return ast.Assign(access, op, self.value(value, env), span=node.span)
@@ -105,45 +101,29 @@ class _Scopes:
                 raise FinchError("syntax", message, node.span)
         raise FinchError("syntax", "a statement is expected here", node.span)
 
-    def define(
-        self,
-        node: ast.Node,
-        variable: ast.Variable,
-        value: ast.Node,
-        body: ast.Node,
-        env: Environment,
-    ) -> ast.Node:
+    def define(self, node: ast.Define, env: Environment) -> ast.Node:
+        variable, value = node.variable, node.value
         if variable.name in env or variable.name in self.context.formats:
             message = f"`{variable.name}` is already bound"
             hint = "give what `let` binds another name"
             raise FinchError("unknown name", message, variable.span, hint)
-        if isinstance(value, ast.Formula):
-            return self.formula(node, variable, value, body, env)
         is_extent = isinstance(value, ast.Extent) or ast.is_meet(value)
-        value = self.extent(value, env) if is_extent else self.value(value, env)
+        if isinstance(value, ast.Formula):
+            value = self.formula(value, env)
+        else:
+            value = self.extent(value, env) if is_extent else self.value(value, env)
         new = ast.Variable(self.bind(variable.name), span=variable.span)
         if is_extent:
             self.extents.add(new.name)
-        inner = self.statement(body, {**env, variable.name: new})
+        elif isinstance(value, ast.Formula):
+            self.formulas[new.name] = with_primitives(value, self.reader({}))
+        inner = self.statement(node.body, {**env, variable.name: new})
         return ast.Define(new, value, inner, span=node.span)
 
-    def formula(
-        self,
-        node: ast.Node,
-        variable: ast.Variable,
-        value: ast.Formula,
-        body: ast.Node,
-        env: Environment,
-    ) -> ast.Node:
-        indices = [ast.Index(self.bind(i.name), span=i.span) for i in value.indices]
+    def formula(self, value: ast.Formula, env: Environment) -> ast.Formula:
+        indices = tuple([ast.Index(self.bind(i.name), span=i.span) for i in value.indices])
         names = dict(zip((i.name for i in value.indices), indices, strict=True))
-        formula = ast.Formula(
-            tuple(indices), self.value(value.value, {**env, **names}), span=value.span
-        )
-        new = ast.Variable(self.bind(variable.name), span=variable.span)
-        self.formulas[new.name] = with_primitives(formula, self.reader({}))
-        inner = self.statement(body, {**env, variable.name: new})
-        return ast.Define(new, formula, inner, span=node.span)
+        return ast.Formula(indices, self.value(value.value, {**env, **names}), span=value.span)
 
     def bind(self, name: str) -> str:
         """The name a binder gets: its own, if no other binder has it and it is not reserved or free."""
@@ -170,9 +150,8 @@ class _Scopes:
                     message = f"the step of a slice, {step.value}, is beyond 2^62"
                     raise FinchError("dimension", message, step.span)
                 step = None if step is None else self.value(step, env)
-                return ast.Extent(
-                    self.value(start, env), self.value(stop, env), step, span=node.span
-                )
+                ends = self.value(start, env), self.value(stop, env)
+                return ast.Extent(*ends, step, span=node.span)
             case ast.Call(op, args) if ast.is_meet(node):
                 return ast.Call(op, tuple(self.extent(a, env) for a in args), span=node.span)
             case ast.Index(name) | ast.Variable(name) if (
@@ -243,10 +222,7 @@ class _Scopes:
             return ast.Literal(ast.MODES.index(name), types.UInt8.name, span=node.span)
         if isinstance(node, ast.Index):
             raise FinchError("unknown name", f"unbound index `{name}`", node.span)
-        hint_names = (*env, *self.context.formats)
-        hint_or_none = did_you_mean(name, hint_names)
-        unknown = FinchError("unknown name", f"`{name}` is not known", node.span, hint_or_none)
-        raise explained(unknown)
+        raise _unknown(node, (*env, *self.context.formats))
 
     def operator(self, op: ast.Node, count: int, env: Environment) -> None:
         """Check that `op` is an operator that takes `count` arguments."""
@@ -288,10 +264,8 @@ class _Scopes:
             message = "the dimension that `size` takes is an integer literal"
             raise FinchError("type", message, mode.span)
         if not 1 <= mode.value <= found.order:
-            message = (
-                f"`{_described(tensor)}` has no dimension {mode.value}, its order is {found.order}"
-            )
-            raise FinchError("dimension", message, mode.span)
+            has = f"has no dimension {mode.value}, its order is {found.order}"
+            raise FinchError("dimension", f"`{_described(tensor)}` {has}", mode.span)
         return node if found.node is tensor else found.size(mode.value)
 
     # ------------------------------------------------------------------ accesses
@@ -307,9 +281,8 @@ class _Scopes:
     def index(self, node: ast.Node, env: Environment) -> ast.Node:
         """An index: a value, perhaps under the modifiers `~`, `walk`, `gallop`, `follow`."""
         if isinstance(node, ast.Call) and isinstance(node.op, ast.Extent) and len(node.args) == 1:
-            return replace(
-                node, op=self.extent(node.op, env), args=(self.index(node.args[0], env),)
-            )
+            op, index = self.extent(node.op, env), self.index(node.args[0], env)
+            return replace(node, op=op, args=(index,))
         if ctx.is_call(node, ctx.PERMISSIVE, *ctx.PROTOCOLS):
             return map_children(lambda c: c if c is node.op else self.index(c, env), node)  # type: ignore[attr-defined]
         known = (*env, *self.context.formats)
@@ -338,9 +311,7 @@ class _Scopes:
             raise FinchError("type", f"`{node.name}` is not a tensor here", node.span)
         known = self.context.formats.get(node.name)
         if known is None:
-            hint = did_you_mean(node.name, self.context.formats)
-            unknown = FinchError("unknown name", f"`{node.name}` is not known", node.span, hint)
-            raise explained(unknown)
+            raise _unknown(node, self.context.formats)
         if isinstance(known, types.Type):
             message = f"`{node.name}` is a number, not a tensor"
             raise FinchError("type", message, node.span, f"write `{node.name}` alone")
@@ -359,6 +330,11 @@ class _Scopes:
             return Shaped(node, self.tensor(node, env))
         formula = self.formulas[found.name]
         return Shaped(formula, len(formula.indices), replace(found, span=node.span))
+
+
+def _unknown(node: Any, known: Iterable[str]) -> FinchError:
+    hint = did_you_mean(node.name, known)
+    return explained(FinchError("unknown name", f"`{node.name}` is not known", node.span, hint))
 
 
 def _described(tensor: ast.Node) -> str:

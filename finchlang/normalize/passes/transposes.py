@@ -78,15 +78,11 @@ class _Transposes:
                 new = self.inside(node)
                 # `for k = i:i` that nothing uses any more, now that a copy is read at i
                 is_idle = trees.mentions(body, index) and not trees.mentions(new.body, index)
-                return (
-                    new.body
-                    if is_idle and ctx.is_single(extent) and not is_scope(new.body)
-                    else new
-                )
-            case ast.Sieve(condition, _):
-                return trees.replace(self.inside(node), condition=self.expression(condition, node))
-            case ast.Define(_, value, _):
-                return trees.replace(self.inside(node), value=self.expression(value, node))
+                is_gone = is_idle and ctx.is_single(extent) and not is_scope(new.body)
+                return new.body if is_gone else new
+            case ast.Sieve() | ast.Define():
+                body = self.inside(node).body
+                return trees.headed(node, self.expression(trees.head(node), node), body)
             case ast.Assign(_, _, value):
                 return trees.replace(node, value=self.expression(value, node))
         return node
@@ -150,10 +146,9 @@ class _Transposes:
 
     def followed(self, index: ast.Node) -> ast.Index | None:
         """The index i that an index k of loops `for k = i:i` is; None for the value of an expression."""
-        while (at := self.depth(index)) < len(self.around) and ctx.is_single(
-            self.around[at].extent
-        ):
-            index = self.around[at].extent.start
+        around = self.around
+        while (at := self.depth(index)) < len(around) and ctx.is_single(around[at].extent):
+            index = around[at].extent.start
         return index if isinstance(index, ast.Index) else None
 
     def depth(self, index: ast.Node | None) -> int:
@@ -193,19 +188,15 @@ class _Transposes:
         if any(part.is_symmetric for part in level.levels()):
             return "only half of it is stored"  # and would be copied
         loops = [n for n in self.around if isinstance(n, ast.Loop) and not ctx.is_single(n.extent)]
-        if any(
-            isinstance(n, (ast.Access, ast.Index))
-            for loop in loops
-            for n in trees.walk(loop.extent)
-        ):
+        bounds = (n for loop in loops for n in trees.walk(loop.extent))
+        if any(isinstance(n, (ast.Access, ast.Index)) for n in bounds):
             return "the loops around may be short"
         lets = [n.value for n in self.around if isinstance(n, ast.Define)]
         if any(isinstance(n, ast.Sieve) for n in self.around) or any(self.driving(lets, deepest)):
             return "only under a condition"
-        targets = [
-            ctx.root(n.target.tensor) for n in trees.walk(statement) if isinstance(n, ast.Assign)
-        ]
-        if any(t is not None and context.level(t).leaf.is_short_circuit for t in targets):
+        updates = [n.target.tensor for n in trees.walk(statement) if isinstance(n, ast.Assign)]
+        targets = filter(None, map(ctx.root, updates))
+        if any(context.level(target).leaf.is_short_circuit for target in targets):
             return "the loops may end early"
         for other in self.driving([statement], deepest):
             if other == access:

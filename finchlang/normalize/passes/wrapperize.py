@@ -74,15 +74,11 @@ def _guarded(tensor: ast.Node, mode: int, index: Any) -> ast.Node:
     """An index of two or more loop variables, as permissive (unless its mode has no extent)."""
     if ctx.is_call(index, ctx.PERMISSIVE) or affine.source(tensor, mode) is None:
         return index
-    if ctx.is_call(index, *ctx.PROTOCOLS) or (
-        isinstance(index, ast.Call) and isinstance(index.op, ast.Extent)
-    ):
+    is_window = isinstance(index, ast.Call) and isinstance(index.op, ast.Extent)
+    if is_window or ctx.is_call(index, *ctx.PROTOCOLS):
         return trees.replace(index, args=(_guarded(tensor, mode, index.args[0]),))
-    return (
-        ctx.call(ctx.PERMISSIVE, index, span=index.span)
-        if len(affine.summed_indices(index)) > 1
-        else index
-    )
+    is_sum = len({n.name for _, n in affine.terms(index) if isinstance(n, ast.Index)}) > 1
+    return ctx.call(ctx.PERMISSIVE, index, span=index.span) if is_sum else index
 
 
 # --------------------------------------------------------------------------- the walk
@@ -104,19 +100,13 @@ class _Wrapperize:
                     if isinstance(s, ast.Declare):
                         self.depths[s.tensor.name] = depth
                 return trees.map_children(lambda s: self.statement(s, depth), node)
-            case ast.Loop(index, extent, body):
-                extent = self.expression(extent, masks=False)
-                self.depths[index.name] = depth + 1
-                return trees.replace(node, extent=extent, body=self.statement(body, depth + 1))
-            case ast.Define(variable, value, body):
-                value = self.expression(value)
-                if self.may_be_missing(value):
-                    self.missing.add(variable)
-                self.depths[variable.name] = depth + 1
-                return trees.replace(node, value=value, body=self.statement(body, depth + 1))
-            case ast.Sieve(condition, body):
-                condition = self.expression(condition)
-                return trees.replace(node, condition=condition, body=self.statement(body, depth))
+            case ast.Loop() | ast.Define() | ast.Sieve():
+                head = self.expression(trees.head(node), masks=not isinstance(node, ast.Loop))
+                if isinstance(node, ast.Define) and self.may_be_missing(head):
+                    self.missing.add(node.variable)
+                depth += len(trees.binds(node))
+                self.depths.update(dict.fromkeys(trees.binds(node), depth))
+                return trees.headed(node, head, self.statement(node.body, depth))
             case ast.Assign(target, _, value):
                 target = self.access(target, updating=True)
                 return trees.replace(node, target=target, value=self.expression(value))
@@ -154,7 +144,10 @@ class _Wrapperize:
             if not isinstance(known, Swizzled):
                 assert known is not None and not isinstance(known, Type)
                 return tensor, tuple(range(known.order))
-            name = self.stored_name(tensor.name, known)
+            if (name := self.stored.get(tensor.name)) is None:
+                name = self.stored[tensor.name] = self.context.fresh(f"{tensor.name}_stored")
+                self.context.formats[name] = known.level
+                self.context.tensors[name] = self.context.shown(tensor.name)
             return ast.Variable(name, span=tensor.span), tuple(p - 1 for p in known.permutation)
         if mask := ctx.mask_name(tensor):
             canonical = ast.Variable(MASKS[mask].name, span=tensor.op.span)
@@ -199,14 +192,6 @@ class _Wrapperize:
             new[at : at + 1] = pair
         return trees.replace(tensor, args=(inner, ast.Literal(at + 1), *rest)), tuple(new)
 
-    def stored_name(self, name: str, swizzled: Swizzled) -> str:
-        if name not in self.stored:
-            stored = self.context.fresh(f"{name}_stored")
-            self.stored[name] = stored
-            self.context.formats[stored] = swizzled.level
-            self.context.tensors[stored] = self.context.shown(name)
-        return self.stored[name]
-
     def size(self, node: ast.Call) -> ast.Call:
         tensor, order = self.store(node.args[0])
         mode: Any = node.args[1]
@@ -240,12 +225,9 @@ class _Wrapperize:
         if not isinstance(deep, ast.Index):
             return False
         depth = self.depths[deep.name]
-        for node in trees.walk(outer):
-            if (
-                isinstance(node, (ast.Index, ast.Variable))
-                and self.depths.get(node.name, 0) >= depth
-            ):
-                return False
+        names = (n for n in trees.walk(outer) if isinstance(n, (ast.Index, ast.Variable)))
+        if any(self.depths.get(n.name, 0) >= depth for n in names):
+            return False
         type = type_of(outer)
         return type is not None and type.kind == "int" and not self.may_be_missing(outer)
 
@@ -261,7 +243,8 @@ class _Wrapperize:
 def _as_neighbours(inner: ast.Node, order: list[int], p: int, q: int) -> tuple[ast.Node, list[int]]:
     """`inner`, with its modes `order`, such that mode p stands right before mode q: a broadcast mode is
     put there, any other by a swizzle, if need be."""
-    if ctx.is_call(inner, "broadcast") and order[added := _added(inner)] in (p, q):
+    added = inner.args[1].value - 1 if ctx.is_call(inner, "broadcast") else None  # type: ignore[attr-defined]
+    if added is not None and order[added] in (p, q):
         rest = [*order[:added], *order[added + 1 :]]
         at = rest.index(q) if order[added] == p else rest.index(p) + 1
         rest.insert(at, order[added])
@@ -274,7 +257,3 @@ def _as_neighbours(inner: ast.Node, order: list[int], p: int, q: int) -> tuple[a
         return inner, order
     settings = (ast.Literal(places.index(k) + 1) for k in range(len(order)))
     return ctx.call("swizzle", inner, *settings, span=inner.span), [order[k] for k in places]
-
-
-def _added(broadcast: Any) -> int:
-    return int(broadcast.args[1].value) - 1

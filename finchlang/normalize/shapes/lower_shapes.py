@@ -18,7 +18,7 @@ from finchlang.algebra.expression_types import annotate, type_of
 from finchlang.base.errors import FinchError, Span
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Swizzled
-from finchlang.normalize.shapes.materialize import Stores, sized
+from finchlang.normalize.shapes.materialize import Pair, Stores, sized
 from finchlang.normalize.shapes.operator_maps import Leaf
 from finchlang.normalize.shapes.reader import Reader, with_primitives
 from finchlang.normalize.shapes.shape_table import OPERATORS
@@ -39,12 +39,9 @@ def shapes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
 
 def has_shapes(program: ast.Node) -> bool:
     """Whether there is a formula or a shape operator for this pass to lower."""
-    return any(
-        isinstance(n, ast.Formula) or ctx.is_call(n, *OPERATORS) for n in trees.walk(program)
-    )
+    nodes = trees.walk(program)
+    return any(isinstance(n, ast.Formula) or ctx.is_call(n, *OPERATORS) for n in nodes)
 
-
-# --------------------------------------------------------------------------- the walk
 
 Bindings = dict[str, ast.Node]
 
@@ -73,8 +70,8 @@ class _Shapes(Stores):
 
     def statement(self, node: ast.Node, bound: Bindings) -> Any:
         match node:
-            case ast.Block(statements):
-                return self.block(statements, bound, node.span)
+            case ast.Block():
+                return self.block(node, bound)
             case ast.Loop() if not self.is_inside:
                 return self.outermost(node, bound)
             case ast.Loop(index, extent, body):
@@ -100,9 +97,8 @@ class _Shapes(Stores):
                 self.dims[tensor.name] = dims
         return trees.map_children(lambda child: self.expression(child, bound), node)
 
-    def block(
-        self, statements: tuple[ast.Node, ...], bound: Bindings, span: Span | None
-    ) -> ast.Node:
+    def block(self, node: ast.Block, bound: Bindings) -> ast.Node:
+        statements = node.statements
         declared = {s.tensor.name for s in statements if isinstance(s, ast.Declare)}
         done = list[ast.Node]()
         for s in statements:
@@ -112,7 +108,7 @@ class _Shapes(Stores):
             self.checks = outer + [pair for pair in self.checks if pair not in here]
             done.append(self.checked(new, here))
         whole = trees.block(*done)
-        return trees.replace(whole, span=span) if isinstance(whole, ast.Block) else whole
+        return trees.replace(whole, span=node.span) if isinstance(whole, ast.Block) else whole
 
     def assign(self, node: ast.Assign, bound: Bindings) -> ast.Node:
         new = self.expression(node.value, bound)
@@ -132,9 +128,8 @@ class _Shapes(Stores):
 
     def claimed(self, index: ast.Index, extent: ast.Node) -> ast.Node:
         """The extent of a loop, with those that were claimed for its index."""
-        found: list[ast.Node] = list(
-            dict.fromkeys(e for e in self.claims.pop(index.name, []) if e != extent)
-        )
+        claimed = dict.fromkeys(e for e in self.claims.pop(index.name, []) if e != extent)
+        found = list[ast.Node](claimed)
         if not isinstance(extent, ast.Dimensionless):
             found.insert(0, extent)
         if not found:
@@ -143,11 +138,7 @@ class _Shapes(Stores):
 
     def collapsed(self, loop: ast.Loop, bound: Bindings) -> index_map.HalfIndex | None:
         """The half that the loop's index is in a tensor it writes, if it goes through two modes of one."""
-        # only a question: what it claims and checks on its way is dropped
-        claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
-        found = next(self.parts_written(loop, bound), None)
-        self.claims, self.checks = claims, checks
-        return found
+        return self.asked(lambda: next(self.parts_written(loop, bound), None))
 
     def parts_written(self, loop: ast.Loop, bound: Bindings) -> Iterator[index_map.HalfIndex]:
         for node in trees.walk(loop.body):
@@ -162,40 +153,34 @@ class _Shapes(Stores):
 
     def two_loops(self, loop: ast.Loop, found: index_map.HalfIndex, bound: Bindings) -> ast.Node:
         index, extent, span = loop.index, self.expression(loop.extent, bound), loop.span
-        i, j = (
-            ast.Index(self.context.fresh(index.name + s), span=index.span) for s in ("_i", "_j")
+        shown, whole = self.context.written(index.name), affine.times(found.fast, found.slow)
+        names = [self.context.fresh(index.name + s) for s in ("_i", "_j")]
+        self.context.originals |= dict.fromkeys(names, shown)
+        i, j = (ast.Index(name, span=index.span) for name in names)
+        inner, outer, flat = (
+            ast.Extent(ctx.ONE, n, span=index.span) for n in (found.fast, found.slow, whole)
         )
-        for part in (i, j):
-            self.context.originals[part.name] = self.context.written(index.name)
-        inner, outer = (ast.Extent(ctx.ONE, n, span=index.span) for n in (found.fast, found.slow))
         if not isinstance(extent, ast.Dimensionless):
-            self.agree(
-                extent, ast.Extent(ctx.ONE, affine.times(found.fast, found.slow), span=index.span)
-            )
-        shown = self.context.written(index.name)
+            self.agree(extent, flat)
         what = f"`{shown}` goes over two dimensions: `{j.name}` and, inside, `{i.name}`"
         self.context.decide("shapes", what)
         both = ast.Loop(j, outer, ast.Loop(i, inner, loop.body, span=span), span=span)
-        whole = affine.times(found.fast, found.slow)
         new = index_map.Joined(i, j, found.fast, found.slow, whole)
         known = {name: trees.substitute(m, {index: new}) for name, m in bound.items()}
         return self.statement(both, {**known, index.name: new})
 
     def inside(self, body: ast.Node, name: ast.Index | ast.Variable) -> ast.Node:
         """The body of what binds a name, within the checks that mention it."""
-        here = [
-            pair for pair in self.checks if any(trees.mentions(extent, name) for extent in pair)
-        ]
-        self.checks = [pair for pair in self.checks if pair not in here]
-        return self.checked(body, here)
+        return self.checked(
+            body, self.taken(lambda pair: any(trees.mentions(e, name) for e in pair))
+        )
 
-    def checked(self, node: ast.Node, pairs: list[tuple[ast.Node, ast.Node]]) -> ast.Node:
+    def checked(self, node: ast.Node, pairs: list[Pair]) -> ast.Node:
         for pair in reversed(pairs):
             name = ast.Variable(self.context.fresh("shape"), span=pair[1].span)
             self.context.checks.add(name.name)
-            node = ast.Define(
-                name, ctx.call(ast.MEET, *pair, span=pair[1].span), node, span=node.span
-            )
+            meet = ctx.call(ast.MEET, *pair, span=pair[1].span)
+            node = ast.Define(name, meet, node, span=node.span)
         return node
 
     def agree(self, a: ast.Node, b: ast.Node) -> None:
@@ -205,12 +190,8 @@ class _Shapes(Stores):
                 if isinstance(x, ast.Literal) and isinstance(y, ast.Literal) and x.value != y.value:
                     message = f"{pretty(a)} ({ctx.place(a.span)}) does not match {pretty(b)}"
                     raise FinchError("dimension", message, b.span or a.span)
-        known = any(
-            affine.is_same(a, x) and affine.is_same(b, y)
-            for p in self.checks
-            for x, y in (p, p[::-1])
-        )
-        if not affine.is_same(a, b) and not known:
+        pair = {affine.summands(a), affine.summands(b)}
+        if len(pair) > 1 and all(pair != set(map(affine.summands, p)) for p in self.checks):
             self.checks.append((a, b))
 
     # ------------------------------------------------------------------ expressions
@@ -236,9 +217,8 @@ class _Shapes(Stores):
         return self.read(node.tensor, self.maps(node, bound), [], node, bound)
 
     def with_primitives(self, node: ast.Access, bound: Bindings) -> ast.Access:
-        return trees.replace(
-            node, tensor=self.with_stored(self.reader(bound).shaped(node.tensor).node)
-        )
+        primitive = self.reader(bound).shaped(node.tensor).node
+        return trees.replace(node, tensor=self.with_stored(primitive))
 
     def reader(self, bound: Bindings) -> Reader:
         def settled(setting: ast.Node) -> ast.Node:
@@ -260,17 +240,13 @@ class _Shapes(Stores):
 
     def is_plain(self, access: ast.Access, bound: Bindings, is_update: bool = False) -> bool:
         """Whether the operators of an access need not be lowered."""
-        for n in trees.walk(access):
-            if isinstance(n, ast.Formula) or ctx.is_call(n, "concat", "broadcast"):
-                return False
-            if (
-                isinstance(n, ast.Index)
-                and n.name in bound
-                or is_update
-                and ctx.is_call(n, "collapse")
-            ):
-                return False
-        return True
+        lowered = ("concat", "broadcast", *(["collapse"] if is_update else []))
+        return not any(
+            isinstance(n, ast.Formula)
+            or ctx.is_call(n, *lowered)
+            or (isinstance(n, ast.Index) and n.name in bound)
+            for n in trees.walk(access)
+        )
 
     def with_indices(self, access: ast.Access, bound: Bindings) -> ast.Access:
         indices = tuple(self.expression(index, bound) for index in access.indices)
@@ -288,14 +264,11 @@ class _Shapes(Stores):
         found = list(affine.terms(index))
         own = [n for _, n in found if isinstance(n, ast.Index)]
         inner = bound.get(own[0].name) if len(own) == 1 and (1, own[0]) in found else None
-        others = [(sign, n) for sign, n in found if n not in own]
-        if inner is None or not isinstance(inner, index_map.IndexMap):
-            return self.expression(index, bound)
-        if any(
-            isinstance(n, (ast.Index, ast.Access)) for _, other in others for n in trees.walk(other)
-        ):
-            return self.expression(index, bound)
-        return index_map.Wrapped("offset", affine.total(others), inner)
+        by = affine.total([(sign, n) for sign, n in found if n not in own])
+        is_number = not any(isinstance(n, (ast.Index, ast.Access)) for n in trees.walk(by))
+        if is_number and isinstance(inner, index_map.IndexMap):
+            return index_map.Wrapped("offset", by, inner)
+        return self.expression(index, bound)
 
     # ------------------------------------------------------------------ from an operator to its tensors
 
@@ -383,30 +356,21 @@ class _Shapes(Stores):
         sizes = [self.size(part, p) for part in tensors]
         before: ast.Node = affine.ZERO
         whole, at = reduce(affine.plus, sizes), index_map.moved(ts[p])
-        is_free = any(index_map.permissive(ts[p]))
+        is_chosen = at is not None and not any(index_map.permissive(ts[p]))
         for part, n in zip(tensors, sizes, strict=True):
             for mode, t in enumerate(ts):
                 if mode != p and not isinstance(t, ast.Index):
-                    a, b = self.size(tensors[0], mode), self.size(part, mode)
-                    self.agree(
-                        ast.Extent(ctx.ONE, a, span=tensor.span),
-                        ast.Extent(ctx.ONE, b, span=part.span),
-                    )
+                    a = ast.Extent(ctx.ONE, self.size(tensors[0], mode), span=tensor.span)
+                    self.agree(a, ast.Extent(ctx.ONE, self.size(part, mode), span=part.span))
             end = affine.plus(whole, before, -1)
-            if before != affine.ZERO and not isinstance(
-                end, ast.Literal
-            ):  # `sums` names both: no sum of many terms
-                end = ctx.call("-", whole, before, span=tensor.span)
+            if before != affine.ZERO and not isinstance(end, ast.Literal):
+                end = ctx.call("-", whole, before, span=tensor.span)  # `sums` names both
             reach = ast.Extent(affine.plus(ctx.ONE, before, -1), end, span=tensor.span)
-            inner, is_chosen = (
-                index_map.Wrapped("window", reach, ts[p]),
-                at is not None and not is_free,
-            )
+            inner = index_map.Wrapped("window", reach, ts[p])
             shown = index_map.Wrapped("permissive", ast.Literal(True), inner, n, is_chosen)
             before = affine.plus(before, n)
-            is_up_to = at and ctx.call(
-                "<=", at[0], affine.plus(before, at[1], -1), span=tensor.span
-            )
+            last = at and affine.plus(before, at[1], -1)
+            is_up_to = at and last and ctx.call("<=", at[0], last, span=tensor.span)
             yield part, [*ts[:p], shown, *ts[p + 1 :]], is_up_to
 
     def size(self, tensor: ast.Node, mode: int) -> ast.Node:

@@ -3,8 +3,7 @@ meet, or where the index of a mode is computed, so that the loop cannot be cut w
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from math import prod
@@ -25,6 +24,8 @@ MANY = 16
 #: number where parts are beside each other within an outer mode that has gaps: a gap is a row of parts, too
 _COMPUTED = {"collapse": (3, 24), "window": (3, 9), "split": (6, 48)}
 _NOT_COMPUTED = 0, 0
+#: two extents that must be the same
+Pair = tuple[ast.Node, ast.Node]
 
 
 class Stores(OperatorMaps):
@@ -35,30 +36,24 @@ class Stores(OperatorMaps):
         self.context = context
         self.types: dict[str, Level | types.Type | None] = {}
         self.dims: dict[str, tuple[ast.Node, ...]] = {}  # of declared tensors, as they are written
-        self.checks: list[tuple[ast.Node, ast.Node]] = []  # extents that must be the same
+        self.checks: list[Pair] = []
         self.stored: dict[ast.Node, ast.Variable] = {}
         self.is_inside = False  # of a loop
         self.over: dict[str, int] = {}  # of indices: how many times what they write is collapsed
 
-    @abstractmethod
-    def statement(self, node: ast.Node, bound: dict[str, Any]) -> Any:
-        """A statement with its shape operators lowered."""
+    #: what `lower_shapes` does: statements and expressions with their operators lowered, accesses with
+    #: primitive ones, types, and statements under the condition that pairs of extents are the same
+    statement: Callable[[ast.Node, dict[str, Any]], Any]
+    expression: Callable[[ast.Node, dict[str, Any]], Any]
+    with_primitives: Callable[[ast.Access, dict[str, Any]], ast.Access]
+    type: Callable[[ast.Node], types.Type | None]
+    checked: Callable[[ast.Node, list[Pair]], ast.Node]
 
-    @abstractmethod
-    def expression(self, node: ast.Node, bound: dict[str, Any]) -> Any:
-        """An expression with its shape operators lowered."""
-
-    @abstractmethod
-    def type(self, node: ast.Node) -> types.Type | None:
-        """The type of an expression, if it has one."""
-
-    @abstractmethod
-    def with_primitives(self, node: ast.Access, bound: dict[str, Any]) -> ast.Access:
-        """An access with shape operators reduced to primitives."""
-
-    @abstractmethod
-    def checked(self, node: ast.Node, pairs: list[tuple[ast.Node, ast.Node]]) -> ast.Node:
-        """A statement under the condition that pairs of extents are the same."""
+    def taken(self, is_here: Callable[[Pair], Any]) -> list[Pair]:
+        """The checks that belong here; the others remain."""
+        here = [pair for pair in self.checks if is_here(pair)]
+        self.checks = [pair for pair in self.checks if pair not in here]
+        return here
 
     def outermost(self, loop: ast.Loop, bound: dict[str, Any]) -> ast.Node:
         """An outermost loop, lowered, behind the statements that store what it reads."""
@@ -67,8 +62,7 @@ class Stores(OperatorMaps):
         result = self.statement(loop, bound)
         self.is_inside = False
         names = {variable.name for variable in self.stored.values()}
-        here = [pair for pair in self.checks if sized(pair) & names]
-        self.checks = [pair for pair in self.checks if pair not in here]
+        here = self.taken(lambda pair: sized(pair) & names)
         self.stored.clear()
         return trees.block(*made, self.checked(result, here))
 
@@ -106,7 +100,11 @@ class Stores(OperatorMaps):
         none that depends on what the loop binds or writes."""
         while True:
             plain = dict.fromkeys(self.with_primitives(access, {}) for access in accesses)
-            gaps = {name: _with_gaps(known) for name, known in self.types.items()}
+            gaps = {  # the outermost mode of each tensor that has gaps, from 1, or 0
+                name: max((n.order for n in known.levels() if n.has_gaps), default=0)
+                for name, known in self.types.items()
+                if isinstance(known, Level)
+            }
             found = [j for access in plain for j in _joined(access, gaps, over=self.over)]
             joined = {j.access for j in found}
             reads = (a for a in plain if a not in joined and bound.isdisjoint(_names(a.tensor)))
@@ -154,12 +152,16 @@ class Stores(OperatorMaps):
         self.stored[node] = variable
 
     def element_type(self, node: ast.Node) -> types.Type | None:
-        """The type of a tensor's elements; what lowering one claims and checks is dropped."""
-        claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
+        """The type of a tensor's elements."""
         element = ast.Access(node, self.indices(node, _order(node, self.context)), span=node.span)
-        type = self.type(self.expression(element, {}))
+        return self.asked(lambda: self.type(self.expression(element, {})))
+
+    def asked(self, question: Callable[[], Any]) -> Any:
+        """The answer to a question; what is claimed and checked on the way to it is dropped."""
+        claims, checks = {k: list(v) for k, v in self.claims.items()}, list(self.checks)
+        answer = question()
         self.claims, self.checks = claims, checks
-        return type
+        return answer
 
     def indices(self, node: ast.Node, order: int) -> tuple[ast.Index, ...]:
         names = (self.context.fresh("ijklmnpq"[k % 8]) for k in range(order))
@@ -179,11 +181,8 @@ class Stores(OperatorMaps):
             settings[p] = ast.Extent(affine.plus(before, ctx.ONE), after, span=node.span)
             for mode in range(len(settings)):
                 if mode != p:
-                    a, b = (
-                        ast.Extent(ctx.ONE, self.size(x, mode), span=x.span)
-                        for x in (parts[0], part)
-                    )
-                    self.agree(a, b)
+                    sizes = ((self.size(x, mode), x.span) for x in (parts[0], part))
+                    self.agree(*(ast.Extent(ctx.ONE, n, span=span) for n, span in sizes))
             into = ctx.call("window", target, *settings, span=node.span)
             if ctx.is_call(part, "concat") and self.element_type(part) == type:
                 yield from self.placed(part, into)
@@ -244,28 +243,20 @@ def _joined(
         cases = factor ** min(count - 1, 9) if factor else count * (1 + is_nested)
         yield _Joined(tensor, cases, not factor, access, gaps)
     elif isinstance(tensor, ast.Call) and tensor.args and not ctx.mask_name(tensor):
-        is_computed = not ctx.is_call(tensor, "window") or any(
-            isinstance(s, ast.Extent) and s.step not in (None, ctx.ONE) for s in tensor.args[1:]
-        )
+        steps = {s.step for s in tensor.args[1:] if isinstance(s, ast.Extent)}
+        is_plain = ctx.is_call(tensor, "window") and steps <= {None, ctx.ONE}
         name: str = tensor.op.name  # type: ignore[attr-defined]
-        own = _COMPUTED.get(name, _NOT_COMPUTED) if is_computed else _NOT_COMPUTED
+        own = _NOT_COMPUTED if is_plain else _COMPUTED.get(name, _NOT_COMPUTED)
         yield from _joined(access, gaps, tensor.args[0], max(own, factors))
-
-
-def _with_gaps(known: Level | types.Type | None) -> int:
-    """The outermost mode of a tensor that has gaps, from 1, or 0."""
-    levels = known.levels() if isinstance(known, Level) else ()
-    return max((level.order for level in levels if level.has_gaps), default=0)
 
 
 def _is_shifted(index: ast.Node) -> bool:
     """Whether an index is a name or number, perhaps moved: the loop can be cut where a part ends."""
     if isinstance(index, ast.Call):
         row = operator(index.op)
-        is_moved = ctx.is_call(index, ctx.PERMISSIVE, *ctx.PROTOCOLS) or (
-            row is not None and row.translates
-        )
-        return (is_moved or isinstance(index.op, ast.Extent)) and all(map(_is_shifted, index.args))
+        is_moved = row.translates if row is not None else isinstance(index.op, ast.Extent)
+        is_moved = is_moved or ctx.is_call(index, ctx.PERMISSIVE, *ctx.PROTOCOLS)
+        return is_moved and all(map(_is_shifted, index.args))
     return isinstance(index, (ast.Index, ast.Literal, ast.Variable))
 
 
@@ -303,7 +294,7 @@ def _order(node: ast.Node, context: ctx.ProgramContext) -> int:
     return _order(node.args[0], context) + more.get(node.op.name, 0)  # type: ignore[attr-defined]
 
 
-def sized(pair: tuple[ast.Node, ast.Node]) -> set[str]:
+def sized(pair: Pair) -> set[str]:
     """The tensors whose sizes are in two extents."""
     nodes = [n for extent in pair for n in trees.walk(extent)]
     return {n.args[0].name for n in nodes if ctx.is_call(n, "size")}  # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, index_map, program_context as ctx
@@ -14,19 +14,15 @@ from finchlang.wrappers.wrappers import WRAPPERS
 Leaf = tuple[Any, list[Node], list[tuple[Node, Node]]]
 
 
-class OperatorMaps(ABC):
-    """From operators to maps, and back. `claims` are further extents that indices must agree with."""
+class OperatorMaps:
+    """From operators to maps, and back. `claims` are further extents that indices must agree with; `agree`
+    requires two extents to be the same, `size` gives that of a mode, from 0."""
+
+    agree: Callable[[Node, Node], None]
+    size: Callable[[Node, int], Node]
 
     def __init__(self) -> None:
         self.claims: dict[str, list[Extent]] = {}
-
-    @abstractmethod
-    def agree(self, a: Node, b: Node) -> None:
-        """Require two extents to be the same."""
-
-    @abstractmethod
-    def size(self, tensor: Node, mode: int) -> Node:
-        """The size of a mode, from 0."""
 
     def through(self, tensor: Call, ts: list[Node]) -> tuple[Node, list[Node], list]:
         """The tensor within an operator or wrapper, the maps for its modes, and the broadcast modes that
@@ -34,13 +30,11 @@ class OperatorMaps(ABC):
         body, settings = tensor.args[0], tensor.args[1:]
         if not ctx.is_call(tensor, *affine.MAPS):
             name: str = tensor.op.name  # type: ignore[attr-defined]
-            neutral, is_sized = WRAPPERS[name].neutral, name in ("window", "permissive")
-            wrapped = [
-                t
-                if s == neutral
-                else index_map.Wrapped(name, s, t, affine.size(body, mode) if is_sized else None)
-                for mode, (s, t) in enumerate(zip(settings, ts, strict=True))
-            ]
+            wrapped = list(ts)
+            for mode, setting in enumerate(settings):
+                if setting != WRAPPERS[name].neutral:
+                    whole = affine.size(body, mode) if name in ("window", "permissive") else None
+                    wrapped[mode] = index_map.Wrapped(name, setting, ts[mode], whole)
             return body, wrapped, []
         new: dict[int, Node] = {}
         dropped: list[tuple[Node, Node]] = []
@@ -87,9 +81,8 @@ class OperatorMaps(ABC):
             case index_map.Wrapped("window", Extent() as part, inner):
                 self.claim(inner, Extent(ctx.ONE, affine.length(part)))
             case index_map.Wrapped("offset", by, inner):
-                self.claim(
-                    inner, extent and affine.shifted(extent, affine.plus(affine.ZERO, by, -1))
-                )
+                back = affine.plus(affine.ZERO, by, -1)
+                self.claim(inner, extent and affine.shifted(extent, back))
             case index_map.Wrapped(wrapper, _, inner):
                 self.claim(inner, None if wrapper == "permissive" else extent)
 
@@ -105,8 +98,5 @@ class OperatorMaps(ABC):
 
     def computed(self, m: index_map.HalfIndex) -> Node:
         self.claim(m, None)
-        return (
-            ctx.call(ctx.PERMISSIVE, index_map.value(m))
-            if any(index_map.permissive(m))
-            else index_map.value(m)
-        )
+        value = index_map.value(m)
+        return ctx.call(ctx.PERMISSIVE, value) if any(index_map.permissive(m)) else value

@@ -19,17 +19,16 @@ from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal
 # --------------------------------------------------------------------------- other sizes
 
 
-def _flatten(given: shaped.Arguments) -> shaped.Shaped:
-    return _flat(given.tensor(), given)
-
-
-def _flat(
-    t: shaped.Shaped, given: shaped.Arguments, first: int = 1, last: int | None = None
-) -> shaped.Shaped:
+def _flat(t: shaped.Shaped, given: shaped.Arguments, first: int, last: int) -> shaped.Shaped:
     """`t` with modes from `first` to `last` as one, the first of them the fastest."""
-    for _ in range(first, t.order if last is None else last):
+    for _ in range(first, last):
         t = shaped.collapse(t, first, first + 1, given.span)
     return t
+
+
+def _flatten(given: shaped.Arguments) -> shaped.Shaped:
+    t = given.tensor()
+    return _flat(t, given, 1, t.order)
 
 
 def _reshape(given: shaped.Arguments) -> shaped.Shaped:
@@ -88,20 +87,16 @@ def _squeeze(given: shaped.Arguments) -> shaped.Shaped:
     return _formula(t, indices, [*indices[: p - 1], ONE, *indices[p - 1 :]])
 
 
-def _repeat(given: shaped.Arguments) -> shaped.Shaped:
-    """Each element n times."""
-    t = given.tensor()
-    p = given.mode(t.order)
-    return shaped.collapse(shaped.broadcast(t, p, given.size(), given.span), p, p + 1, given.span)
+def _repeated(is_whole: bool) -> Callable[[shaped.Arguments], shaped.Shaped]:
+    """Each element n times, or all elements n times if `is_whole`."""
 
+    def make(given: shaped.Arguments) -> shaped.Shaped:
+        t = given.tensor()
+        p = given.mode(t.order)
+        wide = shaped.broadcast(t, p + is_whole, given.size(), given.span)
+        return shaped.collapse(wide, p, p + 1, given.span)
 
-def _tile(given: shaped.Arguments) -> shaped.Shaped:
-    """All elements n times."""
-    t = given.tensor()
-    p = given.mode(t.order)
-    return shaped.collapse(
-        shaped.broadcast(t, p + 1, given.size(), given.span), p, p + 1, given.span
-    )
+    return make
 
 
 # --------------------------------------------------------------------------- beside each other
@@ -258,8 +253,8 @@ OPERATORS: dict[str, shaped.ShapeOperator] = {
     "reshape": shaped.ShapeOperator("reshape(A, m, -1)", _reshape),
     "flatten": _FLATTEN,
     "vec": _FLATTEN,
-    "repeat": shaped.ShapeOperator("repeat(A, 1, n)", _repeat),
-    "tile": shaped.ShapeOperator("tile(A, 1, n)", _tile),
+    "repeat": shaped.ShapeOperator("repeat(A, 1, n)", _repeated(False)),
+    "tile": shaped.ShapeOperator("tile(A, 1, n)", _repeated(True)),
     "roll": shaped.ShapeOperator("roll(A, 1, n)", _roll),
     "flip": shaped.ShapeOperator("flip(A, 1)", _flip),
     "expand_dims": shaped.ShapeOperator("expand_dims(A, 1)", _expand_dims),
