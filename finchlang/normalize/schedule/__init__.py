@@ -49,8 +49,7 @@ def _applied(program: Node, command: Schedule, context: ProgramContext) -> Node:
     if command.name not in SCHEDULES:
         forms = ", ".join(f"`{form}`" for _, form in SCHEDULES.values())
         hint = did_you_mean(command.name, SCHEDULES) or f"there are {forms}"
-        raise FinchError(
-            "unknown name", f"there is no schedule `{command.name}`", command.span, hint
-        )
+        message = f"there is no schedule `{command.name}`"
+        raise FinchError("unknown name", message, command.span, hint)
     context.decide("schedule", f"as asked for: {pretty(command).removeprefix('@schedule ')}")
     return SCHEDULES[command.name][0](program, command, context)

@@ -25,14 +25,9 @@ def fuse(program: Node, command: Schedule, context: ProgramContext) -> Node:
         rows, columns = map(nests.length, extents)
         both = Loop(f, Extent(ONE, call("*", rows, columns), span=f.span), EMPTY, span=outer.span)
         before = call("-", f, ONE)
-        values = (
-            nests.single(
-                outer.index, nests.nth(extents[0], call("+", call("div", before, columns), ONE))
-            ),
-            nests.single(
-                inner.index, nests.nth(extents[1], call("+", call("%", before, columns), ONE))
-            ),
-        )
+        counts = [call("+", call(op, before, columns), ONE) for op in ("div", "%")]
+        triples = zip(wanted, extents, counts, strict=True)
+        values = [nests.single(loop.index, nests.nth(e, n)) for loop, e, n in triples]
         context.derived.append(((f.name,), (outer.index.name, inner.index.name)))
         for loop, extent in zip(wanted, extents, strict=True):
             context.ranges[loop.index.name] = extent
@@ -48,19 +43,15 @@ def split(program: Node, command: Schedule, context: ProgramContext) -> Node:
     nests.check_count(command.args, 4, "split(i, i0, i1, 4)", command.span)
     name, outer, inner, by = command.args
     if not isinstance(by, Literal) or type(by.value) is not int or by.value < 1:
-        message = "a loop is split by a whole number of at least 1"
-        raise FinchError("type", message, by.span)
+        raise FinchError("type", "a loop is split by a whole number of at least 1", by.span)
 
     def rewrite(nest: nests.NestHeaders, wanted: tuple[Loop, ...]) -> Node:
         (loop,) = wanted
         extent = nests.bounds(loop.extent, program)
-        i0, i1 = nests.new_index(outer, program, context), nests.new_index(inner, program, context)
+        i0, i1 = (nests.new_index(name, program, context) for name in (outer, inner))
         blocks = Extent(ONE, call("cld", nests.length(extent), by), span=loop.extent.span)
         within = Extent(ONE, call("min", by, nests.length(extent)), span=by.span)
-        divided = (
-            Loop(i0, blocks, EMPTY, span=loop.span),
-            Loop(i1, within, EMPTY, span=loop.span),
-        )
+        divided = [Loop(*pair, EMPTY, span=loop.span) for pair in ((i0, blocks), (i1, within))]
         i = nests.nth(extent, call("+", call("*", call("-", i0, ONE), by), i1))
         guard = Sieve(call("<=", i, extent.stop), EMPTY, span=loop.span)
         context.derived.append(((i0.name, i1.name), (loop.index.name,)))

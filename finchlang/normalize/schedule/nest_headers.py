@@ -11,8 +11,6 @@ from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import binds, children, head, map_children, replace, walk
 from finchlang.text.print import pretty
 
-_HEADERS = (ast.Loop, ast.Sieve, ast.Define)
-
 
 @dataclass(frozen=True)
 class NestHeaders:
@@ -36,18 +34,15 @@ class NestHeaders:
         names = {name for h in (*loops, *others) for name in binds(h)}
         placed: list[ast.Node] = []
         bound: set[str] = set()
-
-        def place(header: ast.Node) -> None:
-            placed.append(header)
-            bound.update(binds(header))
-
         for loop in (*loops, None):
             guarded = False
             for other in list(others):
                 # what reads does not move out of a sieve before it: it may be out of bounds there
-                if uses(other) & names <= bound and not (guarded and _reads(other)):
+                reads = any(isinstance(n, ast.Access) for n in walk(head(other)))
+                if uses(other) & names <= bound and not (guarded and reads):
                     others.remove(other)
-                    place(other)
+                    placed.append(other)
+                    bound.update(binds(other))
                 else:
                     guarded = guarded or isinstance(other, ast.Sieve)
             if loop is None:
@@ -57,7 +52,8 @@ class NestHeaders:
                 message = f"the extent of `{loop.index.name}` depends on `{name}`"
                 message += ", which would be bound inside of its loop"
                 raise FinchError("dimension", message, loop.extent.span)
-            place(loop)
+            placed.append(loop)
+            bound.update(binds(loop))
         body = self.body
         for header in reversed(placed):
             body = replace(header, body=body)
@@ -68,13 +64,9 @@ def uses(header: ast.Node) -> set[str]:
     return {n.name for n in walk(head(header)) if isinstance(n, (ast.Index, ast.Variable))}
 
 
-def _reads(header: ast.Node) -> bool:
-    return any(isinstance(n, ast.Access) for n in walk(head(header)))
-
-
 def nest_of(node: ast.Node) -> NestHeaders:
     headers: list[ast.Node] = []
-    while isinstance(node, _HEADERS):
+    while isinstance(node, (ast.Loop, ast.Sieve, ast.Define)):
         headers.append(replace(node, body=ast.EMPTY))
         node = node.body
     return NestHeaders(tuple(headers), node)
@@ -120,9 +112,8 @@ def rewrite_nest(
     known = [context.written(loop.index.name) for loop in all_loops(program)]
     for name, node in zip(wanted, names, strict=True):
         if name not in known:
-            raise FinchError(
-                "unknown name", f"there is no loop over `{name}`", node.span, _there(known)
-            )
+            message = f"there is no loop over `{name}`"
+            raise FinchError("unknown name", message, node.span, _there(known))
         if known.count(name) > 1:
             message = f"there are several loops over `{name}`"
             raise FinchError("type", message, node.span, "give their indices different names")
@@ -168,10 +159,8 @@ def bounds(extent: ast.Node, program: ast.Node) -> ast.Extent:
     if isinstance(extent, ast.Extent):
         return extent
     if isinstance(extent, ast.Variable):
-        lets = (
-            n.value for n in walk(program) if isinstance(n, ast.Define) and n.variable == extent
-        )
-        return bounds(next(lets), program)
+        lets = (n for n in walk(program) if isinstance(n, ast.Define) and n.variable == extent)
+        return bounds(next(lets).value, program)
     assert isinstance(extent, ast.Call)  # a meet of extents that agree
     # not the size of a tensor that is declared here, which is another before its declaration
     changed = {n.tensor for n in walk(program) if isinstance(n, ast.Declare)}
@@ -181,15 +170,13 @@ def bounds(extent: ast.Node, program: ast.Node) -> ast.Extent:
 
 def length(extent: ast.Extent) -> ast.Node:
     if extent.start == ctx.ONE:
-        stop = extent.stop
-        if ctx.is_call(stop, *ast.OF_TENSORS) or (
-            isinstance(stop, ast.Literal) and stop.value >= 0
-        ):
-            return stop
-        return ctx.call("max", stop, ast.Literal(0))
-    return ctx.call(
-        "max", ctx.call("-", extent.stop, ctx.call("-", extent.start, ctx.ONE)), ast.Literal(0)
-    )
+        count = extent.stop
+        is_least = isinstance(count, ast.Literal) and count.value >= 0
+        if is_least or ctx.is_call(count, *ast.OF_TENSORS):
+            return count
+    else:
+        count = ctx.call("-", extent.stop, ctx.call("-", extent.start, ctx.ONE))
+    return ctx.call("max", count, ast.Literal(0))
 
 
 def nth(extent: ast.Extent, n: ast.Node) -> ast.Node:
@@ -208,9 +195,8 @@ def occurrences(
     """The nodes of `program` that `expression`, an argument of a schedule, has become, found by the spans
     of its occurrences in the text, which passes keep. Raises FinchError "type" if there are none."""
     places = [n.span for n in walk(context.parsed) if n == expression and n.span is not None]
-    found: list[ast.Node] = [
-        n for n in walk(program) if n.span in places and isinstance(n, (ast.Access, ast.Call))
-    ]
+    nodes = (n for n in walk(program) if isinstance(n, (ast.Access, ast.Call)))
+    found: list[ast.Node] = [n for n in nodes if n.span in places]
     if not found:
         message = f"`{pretty(expression)}` does not occur in the kernel"
         raise FinchError("type", message, expression.span)

@@ -4,6 +4,7 @@ over its coordinates."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from finchlang.algebra.absence import does_nothing
 from finchlang.algebra.expression_types import with_fills
@@ -24,11 +25,10 @@ def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> as
     go over all indices of B, or if the positions of B do not tell their coordinates."""
     nests.check_count(command.args, 3, FORM, command.span)
     old, new, shown = command.args
-    access = (
-        nests.occurrences(shown, program, context)[0] if isinstance(shown, ast.Access) else shown
-    )
-    name = access.tensor if isinstance(access, ast.Access) else None
-    if not isinstance(access, ast.Access) or not isinstance(name, ast.Variable):
+    is_access = isinstance(shown, ast.Access)
+    access: Any = nests.occurrences(shown, program, context)[0] if is_access else None
+    name = is_access and access.tensor
+    if not isinstance(name, ast.Variable):
         raise FinchError("type", "an element like `B[i, k]` is expected here", shown.span)
     level = context.level(name.name)
     if not is_positioned(level):
@@ -46,11 +46,10 @@ def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> as
         given = context.original([f])
         if sorted(given) != sorted(modes) or len(modes) != level.order:
             listed = ", ".join(f"`{context.written(n)}`" for n in given)
-            message = (
-                f"the loop over `{context.written(f)}` goes over {listed}, not over the indices"
-            )
+            what = f"the loop over `{context.written(f)}` goes over {listed}"
+            message = f"{what}, not over the indices of `{pretty(shown)}`"
             hint = "fuse the loops over all of them before"
-            raise FinchError("type", f"{message} of `{pretty(shown)}`", command.span, hint)
+            raise FinchError("type", message, command.span, hint)
         if not _is_idle(nest, access, context):
             message = f"there is something to do where `{pretty(shown)}` is {level.fill.value}"
             raise FinchError("type", message, command.span)
@@ -80,9 +79,8 @@ def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> as
         def read(node: ast.Node) -> ast.Node:
             return trees.replace(node, tensor=entry, indices=()) if node == access else node
 
-        return trees.rewrite_bottom_up(
-            read, nests.NestHeaders(tuple(kept), nest.body).built(loops, *headers)
-        )
+        whole = nests.NestHeaders(tuple(kept), nest.body).built(loops, *headers)
+        return trees.rewrite_bottom_up(read, whole)
 
     return nests.rewrite_nest(program, (old,), context, rewrite)
 

@@ -56,17 +56,13 @@ class _Division:
     """The statement that is divided; `listed` are the indices that the command lists."""
 
     def __init__(
-        self,
-        nest: nests.NestHeaders,
-        found: ast.Node,
-        command: ast.Schedule,
-        context: ProgramContext,
+        self, nest: nests.NestHeaders, found: ast.Node, command: Any, context: ProgramContext
     ):
         assert isinstance(nest.body, ast.Assign)
         self.nest, self.update, self.found = nest, nest.body, found
         self.command, self.context = command, context
         _, listed, name = command.args
-        self.base = name.name  # type: ignore[attr-defined]
+        self.base = name.name
         items = listed.items if isinstance(listed, ast.Group) else (listed,)
         self.listed = tuple(map(self.index, items))
         if not items:
@@ -91,8 +87,9 @@ class _Division:
         op, row = self.update.op, operator(self.update.op)
         assert row is not None
         if op == ast.Variable(INIT) and self.found is self.update.value:
-            target: Any = self.update.target
-            return op, self.context.level(_name(target.tensor)).fill
+            name = root(self.update.target.tensor)
+            assert name is not None
+            return op, self.context.level(name).fill
         group: Operator | None = referred(row.group) or row
         assert group is not None
         # the type that the result is reduced in, so that W rounds and wraps no earlier
@@ -125,9 +122,7 @@ class _Division:
         self.context.formats[name] = self.context.workspaces[name] = level
         tensor, extents = ast.Variable(name, span=span), [self.extent(i, program) for i in order]
         entry = ast.Access(tensor, order, type=level.element_type, span=self.found.span)
-        consumer = map_children(
-            lambda n: self.replaced(n, entry) if n is self.update.value else n, self.update
-        )
+        consumer = replace(self.update, value=self.replaced(self.update.value, entry))
         cut = self.cut(consumer)
         fresh = [ast.Index(self.context.fresh(i.name), span=i.span) for i in order]
         consumer = substitute(consumer, dict(zip(order, fresh, strict=True)))
@@ -138,10 +133,8 @@ class _Division:
         producer: ast.Node = ast.Assign(entry, self.op, self.found, span=self.update.span)
         for header in reversed(self.nest.headers[cut:]):
             producer = replace(header, body=producer)
-        dims = tuple(
-            ast.Extent(ONE, e.stop, span=e.span) if isinstance(e, ast.Extent) else e
-            for e in extents
-        )
+        ends = ((e, e.stop if isinstance(e, ast.Extent) else None) for e in extents)
+        dims = tuple(ast.Extent(ONE, n, span=e.span) if n is not None else e for e, n in ends)
         declared = ast.Declare(tensor, self.fill, dims, span=span)
         whole: ast.Node = ast.Block((declared, producer, ast.Freeze(tensor, span=span), consumer))
         for header in reversed(self.nest.headers[:cut]):
@@ -149,9 +142,9 @@ class _Division:
         return whole
 
     def replaced(self, value: ast.Node, entry: ast.Access) -> Any:
-        return (
-            entry if value is self.found else map_children(lambda n: self.replaced(n, entry), value)
-        )
+        if value is self.found:
+            return entry
+        return map_children(lambda n: self.replaced(n, entry), value)
 
     def modes(self) -> tuple[tuple[ast.Index, ...], Level]:
         """The indices of W, and its format: that of the script's tensor of this name, if there is one;
@@ -184,11 +177,9 @@ class _Division:
         for header in self.nest.headers[:cut]:
             for index in self.listed:
                 if index.name in binds(header):
-                    inner = self.context.written(min(names[cut - 1]))
-                    message = (
-                        f"the loop over `{self.context.written(index.name)}` would stand around"
-                    )
-                    message += f" both statements: the second uses `{inner}`, too"
+                    inner, outer = map(self.context.written, (min(names[cut - 1]), index.name))
+                    why = f"both statements: the second uses `{inner}`, too"
+                    message = f"the loop over `{outer}` would stand around {why}"
                     raise self.error(message, f"list `{inner}`, or reorder the loops before")
         return cut
 
@@ -200,14 +191,6 @@ class _Division:
         own = {n for h in self.nest.headers for n in binds(h)}
         is_number = isinstance(found.start, ast.Literal) and found.start.value >= 1
         if not is_number or any(isinstance(n, ast.Index) and n.name in own for n in walk(found)):
-            shown = self.context.written(index.name)
-            raise self.error(
-                f"the extent of `{shown}`, {pretty(found)}, is no dimension of a tensor"
-            )
+            extent_of = f"the extent of `{self.context.written(index.name)}`, {pretty(found)}"
+            raise self.error(f"{extent_of}, is no dimension of a tensor")
         return extent if found.start == ONE else found
-
-
-def _name(tensor: ast.Node) -> str:
-    name = root(tensor)
-    assert name is not None
-    return name

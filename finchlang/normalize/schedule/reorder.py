@@ -46,12 +46,11 @@ def check_order_is_free(
             if first == second and assign.target == updates[0].target:
                 continue
             sign = "=" if assign.op in PLAIN else f"<<{pretty(assign.op)}>>="
-            message = (
-                f"in another order `{context.shown(name)}` would hold other values: its updates "
-                f"({place(updates[0].span)}"
+            at = ", ".join(
+                place(a.span) for a in (updates[0], assign)[: 1 + (assign is not updates[0])]
             )
-            message += f", {place(assign.span)})" if assign is not updates[0] else ")"
-            message += f" by `{sign}` come to the same places more than once"
+            why = f"its updates ({at}) by `{sign}` come to the same places more than once"
+            message = f"in another order `{context.shown(name)}` would hold other values: {why}"
             raise FinchError("type", message, command.span)
 
 
