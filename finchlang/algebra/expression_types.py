@@ -38,13 +38,15 @@ def annotate(node: ast.Node, names: Names) -> ast.Node:
         body = annotate(node.body, {**names, node.variable.name: type})
         return ast.Define(node.variable, value, body, span=node.span)
     if isinstance(node, ast.Variable):
-        found = names.get(node.name)
-        return trees.replace(node, type=found) if isinstance(found, Type) else node
+        known = names.get(node.name)
+        return trees.replace(node, type=known) if isinstance(known, Type) else node
     if isinstance(node, ast.Access):
         indices = tuple(annotate(i, names) for i in node.indices)
         for index in indices:
             _checked_type(index)
-        type = _element_type(node.tensor, names)
+        found = _level(node.tensor, names)
+        masked = Bool if mask_sizes(node.tensor) else None
+        type = masked if found is None else found.element_type
         return ast.Access(node.tensor, indices, span=node.span, type=type)
     node = trees.map_children(lambda child: annotate(child, names), node)
     if isinstance(node, ast.Assign):
@@ -65,13 +67,6 @@ def with_fills(node: ast.Node, names: Names) -> ast.Node:
         return trees.replace(node, op=ast.Call(node.op, (level.fill,)))
 
     return trees.rewrite_bottom_up(change, node)
-
-
-def _element_type(tensor: ast.Node, names: Names) -> Type | None:
-    found = _level(tensor, names)
-    if found is None:
-        return Bool if mask_sizes(tensor) else None
-    return found.element_type
 
 
 def _level(tensor: ast.Node, names: Names) -> Level | None:

@@ -84,9 +84,8 @@ def typed(node: Node, call: Call) -> Node:
     wanted, found = type_of(call), type_of(node)
     if wanted is None or found is None or wanted == found:
         return node
-    return (
-        in_type(node, wanted) if isinstance(node, Literal) else Call(Variable(wanted.name), (node,))
-    )
+    is_literal = isinstance(node, Literal)
+    return in_type(node, wanted) if is_literal else Call(Variable(wanted.name), (node,))
 
 
 def in_type(node: Node, type: Type) -> Node:
@@ -184,20 +183,15 @@ def identity(row: table.Operator, node: Call) -> Node | None:
     if row.identity is None or len(args) < 2:
         return None
     unit = row.identity.value(type) if type is not None else MISSING
-    keep = [
-        a
-        for k, a in enumerate(args, 1)
-        if not (row.identity.is_about(k) and is_value(a, unit, type))
-    ]
+    is_about = row.identity.is_about
+    keep = [a for k, a in enumerate(args, 1) if not (is_about(k) and is_value(a, unit, type))]
     if row.lazy_missing:
         keep = [a for a in keep if not is_missing(a)] or [_MISSING]
     if len(keep) == len(args):
         return None
-    return (
-        typed((keep or args)[0], node)
-        if len(keep) < 2
-        else Call(node.op, tuple(keep), span=node.span)
-    )
+    if len(keep) < 2:
+        return typed((keep or args)[0], node)
+    return Call(node.op, tuple(keep), span=node.span)
 
 
 def override(row: table.Operator, node: Call) -> Node | None:

@@ -25,19 +25,9 @@ INIT, OVERWRITE = "initwrite", "overwrite"
 PLAIN = (ast.Variable(INIT), ast.Variable(OVERWRITE))
 ONE = ast.Literal(1)
 #: names that mean the same in every kernel where they are called, whatever the script has bound to them
-WORDS = frozenset((*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS)) | frozenset(
-    (
-        *ast.OF_TENSORS,
-        ast.MEET,
-        INIT,
-        OVERWRITE,
-        "swizzle",
-        "collapse",
-        "split",
-        "broadcast",
-        "entry",
-    )
-)
+WORDS = frozenset(
+    (*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS, *ast.OF_TENSORS, ast.MEET)
+) | frozenset((INIT, OVERWRITE, "swizzle", "collapse", "split", "broadcast", "entry"))
 RESERVED = WORDS | frozenset(OPERATORS)
 
 
@@ -145,9 +135,8 @@ def root(tensor: ast.Node) -> str | None:
 def may_be_missing(tensor: ast.Node) -> bool:
     """Whether a wrapper around `tensor` reads `missing` out of range."""
     while isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
-        if is_call(tensor, "toeplitz") or (
-            is_call(tensor, "permissive") and ast.Literal(True) in tensor.args
-        ):
+        is_permissive = is_call(tensor, "permissive") and ast.Literal(True) in tensor.args
+        if is_permissive or is_call(tensor, "toeplitz"):
             return True
         tensor = tensor.args[0]
     return False
@@ -155,13 +144,8 @@ def may_be_missing(tensor: ast.Node) -> bool:
 
 def mask_name(tensor: ast.Node) -> str | None:
     """The mask that `tensor` calls for (`UpTriMask()`, `splitmask(n, 2)`), or None."""
-    if (
-        isinstance(tensor, ast.Call)
-        and isinstance(tensor.op, ast.Variable)
-        and tensor.op.name in MASKS
-    ):
-        return tensor.op.name
-    return None
+    op = tensor.op if isinstance(tensor, ast.Call) else None
+    return op.name if isinstance(op, ast.Variable) and op.name in MASKS else None
 
 
 def mask_sizes(tensor: ast.Node) -> tuple[ast.Node | None, ...]:

@@ -168,13 +168,9 @@ def unused_variable(node: ast.Define) -> ast.Node | None:
 
 def missing_extent(node: ast.Loop) -> ast.Node | None:
     """loop(i, extent(missing, missing), body) = body[i ↦ missing]."""
-    extent = node.extent
-    if (
-        isinstance(extent, ast.Extent)
-        and ast.is_missing(extent.start)
-        and ast.is_missing(extent.stop)
-    ):
-        return trees.substitute(node.body, {node.index: extent.start})  # `for k = x:x` binds k
+    match node.extent:
+        case ast.Extent(start, stop) if ast.is_missing(start) and ast.is_missing(stop):
+            return trees.substitute(node.body, {node.index: start})  # `for k = x:x` binds k
     return None
 
 
@@ -242,12 +238,10 @@ def _at_first(node: ast.Node, index: ast.Index, start: ir.Expr, firsts: list[ast
 @trees.remembered
 def _has_first(node: ast.Node) -> bool:
     """Whether there are updates by pairs of which the first one counts, or sieves on an index."""
-    if isinstance(node, ast.Sieve) and any(
-        isinstance(x, ast.Index) for x in trees.children(node.condition)
-    ):
-        return True
     if isinstance(node, trees.COMPOUND):
-        return any(map(_has_first, trees.children(node)))
+        parts = trees.children(node.condition) if isinstance(node, ast.Sieve) else ()
+        is_sieved = any(isinstance(x, ast.Index) for x in parts)
+        return is_sieved or any(map(_has_first, trees.children(node)))
     if not isinstance(node, ast.Assign) or not is_pair(node.value):
         return False
     row = operator(node.op)
@@ -338,10 +332,8 @@ def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
     more when repeated must be a single assignment, perhaps under sieves."""
     stores: list[object] = []
     for statement in statements:
-        updates = [
-            n for n in trees.walk(statement) if isinstance(n, ast.Assign) and not is_apart(n)
-        ]
-        tensors: list[Any] = [n.target.tensor for n in updates]
+        updates = (n for n in trees.walk(statement) if isinstance(n, ast.Assign))
+        tensors: list[Any] = [n.target.tensor for n in updates if not is_apart(n)]
         stores += {t.store if isinstance(t, Fiber) else t for t in tensors}
         is_once = _is_once(statement, is_apart)
         while isinstance(statement, ast.Sieve):
@@ -349,10 +341,8 @@ def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
         if not is_once and not isinstance(statement, ast.Assign):
             return False
     # a name and a store cannot be told apart: they may be one tensor
-    kinds = all(isinstance(s, ast.Variable) for s in stores) or not any(
-        isinstance(s, ast.Variable) for s in stores
-    )
-    return kinds and len(set(stores)) == len(stores)
+    kinds = {isinstance(s, ast.Variable) for s in stores}
+    return len(kinds) < 2 and len(set(stores)) == len(stores)
 
 
 #: the laws of each kind of term, first to last

@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from finchlang.algebra.index_arithmetic import MAPS, below
-from finchlang.algebra.program_context import ProgramContext, is_call, is_single, root
+from finchlang.algebra.program_context import ProgramContext, is_call, is_single, place, root
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.operators.operator_table import operator
@@ -96,11 +96,9 @@ class _Order:
         if self.first is None:
             self.first = access
         elif self.own_indices(self.first) != outermost_first or self.first.tensor != access.tensor:
-            message = f"a second pass over `{shown}`"
             first = self.first.span
-            if first is not None:
-                message += f", which is written at {first.line}:{first.column} already"
-            return OrderFault(message, access, self.level)
+            where = f", which is written at {place(first)} already" if first is not None else ""
+            return OrderFault(f"a second pass over `{shown}`{where}", access, self.level)
         if self.goes_down(access.tensor):
             message = f"`{shown}` is written through a slice that goes down"
             return OrderFault(message, access, self.level)
@@ -114,13 +112,18 @@ class _Order:
         ordered = [name for name in repeated if name not in names[: self.free]]
         wanted = list(dict.fromkeys(name for name in names if name in ordered))
         is_all = {*repeated} == {*names} - {None}
-        if is_all and wanted == ordered and self.is_nested(outermost_first, followed, by_index):
+        # a mode's loop inside of that which an inner mode's index follows would begin its fiber anew
+        is_nested = not any(
+            by_index[inner] < by_index[index]
+            for mode, index in enumerate(outermost_first[self.free :], self.free)
+            for inner in followed[mode + 1 :]
+            if inner in by_index
+        )
+        if is_all and wanted == ordered and is_nested:
             return None
         extra = [name for name in repeated if name not in wanted]
-        if extra:
-            message = f"`{shown}` is written once for each `{self.context.written(extra[0])}`"
-        else:
-            message = f"`{shown}` is written across the order of its loops"
+        how = f"once for each `{self.context.written(extra[0])}`" if extra else ""
+        message = f"`{shown}` is written {how or 'across the order of its loops'}"
         return OrderFault(message, access, self.level, self.in_order(access, loops))
 
     def in_order(self, access: ast.Access, loops: tuple[ast.Loop, ...]) -> str | None:
@@ -161,36 +164,20 @@ class _Order:
                 modes = [{n for m in ms if m != outer for n in below(tensor, m)} for ms in modes]
             tensor = tensor.args[0]
         least = self.level.order - self.modes
-        found = [
-            i for i, ms in zip(access.indices, modes, strict=True) if any(m >= least for m in ms)
-        ]
-        return tuple(found[::-1])
+        pairs = zip(access.indices, modes, strict=True)
+        return tuple([i for i, ms in pairs if any(m >= least for m in ms)][::-1])
 
     def goes_down(self, tensor: ast.Node) -> bool:
         """Whether a slice of a mode that needs an order has a step below 0, a literal."""
         while isinstance(tensor, ast.Call):
             body, *settings = tensor.args
             if is_call(tensor, "window") and len(settings) == self.level.order:
-                for setting in settings[self.level.order - self.modes :]:
-                    step = setting.step if isinstance(setting, ast.Extent) else None
-                    if isinstance(step, ast.Literal) and step.value < 0:
-                        return True
+                own = settings[self.level.order - self.modes :]
+                steps = [setting.step for setting in own if isinstance(setting, ast.Extent)]
+                if any(isinstance(step, ast.Literal) and step.value < 0 for step in steps):
+                    return True
             tensor = body
         return False
-
-    def is_nested(
-        self,
-        indices: tuple[ast.Node, ...],
-        followed: list[ast.Index | None],
-        by_index: dict[ast.Node, int],
-    ) -> bool:
-        """Whether no mode's loop stands inside of the loop that an inner mode's index follows, which
-        would begin the same fiber anew each time."""
-        for mode, index in enumerate(indices[self.free :], self.free):
-            inner = [by_index[i] for i in followed[mode + 1 :] if i in by_index]
-            if any(n < by_index[index] for n in inner):
-                return False
-        return True
 
 
 def ordered_modes(level: Level) -> int:
@@ -206,14 +193,9 @@ def ordered_modes(level: Level) -> int:
 def _free_modes(level: Level) -> int:
     """How many modes, counted from the outermost, may have their loops anywhere: those above a level that
     takes any fiber, if none of them is sequential."""
-    modes = 0
-    for part in level.levels():
-        if part.takes_any_fiber:
-            return modes
-        if part.is_sequential:
-            break
-        modes += part.modes
-    return 0
+    parts = list(level.levels())
+    above = parts[: next((k for k, part in enumerate(parts) if part.takes_any_fiber), 0)]
+    return 0 if any(part.is_sequential for part in above) else sum(part.modes for part in above)
 
 
 def is_repeated(loop: ast.Loop, context: ProgramContext) -> bool:

@@ -32,36 +32,21 @@ def combine(program: Node, context: ProgramContext) -> None:
     in_place = {work: tensor for tensor, work in context.workspace_of.items()}
     for name, own in updates.items():
         level: Any = context.formats[name]
-        entering = {id(a) for a in own if name in in_place and _is_copy(a, in_place[name])}
-        own = [a for a in own if id(a) not in entering] or own
+        # the copies of a tensor that is updated in place, each entry once and before all updates
+        copies = {id(a) for a in own if name in in_place and _copied(a) == in_place[name]}
+        own = [a for a in own if id(a) not in copies] or own
         op = _operator(own, level.element_type)
-        if entering and op is not None and not _keeps_first(op, level):
+        if copies and op is not None and not _keeps_first(op, level):
             op = None
         if op is None:
-            _check(
-                level,
-                own[0],
-                context.shown(_tensor(program, name, context)),
-                name in context.workspaces,
-            )
+            _check(program, name, own[0], context)
         context.formats[name] = level = level.combining(op)
         context.decide("workspaces", f"`{name}` has the {level.described}")
 
 
-def _tensor(program: Node, name: str, context: ProgramContext) -> str:
-    """The tensor that an inserted workspace is copied to; a workspace of the user's stands for itself."""
-    copies = (
-        root(n.target.tensor)
-        for n in trees.walk(program)
-        if isinstance(n, Assign) and isinstance(n.value, Access) and root(n.value.tensor) == name
-    )
-    return next(copies, None) or name if name in context.workspaces else name
-
-
-def _is_copy(update: Assign, tensor: str) -> bool:
-    """Whether this copies a tensor that is updated in place to its workspace, each entry once and before
-    all updates."""
-    return isinstance(update.value, Access) and root(update.value.tensor) == tensor
+def _copied(update: Assign) -> str | None:
+    """The tensor that an update copies from."""
+    return root(update.value.tensor) if isinstance(update.value, Access) else None
 
 
 def _keeps_first(op: Node, level: Workspace) -> bool:
@@ -90,17 +75,23 @@ def _operator(updates: list[Assign], type: types.Type) -> Node | None:
     return op
 
 
-def _check(level: Workspace, update: Assign, name: str, is_inserted: bool) -> None:
+def _check(program: Node, name: str, update: Assign, context: ProgramContext) -> None:
+    level: Any = context.formats[name]
     must_merge = bool(level.policy) and not POLICIES[level.policy].combines
     if not must_merge and not level.capacity:
         return
+    made = f"Workspace{{{level.number}, hash}}({level.lvl})"
+    if name in context.workspaces:  # an inserted one is called by the tensor that it is copied to
+        updates = (n for n in trees.walk(program) if isinstance(n, Assign))
+        copies = (root(n.target.tensor) for n in updates if _copied(n) == name)
+        name = next(copies, None) or name
+        made = f"`@workspace {context.shown(name)} policy=hash`"
     what = f"the policy {level.policy}" if must_merge else f"a capacity of {level.capacity}"
     shown = "=" if update.op in PLAIN else f"{pretty(update.op)}="
     message = (
-        f"`{name}` has {what} and would be merged, which would change what `{shown}` means: it is no "
-        "associative operator with an identity (of updates in place, the fill), or not the only one"
+        f"`{context.shown(name)}` has {what} and would be merged, which would change what `{shown}` "
+        "means: it is no associative operator with an identity (of updates in place, the fill), or "
+        "not the only one"
     )
-    by_hand = f"Workspace{{{level.number}, hash}}({level.lvl})"
-    made = f"`@workspace {name} policy=hash`" if is_inserted else by_hand
     hint = f"the policy hash without a capacity: {made}"
     raise FinchError("type", message, update.span, hint)

@@ -37,11 +37,7 @@ class Detour:
 
     @classmethod
     def of(
-        cls,
-        context: ProgramContext,
-        tensor: str,
-        levels: Sequence[Level],
-        outer: tuple[ast.Node, ...] = (),
+        cls, context: ProgramContext, tensor: str, levels: Sequence[Level], *outer: ast.Node
     ) -> Any:
         """A new one, of the first of the formats `levels`, or of the second if `exchanged` has its name."""
         name = context.fresh(f"{tensor}_work")
@@ -104,12 +100,8 @@ class Detour:
         """Loops, the last mode's outermost, that assign every element of `source` to `target`."""
         names = [self.context.fresh("ijklmnpq"[k % 8]) for k in range(self.order)]
         indices = tuple(ast.Index(n, span=span) for n in names)
-        body: ast.Node = ast.Assign(
-            self.access(target, indices, span),
-            ast.Variable(INIT, span=span),
-            self.access(source, indices, span),
-            span=span,
-        )
+        to, value = (self.access(name, indices, span) for name in (target, source))
+        body: ast.Node = ast.Assign(to, ast.Variable(INIT, span=span), value, span=span)
         for condition in self.conditions(indices):
             body = ast.Sieve(condition, body, span=span)
         for k, index in enumerate(indices):

@@ -3,7 +3,7 @@ workspace that takes any order, and from there, in order, to where it belongs.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,17 +35,12 @@ class Class:
 
     @property
     def order(self) -> int:
-        """How many modes a workspace has at least."""
+        """How many modes a workspace has at least; with one, a dense one of that size does."""
         return max(self.modes + 1 - self.p1, self.p2)
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether a dense workspace of the size of one dimension does."""
-        return self.order <= 1
 
     def __str__(self) -> str:
         order = _ORDINALS[self.order] if self.order < len(_ORDINALS) else f"{self.order}th"
-        kind = "dense" if self.is_dense else "sparse"
+        kind = "dense" if self.order <= 1 else "sparse"
         action = "appending" if self.is_appending else "scattering"
         return f"{order}-order {kind} {action} (p1 = {self.p1}, p2 = {self.p2})"
 
@@ -146,14 +141,12 @@ class _Insertion:
         for at in reversed(list(self.places(name, phase, check_order.ordered_modes(found.level)))):
             for levels in workspace_levels(context, name, len(at.outer), _are_bare(name, phase)):
                 names = {*context.taken}, {**context.last}
-                made = Detour.of(context, name, levels, at.outer)
+                made = Detour.of(context, name, levels, *at.outer)
                 first, stop = _updating(name, at.statements)
                 inner = made.around(at.statements[first:stop], span)
                 mended = at.rebuild((*at.statements[:first], *inner, *at.statements[stop:]))
-                if (
-                    check_order.fault(name, mended, context) is None
-                    and check_order.fault(made.name, inner, context) is None
-                ):
+                written = ((name, mended), (made.name, inner))
+                if not any(check_order.fault(each, own, context) for each, own in written):
                     self.tell(made, found)
                     self.mended.add(name)
                     self.made.add(made.name)
@@ -180,15 +173,9 @@ class _Insertion:
                 return
             if isinstance(node, Loop):
                 modes = {assign.target.indices[-1 - len(outer)] for assign, _ in writes}
-                over = {
-                    check_order.follows(loop, self.context)
-                    for _, loops in writes
-                    for loop in loops
-                    if loop.index in modes
-                }
-                if check_order.is_repeated(node, self.context) and not (
-                    is_bare and self.is_loop_of(node, over)
-                ):
+                own = (loop for _, loops in writes for loop in loops if loop.index in modes)
+                is_own = is_bare and self.is_loop_of(node, own)
+                if check_order.is_repeated(node, self.context) and not is_own:
                     return
                 if is_bare and modes == {node.index}:
                     outer = (node.index, *outer)
@@ -199,8 +186,10 @@ class _Insertion:
             rebuild = _inside(rebuild, statements, first)
             statements = node.body.statements if isinstance(node.body, Block) else (node.body,)
 
-    def is_loop_of(self, loop: Loop, modes: set[Index | None]) -> bool:
-        """Whether `modes` is a single index, and `loop` its loop, or one that a schedule made of that."""
+    def is_loop_of(self, loop: Loop, own: Iterable[Loop]) -> bool:
+        """Whether all loops in `own` follow a single index, and `loop` is the loop of that, or one that a
+        schedule made of it."""
+        modes = {check_order.follows(each, self.context) for each in own}
         names = {mode.name for mode in modes if mode is not None}
         parts = {name for made, given in self.context.derived if names & {*given} for name in made}
         return len(modes) == 1 and loop.index.name in names | parts
