@@ -15,7 +15,16 @@ from lark import Token
 
 from finchlang.base.errors import FinchError, Source, Span
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import block, check_depth, replace, walk
+from finchlang.syntax.traversal import (
+    binds,
+    block,
+    check_depth,
+    head,
+    headed,
+    map_children,
+    replace,
+    walk,
+)
 from finchlang.syntax.types import Type, named_type
 from finchlang.text.lines import span_of
 from finchlang.text.literals import ASSIGNMENTS, SPELLINGS
@@ -223,11 +232,10 @@ class KernelBuilder:
 
     def freeze(self, parts: list) -> ast.Node:
         self.name(parts[2])
-        return ast.Freeze(parts[2], span=self.over(parts))
+        made = ast.Freeze if parts[0] == "@freeze" else ast.Thaw
+        return made(parts[2], span=self.over(parts))
 
-    def thaw(self, parts: list) -> ast.Node:
-        self.name(parts[2])
-        return ast.Thaw(parts[2], span=self.over(parts))
+    thaw = freeze
 
     def yield_(self, parts: list) -> ast.Node:
         results = nodes(parts)
@@ -269,21 +277,17 @@ def _statement(node: ast.Node, bound: frozenset[str]) -> Any:
         case ast.Loop(index, extent, body):
             inner = _statement(body, bound | {index.name})
             return ast.Loop(index, _extent(extent, bound), inner, span=node.span)
-        case ast.Define(variable, value, body):
-            inner = _statement(body, bound - {variable.name})
+        case ast.Define() | ast.Sieve():
+            inner = _statement(node.body, bound.difference(binds(node)))
+            value = head(node)
             if isinstance(value, ast.Formula):
                 element = expression(value.value, bound | {i.name for i in value.indices})
-                return ast.Define(variable, replace(value, value=element), inner, span=node.span)
-            return ast.Define(variable, expression(value, bound), inner, span=node.span)
-        case ast.Sieve(condition, body):
-            inner = _statement(body, bound)
-            return ast.Sieve(expression(condition, bound), inner, span=node.span)
-        case ast.Block(statements):
-            return ast.Block(tuple(_statement(s, bound) for s in statements), span=node.span)
-        case ast.Assign(target, op, value):
-            access = expression(target, bound)
-            op = expression(op, bound)
-            return ast.Assign(access, op, expression(value, bound), span=node.span)
+                return headed(node, replace(value, value=element), inner)
+            return headed(node, expression(value, bound), inner)
+        case ast.Block():
+            return map_children(lambda s: _statement(s, bound), node)
+        case ast.Assign():
+            return map_children(lambda part: expression(part, bound), node)
         case ast.Declare(tensor, init, dims):
             extents = tuple(_extent(d, bound) for d in dims)
             init = init if isinstance(init, ast.Dimensionless) else expression(init, bound)
@@ -315,9 +319,8 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
             return ast.Index(name, span=node.span) if name in bound else node
         case ast.Typed(ast.Variable(name)) | ast.Mode(ast.Variable(name)):
             if name in bound:
-                what = (
-                    "a tensor has a mode" if isinstance(node, ast.Mode) else "`::` types a number"
-                )
+                is_mode = isinstance(node, ast.Mode)
+                what = "a tensor has a mode" if is_mode else "`::` types a number"
                 raise syntax_error(f"{what}, and `{name}` is a loop's index here", node.span)
             if isinstance(node, ast.Typed) and named_type(node.kind) is None:
                 raise syntax_error(f"there is no type {node.kind}", node.span)
@@ -382,13 +385,8 @@ def _wrapper(node: ast.Call, name: str) -> ast.Call:
 
 
 def _check_modifier(op: ast.Node, args: tuple[ast.Node, ...], node: ast.Node) -> None:
-    if isinstance(op, ast.Variable) and op.name in PROTOCOLS:
-        what = op.name
-    elif isinstance(op, ast.Range):
-        what = "(a:b)"
-    else:
-        return
-    if len(args) != 1:
+    what = "(a:b)" if isinstance(op, ast.Range) else getattr(op, "name", None)
+    if len(args) != 1 and what in (*PROTOCOLS, "(a:b)"):
         hint = f"write `{what}(i)`"
         raise syntax_error(f"the index modifier `{what}` takes one index", node.span, hint)
 

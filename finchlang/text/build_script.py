@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,25 +18,23 @@ from finchlang.text.build_kernel import nodes
 #: packages of Julia that `using` may name; what we have of them needs no import
 PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "Random", "Test"))
 
+#: a parameter's name, type and default
+Parameter = tuple[str, str | None, ast.Node | None]
+
 
 class FormsBuilder(AnnotationBuilder):
     """The callbacks of the grammar's rules for less common forms."""
 
-    @abstractmethod
-    def call(self, parts: list) -> ast.Node:
-        """A call."""
-
-    @abstractmethod
-    def negative(self, parts: list) -> ast.Node:
-        """A number with its minus."""
+    #: a call, and a number with its minus
+    call: Callable[[list], ast.Node]
+    negative: Callable[[list], ast.Node]
 
     def product(self, parts: list) -> ast.Node:
         """`2x`: a number directly before a name."""
         if isinstance(parts[2], ast.Range):
             raise FinchError("syntax", "a range is no factor", parts[2].span)
-        return ast.Call(
-            ast.Variable("*", span=parts[2].span), (parts[0], parts[2]), span=self.over(parts)
-        )
+        sign = ast.Variable("*", span=parts[2].span)
+        return ast.Call(sign, (parts[0], parts[2]), span=self.over(parts))
 
     def negated_product(self, parts: list) -> ast.Node:
         return self.product([self.negative(parts[:2]), *parts[2:]])
@@ -45,9 +43,8 @@ class FormsBuilder(AnnotationBuilder):
         return ast.Call(parts[2], (parts[0],), span=self.over(parts))
 
     def transposed(self, parts: list) -> ast.Node:
-        return ast.Call(
-            ast.Variable("adjoint", span=self.at(parts[1])), (parts[0],), span=self.over(parts)
-        )
+        op = ast.Variable("adjoint", span=self.at(parts[1]))
+        return ast.Call(op, (parts[0],), span=self.over(parts))
 
     def last(self, parts: list) -> ast.Node:
         return ast.Variable("end", span=self.at(parts[0]))
@@ -85,10 +82,9 @@ class FormsBuilder(AnnotationBuilder):
         words = [p.type for p in parts if isinstance(p, Token)]
         conditions = nodes(parts)
         names, iterables = zip(*loops, strict=True)
-        is_grid = words.count("EACH") == 1 and not conditions
-        return ast.Comprehension(
-            value, names, iterables, conditions[0] if conditions else None, is_grid, span=span
-        )
+        condition, is_grid = next(iter(conditions), None), words.count("EACH") == 1
+        is_grid = is_grid and condition is None
+        return ast.Comprehension(value, names, iterables, condition, is_grid, span=span)
 
     def local(self, parts: list) -> ast.Node:
         values = tuple(p for p in parts if isinstance(p, tuple))
@@ -143,8 +139,7 @@ class Builder(FormsBuilder):
 
     def NUMBER(self, token: Token) -> ast.Node:
         span = self.at(token)
-        value, type_name = literals.number(str(token), span)
-        return ast.Literal(value, type_name, span=span)
+        return ast.Literal(*literals.number(str(token), span), span=span)
 
     def STRING(self, token: Token) -> ast.Node:
         """A string's parts: text with escapes resolved, and expressions."""
@@ -295,10 +290,9 @@ class Builder(FormsBuilder):
         targets, span = nodes(parts[:-1]), self.over(parts)
         target = targets[0]
         if len(targets) == 1:
-            if isinstance(target, (ast.Call, ast.KeywordCall)) and isinstance(
-                target.op, ast.Variable
-            ):
-                return self.defined(target.op.name, self.head(target), parts[-1], span)
+            match target:
+                case ast.Call(ast.Variable(name)) | ast.KeywordCall(ast.Variable(name)):
+                    return self.defined(name, self.head(target), parts[-1], span)
             if isinstance(target, ast.Group):
                 targets = target.items
         for target in targets:
@@ -322,8 +316,7 @@ class Builder(FormsBuilder):
         parameters = [p for p in parts if isinstance(p, tuple)]
         return self.defined(self.name(parts[1]), parameters, parts[-2], self.over(parts))
 
-    def parameter(self, parts: list) -> tuple[str, str | None, ast.Node | None]:
-        """A parameter's name, type and default."""
+    def parameter(self, parts: list) -> Parameter:
         kinds = [p for p in parts if isinstance(p, Token)]
         type = self.name(parts[2]) if kinds and kinds[0] == "::" else None
         return self.name(parts[0]), type, parts[-1] if kinds and kinds[-1] == "=" else None
@@ -334,11 +327,9 @@ class Builder(FormsBuilder):
         defaults = tuple((n, given) for n, _, given in parameters if given is not None)
         return ast.Function(name, names, body, defaults, types, span=span)
 
-    def head(
-        self, call: ast.Call | ast.KeywordCall
-    ) -> list[tuple[str, str | None, ast.Node | None]]:
+    def head(self, call: ast.Call | ast.KeywordCall) -> list[Parameter]:
         """The parameters of `f(x, y::Int, z = 1) = ...`, which has been parsed as a call."""
-        found: list[tuple[str, str | None, ast.Node | None]] = []
+        found: list[Parameter] = []
         for node in call.args:
             type = node.kind if isinstance(node, ast.Typed) else None
             node = node.name if isinstance(node, ast.Typed) else node
@@ -432,9 +423,8 @@ class Builder(FormsBuilder):
             raise FinchError("syntax", "this is no array with its indices", target.span, hint)
         self.name(target.object, hint)
         op = sign[0] if len(sign) == 2 else self.assign([target, sign[0], value]).op  # type: ignore[attr-defined]
-        return ast.Let(
-            (target.object,), None, einsum_of(target.indices, op, value, span), span=span
-        )
+        made = einsum_of(target.indices, op, value, span)
+        return ast.Let((target.object,), None, made, span=span)
 
     def kernel(self, parts: list) -> ast.Node:
         *annotations, finch, program = parts

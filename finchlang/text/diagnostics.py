@@ -12,8 +12,7 @@ from finchlang.syntax.nodes import Literal, Node, Variable
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
 SCRIPT_MACROS = (
-    *("@finch", "@schedule", "@workspace", "@array", "@einsum"),
-    *("@time", "@assert", "@__DIR__"),
+    *("@finch", "@schedule", "@workspace", "@array", "@einsum", "@time", "@assert", "@__DIR__"),
     *("@properties", "@case", "@iterate"),
 )
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
@@ -69,12 +68,6 @@ class _Unexpected:
     @property
     def tokens(self) -> list[Token]:
         return [t for t in self.stack if isinstance(t, Token)]
-
-    @property
-    def is_kernel_target(self) -> bool:
-        """Whether an assignment operator was expected, after the access that begins a statement."""
-        is_target = isinstance(self.last, Node) and self.expected >= {"EQ", "DOT_EQ"}
-        return self.in_kernel and is_target
 
     def span(self, part: Any = None) -> Span | None:
         """The span of a node or token, by default of the token that is not allowed."""
@@ -173,7 +166,8 @@ def _assignment(here: _Unexpected) -> FinchError | None:
         where = f"the condition of `{clause}`" if clause.isalpha() else "an expression"
         message = f"`=` assigns, and has no place in {where}"
         return FinchError("syntax", message, here.span(), hint)
-    if here.is_kernel_target:
+    # after the access that begins a statement an assignment operator was expected
+    if here.in_kernel and isinstance(last, Node) and here.expected >= {"EQ", "DOT_EQ"}:
         opener = next((t for t in reversed(here.tokens) if t.type in BLOCK_STARTS), None)
         hint = ""
         if token.type in ("AND", "OR"):
@@ -196,9 +190,8 @@ def _end(here: _Unexpected) -> FinchError | None:
         message = "an annotation stands before `@finch`, in a line of its own"
         return Incomplete("syntax", message, span)
     if not isinstance(last, Token):
-        return FinchError(
-            "syntax", "the statement ends too early", span, _expectation(here.expected)
-        )
+        hint = _expectation(here.expected)
+        return FinchError("syntax", "the statement ends too early", span, hint)
     message = f"the text ends after `{last}`, where more must follow"
     return (Incomplete if last.type in CONTINUES else FinchError)("syntax", message, span)
 

@@ -25,10 +25,8 @@ _TIGHT_BEFORE = {
     "COMMA",
     "SEMI",
     "TYPE_SIGN",
-    "TIMES",
-    "TRANSPOSE",
-    "DOT",
 }
+_TIGHT_BEFORE |= {"TIMES", "TRANSPOSE", "DOT"}
 #: blanks around these are kept, on both sides or none, as the author shows precedence: `a*b + c`, `i+1:n`
 _AS_WRITTEN = {"MINUS", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "COLON"}
 _PART = re.compile(r"\n|#=|#[^\n]*|[;+]|[^\S\n]+")
@@ -95,7 +93,9 @@ class _Writer:
                 assert token.start_pos is not None and token.end_pos is not None
                 between = self.text[end : token.start_pos]
                 blank = self.blank(token, between, is_element)
-                sign = self.between(between, is_separated, self.closes(token, len(frames)), blank)
+                # whether it ends the innermost frame or a part of it
+                is_closing = len(frames) < len(self.levels) or token.type in PARTS
+                sign = self.between(between, is_separated, is_closing, blank)
                 self.put(sign + token)
                 if self.previous is None or is_separated:
                     self.head = token.type
@@ -109,10 +109,6 @@ class _Writer:
         self.pieces.append(text)
         _, newline, last = text.rpartition("\n")
         self.column = len(last) if newline else self.column + len(text)
-
-    def closes(self, token: Token, depth: int) -> bool:
-        """Whether `token`, after which `depth` frames are open, ends the innermost one or a part of it."""
-        return depth < len(self.levels) or token.type in PARTS
 
     def nest(self, frames: Sequence[Frame]) -> None:
         """Open or close frames as the token just written does. Lines in a bracket are aligned with what
@@ -189,19 +185,13 @@ class _Writer:
             return ""
         if previous.type in ("COMMA", "SEMI"):
             return " "
+        # whether an `=` is between a name and its value, as in `f(x; k=1)`, and is no assignment
+        is_setting = self.levels[-1].opener == "LCALL" or self.head == "WORKSPACE"
         for sign in (previous, token):
-            if sign.type in _AS_WRITTEN or (sign.type == "EQ" and self.is_setting):
-                return " " * self.has_room(sign)
+            if sign.type in _AS_WRITTEN or (sign.type == "EQ" and is_setting):
+                assert sign.start_pos is not None and sign.end_pos is not None
+                around = self.text[sign.start_pos - 1], self.text[sign.end_pos]
+                return " " * any(c.isspace() for c in around)
         if not between and previous.type not in CONTINUES and token.type not in CONTINUES:
             return " " * (previous.isalpha() and previous.type != "NAME")
         return " "
-
-    @property
-    def is_setting(self) -> bool:
-        """Whether an `=` is between a name and its value, as in `f(x; k=1)`, and is no assignment."""
-        return self.levels[-1].opener == "LCALL" or self.head == "WORKSPACE"
-
-    def has_room(self, sign: Token) -> bool:
-        assert sign.start_pos is not None and sign.end_pos is not None
-        around = self.text[sign.start_pos - 1], self.text[sign.end_pos]
-        return any(c.isspace() for c in around)

@@ -33,14 +33,10 @@ def parser_of(grammar: str, **options: Any) -> lark.Lark:
             pass  # damaged or of another version: a miss
     parser = lark.Lark(grammar, parser="lalr", **options)
     if cache is not None:
-        cache.put(key, _dumped(parser))
+        data, memo = parser.memo_serialize([TerminalDef, Rule])
+        data["options"] = {k: v for k, v in data["options"].items() if k not in _OWN}
+        cache.put(key, json.dumps({"data": data, "memo": memo}).encode())
     return parser
-
-
-def _dumped(parser: lark.Lark) -> bytes:
-    data, memo = parser.memo_serialize([TerminalDef, Rule])
-    data["options"] = {k: v for k, v in data["options"].items() if k not in _OWN}
-    return json.dumps({"data": data, "memo": memo}).encode()
 
 
 def _numbered(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:

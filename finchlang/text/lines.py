@@ -28,6 +28,8 @@ CONTINUES = {
     "PAIR", "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "TILDE", "QUERY", "COLON",
     "ELSE_COLON", "IN", "ARROW", "PIPE", "TIMES",
 }
+#: the signs that stand alone as an argument of a call
+OPERATORS = ("MINUS", "SUM_OP", "PRODUCT_OP", "POWER", "COMPARE", "AND", "OR")
 BLOCK_STARTS = {"FOR", "WHILE", "IF", "LET", "BEGIN", "FUNCTION", "TRY", "DO"}
 NO_SEPARATOR_BEFORE = {"END", "ELSE", "ELSEIF", "CATCH", "FINALLY", "RPAR", "RBRACK", "RCURLY"}
 #: tokens that begin another part of a block: the block's opener, and the part's name
@@ -145,10 +147,7 @@ class Pass:
             elif frames[-1].kind == "array" and self._new_element(previous, token, following):
                 before = "BLANK"
                 yield token.update(type="BLANK", value="")
-            if self._is_argument(token, before, following):
-                token = token.update(type="OPERATOR")
-            else:
-                token = self._refined(token, before, token.start_pos == previous.end_pos)
+            token = self._refined(token, before, following, token.start_pos == previous.end_pos)
             self._nest(token, before)
             signs = ("NEG", "NUMBER") if self.is_declaring else ()
             self.is_declaring = token.type in ("COLON_EQ", *signs)
@@ -161,11 +160,8 @@ class Pass:
     def _separates(self, token: Token, before: str) -> bool:
         """Whether a line end or `;` after a token of type `before` separates anything."""
         kind = self.frames[-1].kind
-        if token.type == "SEMI":
-            return before not in ("_SEP", "LBRACK")
-        if kind in BRACKETS:
-            return False
-        return before not in CONTINUES and before not in ("_SEP", "LBRACK")
+        goes_on = token.type != "SEMI" and (kind in BRACKETS or before in CONTINUES)
+        return not goes_on and before not in ("_SEP", "LBRACK")
 
     @staticmethod
     def _new_element(previous: Token, token: Token, following: Token | None) -> bool:
@@ -177,16 +173,12 @@ class Pass:
         sign = token.type == "MINUS" or token == "+"
         return sign and following is not None and following.start_pos == token.end_pos
 
-    @staticmethod
-    def _is_argument(token: Token, before: str, following: Token | None) -> bool:
-        """Whether an operator stands alone between commas, as an argument of a call."""
-        is_sign = token.type in ("MINUS", "SUM_OP", "PRODUCT_OP", "POWER", "COMPARE", "AND", "OR")
-        ends = following is not None and following.type in ("COMMA", "RPAR")
-        return is_sign and ends and before in ("LCALL", "COMMA")
-
-    def _refined(self, token: Token, before: str, adjacent: bool) -> Token:
+    def _refined(self, token: Token, before: str, following: Token | None, adjacent: bool) -> Token:
         """The token with the type that the grammar has for it in this place."""
         kind, frame = token.type, self.frames[-1]
+        is_last = following is not None and following.type in ("COMMA", "RPAR")
+        if is_last and before in ("LCALL", "COMMA") and kind in OPERATORS:  # alone, as an argument
+            return token.update(type="OPERATOR")
         is_sized = self.is_declaring and before == "NUMBER"
         if kind in ("FOR", "IF") and frame.kind in (*BRACKETS, "array") and before in OPERAND_ENDS:
             return token.update(type="EACH" if kind == "FOR" else "WHERE")
@@ -258,9 +250,8 @@ class Pass:
     def _end(self, token: Token) -> None:
         frame = self.frames[-1]
         if frame.kind == "file":
-            raise Fault(
-                f"this `end` {STRAY[0]}", token, "one `end` closes all of `for j = _, i = _`"
-            )
+            hint = "one `end` closes all of `for j = _, i = _`"
+            raise Fault(f"this `end` {STRAY[0]}", token, hint)
         if frame.kind in (*BRACKETS, "array"):
             self._unclosed(frame.opener)
         opener = frame.opener

@@ -83,7 +83,8 @@ def _run(source: Source, text: str, start: str) -> Any:
     try:
         return _lark().parse(text, start=start)
     except Fault as fault:
-        raise explained(_placed(fault, source)) from None
+        kind, span = Incomplete if fault.incomplete else FinchError, span_of(source, fault.token)
+        raise explained(kind("syntax", fault.message, span, fault.hint)) from None
     except UnexpectedToken as error:
         raise explained(unexpected_token(error, source, start)) from None
     except UnexpectedCharacters as error:
@@ -103,11 +104,6 @@ def _expression_at(text: str, line: int, column: int) -> ast.Node:
 
 
 _builder.expression_at = _expression_at
-
-
-def _placed(fault: Fault, source: Source) -> FinchError:
-    kind = Incomplete if fault.incomplete else FinchError
-    return kind("syntax", fault.message, span_of(source, fault.token), fault.hint)
 
 
 _COMMENT_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|#=|=#|#[^\n]*', re.DOTALL)
@@ -136,10 +132,8 @@ def _without_block_comments(source: Source) -> str:
         elif found[0] == "=#":
             at -= 1  # an `=` before a comment
     if opened:
-        line, column = (
-            text.count("\n", 0, opened[0]) + 1,
-            opened[0] - text.rfind("\n", 0, opened[0]),
-        )
+        before = text[: opened[0]]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         span = Span(source, line, column, line, column + 2)
         raise Incomplete("syntax", "this `#=` is not closed by a `=#`", span)
     return "".join(pieces) + text[done:]

@@ -88,12 +88,9 @@ def _function(node: ast.Function | Operation) -> list[str]:
 def _if(node: ast.If) -> list[str]:
     lines: list[str] = []
     for k, (condition, body) in enumerate(node.branches):
-        last = k > 0 and k == len(node.branches) - 1
-        if last and condition == ast.Literal(True):
-            head = "else"
-        else:
-            head = f"{'elseif' if k else 'if'} {expression_text(condition)}"
-        lines += [head, *body_of(body)]
+        is_else = 0 < k == len(node.branches) - 1 and condition == ast.Literal(True)
+        head = f"{'elseif' if k else 'if'} {expression_text(condition)}"
+        lines += ["else" if is_else else head, *body_of(body)]
     return [*lines, "end"]
 
 
@@ -169,9 +166,9 @@ def _functions(program: ast.Node) -> list[Operation]:
 
 
 def _policy(node: ast.Policy) -> list[str]:
-    policy = f" policy={node.policy}" if node.policy else ""
-    capacity = f" capacity={node.capacity}" if node.capacity else ""
-    return [f"@workspace {node.tensor.name}{policy}{capacity}"]
+    given = {"policy": node.policy, "capacity": node.capacity}
+    settings = [f"{name}={value}" for name, value in given.items() if value]
+    return [" ".join(("@workspace", node.tensor.name, *settings))]
 
 
 STATEMENTS |= {
@@ -198,9 +195,7 @@ STATEMENTS |= {
     ast.KernelNode: _kernel,
     ast.Schedule: lambda n: [f"@schedule {n.name}({listed(n.args)})"],
     ast.Policy: _policy,
-    ast.Annotated: lambda n: [
-        line for part in (*n.annotations, n.program) for line in lines_of(part)
-    ],
+    ast.Annotated: lambda n: [s for p in (*n.annotations, n.program) for s in lines_of(p)],
     ast.Script: _sequence,
 }
 assert all(issubclass(kind, ast.Node) for kind in STATEMENTS)

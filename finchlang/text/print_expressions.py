@@ -85,17 +85,12 @@ def _literal(node: ast.Literal) -> tuple[str, int]:
         types = [None if t in _PLAIN else t for t in (kind or "")[5:-1].split(", ")]
         return _infix("=>", tuple(map(ast.Literal, value, types)))
     if kind is not None and kind.startswith("UInt"):
-        text = f"0x{value:0{int(kind[4:]) // 4}x}"
-    elif kind is not None:
-        shown = np.float32(value) if kind == "Float32" else value
-        text = f"{kind}({_number(shown)})"
-    elif type(value) in (int, float):
-        text = _number(value)
-        if text.startswith("-"):
-            return text, PREFIX
-    else:
-        text = _number(value)
-    return text, ATOM
+        return f"0x{value:0{int(kind[4:]) // 4}x}", ATOM
+    text = _number(np.float32(value) if kind == "Float32" else value)
+    if kind is not None:
+        return f"{kind}({text})", ATOM
+    is_negative = type(value) in (int, float) and text.startswith("-")
+    return text, PREFIX if is_negative else ATOM
 
 
 def _number(value: Any) -> str:
@@ -134,9 +129,8 @@ def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
     level = INFIX[name]
     if name in ("^", ".^"):  # right to left; a number may be its base, but not a negative one
         base = expression_text(args[0], ATOM)
-        between = (
-            f" {name} " if name == ".^" and base[-1].isdigit() else name
-        )  # `2.^` is that of 2.0
+        # `2.^` is that of 2.0
+        between = f" {name} " if name == ".^" and base[-1].isdigit() else name
         return f"{base}{between}{expression_text(args[1], PREFIX)}", POWER
     first = expression_text(args[0], level + 1 if level in (PAIR, COMPARISON) else level)
     return f" {name} ".join([first] + [expression_text(a, level + 1) for a in args[1:]]), level
