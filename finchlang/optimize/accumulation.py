@@ -108,12 +108,8 @@ def directly_in(loop: ir.ForLoop) -> Iterator[Reduction]:
 
 def changing(loop: ir.ForLoop | ir.WhileLoop) -> set[ir.Var]:
     """The variables whose value may change from step to step of `loop`."""
-    statements = walk(ir.Code((loop,)))
-    return {
-        s.variable
-        for s in statements
-        if isinstance(s, (ir.Bind, ir.Load, ir.Get, ir.Search, ir.ForLoop))
-    }
+    binding = (ir.Bind, ir.Load, ir.Get, ir.Search, ir.ForLoop)
+    return {s.variable for s in walk(ir.Code((loop,))) if isinstance(s, binding)}
 
 
 def _targets(statement: ir.Stmt) -> tuple[ir.Buffer | ir.Cell, ...]:

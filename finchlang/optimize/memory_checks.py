@@ -68,11 +68,8 @@ class _Checks:
         """Initially all entries of arrays given count as written, and none of scratch memory."""
         yield ir.Grow(self.sizes, const(len(self.numbers)))
         for buffer, number in self.numbers.items():
-            own, size, shadow = (
-                self.scratch.get(buffer),
-                ir.Var("size", Int64),
-                self.shadows[buffer],
-            )
+            own, size = self.scratch.get(buffer), ir.Var("size", Int64)
+            shadow = self.shadows[buffer]
             yield ir.Room(size, buffer) if own is None else ir.Bind(size, const(own))
             yield from (ir.Store(self.sizes, number, size), ir.Grow(shadow, size))
             yield ir.Fill(shadow, ZERO, size, WRITTEN if own is None else UNWRITTEN)
@@ -101,12 +98,7 @@ class _Checks:
         return result
 
     def _accessed(
-        self,
-        buffer: ir.Buffer,
-        start: ir.Expr,
-        stop: ir.Expr,
-        is_read: bool,
-        is_searched: bool = False,
+        self, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr, is_read: bool, is_searched: bool
     ) -> list[ir.Stmt]:
         """Checks that the entries exist and, if they are read, were written."""
         size, name = ir.Var("size", Int64), self._listing.name(buffer)
@@ -146,7 +138,7 @@ class _Checks:
         is_wrong = op("or", compare("lt", found, ZERO), compare("ge", found, statement.bound))
         look = (
             ir.Load(number, statement.buffer, at),
-            *self._accessed(statement.keys, place, add(place, 1), True),
+            *self._accessed(statement.keys, place, add(place, 1), True, False),
             ir.Load(key, statement.keys, place),
             self._fail_if(is_wrong, "a key {} of {}", found, statement.bound),
         )

@@ -64,10 +64,8 @@ def _with_lanes(setup: list[ir.Stmt], statements: tuple[ir.Stmt, ...]) -> list[i
 def _gathered(loop: ir.ForLoop) -> list[Reduction]:
     """The reductions of `loop` (in one array at most), if it does nothing else, and loads at positions that
     it has loaded; else none."""
-    statements = loop.body.statements
-    if loop.is_plain or not all(
-        isinstance(s, (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)) for s in statements
-    ):
+    statements, steps = loop.body.statements, (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)
+    if loop.is_plain or not all(isinstance(s, steps) for s in statements):
         return []
     if not any(isinstance(s, ir.Load) for s in rewriting.indirect(loop.body)):
         return []
@@ -113,10 +111,8 @@ def _in_lanes(loop: ir.ForLoop, sums: Moved, setup: list[ir.Stmt]) -> list[ir.St
 
     def in_lanes() -> tuple[ir.Set, ir.Branch, ir.Get, ir.ForLoop]:
         begin, lanes, end = _lanes(sums)
-        step = lambda k, i: _step(loop, lanes[k], i)  # noqa: E731
-        return accumulation.in_groups(
-            loop, LANES, step, _step(loop, sums, loop.variable), begin, end
-        )
+        step, single = lambda k, i: _step(loop, lanes[k], i), _step(loop, sums, loop.variable)
+        return accumulation.in_groups(loop, LANES, step, single, begin, end)
 
     start, groups, first, singly = in_lanes()
     # a loop of one step has no exit to predict

@@ -62,9 +62,8 @@ def sums(loop: ir.Stmt) -> dict[ir.Buffer, set[int]]:
             own = uses.reductions(buffer) or []
             # Counters of levels are left out, which bind no variable for the sum: their loops are compiled
             # far more often than they take long.
-            if own and all(
-                r.operator == OPERATOR and isinstance(r.after.value, ir.Var) for r in own
-            ):
+            are_sums = [r.operator == OPERATOR and isinstance(r.after.value, ir.Var) for r in own]
+            if own and all(are_sums):
                 found[buffer] = loops
     return found
 

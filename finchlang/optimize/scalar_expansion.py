@@ -23,10 +23,8 @@ def expand_scalars(residual: ir.Residual) -> ir.Residual:
     apart = {id(loop): found for loop, found in _found(residual.body, None)}
 
     def change(statement: ir.Stmt) -> list[ir.Stmt]:
-        if id(statement) not in apart:
-            return [statement]
-        assert isinstance(statement, ir.ForLoop)
-        return _apart(statement, apart[id(statement)])
+        found = apart.get(id(statement))
+        return [statement] if found is None else _apart(statement, found)
 
     return replace(residual, body=rewrite(residual.body, change)) if apart else residual
 
@@ -55,7 +53,8 @@ def _expandable(loop: ir.ForLoop, around: ir.ForLoop | ir.WhileLoop) -> list[Red
     ]
 
 
-def _apart(loop: ir.ForLoop, found: Reduction) -> list[ir.Stmt]:
+def _apart(loop: ir.Stmt, found: Reduction) -> list[ir.Stmt]:
+    assert isinstance(loop, ir.ForLoop)
     part = ir.Cell("part", found.type)
     add_part = ir.Code(tuple(combined(found.operator, found.place, [part])))
     return [

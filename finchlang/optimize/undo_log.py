@@ -70,34 +70,26 @@ class _LogWriter:
             note = self._note(statement.index)
             if self.size is None:
                 return note
-            return [
-                ir.Branch(
-                    compare("lt", statement.index, self.size), ir.Code(tuple(note)), ir.Code(())
-                )
-            ]
+            is_old = compare("lt", statement.index, self.size)
+            return [ir.Branch(is_old, ir.Code(tuple(note)), ir.Code(()))]
         stop = statement.stop if self.size is None else minimum(statement.stop, self.size)
         position = ir.Var("position", Int64)
-        return [
-            ir.ForLoop(
-                position, statement.start, sub(stop, 1), ir.Code(tuple(self._note(position)))
-            )
-        ]
+        notes = ir.Code(tuple(self._note(position)))
+        return [ir.ForLoop(position, statement.start, sub(stop, 1), notes)]
 
     def _note(self, index: ir.Expr) -> list[ir.Stmt]:
         epoch, count = ir.Var("touched", UInt8), ir.Var("count", Int64)
         next_count, old = add(count, 1), ir.Var("old", self.array.type)
-        note = ir.Code(
-            (
-                ir.Store(self.touched, index, self.epoch),
-                ir.Load(count, self.at, ZERO),
-                ir.Store(self.at, ZERO, next_count),
-                ir.Store(self.at, next_count, index),
-                ir.Load(old, self.array, index),
-                ir.Store(self.was, count, old),
-            )
+        note = (
+            ir.Store(self.touched, index, self.epoch),
+            ir.Load(count, self.at, ZERO),
+            ir.Store(self.at, ZERO, next_count),
+            ir.Store(self.at, next_count, index),
+            ir.Load(old, self.array, index),
+            ir.Store(self.was, count, old),
         )
         is_new = compare("ne", epoch, self.epoch)
-        return [ir.Load(epoch, self.touched, index), ir.Branch(is_new, note, ir.Code(()))]
+        return [ir.Load(epoch, self.touched, index), ir.Branch(is_new, ir.Code(note), ir.Code(()))]
 
 
 # --------------------------------------------------------------------------- which arrays have one
@@ -107,9 +99,8 @@ def scattered(residual: ir.Residual) -> list[ir.Buffer]:
     """The buffers that get a log: those stored to in loops, but not appended to, sorted or filled there;
     and only in a program without a loop over a whole dimension outside of branches. Such a loop takes as
     long as saving arrays whole."""
-    if any(
-        isinstance(s, ir.ForLoop) and _is_dimension(s, residual) for s in _certain(residual.body)
-    ):
+    loops = (s for s in _certain(residual.body) if isinstance(s, ir.ForLoop))
+    if any(_is_dimension(loop, residual) for loop in loops):
         return []
     stored: set[ir.Buffer] = set()
     others: set[ir.Buffer] = set()
@@ -123,13 +114,11 @@ def scattered(residual: ir.Residual) -> list[ir.Buffer]:
                     others.add(buffer)
                 case ir.Sort() | ir.SortBy() | ir.SortBits() | ir.CallProcedure():
                     others.update(rewriting.written(statement))
-                case ir.Fill(buffer) if (
-                    in_loop or not in_branch
-                ):  # a fill in a branch outside of loops is that of new memory
+                # a fill in a branch outside of loops is that of new memory
+                case ir.Fill(buffer) if in_loop or not in_branch:
                     others.add(buffer)
-            is_loop = isinstance(statement, ir.WhileLoop) or (
-                isinstance(statement, ir.ForLoop) and not _is_constant(statement)
-            )
+            is_loop = isinstance(statement, (ir.WhileLoop, ir.ForLoop))
+            is_loop = is_loop and not _is_constant(statement)
             for inner in rewriting.nested(statement):
                 visit(inner, in_loop or is_loop, in_branch or isinstance(statement, ir.Branch))
 
@@ -159,5 +148,8 @@ def _is_dimension(loop: ir.ForLoop, residual: ir.Residual) -> bool:
     return not _is_constant(loop) and is_given(loop.start) and is_given(loop.stop)
 
 
-def _is_constant(loop: ir.ForLoop) -> bool:
-    return isinstance(loop.start, ir.Const) and isinstance(loop.stop, ir.Const)
+def _is_constant(loop: ir.Stmt) -> bool:
+    match loop:
+        case ir.ForLoop(start=ir.Const(), stop=ir.Const()):
+            return True
+    return False

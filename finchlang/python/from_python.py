@@ -106,9 +106,8 @@ def _refusal(value: Any, name: str) -> FinchError:
     kind = type(value)
     calls = (f"{name}.{call}" for way, call in _WAYS.items() if hasattr(kind, way))
     library = kind.__module__.partition(".")[0]
-    message = (
-        f"an object {library}.{kind.__name__} is not taken, an array of NumPy with its values is"
-    )
+    what = f"an object {library}.{kind.__name__}"
+    message = f"{what} is not taken, an array of NumPy with its values is"
     return FinchError("type", message, None, f"`{next(calls, f'np.asarray({name})')}`")
 
 
@@ -129,10 +128,9 @@ def _array(values: list[Any]) -> Any:
             raise FinchError("type", f"this list has {foreign(1 << 64)}")
         return values  # a growing vector of scripts, as of strings
     types = [found for entry in numbers if (found := type_of_value(entry)) is not None]
+    element = reduce(promote, types) if types else Float64
     try:
-        return np.array(numbers, (reduce(promote, types) if types else Float64).dtype).reshape(
-            shape
-        )
+        return np.array(numbers, element.dtype).reshape(shape)
     except OverflowError:
         raise FinchError("type", "no type of 64 bits has all numbers of this list") from None
 

@@ -8,7 +8,7 @@ import inspect
 import keyword
 import linecache
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -45,11 +45,7 @@ class Kernel(Generic[P, R]):
     what names of a session can be bound to: NumPy and SciPy arrays, tensors, numbers, functions."""
 
     def __init__(
-        self,
-        text: str,
-        signature: inspect.Signature,
-        function: FinchFunction,
-        session: Session,
+        self, text: str, signature: inspect.Signature, function: FinchFunction, session: Session
     ):
         self.text, self.session, self.function = text, session, function
         self.__signature__, self.__doc__ = signature, text
@@ -149,9 +145,9 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
         message = f"a kernel is made of a text or of a function, not of a {type(text).__name__}"
         raise FinchError("type", message)
     frame = sys._getframe(1)
-    span = next(_positions(frame.f_code, frame.f_lasti))
+    first, last, _, _ = [*frame.f_code.co_positions()][frame.f_lasti // 2]
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-    source = _source(text, frame.f_code.co_filename, lines, span[0] or frame.f_lineno, span[1])
+    source = _source(text, frame.f_code.co_filename, lines, first or frame.f_lineno, last)
     return _of_text(text, source, session)
 
 
@@ -185,14 +181,6 @@ def kernel_of(
     return made
 
 
-def _positions(code: Any, instruction: int) -> Iterator[tuple[int | None, int | None]]:
-    """The first and the last line of an instruction, by its offset in bytes; Nones if not known."""
-    for k, (first, last, _, _) in enumerate(code.co_positions()):
-        if 2 * k == instruction:
-            yield first, last
-    yield None, None
-
-
 def _python(name: str) -> str:
     name = name.replace("!", "_")
     return f"{name}_" if keyword.iskeyword(name) else name
@@ -203,11 +191,8 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     if not text or not text.strip():
         message = f"`{code.co_name}` has no docstring, which would be the text of the kernel"
         raise FinchError("type", message)
-    file, first, last = (
-        inspect.getsourcefile(function) or code.co_filename,
-        code.co_firstlineno,
-        None,
-    )
+    file, first = inspect.getsourcefile(function) or code.co_filename, code.co_firstlineno
+    last = None
     try:
         lines = inspect.findsource(function)[0]
         found = defined(parsed("".join(lines)), code)
@@ -279,9 +264,8 @@ def own_names(script: syntax.Node) -> set[str]:
         elif isinstance(node, syntax.Define):
             own.add(node.variable.name)
         elif isinstance(node, syntax.Macro) and node.name in ("properties", "case", "iterate"):
-            own |= {
-                n.name for a in node.args[1:] for n in walk(a) if isinstance(n, syntax.Variable)
-            }
+            inside = (n for a in node.args[1:] for n in walk(a))
+            own |= {n.name for n in inside if isinstance(n, syntax.Variable)}
     return own
 
 
@@ -312,9 +296,8 @@ def _returning(script: syntax.Script) -> syntax.Script:
     names = dict.fromkeys(n for n in map(root, tensors) if n is not None and n not in own)
     if not names or any(isinstance(node, syntax.Yield) for node in nodes):
         return script
-    handed = syntax.Yield(
-        tuple(syntax.Variable(name, span=last.span) for name in names), span=last.span
-    )
+    returned = tuple(syntax.Variable(name, span=last.span) for name in names)
+    handed = syntax.Yield(returned, span=last.span)
     last = replace(last, program=block(last.program, handed))
     return replace(script, statements=(*others, last))
 

@@ -71,9 +71,8 @@ def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
     if region is not None:
         code = function.__code__
         call = ast.Call(name, tuple(map(ast.Variable, code.co_varnames[: code.co_argcount])))
-        known = replace(
-            known, laws=law_declarations.with_region(known, call, _expression(region, "region"))
-        )
+        found = law_declarations.with_region(known, call, _expression(region, "region"))
+        known = replace(known, laws=found)
     return law_declarations.with_laws(value, known, known.laws)
 
 
@@ -97,25 +96,12 @@ def _stated(law: str, what: Any, given: list[Any]) -> list[ast.Node]:
     if law in (*law_declarations.OF_VALUES, *law_declarations.OF_OPERATORS):
         if not isinstance(what, Mapping):
             return [ast.Call(ast.Variable(law), (argument(what),))]
-        return [
-            ast.Call(ast.Variable(law), (argument(each), argument(at + 1)))
-            if law != "distributes"
-            else ast.Call(ast.Variable(law), (argument(at), argument(each + 1)))
-            for at, each in what.items()
-        ]
-    names = ", ".join(
-        (
-            *law_declarations.PROPERTIES,
-            *law_declarations.OF_VALUES,
-            *law_declarations.OF_OPERATORS,
-            "cases",
-            "iterate",
-            "where",
-        )
-    )
-    raise FinchError(
-        "type", f"`{law}={what!r}` is no property of a function", hint=f"there are {names}"
-    )
+        pairs = [pair if law == "distributes" else pair[::-1] for pair in what.items()]
+        return [ast.Call(ast.Variable(law), (argument(x), argument(at + 1))) for x, at in pairs]
+    of_values = *law_declarations.OF_VALUES, *law_declarations.OF_OPERATORS
+    names = ", ".join((*law_declarations.PROPERTIES, *of_values, "cases", "iterate", "where"))
+    message = f"`{law}={what!r}` is no property of a function"
+    raise FinchError("type", message, hint=f"there are {names}")
 
 
 def _case(known: law_declarations.Declared, arguments: Any, result: Any) -> Any:

@@ -168,9 +168,8 @@ class _Translation:
             raise self.refused(value, message, "as in `a, b = b, a`")
         if len(targets) == 1:
             return syntax.Let(targets, None, self.expression(value.elts[0]), span=span)
-        return syntax.Let(
-            targets, None, syntax.Group(tuple(map(self.expression, value.elts))), span=span
-        )
+        values = syntax.Group(tuple(map(self.expression, value.elts)))
+        return syntax.Let(targets, None, values, span=span)
 
     def count(
         self, node: ast.For, target: ast.Name, args: list[ast.expr], body: list[ast.stmt]
@@ -185,17 +184,15 @@ class _Translation:
             step = rest[0] if rest else step
         if not isinstance(step, syntax.Literal) or type(step.value) is not int or not step.value:
             raise self.refused(node.iter, "the step of a range is an integer, and not 0", None)
-        before = syntax.Call(
-            syntax.Variable("-" if step.value > 0 else "+"), (stop, syntax.Literal(1))
-        )
+        sign = syntax.Variable("-" if step.value > 0 else "+")
+        before = syntax.Call(sign, (stop, syntax.Literal(1)))
         span, own = self.span(node), self.target(target)
         counter = self.fresh(own.name + "_")
         begin = syntax.Let((own,), None, syntax.Variable(counter), span=own.span)
         steps = None if step.value == 1 else step
         range = syntax.Range(start, steps, before, span=self.span(node.iter))
-        return syntax.For(
-            counter, range, syntax.Script((begin, *self.block(body).statements)), span=span
-        )
+        whole = syntax.Script((begin, *self.block(body).statements))
+        return syntax.For(counter, range, whole, span=span)
 
     # ---------------------------------------------------------------- expressions
 

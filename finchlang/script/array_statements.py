@@ -115,12 +115,9 @@ class _Elements:
 
     def statement(self, node: ast.Node) -> tuple[Expression, bool]:
         """The expression to compute, and whether in a dense format (`todense(...)`)."""
-        if (
-            isinstance(node, ast.Call)
-            and node.op == ast.Variable("todense")
-            and len(node.args) == 1
-        ):
-            return self.node(node.args[0]), True
+        match node:
+            case ast.Call(ast.Variable("todense"), (array,)):
+                return self.node(array), True
         return self.node(node), False
 
     def node(self, node: ast.Node) -> Expression:
@@ -239,13 +236,12 @@ class _Einsum(_Elements):
         return summed(self.operator(op), result, axes), False
 
     def _node(self, node: ast.Node) -> Expression:
-        names: tuple[ast.Node, ...]
-        if isinstance(node, ast.Index):  # an index as a number: a vector of its values
-            found, names = as_expression(np.arange(1, self.sizes[node] + 1)), (node,)
-        elif isinstance(node, ast.Access):
-            found, names = self.parts[id(node)]
-        else:
+        if not isinstance(node, (ast.Index, ast.Access)):
             return super()._node(node)
+        if isinstance(node, ast.Access):
+            found, names = self.parts[id(node)]
+        else:  # an index as a number: a vector of its values
+            found, names = as_expression(np.arange(1, self.sizes[node] + 1)), (node,)
         places = tuple([self.indices.index(index) for index in names])
         shape = tuple([self.sizes[index] for index in self.indices])
         return View(found, places, shape) if shape else found
@@ -254,14 +250,15 @@ class _Einsum(_Elements):
         """The part of an array that an access reads, without the modes that are indexed by a number, and
         the indices of the other modes."""
         array = operand(self.value(access.tensor))
-        check_order(access, array)
+        if len(access.indices) != len(array.shape):
+            message = f"{len(access.indices)} indices of an array of {len(array.shape)} modes"
+            raise FinchError("dimension", message, access.span)
         ranges = [index.op if isinstance(index, ast.Call) else index for index in access.indices]
         if all(isinstance(index, ast.Index) for index in ranges):
             return array, access.indices
         for index in ranges:
-            if isinstance(index, ast.Extent) and any(
-                isinstance(part, ast.Index) for part in trees.walk(index)
-            ):
+            parts = trees.walk(index) if isinstance(index, ast.Extent) else ()
+            if any(isinstance(part, ast.Index) for part in parts):
                 message = "the ends of a window are numbers of the script"
                 raise FinchError("type", message, index.span)
         keys = [
@@ -274,13 +271,6 @@ class _Einsum(_Elements):
 
     def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> Expression:
         return elementwise(self.operator(op), list(map(self.node, args)))
-
-
-def check_order(access: ast.Access, array: Expression) -> None:
-    """Raises FinchError "dimension" unless an access has as many indices as the array has modes."""
-    if len(access.indices) != len(array.shape):
-        message = f"{len(access.indices)} indices of an array of {len(array.shape)} modes"
-        raise FinchError("dimension", message, access.span)
 
 
 def operand(value: Any) -> Expression:
@@ -371,13 +361,10 @@ def _permuted(arg: Expression, order: Any = None) -> Expression:
 
 
 def _transposed(arg: Expression) -> Expression:
-    return _permuted(arg) if len(arg.shape) == 2 else _row(arg)
-
-
-def _row(arg: Expression) -> Expression:
-    if len(arg.shape) != 1:
+    if len(arg.shape) not in (1, 2):
         raise FinchError("dimension", f"an array of {len(arg.shape)} modes has no transpose")
-    return namespace.expand_dims(Array(arg), axis=0).node
+    is_row = len(arg.shape) == 1
+    return namespace.expand_dims(Array(arg), axis=0).node if is_row else _permuted(arg)
 
 
 def _dropped(arg: Expression, dims: Any = None) -> Expression:

@@ -4,6 +4,7 @@ from around it (`syntax.Operation`). What an operator cannot have is refused her
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -26,17 +27,14 @@ from finchlang.text.other_languages import explained
 Use = tuple[dict[str, Any], str, Any]
 
 
+@dataclass(frozen=True, eq=False)
 class Closed:
     """The operator made of a function, valid as long as the names that it uses have the same values.
     `functions` are the functions that it calls, and itself, each with its operator."""
 
-    def __init__(
-        self,
-        operation: Operation,
-        uses: tuple[Use, ...],
-        functions: tuple[tuple[Operation, FinchFunction | Operator], ...],
-    ):
-        self.operation, self.uses, self.functions = operation, uses, functions
+    operation: Operation
+    uses: tuple[Use, ...]
+    functions: tuple[tuple[Operation, FinchFunction | Operator], ...]
 
     @property
     def is_current(self) -> bool:
@@ -59,19 +57,19 @@ def _operator(value: Any) -> Operator | None:
     return value if isinstance(value, Operator) else None
 
 
+@dataclass(frozen=True, eq=False)
 class Denoted:
     """A function of the script for the denotation: it is run by the script's evaluator (`apply`)."""
 
-    def __init__(
-        self, apply: Callable[..., Any], function: FinchFunction | Operator, operation: Operation
-    ):
-        self._apply, self._function, self._operation = apply, function, operation
+    apply: Callable[..., Any]
+    function: FinchFunction | Operator
+    operation: Operation
 
     def __call__(self, values: Sequence[Any]) -> Any:
-        return self._apply(self._function, [plain(value) for value in values], {}, None)
+        return self.apply(self.function, [plain(value) for value in values], {}, None)
 
     def type(self, types: Sequence[Type]) -> Type:
-        row = operator(self._operation)
+        row = operator(self.operation)
         assert row is not None
         if len(types) != row.arity[0]:
             raise wrong_count(row.name, row.arity, len(types), None)
@@ -195,23 +193,19 @@ class _Closing:
 
     def statement(self, node: ast.Node, names: dict[str, str], is_last: bool) -> ast.Node:
         match node:
-            case ast.Let(targets, op, value):
-                return self.let(node, targets, op, value, names)
+            case ast.Let():
+                return self.let(node, names)
             case ast.If(branches):
-                whole = arms(branches) if is_last else branches
-                done = tuple(
-                    [
-                        (self.expression(c, names), self.arm(b, node, names, is_last))
-                        for c, b in whole
-                    ]
-                )
-                return ast.If(done, span=node.span)
+                done = []
+                for condition, body in arms(branches) if is_last else branches:
+                    holds = self.expression(condition, names)
+                    done.append((holds, self.arm(body, node, names, is_last)))
+                return ast.If(tuple(done), span=node.span)
             case ast.While(condition, body):
-                return ast.While(
-                    self.expression(condition, names), self.inner(body, names), span=node.span
-                )
-            case ast.For(variable, iterable, body):
-                return self.iterate(node, variable, iterable, body, names)
+                condition = self.expression(condition, names)
+                return ast.While(condition, self.inner(body, names), span=node.span)
+            case ast.For():
+                return self.iterate(node, names)
             case ast.Return(value):
                 if value is None:
                     raise self.without_value(node.span)
@@ -231,14 +225,8 @@ class _Closing:
     def inner(self, body: ast.Node, names: dict[str, str]) -> ast.Script:
         return self.block(body if isinstance(body, ast.Script) else ast.Script((body,)), names)
 
-    def let(
-        self,
-        node: ast.Node,
-        targets: tuple[ast.Node, ...],
-        op: str | None,
-        value: ast.Node,
-        names: dict[str, str],
-    ) -> ast.Node:
+    def let(self, node: ast.Let, names: dict[str, str]) -> ast.Node:
+        targets, op, value = node.targets, node.op, node.value
         for target in targets:
             if not isinstance(target, ast.Variable):
                 message = "an operator assigns to names of its own alone"
@@ -261,14 +249,8 @@ class _Closing:
         items = tuple([self.expression(v, names) for v in value.items])
         return ast.Let(new, None, ast.Group(items, span=value.span), span=node.span)
 
-    def iterate(
-        self,
-        node: ast.Node,
-        variable: str,
-        iterable: ast.Node,
-        body: ast.Node,
-        names: dict[str, str],
-    ) -> ast.Node:
+    def iterate(self, node: ast.For, names: dict[str, str]) -> ast.Node:
+        variable, iterable = node.variable, node.iterable
         if not isinstance(iterable, ast.Range):
             message = "a loop of an operator is over a range of integers"
             raise FinchError("type", message, iterable.span, "as in `for k = 1:n`")
@@ -285,7 +267,8 @@ class _Closing:
             new = f"{variable}_{count}"
         self.taken.add(new)
         range = ast.Range(ends[0], step, ends[1], span=iterable.span)
-        return ast.For(new, range, self.inner(body, {**names, variable: new}), span=node.span)
+        body = self.inner(node.body, {**names, variable: new})
+        return ast.For(new, range, body, span=node.span)
 
     # ---------------------------------------------------------------- expressions
 
@@ -391,17 +374,15 @@ class _Closing:
 
 
 def check_count(
-    name: str,
-    arity: tuple[int, int],
-    given: int,
-    span: Span | None,
-    parameters: tuple[str, ...] | None = None,
+    name: str, arity: tuple[int, int], given: int, span: Span | None, parameters: Any = None
 ) -> None:
     """Raises FinchError "type" if a call has too few or too many arguments."""
     if not arity[0] <= given <= arity[1]:
-        hint = None
-        if parameters is not None:
-            hint = f"it is defined as `{name}({', '.join(parameters)})`"
+        hint = (
+            f"it is defined as `{name}({', '.join(parameters)})`"
+            if parameters is not None
+            else None
+        )
         raise wrong_count(name, arity, given, span, hint)
 
 

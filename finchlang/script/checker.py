@@ -69,7 +69,7 @@ class Checker(Evaluator):
             self._fault = error
             raise
 
-    def script(self, node: ast.Script, scope: Scope) -> Closure:
+    def Script(self, node: ast.Script, scope: Scope) -> Closure:
         statements = list(zip(self.closures(node.statements, scope), node.statements, strict=True))
         is_whole = node is self._whole
 

@@ -58,36 +58,6 @@ class Evaluator(Forms):
         self.run_kernel = run_kernel
         self.output = output or (lambda s: sys.stdout.write(s))
         self._ready: dict[int, tuple[ast.Node, Closure]] = {}  # by the script's id
-        self.rules: dict[type[ast.Node], Callable[[Any, Scope], Closure]] = {
-            ast.Literal: self.literal,
-            ast.Variable: self.variable,
-            ast.Call: self.call,
-            ast.KeywordCall: self.call,
-            ast.Parametric: self.parametric,
-            ast.Text: self.string,
-            ast.Range: self.range,
-            ast.Rows: self.rows,
-            ast.Group: self.group,
-            ast.Subscript: self.subscript,
-            ast.Typed: self.typed,
-            ast.Mode: self.mode,
-            ast.Let: self.let,
-            ast.Function: self.function,
-            ast.Lambda: self.lambda_,
-            ast.Comprehension: self.comprehension,
-            ast.Broadcast: self.broadcast,
-            ast.Local: self.local,
-            ast.Try: self.try_,
-            ast.Script: self.script,
-            ast.If: self.conditional,
-            ast.While: self.repeat,
-            ast.For: self.iterate,
-            ast.Macro: self.macro,
-            ast.KernelNode: self.kernel,
-            ast.Return: self.leave,
-            ast.Break: self.leave,
-            ast.Continue: self.leave,
-        }
 
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:
         """Run a script in the outermost environment. Returns the value of its last statement, None if that
@@ -128,9 +98,9 @@ class Evaluator(Forms):
         return known[1]
 
     def closure(self, node: ast.Node, scope: Scope) -> Closure:
-        return self.rules[type(node)](node, scope)
+        return getattr(self, type(node).__name__)(node, scope)
 
-    def script(self, node: ast.Script, scope: Scope) -> Closure:
+    def Script(self, node: ast.Script, scope: Scope) -> Closure:
         statements = self.closures(node.statements, scope)
 
         def run(env: Environment) -> Any:
@@ -141,20 +111,20 @@ class Evaluator(Forms):
 
         return statements[0] if len(statements) == 1 else run
 
-    def kernel(self, node: ast.KernelNode, scope: Scope) -> Closure:
+    def KernelNode(self, node: ast.KernelNode, scope: Scope) -> Closure:
         run_kernel = self.run_kernel
         return placed(node.span, lambda env: run_kernel(node, env))
 
     # ---------------------------------------------------------------- assignments
 
-    def let(self, node: ast.Let, scope: Scope) -> Closure:
+    def Let(self, node: ast.Let, scope: Scope) -> Closure:
         """`x = value`, `a, b = values`, and `x += value` as `x = x + value`, which reads x first, as Julia
         does."""
         span, target = node.span, node.targets[0]
         if node.op is not None and isinstance(target, ast.Subscript) and not _is_plain(target):
             return self.update(node, target, scope)
         if isinstance(node.value, ast.Lambda) and isinstance(target, ast.Variable):
-            value = self.lambda_(node.value, scope, target.name)
+            value = self.Lambda(node.value, scope, target.name)
         else:
             value = self.closure(node.value, scope)
         if node.op is not None:
@@ -185,7 +155,7 @@ class Evaluator(Forms):
         names = tuple(f"index {k}" for k in range(len(target.indices)))
         inner, kept = Scope(scope, names), [ast.Variable(name, span=target.span) for name in names]
         place, indices = self.closure(target.object, scope), self.places(target, scope)
-        let = self.let(replace(node, targets=(replace(target, indices=tuple(kept)),)), inner)
+        let = self.Let(replace(node, targets=(replace(target, indices=tuple(kept)),)), inner)
 
         def update(env: Environment) -> Any:
             values = dict(zip(names, indices(env, place(env)), strict=True))
@@ -228,7 +198,7 @@ class Evaluator(Forms):
 
     # ---------------------------------------------------------------- control
 
-    def conditional(self, node: ast.If, scope: Scope) -> Closure:
+    def If(self, node: ast.If, scope: Scope) -> Closure:
         branches = [(self.condition(c, scope), self.closure(b, scope)) for c, b in node.branches]
 
         def conditional(env: Environment) -> Any:
@@ -239,7 +209,7 @@ class Evaluator(Forms):
 
         return conditional
 
-    def repeat(self, node: ast.While, scope: Scope) -> Closure:
+    def While(self, node: ast.While, scope: Scope) -> Closure:
         holds, goes_on = self.condition(node.condition, scope), self.body(node.body, scope)
 
         def repeat(env: Environment) -> None:
@@ -248,7 +218,7 @@ class Evaluator(Forms):
 
         return interruptible(node.span, repeat)
 
-    def iterate(self, node: ast.For, scope: Scope) -> Closure:
+    def For(self, node: ast.For, scope: Scope) -> Closure:
         names = node.names or (node.variable,)
         inner = Scope(scope, names)
         entries, goes_on = self.closure(node.iterable, scope), self.body(node.body, inner)
@@ -275,7 +245,7 @@ class Evaluator(Forms):
 
         return goes_on
 
-    def leave(self, node: ast.Return | ast.Break | ast.Continue, scope: Scope) -> Closure:
+    def Return(self, node: ast.Return | ast.Break | ast.Continue, scope: Scope) -> Closure:
         given = node.value if isinstance(node, ast.Return) else None
         value = None if given is None else self.closure(given, scope)
 
@@ -284,9 +254,11 @@ class Evaluator(Forms):
 
         return leave
 
+    Break = Continue = Return
+
     # ---------------------------------------------------------------- macros
 
-    def macro(self, node: ast.Macro, scope: Scope) -> Closure:
+    def Macro(self, node: ast.Macro, scope: Scope) -> Closure:
         others = {"time": self.timed, "elapsed": self.timed, "show": self.shown}
         others |= {"assert": self.assertion, "__DIR__": self.directory}
         others |= {"array": self.array, "einsum": self.array}
@@ -297,19 +269,17 @@ class Evaluator(Forms):
         first, *others = node.args
         name = first.op if isinstance(first, ast.Call) else first
         assert isinstance(name, ast.Variable)
-        function, values = self.variable(name, scope), scope.values_with(name.name)
+        function, values = self.Variable(name, scope), scope.values_with(name.name)
 
         def declare(env: Environment) -> None:
             value = function(env)
             known = law_declarations.declared(value, name)
             if not isinstance(first, ast.Call):
-                laws = law_declarations.with_properties(
-                    known, tuple(others), lambda n: self.closure(n, scope)(env)
-                )
+                value_of = lambda n: self.closure(n, scope)(env)  # noqa: E731
+                laws = law_declarations.with_properties(known, tuple(others), value_of)
             elif node.name == "case":
-                definition = ast.Function(
-                    name.name, law_declarations.patterns(known, first), others[0], span=node.span
-                )
+                names = law_declarations.patterns(known, first)
+                definition = ast.Function(name.name, names, others[0], span=node.span)
                 inner = Scope(scope, {*definition.parameters})
                 body = FinchFunction(definition, inner, env, self.closure(others[0], inner))
                 laws = law_declarations.with_case(known, first, body)

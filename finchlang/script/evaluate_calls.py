@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -62,11 +61,10 @@ class Calls(Expressions):
     output: Callable[[str], Any]
     depth = 0  # of calls of the script's functions
 
-    @abstractmethod
-    def dotted(self, node: ast.Call, scope: Scope) -> Closure:
-        """The closure of an operator with a dot (`a .+ b`)."""
+    #: the closure of an operator with a dot (`a .+ b`)
+    dotted: Callable[[ast.Call, Scope], Closure]
 
-    def call(self, node: ast.Call | ast.KeywordCall, scope: Scope) -> Closure:
+    def Call(self, node: ast.Call | ast.KeywordCall, scope: Scope) -> Closure:
         op, span = node.op, node.span
         arguments = self.closures(node.args, scope)
         if isinstance(node, ast.KeywordCall):
@@ -83,6 +81,8 @@ class Calls(Expressions):
         if isinstance(op, ast.Variable):
             return self.call_by_name(op, arguments, span, scope)
         return self.call_of(self.closure(op, scope), arguments, span)
+
+    KeywordCall = Call
 
     def call_of(self, called: Closure, arguments: list[Closure], span: Span | None) -> Closure:
 
@@ -113,12 +113,7 @@ class Calls(Expressions):
         return lambda env: bound(env) if name in env.outermost else own(env)
 
     def call_operator(
-        self,
-        op: Operator,
-        name: str,
-        bound: Closure,
-        arguments: list[Closure],
-        span: Span | None,
+        self, op: Operator, name: str, bound: Closure, arguments: list[Closure], span: Span | None
     ) -> Closure:
         """A call of an operator of the table, directly if all arguments are Python's own numbers; of what
         `name` is `bound` to if the script has bound it."""
@@ -193,11 +188,7 @@ class Calls(Expressions):
             raise fault(error, f"`{function.usage}`", span) from None
 
     def enter(
-        self,
-        function: FinchFunction,
-        args: list[Any],
-        keywords: dict[str, Any],
-        span: Span | None,
+        self, function: FinchFunction, args: list[Any], keywords: dict[str, Any], span: Span | None
     ) -> Any:
         definition, environment = function.definition, None
         parameters = definition.parameters

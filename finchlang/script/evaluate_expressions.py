@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -25,22 +24,20 @@ Closure = Callable[[Environment], Any]
 
 
 class Expressions:
-    """Turns nodes into closures. Each method takes a node of one kind and the scope around it, and makes
-    the closures of its parts once, not at each run."""
+    """Turns nodes into closures. The method with the name of a kind of node takes such a node and the scope
+    around it, and makes the closures of its parts once, not at each run."""
 
-    @abstractmethod
-    def closure(self, node: ast.Node, scope: Scope) -> Closure:
-        """Any node as a closure."""
+    closure: Callable[[ast.Node, Scope], Closure]
 
     def closures(self, nodes: tuple[ast.Node, ...], scope: Scope) -> list[Closure]:
         return [self.closure(node, scope) for node in nodes]
 
-    def literal(self, node: ast.Literal, scope: Scope) -> Closure:
+    def Literal(self, node: ast.Literal, scope: Scope) -> Closure:
         type = literal_type(node)
         value = node.value if type is None else number(node.value, type)
         return lambda env: value
 
-    def variable(self, node: ast.Variable, scope: Scope) -> Closure:
+    def Variable(self, node: ast.Variable, scope: Scope) -> Closure:
         return self.named(node.name, node.span, scope)
 
     def named(self, name: str, span: Span | None, scope: Scope) -> Closure:
@@ -66,7 +63,7 @@ class Expressions:
 
         return own_value if scope.owner(name) is scope else value
 
-    def string(self, node: ast.Text, scope: Scope) -> Closure:
+    def Text(self, node: ast.Text, scope: Scope) -> Closure:
         parts = [p if isinstance(p, str) else self.closure(p, scope) for p in node.parts]
 
         def string(env: Environment) -> str:
@@ -74,7 +71,7 @@ class Expressions:
 
         return placed(node.span, string)
 
-    def range(self, node: ast.Range, scope: Scope) -> Closure:
+    def Range(self, node: ast.Range, scope: Scope) -> Closure:
         step = ast.Literal(1) if node.step is None else node.step
         first, start, stop = self.closures((step, node.start, node.stop), scope)
 
@@ -84,7 +81,7 @@ class Expressions:
 
         return placed(node.span, range)
 
-    def rows(self, node: ast.Rows, scope: Scope) -> Closure:
+    def Rows(self, node: ast.Rows, scope: Scope) -> Closure:
         rows, is_matrix = [self.closures(row, scope) for row in node.rows], node.is_matrix
 
         def array(env: Environment) -> Any:
@@ -92,11 +89,11 @@ class Expressions:
 
         return placed(node.span, array)
 
-    def group(self, node: ast.Group, scope: Scope) -> Closure:
+    def Group(self, node: ast.Group, scope: Scope) -> Closure:
         items = self.closures(node.items, scope)
         return lambda env: tuple([item(env) for item in items])
 
-    def subscript(self, node: ast.Subscript, scope: Scope) -> Closure:
+    def Subscript(self, node: ast.Subscript, scope: Scope) -> Closure:
         value, indices = self.closure(node.object, scope), self.places(node, scope)
         span = node.span
 
@@ -136,9 +133,9 @@ class Expressions:
 
         return places_with_end if has_end else places
 
-    def typed(self, node: ast.Typed, scope: Scope) -> Closure:
+    def Typed(self, node: ast.Typed, scope: Scope) -> Closure:
         """`x::Int64`: the value of x. Raises FinchError "type" unless it is a number of that type."""
-        value = self.variable(node.name, scope)
+        value = self.Variable(node.name, scope)
         if types.named_type(node.kind) is None:
             raise FinchError("syntax", f"there is no type {node.kind}", node.span)
 
@@ -146,18 +143,17 @@ class Expressions:
             found = types.type_of_value(value(env))
             if found is None or found.name != node.kind:
                 what = f"a {found}" if found else "no number"
-                raise FinchError(
-                    "type", f"{node.name.name} is {what}, not a {node.kind}", node.span
-                )
+                message = f"{node.name.name} is {what}, not a {node.kind}"
+                raise FinchError("type", message, node.span)
             return value(env)
 
         return typed
 
-    def mode(self, node: ast.Mode, scope: Scope) -> Closure:
+    def Mode(self, node: ast.Mode, scope: Scope) -> Closure:
         hint = "write it in a kernel"
         raise FinchError("syntax", "a tensor has a mode in a kernel only", node.span, hint)
 
-    def parametric(self, node: ast.Parametric, scope: Scope) -> Closure:
+    def Parametric(self, node: ast.Parametric, scope: Scope) -> Closure:
         name, span = node.name, node.span
         parameters = [self.parameter(name, node, scope) for node in node.parameters]
 
@@ -183,10 +179,8 @@ class Expressions:
             try:
                 return given(env)
             except FinchError:
-                hint = f"policies: {', '.join(POLICIES)}"
-                raise FinchError(
-                    "unknown name", f"there is no policy {policy}", node.span, hint
-                ) from None
+                hint, message = f"policies: {', '.join(POLICIES)}", f"there is no policy {policy}"
+                raise FinchError("unknown name", message, node.span, hint) from None
 
         return known
 

@@ -27,7 +27,7 @@ class Forms(Calls):
     arrays: Callable[..., Any]
     environment: Environment  # the outermost one
 
-    def function(self, node: ast.Function, scope: Scope) -> Closure:
+    def Function(self, node: ast.Function, scope: Scope) -> Closure:
         made, values = self.made(node, scope), scope.values_with(node.name)
 
         def define(env: Environment) -> None:
@@ -36,7 +36,7 @@ class Forms(Calls):
 
         return define
 
-    def lambda_(self, node: ast.Lambda, scope: Scope, name: str = "lambda") -> Closure:
+    def Lambda(self, node: ast.Lambda, scope: Scope, name: str = "lambda") -> Closure:
         return self.made(ast.Function(name, node.parameters, node.body, span=node.span), scope)
 
     def made(self, node: ast.Function, scope: Scope) -> Closure:
@@ -48,7 +48,7 @@ class Forms(Calls):
         defaults = {name: self.closure(given, inner) for name, given in node.defaults}
         return lambda env: FinchFunction(node, inner, env, body, defaults=defaults)
 
-    def comprehension(self, node: ast.Comprehension, scope: Scope) -> Closure:
+    def Comprehension(self, node: ast.Comprehension, scope: Scope) -> Closure:
         inner = Scope(scope, {n for names in node.names for n in names})
         value = self.closure(node.value, inner)
         condition = node.condition
@@ -80,7 +80,7 @@ class Forms(Calls):
         run = grid if node.is_grid else all_of
         return interruptible(node.span, placed(node.span, run))
 
-    def broadcast(self, node: ast.Broadcast, scope: Scope) -> Closure:
+    def Broadcast(self, node: ast.Broadcast, scope: Scope) -> Closure:
         return self.by_elements(self.closure(node.op, scope), node.args, node.span, scope)
 
     def dotted(self, node: ast.Call, scope: Scope) -> Closure:
@@ -106,7 +106,7 @@ class Forms(Calls):
 
         return interruptible(span, placed(span, run))
 
-    def local(self, node: ast.Local, scope: Scope) -> Closure:
+    def Local(self, node: ast.Local, scope: Scope) -> Closure:
         steps = []
         for name, value in node.values:
             given, scope = self.closure(value, scope), Scope(scope, (name,))
@@ -133,7 +133,7 @@ class Forms(Calls):
 
         return holds
 
-    def try_(self, node: ast.Try, scope: Scope) -> Closure:
+    def Try(self, node: ast.Try, scope: Scope) -> Closure:
         """`try`, where `catch` binds its name to the error's message. An interruption is not caught."""
         body, inner = self.closure(node.body, scope), Scope(scope, (node.name,))
         handler = None if node.handler is None else self.closure(node.handler, inner)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, ClassVar
 
 from finchlang.base.errors import FinchError, Span
@@ -86,15 +85,10 @@ PREDEFINED: dict[str, Any] = {
 }
 
 
-@cache
-def signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)
-
-
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:
     """Raises FinchError "type" if the arguments do not fit the function's signature."""
     try:
-        signature(function.function).bind(*args, **keywords)
+        inspect.signature(function.function).bind(*args, **keywords)
     except TypeError:
         message = f"this is not how {function.name} is called"
         raise FinchError("type", message, hint=f"{function.usage}: {function.doc}") from None
@@ -117,9 +111,6 @@ PYTHON_FAULTS = tuple(_KINDS)
 
 def fault(error: Exception, what: str, span: Span | None) -> FinchError:
     kind = next(name for type, name in _KINDS.items() if isinstance(error, type))
-    told = (
-        "there is no memory for it"
-        if kind == "resource"
-        else f"{what} does not take these: {error}"
-    )
+    is_memory = kind == "resource"
+    told = "there is no memory for it" if is_memory else f"{what} does not take these: {error}"
     return FinchError(kind, told, span)

@@ -145,10 +145,9 @@ def _with_law(laws: Laws, law: Node, known: Declared, evaluate: Evaluate) -> Law
             return replace(laws, inverse=node)
         at = _argument(args[1], count, evaluate) if len(args) > 1 else None
         return replace(laws, distributes=(*laws.distributes, (node, at)))
-    names = ", ".join(
-        (*PROPERTIES, "identity(0)", "annihilator(0, 1)", "distributes(g)", "inverse(h)")
-    )
-    raise FinchError("type", "this is no property of a function", law.span, f"there are {names}")
+    forms = *PROPERTIES, "identity(0)", "annihilator(0, 1)", "distributes(g)", "inverse(h)"
+    hint = f"there are {', '.join(forms)}"
+    raise FinchError("type", "this is no property of a function", law.span, hint)
 
 
 def _error(message: str, node: Node) -> FinchError:

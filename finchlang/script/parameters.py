@@ -84,17 +84,14 @@ def arguments(
 ) -> Environment:
     """The environment of a call, with arguments given in order or by name, and defaults for others, which
     may use earlier parameters. Raises FinchError "type" if they do not fit the parameters."""
-    definition, values = (
-        function.definition,
-        dict(zip(function.definition.parameters, args, strict=False)),
-    )
+    definition = function.definition
     name, parameters = definition.name, definition.parameters
+    values = dict(zip(parameters, args, strict=False))
     wrong = next((n for n in keywords if n not in parameters or n in values), None)
     if wrong is not None:
-        message = f"{function} is given `{wrong}` twice"
-        if wrong not in parameters:
-            message = f"{function} has no parameter `{wrong}`"
-        raise FinchError("type", message, span)
+        is_known = wrong in parameters
+        what = f"is given `{wrong}` twice" if is_known else f"has no parameter `{wrong}`"
+        raise FinchError("type", f"{function} {what}", span)
     if len(args) > len(parameters):
         message = f"{function} takes {len(parameters)} arguments, {len(args)} are given"
         raise FinchError("type", message, span)
@@ -115,9 +112,7 @@ def arguments(
 
 
 def _is(value: Any, kind: str) -> bool:
-    check = ABSTRACT.get(kind)
-    if check is not None:
+    if (check := ABSTRACT.get(kind)) is not None:
         return check(value)
-    return isinstance(value, (bool, int, float, np.generic)) and types.type_of_value(
-        value
-    ) == types.named_type(kind)
+    is_number = isinstance(value, (bool, int, float, np.generic))
+    return is_number and types.type_of_value(value) == types.named_type(kind)

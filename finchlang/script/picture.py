@@ -64,9 +64,7 @@ def spy_text(tensor: Any) -> str:
     """The picture in a frame, with a Braille dot for each square that has an entry; if most have one and
     stand for several coordinates, characters are shaded by their numbers of entries instead."""
     found = picture(tensor, TEXT_ROWS, TEXT_COLUMNS)
-    rows, columns = (
-        -(-size // step) for size, step in zip(found.counts.shape, (4, 2), strict=True)
-    )
+    rows, columns = -(-found.counts.shape[0] // 4), -(-found.counts.shape[1] // 2)
     padded = np.zeros((rows * 4, columns * 2), np.int64)
     padded[: found.counts.shape[0], : found.counts.shape[1]] = found.counts
     blocks = padded.reshape(rows, 4, columns, 2)
