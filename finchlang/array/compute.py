@@ -42,18 +42,47 @@ class _Nodes:
     """The distinct nodes of some expressions, arguments first. `numbers` maps the id of a node to its place
     in `nodes`, the same for equal nodes; `key` is all that a program depends on, and names no operand."""
 
-    __slots__ = ("key", "nodes", "numbers", "roots")
+    __slots__ = ("entries", "key", "nodes", "numbers", "roots")
 
     def __init__(self, roots: tuple[Expression, ...]):
         self.nodes: list[Expression] = []
         self.key: list[Any] = []
         self.numbers: dict[int, int] = {}
-        entries: dict[Any, int] = {}
-        self.roots = tuple([_add(r, self.nodes, self.key, self.numbers, entries) for r in roots])
+        self.entries: dict[Any, int] = {}
+        self.roots = tuple(map(self.add, roots))
         self.key.append(self.roots)
 
     def number_of(self, node: Expression) -> int:
         return self.numbers[id(node)]
+
+    def add(self, node: Expression) -> int:
+        """The number of a node, after those of its arguments; new if there is no equal one.
+
+        Raises ValueError if an operand has changed its shape or type since the expression was made."""
+        number = self.numbers.get(id(node))
+        if number is not None:
+            return number
+        part = node.static
+        if isinstance(node, Leaf):
+            operand = node.source if type(node) is Refilled else node.value
+            if operand.shape != node.shape or operand.dtype.type is not node.values.type.dtype.type:
+                was, now = (
+                    f"{node.values.type.dtype} {node.shape}",
+                    f"{operand.dtype} {operand.shape}",
+                )
+                what = "an operand was an array of"
+                raise ValueError(f"{what} {was} when it was used, and is one of {now} now")
+            entry: Any = part, id(operand)
+        else:
+            part = part, tuple(map(self.add, node.args))
+            entry = part, id(node) if node.numbers else node.shape
+        number = self.entries.get(entry)
+        if number is None:
+            number = self.entries[entry] = len(self.nodes)
+            self.nodes.append(node)
+            self.key.append(part)
+        self.numbers[id(node)] = number
+        return number
 
 
 def _magnitudes(nodes: list[Expression]) -> list[int]:
@@ -62,39 +91,6 @@ def _magnitudes(nodes: list[Expression]) -> list[int]:
     leaves: list[Any] = [node for node in nodes if isinstance(node, Leaf)]
     sizes = [(int(entries_of(leaf.value)), *leaf.shape) for leaf in leaves]
     return [size.bit_length() for own in sizes for size in own]
-
-
-def _add(
-    node: Expression,
-    nodes: list[Expression],
-    key: list[Any],
-    numbers: dict[int, int],
-    entries: dict[Any, int],
-) -> int:
-    """The number of a node, after those of its arguments; new if there is no equal one.
-
-    Raises ValueError if an operand has changed its shape or type since the expression was made."""
-    number = numbers.get(id(node))
-    if number is not None:
-        return number
-    part = node.static
-    if isinstance(node, Leaf):
-        operand = node.source if type(node) is Refilled else node.value
-        if operand.shape != node.shape or operand.dtype.type is not node.values.type.dtype.type:
-            was, now = f"{node.values.type.dtype} {node.shape}", f"{operand.dtype} {operand.shape}"
-            what = "an operand was an array of"
-            raise ValueError(f"{what} {was} when it was used, and is one of {now} now")
-        entry: Any = part, id(operand)
-    else:
-        part = part, tuple([_add(arg, nodes, key, numbers, entries) for arg in node.args])
-        entry = part, id(node) if node.numbers else node.shape
-    number = entries.get(entry)
-    if number is None:
-        number = entries[entry] = len(nodes)
-        nodes.append(node)
-        key.append(part)
-    numbers[id(node)] = number
-    return number
 
 
 def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs: Any) -> Program:
@@ -156,11 +152,8 @@ def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
         known = _empty[id(level)] = level, Tensor(level).memory
     memory = known[1]
     # empty arrays can be shared, since nothing is written to them
-    own = Memory(
-        memory.shape,
-        [array.copy() if array.size else array for array in memory.arrays],
-        memory.counters,
-    )
+    arrays = [array.copy() if array.size else array for array in memory.arrays]
+    own = Memory(memory.shape, arrays, memory.counters)
     tensor = Tensor.over(level, own, True)
     if rooms is not None:
         pairs = zip(rooms, own.arrays, strict=True)
@@ -241,10 +234,8 @@ def _computed_into(roots: tuple[Expression, ...], outs: Any, run_kernel: RunKern
     leaves = [node.value for node in found.nodes if isinstance(node, Leaf)]
     # an output that is read too, or two outputs of one node: computed elsewhere first, then copied
     if any(_is_among(out, leaves) for out in outs) or len(set(found.roots)) < len(roots):
-        return [
-            _taken(r, out)
-            for r, out in zip(computed(roots, run_kernel=run_kernel), outs, strict=True)
-        ]
+        pairs = zip(computed(roots, run_kernel=run_kernel), outs, strict=True)
+        return [r if o is None else compute(Array(as_expression(r)), out=(o,)) for r, o in pairs]
     formats = tuple([None if out is None else as_expression(out).static for out in outs])
     program = _program(roots, found, False, formats)
     values = _bound(program, found.nodes)
@@ -258,11 +249,6 @@ def _is_among(out: Any, leaves: list[Any]) -> bool:
         return any(np.shares_memory(out, leaf) for leaf in leaves if isinstance(leaf, np.ndarray))
     body = getattr(out, "body", out)
     return any(getattr(leaf, "body", leaf) is body for leaf in leaves) and out is not None
-
-
-def _taken(result: Any, out: Any) -> Any:
-    """`out` with the values of a result."""
-    return result if out is None else compute(Array(as_expression(result)), out=(out,))
 
 
 def _check_output(root: Expression, out: Any) -> None:
@@ -338,9 +324,8 @@ def plan(*arrays: Any) -> str:
     program = _program(roots, found, False, None)
     lines: list[str] = []
     for name, number in program.operands:
-        lines.append(
-            f"{name} = {_made(found.nodes[number].static.format, found.nodes[number].shape)}"
-        )
+        node = found.nodes[number]
+        lines.append(f"{name} = {_made(node.static.format, node.shape)}")
     for name, value in _bound(program, found.nodes).items():
         kind = types.type_of_value(value)
         if kind is not None:

@@ -97,12 +97,7 @@ def _lists(order: int, leaf: Level) -> Level:
 
 
 def full(
-    shape: Any,
-    fill_value: Any,
-    *,
-    dtype: Any = None,
-    device: Any = None,
-    format: Any = None,
+    shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, format: Any = None
 ) -> Array:
     """An array of one value, which stores nothing; with a `format`, an empty tensor of that format with
     this fill. Raises ValueError for a negative size, TypeError for a value that is no number,

@@ -313,23 +313,20 @@ def map_elements(op: Any, *arrays: Any) -> Array:
         op = op.__name__
     if operator(op_node(op)) is None:
         raise TypeError(f"there is no operator {op}")
-    kinds = [value if type(value) in (bool, int, float) else None for value in arrays]
-    if kinds.count(None) < len(kinds):
-        return Array(apply(op, *operands(*arrays)))
-    return Array(apply(op, *map(as_expression, arrays)))
+    has_number = any([type(value) in (bool, int, float) for value in arrays])
+    return Array(apply(op, *(operands(*arrays) if has_number else map(as_expression, arrays))))
 
 
 FUNCTIONS |= {"where": where, "clip": clip, "round": round, "astype": astype}
 #: NumPy's names of functions, where they differ
 ALIASES = {
+    **{"absolute": "abs", "fabs": "abs", "true_divide": "divide", "power": "pow"},
     **{
-        "absolute": "abs",
-        "fabs": "abs",
-        "true_divide": "divide",
-        "power": "pow",
         "mod": "remainder",
+        "invert": "bitwise_invert",
+        "bitwise_not": "bitwise_invert",
+        "conjugate": "conj",
     },
-    **{"invert": "bitwise_invert", "bitwise_not": "bitwise_invert", "conjugate": "conj"},
     **{"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"},
     **{"rint": "round", "around": "round"},
     **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"},
@@ -339,13 +336,11 @@ ALIASES = {
 
 def common_type(*arrays: Any) -> Type:
     """The type that arrays, types and Python numbers promote to."""
-    kinds = [a if type(a) in (bool, int, float) else None for a in arrays]
-    types = [
-        type(a) if kind is not None else _type_of(a) for a, kind in zip(arrays, kinds, strict=True)
-    ]
+    types: list[Any] = []
+    for value in arrays:
+        if type(value) in (bool, int, float):
+            types.append(type(value))
+        else:
+            is_type = isinstance(value, (np.dtype, type))
+            types.append(type_of(value) if is_type else as_expression(value).values.type)
     return promoted(*types)
-
-
-def _type_of(value: Any) -> Type:
-    is_type = isinstance(value, (np.dtype, type))
-    return type_of(value) if is_type else as_expression(value).values.type

@@ -40,11 +40,8 @@ class IndexedPart(Expression):
         shape: tuple[int, ...],
     ):
         self.args, self.kinds, self.places, self.given = args, kinds, places, numbers
-        self.shape, self.values, self.static = (
-            shape,
-            args[0].values,
-            (IndexedPart, kinds, places, len(shape)),
-        )
+        self.shape, self.values = shape, args[0].values
+        self.static = IndexedPart, kinds, places, len(shape)
 
     @property
     def numbers(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -84,9 +81,8 @@ def getitem(x: Any, key: Any) -> Array:
         return masked(arg, keys[0])
     named = sum(k is not None and k is not Ellipsis for k in keys)
     if sum(k is Ellipsis for k in keys) > 1 or named > len(arg.shape):
-        raise IndexError(
-            f"{named} indices of an array of {len(arg.shape)} dimensions, or `...` twice"
-        )
+        what = f"{named} indices of an array of {len(arg.shape)} dimensions"
+        raise IndexError(f"{what}, or `...` twice")
     if not any(k is Ellipsis for k in keys):
         keys.append(Ellipsis)
     at = next(n for n, k in enumerate(keys) if k is Ellipsis)
@@ -110,9 +106,8 @@ def _parted(arg: Expression, keys: list[Any]) -> Expression:
         elif hasattr(key, "__index__") and not getattr(key, "shape", ()):
             kind, bounds, length = AT, [_coordinate(key, size, axis) + 1], None
         else:
-            lists.append(
-                _coordinates(_where(key, size, axis) if _is_mask(key) else key, size, axis)
-            )
+            coordinates = _where(key, size, axis) if _is_mask(key) else key
+            lists.append(_coordinates(coordinates, size, axis))
             kind, bounds, length = LISTED, [], lists[-1].shape[0]
         kinds.append(kind)
         places.append(None if length is None else len(shape))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from finchlang.array.expression import Array, Expression, Leaf, NumberOperand, c
 from finchlang.array.inferred_values import StoredValues, stored_of
 from finchlang.array.promotion import promoted, type_of
 from finchlang.base.errors import FinchError
-from finchlang.syntax.types import PairType, Type, foreign, type_of_value
+from finchlang.syntax.types import PairType, foreign, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_pydata, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.array_base import LazyTensor, NotAnArray
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -102,11 +101,13 @@ def operands(*values: Any) -> list[Expression]:
         wanted = promoted(*map(type, values))
     else:
         kinds = [type(v) if a is None else a.values.type for a, v in zip(args, values, strict=True)]
-        wanted = _promoted_with(tuple(kinds))
-    return [
-        _weak(value, wanted) if arg is None else converted(arg, wanted)
-        for arg, value in zip(args, values, strict=True)
-    ]
+        wanted = promoted(*kinds)
+    found: list[Expression] = []
+    for arg, value in zip(args, values, strict=True):
+        if arg is None and wanted.is_integer and wanted.wrap(value) != value:
+            raise OverflowError(f"{value} is out of bounds for {wanted.dtype}")
+        found.append(NumberOperand(value, wanted) if arg is None else converted(arg, wanted))
+    return found
 
 
 def compared(x1: Any, x2: Any) -> list[Expression]:
@@ -124,14 +125,3 @@ def compared(x1: Any, x2: Any) -> list[Expression]:
 
 
 _PYTHON = frozenset((bool, int, float))
-
-
-def _weak(value: Any, to: Type) -> NumberOperand:
-    if to.is_integer and to.wrap(value) != value:
-        raise OverflowError(f"{value} is out of bounds for {to.dtype}")
-    return NumberOperand(to.wrap(value), to)
-
-
-@lru_cache(1024)
-def _promoted_with(kinds: tuple[Any, ...]) -> Type:
-    return promoted(*kinds)

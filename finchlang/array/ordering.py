@@ -4,7 +4,6 @@ stored entries where these are enough, else from a dense array."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,13 +95,10 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
         return asarray(np.flip(found, at) if descending else found)
     coordinates, values, fill = stored
     shape = as_expression(x).shape
-    lines = (
-        np.ravel_multi_index(
-            tuple(np.delete(coordinates, at, 0)), tuple(np.delete(shape, at)) or (1,)
-        )
-        if len(shape) > 1
-        else np.zeros(len(values), np.int64)
-    )
+    lines = np.zeros(len(values), np.int64)
+    if len(shape) > 1:
+        others = tuple(np.delete(coordinates, at, 0)), tuple(np.delete(shape, at))
+        lines = np.ravel_multi_index(*others)
     order = np.lexsort((values, lines))
     lines, values, coordinates = lines[order], values[order], coordinates[:, order]
     starts = np.searchsorted(lines, lines)
@@ -173,13 +169,7 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 def unique_all(x: Any, /) -> UniqueAll:
     """The distinct elements in order, the place of the first of each in row-major order, the place of each
     element among them, and how often each occurs."""
-    found = np.unique(
-        dense_array(x),
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
-        equal_nan=False,
-    )
+    found = np.unique(dense_array(x), True, True, True, equal_nan=False)
     values, indices, inverse, counts = map(asarray, found)
     shape = as_expression(x).shape
     return UniqueAll(values, indices, asarray(compute(inverse).reshape(shape)), counts)
@@ -202,25 +192,16 @@ def cumulative_prod(
 
 
 def _cumulative(
-    function: Callable[..., np.ndarray],
-    initial: int,
-    x: Any,
-    axis: int | None,
-    dtype: Any,
-    include_initial: bool,
+    function: Any, initial: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
 ) -> Array:
     if axis is None and len(as_expression(x).shape) != 1:
         raise ValueError("an axis is needed for an array that is no vector")
     at, given = _axis_of(x, axis or 0), dense_array(x)
     found = function(given, axis=at, dtype=None if dtype is None else type_of(dtype).dtype)
     if include_initial:
-        first = np.full_like(np.take(found, [], axis=at), initial, shape=_resized(found, at, 1))
-        found = np.concatenate((first, found), axis=at)
+        shape = (*found.shape[:at], 1, *found.shape[at + 1 :])
+        found = np.concatenate((np.full(shape, initial, found.dtype), found), axis=at)
     return asarray(found)
-
-
-def _resized(given: np.ndarray, axis: int, size: int) -> tuple[int, ...]:
-    return (*given.shape[:axis], size, *given.shape[axis + 1 :])
 
 
 def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> Array:

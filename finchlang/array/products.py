@@ -63,18 +63,14 @@ def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> Array:
         lists = [[x] if hasattr(x, "__index__") else list(x) for x in axes]
         pairs = [[normalized_axis(x, k) for x in xs] for xs, k in zip(lists, (m, n), strict=True)]
     _check_pairs(a, b, *pairs)
-    kept = [
-        [k for k in range(order) if k not in own] for order, own in zip((m, n), pairs, strict=True)
-    ]
-    first = len(kept[0]) + len(kept[1])
-    places = []
-    for order, own, rest, start in (
-        (m, pairs[0], kept[0], 0),
-        (n, pairs[1], kept[1], len(kept[0])),
-    ):
+    first = m + n - 2 * len(pairs[0])
+    places, start = [], 0
+    for order, own in zip((m, n), pairs, strict=True):
+        rest = [k for k in range(order) if k not in own]
         found = {k: start + at for at, k in enumerate(rest)}
         found |= {k: first + at for at, k in enumerate(own)}
         places.append(tuple([found[k] for k in range(order)]))
+        start += len(rest)
     return _summed([a, b], places, first + len(pairs[0]), first)
 
 
@@ -123,9 +119,8 @@ def einsum(subscripts: str, /, *arrays: Any) -> Array:
         result = "".join([letter for letter in letters if given.count(letter) == 1])
     wrong = [c for c in letters if not c.isalpha()] + [c for c in result if c not in letters]
     if wrong or len(set(result)) < len(result):
-        raise ValueError(
-            f"einsum {subscripts!r}: {wrong[0] if wrong else 'a letter'!r} has no place"
-        )
+        what = wrong[0] if wrong else "a letter"
+        raise ValueError(f"einsum {subscripts!r}: {what!r} has no place")
     sizes: dict[str, int] = {}
     for part, arg in zip(parts, args, strict=True):
         if len(part) != len(arg.shape):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -44,19 +45,13 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that all of these broadcast to. Raises ValueError if there is none."""
     found: tuple[int, ...] = ()
     for shape in shapes:
-        if shape != found:
-            found = _broadcast(found, shape)
+        pairs = [*zip_longest(found[::-1], shape[::-1], fillvalue=1)][::-1]
+        for m, n in pairs:
+            if m != n and 1 not in (m, n):
+                what = f"{m} is not {n}, and none is 1"
+                raise ValueError(f"shapes {found} and {shape} do not broadcast: {what}")
+        found = tuple([n if m == 1 else m for m, n in pairs])
     return found
-
-
-def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    order = max(len(a), len(b))
-    sizes = []
-    for m, n in zip((1,) * (order - len(a)) + a, (1,) * (order - len(b)) + b, strict=True):
-        if m != n and 1 not in (m, n):
-            raise ValueError(f"shapes {a} and {b} do not broadcast: {m} is not {n}, and none is 1")
-        sizes.append(n if m == 1 else m)
-    return tuple(sizes)
 
 
 def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
@@ -66,9 +61,8 @@ def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
     TypeError for one that is no integer."""
     if axes is None:
         return tuple(range(order))
-    found = [
-        normalized_axis(a, order) for a in (axes if isinstance(axes, (tuple, list)) else [axes])
-    ]
+    given = axes if isinstance(axes, (tuple, list)) else [axes]
+    found = [normalized_axis(axis, order) for axis in given]
     if len(set(found)) < len(found):
         raise ValueError(f"axis {next(a for a in found if found.count(a) > 1)} is there twice")
     return tuple(sorted(found))

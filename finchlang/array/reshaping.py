@@ -71,13 +71,8 @@ def matrix_transpose(x: Any, /) -> Array:
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     """The axes `source` moved to the places `destination`, the others in their order."""
     order = len(x.shape)
-    sources, places = (
-        [
-            normalized_axis(a, order)
-            for a in (given if isinstance(given, (tuple, list)) else [given])
-        ]
-        for given in (source, destination)
-    )
+    given = [a if isinstance(a, (tuple, list)) else [a] for a in (source, destination)]
+    sources, places = ([normalized_axis(a, order) for a in axes] for axes in given)
     if len(sources) != len(places) or len({*sources}) + len({*places}) < 2 * len(sources):
         raise ValueError("moveaxis takes as many different places as different axes")
     axes = [axis for axis in range(order) if axis not in sources]
@@ -97,10 +92,8 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
     """`x` with new axes of size 1 at these places of the result."""
     arg = as_expression(x)
-    many = len(axis) if isinstance(axis, (tuple, list)) else 1
-    return Array(
-        with_axes(arg, normalized_axes(axis, len(arg.shape) + many), len(arg.shape) + many)
-    )
+    order = len(arg.shape) + (len(axis) if isinstance(axis, (tuple, list)) else 1)
+    return Array(with_axes(arg, normalized_axes(axis, order), order))
 
 
 def with_axes(arg: Expression, axes: tuple[int, ...], order: int) -> Expression:

@@ -154,7 +154,8 @@ class Lowering:
         is_joined = through and isinstance(node, lazy.Reshape) and node.is_joined
         if is_joined := is_joined and self.number_of(node) not in self.given:
             (arg,) = node.args
-        own = tuple([ast.Index(_name(k)) for k in range(len(arg.shape))])
+        letters = [_NAMES[k] if k < len(_NAMES) else f"i{k + 1}" for k in range(len(arg.shape))]
+        own = tuple(map(ast.Index, letters))
         lower = LOWERINGS[type(node)]  # not `value`, which would read the tensor being made
         value = self.value(arg, own) if arg is not node else lower(self, node, own)
         trees.check_depth(value)  # before functions that recurse into it
@@ -218,7 +219,9 @@ class Lowering:
             if not read.follows(plan.order) and read not in plan.followed:
                 new = self.copied(access, read, plan.order)
             if searched and found.count(access) == 1:
-                new = ast.Access(new.tensor, tuple([_by(searched.get(i), i) for i in new.indices]))
+                protocols = [(i, searched.get(i)) for i in new.indices]
+                calls = [ast.Call(ast.Variable(by), (i,)) if by else i for i, by in protocols]
+                new = ast.Access(new.tensor, tuple(calls))
             value = value if new is access else _with(value, access, new)
         return value
 
@@ -252,17 +255,18 @@ class Lowering:
         self.given, self.shared = given, self._shared(results)
         names = tuple([self.tensor(node) for node in results])
         decisions = tuple([("plan", told) for told in self.decisions])
+        copies = [(name, format, -1) for name, format in self.copies]
+        made = [(name, format, number) for number, (name, format) in self.tensors.items()]
+        numbers = map(self.number_of, results)
+        dense = tuple([n for n in numbers if level_of(self.tensors[n][1]).is_all_dense])
         return Program(
             ast.KernelNode(ast.Block(tuple(self.statements)), decisions=decisions),
             tuple((name, number) for number, name in self.operands.items()),
             tuple((name, *of) for of, name in self.numbers.items()),
             tuple((name, *of) for of, name in self.sizes.items()),
-            (
-                *((name, format, -1) for name, format in self.copies),
-                *((name, format, number) for number, (name, format) in self.tensors.items()),
-            ),
+            tuple([*copies, *made]),
             names,
-            self._dense_of_sparse(results),
+            dense if self.has_sparse else (),
             decisions,
             self.is_counted,
             self.sized,
@@ -297,12 +301,6 @@ class Lowering:
             measure(node)
         return shared
 
-    def _dense_of_sparse(self, results: tuple[lazy.Expression, ...]) -> tuple[int, ...]:
-        if not self.has_sparse:
-            return ()
-        numbers = [self.number_of(node) for node in results]
-        return tuple([n for n in numbers if level_of(self.tensors[n][1]).is_all_dense])
-
 
 def entries_of(value: Any) -> float:
     """The number of values that an operand stores, or of elements of a NumPy array."""
@@ -318,19 +316,10 @@ def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
     return trees.rewrite_bottom_up(lambda n: new if n == old else n, node)
 
 
-def _by(protocol: str | None, index: ast.Node) -> ast.Node:
-    """An index with a protocol around it, if there is one."""
-    return index if protocol is None else ast.Call(ast.Variable(protocol), (index,))
-
-
 def plain(literal: ast.Literal) -> ast.Literal:
     """A literal without its type where that is the type it has when written without."""
     own = literal.type in ("Bool", "Int64", "Float64")
     return ast.Literal(literal.value) if own else literal
-
-
-def _name(mode: int) -> str:
-    return _NAMES[mode] if mode < len(_NAMES) else f"i{mode + 1}"
 
 
 #: by the class of a node, the function that gives its element at indices; modules that add a node add it
