@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,17 @@ from finchlang.testing.data import plain, reference
 SEMANTICS = ("denote", "interpret", "residual", "native")
 #: the name under which a result has the error that ended a script
 ERROR = "the error"
-#: the end of the error for a format with another fill than the declared one
-FILL = "it cannot be declared otherwise"
-#: beginnings of errors that are checked once for a whole loop
-WITHIN = "the window ", "the slice "
-#: beginnings of errors of levels that must be square
-SQUARE = tuple(f"{name} is square," for name, level in LEVELS.items() if level.is_square)
+#: What is let through where all ways but the denotation, which has no formats, end with the same kind of
+#: error: by name, the errors. Windows are looked at as a whole by the others, and by the denotation at the
+#: places that are needed.
+_SQUARE = "|".join(name for name, level in LEVELS.items() if level.is_square)
+LET_THROUGH = {
+    "a format that is not written in this order": "access order: ",
+    "a format that is square": rf"\w+: ({_SQUARE}) is square,",
+    "a format that has another fill": ".*it cannot be declared otherwise$",
+    "a format that would have to merge what is written": "type: .* and would be merged, ",
+    "a window that is looked at where its loop begins": r"\w+: the (window|slice) ",
+}
 #: the parts of the system, each with the semantics that depend on it
 PARTS = {
     "the denotation": ("denote",),
@@ -142,7 +147,7 @@ def compare(
     for label, way in by_label.items():
         tell(label)
         for at_once in _run(found, label, way, text, file, args):
-            if not _all_same(found.results[label], at_once, tolerance):
+            if not same([*found.results[label].items()], [*at_once.items()], tolerance):
                 found.differ(f"{label}: threads differ", "threads", label)
     _allow(found)
     names = sorted(set().union(*found.results.values()))
@@ -169,17 +174,14 @@ def _compare_with(
     for name, value in expected.items():
         if any(name not in values for values in found.results.values()):
             raise FinchError("type", f"{against} gives {name}, which the script does not")
-        given = {label: plain(values[name]) for label, values in found.results.items()}
-        array = np.asarray(plain(value))
-        wrong = [label for label, own in given.items() if not _is_like(own, array, tolerance)]
-        if wrong:
-            line = f"{name} is {_short(given[wrong[0]])}, and {_short(array)} by {against}"
+        array, wrong = np.asarray(plain(value)), dict[str, Any]()
+        for label, values in found.results.items():
+            own = np.asarray(plain(values[name]))
+            if own.dtype.kind not in "biuf" or not same(own, array.astype(own.dtype), tolerance):
+                wrong[label] = own
+        for own in [*wrong.values()][:1]:
+            line = f"{name} is {_short(own)}, and {_short(array)} by {against}"
             found.differ(f"{', '.join(wrong)}: {line}", "against", tuple(wrong))
-
-
-def _is_like(value: Any, expected: np.ndarray, tolerance: float) -> bool:
-    own = np.asarray(value)
-    return own.dtype.kind in "biuf" and same(own, expected.astype(own.dtype), tolerance)
 
 
 def labels(ways: Sequence[Way]) -> tuple[str, ...]:
@@ -209,12 +211,7 @@ def _run(
         except Exception as error:  # a Bug, or whatever else breaks
             values = {ERROR: f"{type(error).__name__}: {error}"}
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            parts = Path(frame.filename).parts
-            room = (
-                parts[len(parts) - parts[::-1].index("finchlang")]
-                if "finchlang" in parts
-                else parts[-2]
-            )
+            room = [*re.findall(r"\bfinchlang\W(\w+)", frame.filename), ""][-1]
             place = f"{room}/{frame.name}"
             line = f"{label} breaks: {type(error).__name__}: {error}"
             found.differ(line, "breaks", label, type(error).__name__, place)
@@ -229,19 +226,13 @@ def _run(
     return [values for values, *_ in all_of[1:]]
 
 
-def _all_same(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> bool:
-    return one.keys() == other.keys() and all(same(one[n], other[n], tolerance) for n in one)
-
-
 def _allow(found: Comparison) -> None:
-    """Let the denotation agree where it cannot know better. It has no formats: it agrees if all others say
-    that one is written out of order, has another fill, or is square and cannot have such sizes. A wrong
-    size is a dimension or a bounds error, depending on when it is noticed. Windows are checked as a whole
-    by the others, and at the places that are needed by the denotation. It may lack memory for dense
-    arrays."""
+    """Let the denotation agree where it cannot know better: see LET_THROUGH. It may lack memory for dense
+    arrays. A wrong size is a dimension or a bounds error, depending on when it is noticed."""
     rest = [found.errors.get(label) for label in found.engines if label.split()[0] != "denote"]
     kinds = {error.kind if error else None for error in rest}
-    others, late = next(iter(kinds)) if len(kinds) == 1 else None, ("bounds", "dimension")
+    others = next(iter(kinds)) if len(kinds) == 1 else None
+    said = [f"{error.kind}: {error.message}" for error in rest if error]
     for label in [label for label in found.engines if label.split()[0] == "denote"]:
         own = found.results[label].get(ERROR)
         if own == "resource" and kinds == {None}:
@@ -250,19 +241,12 @@ def _allow(found: Comparison) -> None:
             del found.errors[label]
         if others is None or own == others:
             continue
-        if others == "access order":
-            found.allowed["a format that is not written in this order"] += 1
-        elif own is None and all(e and e.message.startswith(SQUARE) for e in rest):
-            found.allowed["a format that is square"] += 1
-        elif own is None and all(e and e.message.endswith(FILL) for e in rest):
-            found.allowed["a format that has another fill"] += 1
-        elif own is None and all(e and e.message.startswith(WITHIN) for e in rest):
-            found.allowed["a window that is looked at where its loop begins"] += 1
-        elif own in late and others in late:
-            found.allowed["a wrong size, noticed early or late"] += 1
-        else:
-            continue
-        found.results[label] = {ERROR: others}
+        names = [n for n, form in LET_THROUGH.items() if all(re.match(form, e) for e in said)]
+        if {own, others} == {"bounds", "dimension"}:
+            names.append("a wrong size, noticed early or late")
+        for name in names[:1]:
+            found.allowed[name] += 1
+            found.results[label] = {ERROR: others}
 
 
 def _agreeing(

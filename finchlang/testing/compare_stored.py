@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -10,39 +11,8 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.syntax.types import Pair
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
-
-#: a line for people, and the fault: its kind, and the ways that differ
-Differing = tuple[str, tuple[Any, ...]]
-
-
-def stored_differences(found: Any, ways: dict[str, Any], tolerance: float) -> list[Differing]:
-    """Differences in storage, beyond values: tensors that two ways with the same rules store differently,
-    or of which ways with other rules have other entries; and unequal host steps. `found` is a Comparison,
-    `ways` are its Ways by label.
-    """
-    lines: list[Differing] = []
-    labels = [n for n in found.engines if ways[n].engine != "denote" and n not in found.errors]
-    labels = [n for n in labels if "the error" not in found.results[n]]
-    for one, other in pairwise(labels):
-        is_alike = (ways[one].rules, ways[one].workspaces) == (
-            ways[other].rules,
-            ways[other].workspaces,
-        )
-        what, part = ("stores", _storage) if is_alike else ("has entries in", entries_of)
-        for name, first in found.results[one].items():
-            second = found.results[other].get(name)
-            if not isinstance(first, _TENSORS) or type(first) is not type(second):
-                continue
-            if not _identical(part(first), part(second), tolerance):
-                lines.append((f"{other} {what} {name} otherwise than {one}", (what, one, other)))
-        if is_alike and one in found.steps and other in found.steps:
-            unequal = _unequal_steps(one, found.steps[one], other, found.steps[other])
-            lines += [(line, ("steps", one, other)) for line in unequal]
-    return lines
-
 
 _SPARSE = (Tensor, SwizzledTensor)
 _TENSORS = (*_SPARSE, Scalar)
@@ -50,11 +20,30 @@ _TENSORS = (*_SPARSE, Scalar)
 DENSE = 10**8
 
 
-def _unequal_steps(one: str, first: list[Any], other: str, second: list[Any]) -> list[str]:
-    for number, (a, b) in enumerate(zip(first, second, strict=False), 1):
-        if a != b:
-            return [f"{one} and {other} take other steps in kernel {number}: {a - b}, {b - a}"]
-    return []
+def stored_differences(
+    found: Any, ways: dict[str, Any], tolerance: float
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Differences in storage, beyond values: tensors that two ways with the same rules store differently,
+    or of which ways with other rules have other entries; and unequal host steps. Of each a line for
+    people, and the fault: its kind, and the ways that differ. `found` is a Comparison, `ways` are its Ways
+    by label.
+    """
+    ran = (n for n in found.engines if "the error" not in found.results[n])
+    for one, other in pairwise(n for n in ran if ways[n].engine != "denote"):
+        first, second = ways[one], ways[other]
+        is_alike = (first.rules, first.workspaces) == (second.rules, second.workspaces)
+        what, part = ("stores", _storage) if is_alike else ("has entries in", entries_of)
+        for name, value in found.results[one].items():
+            own = found.results[other].get(name)
+            is_stored = isinstance(value, _TENSORS) and type(value) is type(own)
+            if is_stored and not same(part(value), part(own), tolerance):
+                yield f"{other} {what} {name} otherwise than {one}", (what, one, other)
+        steps = [found.steps.get(n, ()) if is_alike else () for n in (one, other)]
+        for number, (a, b) in enumerate(zip(*steps, strict=False), 1):
+            if a != b:
+                line = f"{one} and {other} take other steps in kernel {number}: {a - b}, {b - a}"
+                yield line, ("steps", one, other)
+                break
 
 
 def unsound(values: dict[str, Any]) -> list[str]:
@@ -87,25 +76,16 @@ def entries_of(tensor: Any) -> list[Any]:
     return [tensor.shape, coordinates[:, order], values[order]]
 
 
-def _identical(one: list[Any], other: list[Any], tolerance: float) -> bool:
-    """Whether parts of storage are equal; floats up to rounding, since sums may be reordered."""
-    return len(one) == len(other) and all(
-        same(a, b, tolerance)
-        if isinstance(a, (np.ndarray, np.generic, int, float, bool))
-        else a == b
-        for a, b in zip(one, other, strict=True)
-    )
-
-
 def same(a: Any, b: Any, tolerance: float) -> bool:
-    """Whether two values of scripts are equal, floats within a relative tolerance. Values that no kernel
-    can make (functions, formats) are not compared."""
+    """Whether two values of scripts, or lists of such, are equal, floats within a relative tolerance, since
+    sums may be reordered. Values that no kernel can make (functions, formats) are not compared."""
     if isinstance(a, Scalar) and isinstance(b, Scalar):
-        return same(a.value, b.value, tolerance)
-    if isinstance(a, Pair) and isinstance(b, Pair):
-        return all(same(x, y, tolerance) for x, y in zip(a, b, strict=True))
+        a, b = a.value, b.value
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        pairs = zip(a, b, strict=False)
+        return len(a) == len(b) and all(same(x, y, tolerance) for x, y in pairs)
     if isinstance(a, _SPARSE) and isinstance(b, _SPARSE) and prod(a.shape) > DENSE:
-        return a.shape == b.shape and _identical(_unlike_fill(a), _unlike_fill(b), tolerance)
+        return same(_unlike_fill(a), _unlike_fill(b), tolerance)
     first, second = as_array(a), as_array(b)
     if first is None or second is None:
         if isinstance(a, float) and isinstance(b, float) and not math.isnan(a):
@@ -126,7 +106,7 @@ def _unlike_fill(tensor: Any) -> list[Any]:
     """The fill of a tensor, and its entries that differ from that."""
     _, coordinates, values = entries_of(tensor)
     keep = ~((values == tensor.fill) | ((values != values) & (tensor.fill != tensor.fill)))
-    return [values.dtype.type(tensor.fill), coordinates[:, keep], values[keep]]
+    return [tensor.shape, tensor.fill, coordinates[:, keep], values[keep]]
 
 
 def as_array(value: Any) -> np.ndarray | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from finchlang.base.errors import FinchError
 from finchlang.testing.compare_engines import SEMANTICS, Way, ways_of
 
-_LINE = re.compile(r"^# replay: *(.*?) *$", re.MULTILINE)
-_WORDS = {"--no-workspaces": ("workspaces", False), "--checked": ("checked", True)}
+_WAY = re.compile(
+    r"(\w+)(?: --rules=(\S+))?( --no-workspaces)?( --checked)?(?: --threads=([1-9]\d*))?"
+)
 
 
 def replay_text(text: str, ways: Sequence[Way], found: str = "", against: str = "") -> str:
@@ -25,35 +25,24 @@ def replay_text(text: str, ways: Sequence[Way], found: str = "", against: str = 
 def ways_in(text: str) -> tuple[Way, ...]:
     """The ways in the `# replay:` lines of a text; without such lines the four semantics. Raises FinchError
     of kind syntax for a line that names no way."""
-    return tuple(map(way_of, _LINE.findall(text))) or ways_of()
+    return tuple(map(way_of, _comments("replay", text))) or ways_of()
 
 
 def against_in(text: str) -> str:
     """The function in the `# against:` line, or ""."""
-    found = re.search(r"^# against: *(.*?) *$", text, re.MULTILINE)
-    return found[1] if found else ""
+    return "".join(_comments("against", text)[:1])
+
+
+def _comments(kind: str, text: str) -> list[str]:
+    return re.findall(rf"^# {kind}: *(.*?) *$", text, re.MULTILINE)
 
 
 def way_of(words: str) -> Way:
     """The way that these words write, as `str` does. Raises FinchError of kind syntax."""
-    engine, *options = words.split() or [""]
-    way = Way(engine)
-    for option in options:
-        name, _, value = option.partition("=")
-        if option in _WORDS:
-            field, said = _WORDS[option]
-            way = replace(way, **{field: said})  # type: ignore[arg-type]
-        elif name == "--rules" and value:
-            way = replace(way, rules=value)
-        elif name == "--threads" and value.isdecimal() and int(value) > 0:
-            way = replace(way, threads=int(value))
-        else:
-            raise _wrong(words, f"`{option}` is no option of a way")
-    if engine not in SEMANTICS:
-        raise _wrong(words, f"`{engine}` is none of {', '.join(SEMANTICS)}")
-    return way
-
-
-def _wrong(words: str, why: str) -> FinchError:
-    hint = "as in `# replay: native --rules=paper --checked`"
-    return FinchError("syntax", f"`# replay: {words}` says no way to run: {why}", hint=hint)
+    found = _WAY.fullmatch(words)
+    if found is None or found[1] not in SEMANTICS:
+        message = f"`# replay: {words}` says no way to run: {', '.join(SEMANTICS)}, with options"
+        hint = "as in `# replay: native --rules=paper --no-workspaces --checked --threads=2`"
+        raise FinchError("syntax", message, hint=hint)
+    engine, rules, apart, checked, threads = found.groups()
+    return Way(engine, rules or "all", not apart, bool(checked), int(threads or 1))

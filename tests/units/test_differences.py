@@ -220,6 +220,14 @@ def test_an_order_that_a_format_does_not_take_is_no_difference() -> None:
     assert compare(text).agrees and not compare(text).errors
 
 
+def test_a_batch_that_cannot_be_merged_is_no_difference() -> None:
+    """Two statements that overwrite have no operator by which a full batch of a workspace is merged."""
+    text = "C = Tensor(Workspace{2, 1}(Element(0)))"
+    found = compare(text + "; @finch for i = 1:0; C[0, 0] = 1; C[0, 0] = 2 end")
+    assert found.agrees and found.errors["native"].kind == "type"
+    assert found.allowed == {"a format that would have to merge what is written": 1}
+
+
 # -------------------------------------------------------------------------------- in another process
 
 
