@@ -3,9 +3,9 @@ the user's own reference for its results (`--against`)."""
 
 from __future__ import annotations
 
-import random
 import runpy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import signature
 from math import prod
@@ -16,20 +16,18 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.python.session import Session
-from finchlang.syntax import traversal as trees, types
+from finchlang.syntax import traversal as trees
 from finchlang.syntax.nodes import Access, Assign, Extent, Let, Literal, Macro, Node, Variable
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.testing.compare_stored import as_array
+from finchlang.testing.generate import DrawnTensor, Maker, array, typed
 from finchlang.testing.grammar import LEVELS
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 
 TENSORS = (Tensor, SwizzledTensor, Scalar, np.ndarray)
-#: the most elements of a tensor, and about the most entries of a large one
-PLACES, ENTRIES = 40_000, 300
-SPECIAL = (float("inf"), float("-inf"), float("nan"), -0.0)
-#: where entries are: anywhere, at one coordinate of a mode, up to an end, in a run, on a side of a diagonal
-FORMS = ("some", "some", "one", "end", "run", "side")
+#: the most elements of a tensor
+PLACES = 40_000
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Data:
     def formats(self) -> Iterator[DataCase]:
         """The script with one tensor in another format: each of its levels replaced by each other one."""
         for name, value in self.tensors.items():
-            for format in _formats(value):
+            for format in map(str, _formats(value)):
                 new = f"{self.spans[name].text}; {name} = Tensor({format}, {name})"
                 yield DataCase(_edited(self.text, [(self.spans[name], new)]), f"{name} as {format}")
 
@@ -78,7 +76,7 @@ class Data:
         and infinities."""
         draw = _Draw(seed, is_finite)
         shapes = [tensor.shape for tensor in self.tensors.values()]
-        sizes = draw.sizes({n for shape in shapes for n in shape})
+        sizes = draw.new_sizes({n for shape in shapes for n in shape})
         while any(prod(sizes[n] for n in shape) > PLACES for shape in shapes):
             largest = max(sizes.values())
             sizes = {n: size // 2 if size == largest else size for n, size in sizes.items()}
@@ -86,13 +84,13 @@ class Data:
         for name, value in self.tensors.items():
             shape = tuple(sizes[n] for n in value.shape)
             fit = [*_formats(value)] if is_any and draw.chance(0.5) else []
-            format = draw.random.choice(fit) if fit else ""
+            format = draw.random.choice(fit) if fit else None
             edits.append((self.spans[name], draw.tensor(name, value, shape, format)))
-            said.append(f"{name} {' x '.join(map(str, shape))}{format and f' as {format}'}")
+            said.append(f"{name} {' x '.join(map(str, shape))}{f' as {format}' if format else ''}")
         edits += _assertions(self.script)
         for node in self.script.statements:
             edits += [(size.span, str(sizes[size.value])) for size in _sizes(node, sizes)]
-        is_plain = not draw.is_special and max([1, *sizes.values()]) < 100
+        is_plain = not draw.special and max([1, *sizes.values()]) < 100
         return DataCase(_edited(self.text, edits), f"seed {seed}: {', '.join(said)}", is_plain)
 
 
@@ -124,7 +122,7 @@ def _edited(text: str, edits: Sequence[tuple[Any, str]]) -> str:
     return text
 
 
-def _formats(value: Any) -> Iterator[str]:
+def _formats(value: Any) -> Iterator[Level]:
     """The formats that differ from a tensor's in one level, and that the session accepts."""
     stack = list(_level(value.body if isinstance(value, SwizzledTensor) else value).levels())
     sizes = ", 1" * sum(level.modes for level in stack)
@@ -134,25 +132,22 @@ def _formats(value: Any) -> Iterator[str]:
                 continue
             heads = [str(a).removesuffix(f"({b})") for a, b in zip(stack, stack[1:], strict=False)]
             heads[k] = name if row.modes else f"{name}{{{own.modes}}}"
-            format = "(".join([*heads, str(stack[-1])]) + ")" * len(heads)
-            try:
-                Session("check").run(f"Tensor({format}{sizes})")
-            except FinchError:
-                continue  # it is no format
-            yield format
+            text, session = "(".join([*heads, str(stack[-1])]) + ")" * len(heads), Session("check")
+            with suppress(FinchError):  # it may be no format
+                session.run(f"made = Tensor({text}{sizes})")
+                yield session["made"].format
 
 
-class _Draw:
+class _Draw(Maker):
+    """Draws other data. With `keeps_fills` fills are stored, too."""
+
     def __init__(self, seed: int, is_finite: bool):
-        self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
+        super().__init__(seed)
         self.keeps_fills = not is_finite and self.chance(0.5)
-        self.is_finite, self.is_special = is_finite or self.chance(0.7), False
+        self.special = 0.2 if not is_finite and self.chance(0.3) else 0.0
         self.extreme = 0.15 if self.chance(0.3) else 0.0
 
-    def chance(self, probability: float) -> bool:
-        return self.random.random() < probability
-
-    def sizes(self, old: set[int]) -> dict[int, int]:
+    def new_sizes(self, old: set[int]) -> dict[int, int]:
         """New sizes for old ones. Equal sizes stay equal, and often all change by the same amount."""
         if self.chance(0.3):
             by = self.random.choice((-2, -1, 1, 2, 5))
@@ -162,110 +157,76 @@ class _Draw:
             new[self.random.choice(sorted(old))] = self.random.choice((200, 200, 500, 4000))
         return new
 
-    def number(self, type: types.Type) -> str:
-        if type.name == "Bool":
-            return "true" if self.chance(0.7) else "false"
-        value: Any = self.random.randint(0 if type.name[0] == "U" else -3, 4)
-        if type.is_float:
-            value = float(value)
-            if not self.is_finite and self.chance(0.2):
-                value, self.is_special = self.random.choice(SPECIAL), True
-        elif self.chance(self.extreme):
-            value = self.random.choice((type.highest, max(type.lowest, -type.highest)))
-        return _typed(value, type)
-
-    def tensor(self, name: str, old: Any, shape: tuple[int, ...], format: str) -> str:
-        """Statements that bind a name to a tensor with other entries; empty, if the format takes none of 20
-        attempts."""
+    def tensor(self, name: str, old: Any, shape: tuple[int, ...], format: Level | None) -> str:
+        """Statements that bind a name to a tensor with other entries; empty, if the format takes none of
+        some attempts."""
+        own = _level(old.body if isinstance(old, SwizzledTensor) else old)
+        element = own.element_type.name
         if isinstance(old, Scalar):
-            return f"{name} = {str(old.format)[:-1]}, {self.number(old.format.element_type)})"
+            return f"{name} = {str(old.format)[:-1]}, {self.value(element)})"
         order = old.permutation if isinstance(old, SwizzledTensor) else ()
-        level = _level(old.body if order else old)
-        shape = tuple(shape[p - 1] for p in order) or shape
-        own = "" if isinstance(old, np.ndarray) and 0 not in shape else str(level)
-        for _ in range(20):
-            mask = self.mask(shape)
-            made = self.literal(level, format or own, mask)
-            text = f"{name} = " + (f"swizzle({made}, {str(order)[1:-1]})" if order else made)
-            if own and not order and self.keeps_fills and mask.any() and mask.size <= 64:
-                new = self.literal(level, "", mask & (self.numbers.random(mask.shape) < 0.7))
-                text += _stored(name, level, mask, new)
-            try:
-                Session("interpret", "all", lambda _: None).run(text)
-            except FinchError:
-                continue
-            return text
-        return f"{name} = Tensor({format or level}{''.join(f', {n}' for n in shape)})"
+        shape, level = tuple(shape[p - 1] for p in order) or shape, format or own
+        levels = tuple((type(each).__name__, each.modes) for each in [*level.levels()][:-1])
+        drawn = DrawnTensor(name, (), element, typed(level.fill.value, element), levels)
+        is_array = isinstance(old, np.ndarray) and not format and 0 not in shape
 
-    def mask(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Where a tensor has entries: nowhere, everywhere, or in one of FORMS."""
-        found = self.numbers.random(shape) < self.random.choice((0.0, 0.2, 0.5, 0.8, 1.1))
-        form, k = self.random.choice(FORMS), self.random.randrange(len(shape))
-        if found.size > ENTRIES and form in ("some", "side"):
-            found &= self.numbers.random(shape) < ENTRIES / found.size
-        if not found.size or form == "some":
-            return found
-        at = np.indices(shape)
-        if form == "side":
-            return found & (at[k] <= at[self.random.randrange(len(shape))])
-        first, last = sorted(self.random.randint(0, shape[k]) for _ in "ab")
-        last = first + 1 if form == "one" else last
-        return (at[k] < last) & ((at[k] >= first) | (form == "end"))
+        def attempts() -> Iterator[str]:
+            for _ in range(3 if all(n in LEVELS for n, _ in levels) else 0):
+                if self.keeps_fills and not is_array and 0 < prod(shape) <= 64:
+                    found = self.entries(levels, shape, element)
+                    some = {at: drawn.fill for at in found if self.chance(0.3)}
+                    yield _stored(name, level, shape, found | some)
+                yield f"{name} = {self.literal_of(drawn, shape, '' if is_array else str(level))}"
+            yield _stored(name, level, shape, {})
 
-    def literal(self, level: Level, format: str, mask: np.ndarray) -> str:
-        """An expression for a tensor with entries where the mask says; without a format for an array."""
-        type, shape = level.element_type, ", ".join(map(str, mask.shape))
-        alike = self.number(type) if self.chance(0.2) else ""
-        if format and not mask.any():
-            return f"Tensor({format}, {shape})"
-        if format and not level.fill.value and (mask.size > 100 or self.chance(0.5)):
-            rows = [(*at, alike or self.number(type)) for at in (np.argwhere(mask) + 1).tolist()]
-            if self.chance(0.3):  # in any order, with some twice
-                rows += [(*row[:-1], _typed(type.wrap(0), type)) for row in rows[:2]]
-                self.random.shuffle(rows)
-            lists = ", ".join(f"[{', '.join(map(str, c))}]" for c in zip(*rows, strict=True))
-            return f"Tensor({format}, fsparse({lists}, ({shape},)))"
-        fill = _typed(level.fill.value, type)
-        values = [(alike or self.number(type)) if m else fill for m in mask.ravel("F").tolist()]
-        return f"Tensor({format}, {_array(values, shape)})" if format else _array(values, shape)
+        return _first_that_runs(attempts()) + _turned(name, old)
 
 
-def _stored(name: str, level: Level, kept: np.ndarray, values: str) -> str:
-    """A kernel that writes values where `kept` says, fills among them, which are then stored."""
-    mask = _array([str(m).lower() for m in kept.ravel("F").tolist()], str(kept.shape)[1:-1])
-    order = "lkji"[-kept.ndim :]
+def _first_that_runs(texts: Iterable[str]) -> str:
+    """The first text that runs, or the last one."""
+    text = ""
+    for text in texts:
+        with suppress(FinchError):
+            Session("interpret", "all", lambda _: None).run(text)
+            break
+    return text
+
+
+def _turned(name: str, value: Any) -> str:
+    """A statement that swizzles a tensor as this one is."""
+    order = getattr(value, "permutation", ())
+    return f"\n{name} = swizzle({name}, {str(order)[1:-1]})" if order else ""
+
+
+def _stored(name: str, level: Level, shape: tuple[int, ...], found: Mapping[Any, str]) -> str:
+    """Statements that make a tensor and write these values, fills among them, which are then stored."""
+    empty = f"{name} = Tensor({level}{''.join(f', {n}' for n in shape)})"
+    if not found:
+        return empty
+    fill, order = typed(level.fill.value, level.element_type.name), "lkji"[-len(shape) :]
+    mask = array(dict.fromkeys(found, "true"), "false", shape)
     at, loops = f"[{', '.join(order[::-1])}]", ", ".join(f"{i} = _" for i in order)
-    fill = _typed(level.fill.value, level.element_type)
     body = f"if {name}_at{at}; {name}{at} = {name}_of{at} end"
-    lines = f"{name}_at = {mask}", f"{name}_of = {values}", "@finch begin", f"{name} .= {fill}"
-    return "\n".join(["", *lines, f"for {loops}", body, "end", "end"])
+    lines = empty, f"{name}_at = {mask}", f"{name}_of = {array(found, fill, shape)}"
+    return "\n".join(
+        [*lines, "@finch begin", f"{name} .= {fill}", f"for {loops}", body, "end", "end"]
+    )
 
 
 def statements_of(name: str, value: Any) -> str:
     """Statements that bind a name to a tensor like `value`, with its stored fills if a script can write
     them."""
     if isinstance(value, Scalar):
-        return (
-            f"{name} = {str(value.format)[:-1]}, {_typed(value.value, value.format.element_type)})"
-        )
-    is_turned = isinstance(value, SwizzledTensor)
-    body = value.body if is_turned else value
-    level, array, kept = body.format, body.to_numpy(), np.zeros(body.shape, bool)
-    kept[tuple(body.entries()[0])] = True
-    entries = [_typed(v, level.element_type) for v in array.ravel("F").tolist()]
-    values, sizes = _array(entries, str(array.shape)[1:-1]), ", ".join(map(str, array.shape))
-    empty = f"{name} = Tensor({level}, {sizes})"
-    made = [f"{name} = Tensor({level}, {values})", empty + _stored(name, level, kept, values)]
-    has_fills = bool((array[kept] == level.fill.value).any())
-    for text in made[:: -1 if has_fills else 1] if array.size else ():
-        session = Session("interpret", "all", lambda _: None)
-        try:
-            session.run(text)
-        except FinchError:
-            continue
-        turned = f"\n{name} = swizzle({name}, {str(value.permutation)[1:-1]})" if is_turned else ""
-        return text + turned
-    return empty
+        return f"{name} = {str(value.format)[:-1]}, {typed(value.value, value.format.element_type.name)})"
+    body = value.body if isinstance(value, SwizzledTensor) else value
+    level, dense, type = body.format, body.to_numpy(), body.format.element_type.name
+    every = {at: typed(own.item(), type) for at, own in np.ndenumerate(dense)}
+    kept = {at: every[at] for at in zip(*body.entries()[0].tolist(), strict=True)}
+    made = [f"{name} = Tensor({level}, {array(every, '', body.shape)})"] if every else []
+    made.append(_stored(name, level, body.shape, kept))
+    has_fills = any(dense[at] == level.fill.value for at in kept)
+    made.append(_stored(name, level, body.shape, {}))
+    return _first_that_runs(made[-2::-1] if has_fills else made) + _turned(name, value)
 
 
 def with_values(text: str, span: Any, values: dict[str, Any]) -> str:
@@ -284,16 +245,6 @@ def _assertions(script: Any) -> list[tuple[Any, str]]:
     """Edits that take the assertions out."""
     macros = (node for node in script.statements if isinstance(node, Macro))
     return [(node.span, "nothing") for node in macros if node.name == "assert"]
-
-
-def _typed(value: Any, type: types.Type) -> str:
-    is_usual = type.name in ("Bool", "Int64", "Float64")
-    return pretty(Literal(value, type=None if is_usual else type.name)).strip()
-
-
-def _array(values: Sequence[str], shape: str) -> str:
-    row = f"[{', '.join(values)}]"
-    return f"reshape({row}, {shape})" if "," in shape.strip(",") else row
 
 
 def reference(function: str, text: str, name: str, args: Sequence[str] = ()) -> dict[str, Any]:

@@ -1,10 +1,13 @@
-"""The tables that random programs are made of: levels, operators, functions with laws, masks."""
+"""The tables that random programs are made of: levels, operators, functions with laws, masks. A token in
+braces is filled in, as `templates.py` says."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+#: the kinds of programs, and how often each is chosen
+KINDS = {"float": 5, "int": 5, "bool": 2, "minplus": 2}
 #: the types of tensors in each kind of program; the first is that of tensors that are written
 TYPES = {
     "float": ("Float64", "Float64", "Float64", "Float32"),
@@ -62,14 +65,24 @@ def stack_of(seed: int) -> tuple[str, ...]:
     return table[half * STRIDES[odd] % len(table)]
 
 
-def _rows(text: str) -> tuple[tuple[str, float, str], ...]:
-    rows = (row.split(None, 2) for row in re.split(" // |\n", text.strip()))
-    return tuple((kinds, float(weight), form) for kinds, weight, form in rows)
+@dataclass(frozen=True)
+class Form:
+    """A row of a table: the kinds of programs that it is for (f: float, i: int, b: bool, m: minplus), its
+    weight, and the text."""
+
+    kinds: str
+    weight: float
+    text: str
 
 
-#: Expressions: the kinds of programs (f: float, i: int, b: bool, m: minplus), a weight, and the text, with
-#: {n} for a value of the kind, {b} a Bool, {l} a literal, {i} an index, {a} an access, {k} 1 to 3
-VALUES = _rows("""
+def forms(text: str, between: str = " // |\n") -> tuple[Form, ...]:
+    """The rows of a text: `KINDS WEIGHT TEXT`."""
+    rows = (re.sub(r"\n +", " ", row).split(None, 2) for row in re.split(between, text.strip()))
+    return tuple(Form(kinds, float(weight), form) for kinds, weight, form in rows)
+
+
+#: expressions
+VALUES = forms("""
 fi 8 {n} * {n} // fim 6 ({n} + {n}) // fi 4 ({n} - {n}) // fimb 1 min({n}, {n}) // fimb 1 max({n}, {n})
 fim 0.3 max({n}, {n}, {n}) // fi 0.6 abs({n}) // fi 0.6 (-{n}) // fi 0.4 ({n})^2 // fi 0.2 1 ^ ({k})
 fi 0.3 ({n} + 2) - {l} // fi 0.3 2 * ({n}) * 4 // fi 0.3 -(2 * -({n})) // fib 0.8 ifelse({b}, {n}, {n})
@@ -88,8 +101,8 @@ b 3 ({n} & {n}) // b 3 ({n} | {n}) // b 1 ({n} && {n}) // b 1 ({n} || {n}) // b 
 b 0.7 ({n} != {n}) // b 0.7 ({n} == {n}) // b 0.4 ({n} < {n}) // b 0.4 ({n} <= {n}) // b 0.6 !({n})
 b 0.5 {b}
 """)
-#: conditions, in the same form
-CONDITIONS = _rows("""
+#: conditions
+CONDITIONS = forms("""
 fimb 3 {i} <= {i} // fimb 1 {i} < {i} + 1 // fimb 1 {i} >= {k} // fimb 1 {i} == {i} // fimb 1 {i} != {k}
 fimb 1 {i} > {i} - 1 // fimb 0.4 1 <= {i} <= 3 // fimb 1 ({b}) && ({b}) // fimb 1 ({b}) || ({b})
 fimb 1 !({b}) // fimb 0.5 UpTriMask()[{i}, {i}] // fimb 0.5 LoTriMask()[{i}, {i}]
@@ -97,16 +110,16 @@ fimb 0.5 diagmask()[{i}, {i}] // fimb 0.5 BandMask()[{i}, {i}, {i}] // fim 2 {a}
 fim 1 {a} <= {l} // fim 0.5 {a} == {a} // b 3 {a} // b 1 {a} == true
 """)
 #: functions with rounded results: they are used once and outermost, and their results are not reduced
-ROUNDED = (
-    *("sqrt(abs({n}))", "cbrt({n})", "exp({n})", "exp2({n})", "expm1({n})", "log(abs({n}) + 1)"),
-    *("log2(abs({n}) + 1)", "log10(abs({n}) + 1)", "log1p(abs({n}))", "sin({n})", "cos({n})"),
-    *("tan({n})", "asin(sign({n}))", "acos(sign({n}))", "atan({n})", "atan2({n}, abs({n}) + 1.0)"),
-    *("sinh({n})", "cosh({n})", "tanh({n})", "asinh({n})", "acosh(abs({n}) + 1)"),
-    *("atanh(sign({n}) / 2)", "hypot({n}, {n})", "nextafter({n}, 100.0)", "({n}) / 3"),
-    *("(abs({n}) + 1) ^ 0.5", "inv(abs({n}) + 1)"),
-)
-#: assignments: the kinds of programs, a weight, and the sign
-SIGNS = _rows("""
+ROUNDED = forms("""
+f 1 sqrt(abs({n})) // f 1 cbrt({n}) // f 1 exp({n}) // f 1 exp2({n}) // f 1 expm1({n})
+f 1 log(abs({n}) + 1) // f 1 log2(abs({n}) + 1) // f 1 log10(abs({n}) + 1) // f 1 log1p(abs({n}))
+f 1 sin({n}) // f 1 cos({n}) // f 1 tan({n}) // f 1 asin(sign({n})) // f 1 acos(sign({n}))
+f 1 atan({n}) // f 1 atan2({n}, abs({n}) + 1.0) // f 1 sinh({n}) // f 1 cosh({n}) // f 1 tanh({n})
+f 1 asinh({n}) // f 1 acosh(abs({n}) + 1) // f 1 atanh(sign({n}) / 2) // f 1 hypot({n}, {n})
+f 1 nextafter({n}, 100.0) // f 1 ({n}) / 3 // f 1 (abs({n}) + 1) ^ 0.5 // f 1 inv(abs({n}) + 1)
+""")
+#: assignments
+SIGNS = forms("""
 fimb 3 = // fimb 0.7 := // fi 6 += // fi 1.5 -= // fi 1 *= // fim 1 <<min>>= // fim 1 <<max>>=
 m 3 <<min>>= // b 2 |= // b 1 &= // b 1 <<||>>= // b 1 <<&&>>= // b 0.5 <<xor>>= // i 1 |= // i 1 &=
 i 0.5 <<xor>>= // fi 0.6 <<choose(0)>>= // b 0.5 <<choose(false)>>= // f 0.4 /=
@@ -130,25 +143,19 @@ class Known:
         return 3 if re.search(r"\br\b", self.body + self.region) else 2
 
 
-#: statements of functions of p and q: {p} is one of these, {e} an expression, {c} a condition
-STEPS = (
-    *(
-        "{p} = {e}",
-        "p, q = q, {e}",
-        "if {c}; {p} = {e}; else; {p} = {e}; end",
-        "if {c}; return {e}; end",
-    ),
-    "for k = 1:2:4; {p} = {e}; if {c}; break; end; {p} = {e}; end",
-    "for k = 2:-1:1; if {c}; continue; end; {p} = {e}; end",
-    "n = 0; while n < 2 && {c}; n += 1; {p} = {e}; end",
-)
-#: expressions in such statements, by kind of program
-COMPUTED = {
-    "f": "a + b; a - b; a * b; min(a, b); max(a, b); abs(a)",
-    "i": "a + b; a - b; a * b; a & b; div(a, abs(b) + 1); max(a, b)",
-    "b": "a && b; a || b; !a; xor(a, b); a == b",
-    "m": "a + b; min(a, b); max(a, b)",
-}
+#: statements of functions of p and q, comparisons and expressions in them
+STEPS = forms("""
+fimb 1 {p} = {x} // fimb 1 p, q = q, {x} // fimb 1 if {c}; {p} = {x}; else; {p} = {x}; end
+fimb 1 if {c}; return {x}; end // fimb 1 for k = 2:-1:1; if {c}; continue; end; {p} = {x}; end
+fimb 1 for k = 1:2:4; {p} = {x}; if {c}; break; end; {p} = {x}; end
+fimb 1 n = 0; while n < 2 && {c}; n += 1; {p} = {x}; end
+""")
+COMPARED = forms("fim 1 p < q // fim 1 p <= q // fimb 1 p != q // b 1 p == q")
+COMPUTED = forms("""
+fim 1 ({x}) + ({x}) // fi 1 ({x}) - ({x}) // fi 1 ({x}) * ({x}) // fm 1 min({x}, {x})
+fim 1 max({x}, {x}) // f 1 abs({x}) // i 1 ({x}) & ({x}) // i 1 div({x}, abs({x}) + 1)
+b 1 ({x}) && ({x}) // b 1 ({x}) || ({x}) // b 1 !({x}) // b 1 xor({x}, {x}) // b 1 ({x}) == ({x})
+""")
 _ONCE = "associative idempotent right_idempotent"
 _GCD = "while q != 0; p, q = q, p % q; end; return abs(p)"
 FUNCTIONS = (
@@ -191,39 +198,3 @@ FUNCTIONS = (
     Known("fi", "if p > q; return p - q; elseif p < q; return q - p; end; return p - p",
           "commutative", (), "p | q"),
 )  # fmt: skip
-
-#: types by letter: a any, n numbers, i integers, s signed, f floats, b Bool, k counts
-ALL_TYPES = {
-    "i": ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64"),
-    "s": ("Int8", "Int32", "Int64"),
-    "f": ("Float32", "Float64"),
-    "b": ("Bool",),
-    "k": ("UInt8",),
-}
-ALL_TYPES |= {
-    "n": ALL_TYPES["i"] + ALL_TYPES["f"],
-    "a": ALL_TYPES["i"] + ALL_TYPES["f"] + ("Bool",),
-}
-#: operators, by the types of their operands
-_NAMES = {
-    "nn": "+ - * / div fld cld % mod ^ atan2 copysign hypot nextafter",
-    "aa": "== != < <= > >= min max",
-    "bb": "&& ||",
-    "ii|bb": "& | xor",
-    "b": "!",
-    "i|b": "~",
-    "is": "<< >>",
-    "fs": "ldexp",
-    "nnk": "add_times mul_times div_times sub_times",
-    "baa": "ifelse",
-    "aaa|aa": "coalesce",
-    "a": "identity sign isnan abs Bool Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 Float32"
-    " Float64",
-    "n": "+ - inv floor ceil trunc round sqrt exp log log2 log10 expm1 log1p sin cos tan asin acos"
-    " atan sinh cosh tanh asinh acosh atanh exp2 cbrt",
-    "i": "cut_Int8 cut_Int16 cut_Int32 cut_Int64 cut_UInt8 cut_UInt16 cut_UInt32 cut_UInt64",
-}
-APPLIED: dict[str, str] = {}
-for _takes, _of in _NAMES.items():
-    for _name in _of.split():
-        APPLIED[_name] = f"{APPLIED[_name]}|{_takes}" if _name in APPLIED else _takes

@@ -5,13 +5,21 @@ table; everything else is random."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from itertools import product
 
+from finchlang.base.errors import FinchError
+from finchlang.operators.operator_table import OPERATORS
 from finchlang.syntax.nodes import Call, Variable
+from finchlang.syntax.types import TYPES
 from finchlang.testing import grammar
-from finchlang.testing.generate import LETTERS, DrawnTensor, Levels, Maker, Nest
+from finchlang.testing.generate import LETTERS, DrawnTensor, Levels, typed
+from finchlang.testing.grammar import LEVELS, Form
+from finchlang.testing.random_expressions import Expressions, Nest
 from finchlang.testing.random_shapes import WRITTEN, around
-from finchlang.testing.templates import KERNELS, SCRIPTS, WALKED, Form
+from finchlang.testing.templates import KERNELS, SCRIPTS, WALKED
 from finchlang.text.print import pretty
 
 #: One seed in so many has NaN, infinities and -0.0 in its data. The denotation is not asked then: for it
@@ -32,20 +40,18 @@ def is_special(seed: int) -> bool:
     return seed % SPECIAL == SPECIAL - 1
 
 
-class Writer(Maker):
+class Writer(Expressions):
     """Fills in the templates of `templates.py`."""
 
     def __init__(self, seed: int):
         super().__init__(seed, is_special(seed))
         self.seed, self.number = seed, 0
 
-    def chosen(self, forms: Sequence[Form]) -> Form:
-        fit = [form for form in forms if self.kind[0] in form.kinds]
-        return self.random.choices(fit, [form.weight for form in fit])[0]
-
     def nest(self, form: Form) -> Nest:
         """A nest with the indices of a form, and random dimensions for them."""
-        spec = form.indices.split() or ["0-0"]
+        spec = form.text.partition(" // ")[0].split()
+        if "-" in spec:
+            spec = ["0-0"]
         if "-" in spec[0]:
             low, high = map(int, spec[0].split("-"))
             weights = (1, 7, 8, 1.5, 0.2)[low : high + 1]
@@ -62,13 +68,13 @@ class Writer(Maker):
     def form(self, form: Form, nest: Nest | None = None) -> list[str]:
         """The lines of a form; lines that belong before the kernel are added to `before`."""
         nest = nest or self.nest(form)
-        nest.declares = set(re.findall(r"^\.+([A-Z])", form.text, re.MULTILINE))
-        nest.always = set(re.findall(r"^\.\.([A-Z])", form.text, re.MULTILINE))
+        nest.declares = set(re.findall(r"// \.+([A-Z])", form.text))
+        nest.always = set(re.findall(r"// \.\.([A-Z])", form.text))
         nest.every, has_loops = dict(nest.indices), "for " in form.text
         self.number += 1
         number, made, done = str(self.number), list[str](), list[str]()
         opened: list[list[str]] = []
-        for line in form.lines:
+        for line in form.text.split(" // ")[1:]:
             if re.match("(for|if|let|function|while) |.*begin$", line):
                 own = nest.every if " over" in line else re.findall(r"(\w) = [?_]", line)
                 opened.append([i for i in own if i in nest.every])
@@ -138,7 +144,7 @@ class Writer(Maker):
         if target.name in nest.scattered:
             return [whole]
         forms = [f"{target.name} .= {target.fill}"] * 8
-        if any(not grammar.LEVELS[name].complete for name, _ in target.levels):
+        if any(not LEVELS[name].complete for name, _ in target.levels):
             forms.append(f"{target.name} .= _")
         if target.dims:
             forms += [whole]
@@ -158,8 +164,7 @@ class Writer(Maker):
             "=": self.sign, "r": lambda: self.sign(True), "O": self.operations,
             "F": lambda: self.regional(nest), "P": lambda: self.part(nest), "R": lambda: self.rounded(nest),
             "S": lambda: self.permitted(nest, self.new(tuple(nest.indices.values()))),
-            "K": lambda: "\n".join(self.form(self.chosen(KERNELS))),
-            "z": lambda: self.typed(0, grammar.TYPES[self.kind][0]),
+            "K": lambda: "\n".join(self.form(self.chosen(KERNELS))), "z": lambda: self.zero,
             "v": lambda: f"{self.random.uniform(1, 9)}e{self.random.randint(-300, 300)}",
         }  # fmt: skip
         if token in _SIGNS:
@@ -190,8 +195,11 @@ class Writer(Maker):
         )
         if key not in nest.tensors:
             dims = tuple(dim for _, _, dim in places)
-            chosen = self.levels_of(levels, len(dims)) if levels else None
-            nest.tensors[key] = self.new(dims, bool(output), chosen, bool(levels))
+            chosen, fill = None, ""
+            if levels:
+                chosen = self.levels_of(levels, len(dims))
+                fill = "Inf" if self.kind == "minplus" else self.zero
+            nest.tensors[key] = self.new(dims, bool(output), chosen, fill)
         known, texts = nest.tensors[key], [text for text, _, _ in places]
         nest.at[key] = texts
         if output:
@@ -225,18 +233,18 @@ class Writer(Maker):
         return tuple((self.random.choice(part.split("/")), 1) for part in spec.split())
 
     def sign(self, reduces: bool = False) -> str:
-        table = [(w, s) for kinds, w, s in grammar.SIGNS if self.kind[0] in kinds and "/" not in s]
-        if self.functions and self.functions[0][1].count == 2:
-            table.append((1.5, f"<<{self.functions[0][0]}>>="))
-        found = self.random.choices([s for _, s in table], [w for w, _ in table])[0]
-        return self.sign(True) if reduces and found in ("=", ":=") else found
+        found = self.chosen(grammar.SIGNS).text
+        if self.functions and self.chance(0.1):
+            name, known = next(iter(self.functions.items()))
+            found = f"<<{name}>>=" if known.count == 2 else found
+        is_refused = "/" in found or (reduces and found in ("=", ":="))
+        return self.sign(reduces) if is_refused else found
 
     def rounded(self, nest: Nest) -> str:
         """A rounded expression; its target is not read later."""
         nest.is_rounded = True
-        return self.filled(
-            self.random.choice(grammar.ROUNDED).replace("{n}", "Float64({n})"), nest, 1
-        )
+        form = self.chosen(grammar.ROUNDED).text.replace("{n}", "Float64({n})")
+        return self.filled(form, nest, 1)
 
     def part(self, nest: Nest) -> str:
         """A target within shape operators and wrappers that are one-to-one."""
@@ -254,35 +262,30 @@ class Writer(Maker):
         known = self.random.choice(
             [k for k in grammar.FUNCTIONS if k.fills and self.kind[0] in k.kinds]
         )
-        self.function_of(known)
-        name, given, dims = self.functions.pop()[0], [], sorted(set(nest.indices.values()))
-        type = grammar.TYPES[self.kind][0]
+        name, given, dims = self.function_of(known), [], sorted(set(nest.indices.values()))
+        del self.functions[name]
         for fill in known.fills:
             own = tuple(self.random.choice(dims) for _ in range(self.random.choice((1, 1, 2))))
-            value = fill if self.kind in ("bool", "minplus") else self.typed(float(fill), type)
-            made = DrawnTensor(next(self.names), own, type, value, self.levels(own))
-            text = self.literal_of(made, tuple(self.sizes[d] for d in own))
-            self.before.append(f"{made.name} = {text}")
+            value = typed(float(fill.replace("false", "0")), grammar.TYPES[self.kind][0])
+            made = self.new(own, levels=self.levels(own), fill=value, is_kept=False)
             given.append(f"{made.name}[{', '.join(self.index_of(nest, d) for d in own)}]")
         return f"{name}({', '.join(given)})"
 
     def operations(self) -> str:
         """Three operators of the table, far apart in it, by the seed."""
-        third = len(grammar.APPLIED) // 3
-        names = [
-            list(grammar.APPLIED)[(self.seed + k * third) % len(grammar.APPLIED)] for k in range(3)
-        ]
+        names = [name for name in OPERATORS if operands(name)]
+        third = len(names) // 3
         own = [f"{self.number}{letter}" for letter in "xyz"]
-        return "\n".join(map(self.operation, names, own))
+        turn = (names[(self.seed + k * third) % len(names)] for k in range(3))
+        return "\n".join(map(self.operation, turn, own))
 
     def operation(self, name: str, own: str) -> str:
         """An `@einsum` of one operator, on vectors of random element types."""
-        takes = self.random.choice(grammar.APPLIED[name].split("|"))
+        types = self.random.choice(operands(name))
         count, args = self.random.choice((1, 3, 6)), []
-        for n, letter in enumerate(takes):
-            type = self.random.choice(grammar.ALL_TYPES[letter])
-            few = letter == "k"
-            values = [self.value(type) if few else self.extreme(type) for _ in range(count)]
+        for n, type in enumerate(types):
+            is_count = name in COUNTED and n == 2
+            values = [self.value(type) if is_count else self.far_value(type) for _ in range(count)]
             args.append(f"o{own}{'abc'[n]}")
             level = self.random.choice(("", "Dense", "SparseByteMap", "RunList"))
             text = f"[{', '.join(values)}]"
@@ -296,7 +299,7 @@ class Writer(Maker):
 
     def walked(self, levels: tuple[str, ...]) -> list[str]:
         """A nest that reads, writes or updates a tensor with these levels."""
-        chosen: list[tuple[str, int]] = [(n, grammar.LEVELS[n].modes or 1) for n in levels]
+        chosen: list[tuple[str, int]] = [(n, LEVELS[n].modes or 1) for n in levels]
         order = sum(modes for _, modes in chosen)
         small, dims = (1, 2, 2, 3, 4) if order < 4 else (1, 2, 2), []
         for k, (_, modes) in enumerate(reversed(chosen)):
@@ -306,18 +309,33 @@ class Writer(Maker):
         nest = Nest(dict(zip(at, dims, strict=True)), budget=1 if order > 3 else 2)
         nest.tensors["T"] = self.new(tuple(dims), True, tuple(chosen))
         nest.at["T"] = at
-        partial = any(grammar.LEVELS[n].takes in ("one", "run") for n in levels)
+        partial = any(LEVELS[n].takes in ("one", "run") for n in levels)
         read = partial and self.chance(0.85)
         role = self.random.choice((0, 1) if read else (0, 1, 0, 1, 2, 3))
         return self.form(WALKED[role], nest)
 
 
+#: the operators of which the last argument is a number of steps
+COUNTED = {row.stepped for row in OPERATORS.values()}
+
+
+@cache
+def operands(name: str) -> tuple[tuple[str, ...], ...]:
+    """The element types that an operator takes, of three operands at most."""
+    row, found = OPERATORS[name], list[tuple[str, ...]]()
+    is_called = row.name == name and row.keeps_old  # no other spelling, and no `=`
+    for count in range(row.arity[0], min(row.arity[1], 3) + 1) if is_called else ():
+        for given in product(TYPES.values(), repeat=count):
+            is_counted = name not in COUNTED or given[2].name == "UInt8"
+            with suppress(FinchError):
+                if is_counted and row.result_type(given) in TYPES.values():
+                    found.append(tuple(type.name for type in given))
+    return tuple(found)
+
+
 def _alternatives(text: str) -> list[str]:
     """The alternatives between bars that are not within braces."""
-    return [
-        part.replace("\0", "|")
-        for part in re.sub(r"\{[^{}]*\}", lambda m: m[0].replace("|", "\0"), text).split("|")
-    ]
+    return re.split(r"\|(?![^{}]*\})", text)
 
 
 def generate(seed: int, is_short: bool = False) -> str:

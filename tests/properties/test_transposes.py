@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from finchlang.testing.compare_engines import Way, compare
-from finchlang.testing.generate import Maker
+from finchlang.testing.generate import Maker, typed
 from finchlang.testing.grammar import LEVELS, UPPER
 
 #: what is computed of A[{0}], whose loops may stand in any order
@@ -35,14 +35,13 @@ STACKS += [((name, 2),) for name in UPPER if LEVELS[name].modes != 1]
 
 def script(seed: int) -> str:
     """A kernel that reads a tensor of the stack of that number."""
-    maker = Maker(seed)
-    maker.kind = maker.random.choice(("float", "int"))
+    maker = Maker(seed, kind=("float", "int")[seed % 3 == 0])
     n = maker.sizes["m"] = maker.random.randint(0, 4)
     tensor = maker.new(("m", "m"), True, STACKS[seed % len(STACKS)])
     body = maker.random.choice(BODIES).replace("A[", f"{tensor.name}[")
     at, loops = (maker.random.choice(("{0}, {1}", "{1}, {0}")) for _ in range(2))
-    zero = maker.typed(0, tensor.type)
-    numbers = ", ".join(maker.typed(k, tensor.type) for k in range(1, n + 1))
+    zero = typed(0, tensor.type)
+    numbers = ", ".join(typed(k, tensor.type) for k in range(1, n + 1))
     x = (
         f"Tensor(Dense(Element({zero})), [{numbers}])"
         if n
@@ -76,8 +75,7 @@ def test_three_modes_in_each_order_of_loops(order: tuple[str, ...]) -> None:
     stacks = [((a, 1), (b, 1), (c, 1)) for a, b, c in zip(ONE_MODE, UP, DOWN, strict=True)]
     stacks += [(("SparseCOO", 3),), (("SparseHash", 2), ("SparseList", 1))]
     for seed, stack in list(enumerate(stacks))[number % 3 :: 3]:
-        maker = Maker(seed)
-        maker.kind = "int"
+        maker = Maker(seed, kind="int")
         n = maker.sizes["m"] = maker.random.randint(1, 3)
         name = maker.new(("m", "m", "m"), True, stack).name
         numbers = ", ".join(map(str, range(1, n + 1)))
