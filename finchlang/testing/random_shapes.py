@@ -1,150 +1,104 @@
-"""Shape operators of random scripts: for each a function from the sizes of its result to the sizes of its
-tensors, and its other arguments."""
+"""Shape operators of random scripts, made from the outside in: the sizes of the result give those of the
+tensors within."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 Sizes = tuple[int, ...]
-#: arguments before the tensors, the sizes of the tensors, and arguments after them
-Made = tuple[tuple[Any, ...], list[Sizes], tuple[Any, ...]]
+#: operators through which an element can be written, and all others
+WRITTEN = (
+    *("split", "concat", "collapse", "slice", "window", "reshape", "roll", "flip", "permute_dims"),
+    "swizzle",
+)
+OPERATORS = (
+    *(*WRITTEN, "cat", "vcat", "hcat", "broadcast", "stack", "block", "repeat", "tile", "flatten"),
+    *("vec", "expand_dims", "squeeze", "diagonal", "kron", "tril", "triu"),
+)
 #: the most modes and the most elements of a tensor within operators
 ORDER, ELEMENTS = 4, 150
 
 
-def _with(sizes: Sizes, k: int, *new: int) -> Sizes:
-    return (*sizes[:k], *new, *sizes[k + 1 :])
-
-
-def _divisor(random: Any, n: int) -> int:
+def divisor(random: Any, n: int) -> int:
     return random.choice([d for d in range(1, n + 1) if n % d == 0] or [1])
 
 
-def _collapse(random: Any, s: Sizes, k: int) -> Made:
-    fast = _divisor(random, s[k])
-    return (), [_with(s, k, fast, s[k] // fast)], (k + 1, k + 2)
-
-
-def _split(random: Any, s: Sizes, k: int) -> Made | None:
-    if k + 1 >= len(s) or not s[k]:
-        return None
-    return (), [(*s[:k], s[k] * s[k + 1], *s[k + 2 :])], (k + 1, s[k])
-
-
-def _concat(random: Any, s: Sizes, k: int) -> Made:
-    cut = random.randint(0, s[k])
-    return (k + 1,), [_with(s, k, cut), _with(s, k, s[k] - cut)], ()
-
-
-def _slice(random: Any, s: Sizes, k: int) -> Made:
+def made(
+    name: str, random: Any, s: Sizes
+) -> tuple[tuple[Any, ...], list[Sizes], tuple[Any, ...]] | None:
+    """The arguments of an operator with a result of sizes `s`: those before its tensors, the sizes of the
+    tensors, and those after them; None if it cannot have such a result."""
+    k = {"vcat": 0, "hcat": len(s) - 1}.get(name, random.randrange(len(s)))
+    order = random.sample(range(1, len(s) + 1), len(s))
+    n, cut, fast = s[k], random.randint(0, s[k]), divisor(random, s[k])
+    parts, whole = [divisor(random, m) for m in s], divisor(random, prod(s))
     first, step = random.randint(1, 3), random.choice((1, 1, 2, 3, -1, -2))
-    last = first + abs(step) * max(s[k] - 1, 0)
+    last = first + abs(step) * max(n - 1, 0)
     ends = f"{first}:{step}:{last}" if step > 0 else f"{last}:{step}:{first}"
-    ends = ends.replace(":1:", ":") if s[k] else f"{first}:{first - 1}"
-    return (), [_with(s, k, last + random.randint(0, 2))], (k + 1, ends)
+    ends = ends.replace(":1:", ":") if n else f"{first}:{first - 1}"
+    longer = last + random.randint(0, 2)
+
+    def within(*new: int) -> Sizes:
+        return (*s[:k], *new, *s[k + 1 :])
+
+    match name:
+        case "split" if k + 1 < len(s) and n:
+            return (), [(*s[:k], n * s[k + 1], *s[k + 2 :])], (k + 1, n)
+        case "concat" | "cat":
+            return (k + 1,), [within(cut), within(n - cut)], ()
+        case "vcat" | "hcat" if name == "vcat" or len(s) == 2:
+            return (), [within(cut), within(n - cut)], ()
+        case "collapse":
+            return (), [within(fast, n // fast)], (k + 1, k + 2)
+        case "slice":
+            return (), [within(longer)], (k + 1, ends)
+        case "window":
+            return (), [within(longer)], tuple(ends if m == k else "nothing" for m in range(len(s)))
+        case "reshape":
+            return (), [(whole, prod(s) // whole)], s
+        case "flatten" | "vec" if len(s) == 1:
+            return (), [(fast, n // fast)], ()
+        case "roll":
+            return (), [s], (k + 1, random.randint(-4, 4))
+        case "flip":
+            return (), [s], (k + 1,)
+        case "permute_dims":
+            return (), [tuple(s[order.index(m + 1)] for m in range(len(s)))], tuple(order)
+        case "swizzle":
+            return (), [tuple(s[p - 1] for p in order)], tuple(order)
+        case "broadcast" if len(s) > 1:
+            return (), [within()], (k + 1, n)
+        case "stack" if len(s) > 1 and n in (1, 2, 3):
+            return (k + 1,), [within()] * n, ()
+        case "block" if len(s) == 2:
+            rows, columns = (random.randint(0, m) for m in s)
+            heights, widths = (rows, s[0] - rows), (columns, s[1] - columns)
+            return (2,), [(h, w) for h in heights for w in widths], ()
+        case "repeat" | "tile":
+            return (), [within(n // fast)], (k + 1, fast)
+        case "expand_dims" if n == 1 and len(s) > 1:
+            return (), [within()], (k + 1,)
+        case "squeeze":
+            return (), [(*s[:k], 1, *s[k:])], (k + 1,)
+        case "diagonal" if len(s) == 1:
+            return (), [(n, n + random.randint(0, 1))], ()
+        case "kron":
+            return (), [tuple(m // f for m, f in zip(s, parts, strict=True)), tuple(parts)], ()
+        case "tril" | "triu" if len(s) == 2:
+            return (), [s], (random.randint(-2, 2),)
+    return None
 
 
-def _window(random: Any, s: Sizes, k: int) -> Made:
-    _, inner, (_, ends) = _slice(random, s, k)
-    return (), inner, tuple(ends if n == k else "nothing" for n in range(len(s)))
-
-
-def _broadcast(random: Any, s: Sizes, k: int) -> Made | None:
-    return ((), [_with(s, k)], (k + 1, s[k])) if len(s) > 1 else None
-
-
-def _reshape(random: Any, s: Sizes, k: int) -> Made:
-    first = _divisor(random, prod(s))
-    return (), [(first, prod(s) // first)], s
-
-
-def _stack(random: Any, s: Sizes, k: int) -> Made | None:
-    return ((k + 1,), [_with(s, k)] * s[k], ()) if len(s) > 1 and s[k] in (1, 2, 3) else None
-
-
-def _block(random: Any, s: Sizes, k: int) -> Made | None:
-    if len(s) != 2:
-        return None
-    r, c = (random.randint(0, n) for n in s)
-    return (2,), [(h, w) for h in (r, s[0] - r) for w in (c, s[1] - c)], ()
-
-
-def _repeat(random: Any, s: Sizes, k: int) -> Made:
-    times = _divisor(random, s[k])
-    return (), [_with(s, k, s[k] // times)], (k + 1, times)
-
-
-def _diagonal(random: Any, s: Sizes, k: int) -> Made | None:
-    return ((), [(s[0], s[0] + random.randint(0, 1))], ()) if len(s) == 1 else None
-
-
-def _kron(random: Any, s: Sizes, k: int) -> Made:
-    fast = [_divisor(random, n) for n in s]
-    return (), [tuple(n // f for n, f in zip(s, fast, strict=True)), tuple(fast)], ()
-
-
-def _permute(random: Any, s: Sizes, k: int) -> Made:
-    order = random.sample(range(1, len(s) + 1), len(s))
-    return (), [tuple(s[order.index(n + 1)] for n in range(len(s)))], tuple(order)
-
-
-def _swizzle(random: Any, s: Sizes, k: int) -> Made:
-    order = random.sample(range(1, len(s) + 1), len(s))
-    return (), [tuple(s[p - 1] for p in order)], tuple(order)
-
-
-def _tril(random: Any, s: Sizes, k: int) -> Made | None:
-    return ((), [s], (random.randint(-2, 2),)) if len(s) == 2 else None
-
-
-OPERATORS: dict[str, Callable[[Any, Sizes, int], Made | None]] = {
-    **{"collapse": _collapse, "split": _split, "concat": _concat, "cat": _concat},
-    **{"slice": _slice, "window": _window, "broadcast": _broadcast, "reshape": _reshape},
-    **{"stack": _stack, "block": _block, "repeat": _repeat, "tile": _repeat},
-    "roll": lambda random, s, k: ((), [s], (k + 1, random.randint(-4, 4))),
-    "flip": lambda random, s, k: ((), [s], (k + 1,)),
-    "flatten": lambda random, s, k: ((), _reshape(random, s, k)[1], ()) if len(s) == 1 else None,
-    "vec": lambda random, s, k: ((), _reshape(random, s, k)[1], ()) if len(s) == 1 else None,
-    "vcat": lambda random, s, k: ((), _concat(random, s, 0)[1], ()),
-    "hcat": lambda random, s, k: ((), _concat(random, s, 1)[1], ()) if len(s) == 2 else None,
-    "expand_dims": lambda random, s, k: (
-        ((), [_with(s, k)], (k + 1,)) if s[k] == 1 and len(s) > 1 else None
-    ),
-    "squeeze": lambda random, s, k: ((), [(*s[:k], 1, *s[k:])], (k + 1,)),
-    **{"permute_dims": _permute, "swizzle": _swizzle, "diagonal": _diagonal, "kron": _kron},
-    **{"tril": _tril, "triu": _tril},
-}
-
-
-#: operators through which an element can be written
-WRITTEN = (
-    "split",
-    "concat",
-    "collapse",
-    "slice",
-    "window",
-    "reshape",
-    "roll",
-    "flip",
-    "permute_dims",
-    "swizzle",
-)
-
-
-def around(maker: Any, sizes: Sizes, depth: int, names: Sequence[str] = tuple(OPERATORS)) -> str:
+def around(maker: Any, sizes: Sizes, depth: int, names: Sequence[str] = OPERATORS) -> str:
     """An expression of these sizes: a tensor within up to `depth` operators."""
     for _ in range(6 if depth else 0):
         name = maker.random.choice(names)
         if name in ("kron", "tril", "triu") and maker.kind in ("bool", "minplus"):
             continue
-        made = OPERATORS[name](maker.random, sizes, maker.random.randrange(len(sizes)))
-        if made is None:
-            continue
-        first, within, last = made
-        if any(len(s) > ORDER or not s or prod(s) > ELEMENTS for s in within):
-            continue
-        inner = [around(maker, s, depth - 1, names) for s in within]
-        return f"{name}({', '.join(map(str, (*first, *inner, *last)))})"
+        first, within, last = made(name, maker.random, sizes) or ((), [()], ())
+        if all(s and len(s) <= ORDER and prod(s) <= ELEMENTS for s in within):
+            inner = [around(maker, s, depth - 1, names) for s in within]
+            return f"{name}({', '.join(map(str, (*first, *inner, *last)))})"
     return maker.leaf(sizes)

@@ -17,9 +17,11 @@ from finchlang.syntax.traversal import (
     rewrite_bottom_up,
     walk,
 )
+from finchlang.tensors.tensor import Tensor, body_of
 from finchlang.testing.compare_engines import Way
 from finchlang.testing.compare_stored import as_array, same
 from finchlang.testing.grammar import LEVELS
+from finchlang.testing.random_shapes import divisor
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 
@@ -49,55 +51,53 @@ def _written(node: ast.Node) -> set[str]:
     return {n.name for target in found for n in walk(target) if type(n) is ast.Variable}
 
 
-def _permuted(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
-    def swapped(node: Any) -> Any:
-        if type(node) is ast.Access:
-            return node
-        node = map_children(swapped, node)
-        row = OPERATORS.get(getattr(getattr(node, "op", None), "name", ""))
-        is_pair = type(node) is ast.Call and len(node.args) == 2
-        return replace(node, args=node.args[::-1]) if is_pair and row and row.commutative else node
+def _in_nodes(change: Callable[[Any, Values], Any]) -> Variant:
+    """A variant that changes nodes of programs, children before parents."""
 
-    return _in_programs(swapped, script)
+    def variant(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
+        def changed(program: Any) -> Any:
+            return rewrite_bottom_up(lambda node: change(node, values), program)
 
+        return _in_programs(changed, script)
 
-def _renamed(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
-    def renamed(node: Any) -> Any:
-        return ast.Index(f"{node.name}q") if type(node) is ast.Index else node
-
-    return _in_programs(lambda program: rewrite_bottom_up(renamed, program), script)
+    return variant
 
 
-def _reordered(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
-    def is_free(loop: ast.Loop, inner: ast.Loop) -> bool:
-        if any(type(n) is ast.Declare for n in walk(loop)) or mentions(inner.extent, loop.index):
-            return False
-        targets = [n for n in walk(loop) if type(n) is ast.Assign]
-        reads = {n.name for a in targets for n in walk(a.value) if type(n) is ast.Variable}
-        return not reads & _written(loop) and all(
-            getattr(a.op, "name", "") in _FREE for a in targets
-        )
+def _permuted(node: Any, values: Values) -> Any:
+    row = OPERATORS.get(getattr(getattr(node, "op", None), "name", ""))
+    is_pair = type(node) is ast.Call and len(node.args) == 2 and row is not None
+    return replace(node, args=node.args[::-1]) if is_pair and row.commutative else node
 
-    def exchanged(node: Any) -> Any:
-        if type(node) is ast.Loop and type(node.body) is ast.Loop and is_free(node, node.body):
-            return replace(node.body, body=replace(node, body=node.body.body))
+
+def _renamed(node: Any, values: Values) -> Any:
+    return ast.Index(f"{node.name}q") if type(node) is ast.Index else node
+
+
+def _reordered(node: Any, values: Values) -> Any:
+    """A loop within a loop, exchanged with that if steps may be taken in any order."""
+    inner: Any = getattr(node, "body", None)
+    if (
+        type(node) is not ast.Loop
+        or type(inner) is not ast.Loop
+        or mentions(inner.extent, node.index)
+    ):
         return node
-
-    return _in_programs(lambda program: rewrite_bottom_up(exchanged, program), script)
-
-
-def _doubled(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
-    """Sums of Float64 in two halves each, by which a factor is taken out."""
-
-    def halved(node: Any) -> Any:
-        if type(node) is ast.Assign and node.op == ast.Variable("+"):
-            name = getattr(node.target.tensor, "name", "")
-            if getattr(as_array(values.get(name)), "dtype", "") == "float64":
-                half = ast.Call(ast.Variable("*"), (ast.Literal(0.5), node.value))
-                return block(replace(node, value=half), replace(node, value=half))
+    targets: list[Any] = [n for n in walk(node) if type(n) is ast.Assign]
+    reads = {n.name for a in targets for n in walk(a.value) if type(n) is ast.Variable}
+    is_free = all(getattr(a.op, "name", "") in _FREE for a in targets)
+    if not is_free or reads & _written(node) or any(type(n) is ast.Declare for n in walk(node)):
         return node
+    return replace(inner, body=replace(node, body=inner.body))
 
-    return _in_programs(lambda program: rewrite_bottom_up(halved, program), script)
+
+def _doubled(node: Any, values: Values) -> Any:
+    """A sum of Float64 in two halves, by which a factor is taken out."""
+    if type(node) is ast.Assign and node.op == ast.Variable("+"):
+        name = getattr(node.target.tensor, "name", "")
+        if getattr(as_array(values.get(name)), "dtype", "") == "float64":
+            half = ast.Call(ast.Variable("*"), (ast.Literal(0.5), node.value))
+            return block(replace(node, value=half), replace(node, value=half))
+    return node
 
 
 def _twice(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
@@ -120,70 +120,68 @@ def _parsed(text: str) -> Any:
     return parse_script(text).statements[0]
 
 
-def _format(rng: random.Random, order: int, leaf: ast.Node) -> str:
-    text = pretty(leaf).replace("Pattern()", "Element(false)")
-    for _ in range(order):
+def _format(rng: random.Random, value: Any, more: int = 0) -> str:
+    """A random format for the entries of a tensor, with so many more modes."""
+    text = str(body_of(value).format.leaf).replace("Pattern()", "Element(false)")
+    for _ in range(len(value.shape) + more):
         text = f"{rng.choice(PLAIN)}({text})"
     return text
 
 
-def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[ast.Let, ast.Node, int]]:
-    """The tensors that are first made by `Tensor`, in formats that take any entries: the statement, the
-    leaf, and the order."""
+def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[int, Any]]:
+    """The tensors that are first made by `Tensor`, in formats that take any entries, the last one first,
+    each with the number of statements up to there."""
     found = dict[str, Any]()
-    lets: list[Any] = [node for node in script.statements if type(node) is ast.Let]
-    for node in lets:
-        if type(node.value) is ast.Call and node.value.op == ast.Variable("Tensor"):
-            levels, leaf = [], node.value.args[0]
-            while type(leaf) is ast.Call and leaf.args and leaf.op != ast.Variable("Element"):
-                levels.append(getattr(leaf.op, "name", ""))
-                leaf = leaf.args[0]
-            shape = getattr(as_array(values.get(node.targets[0].name)), "shape", ())
-            if shape and all(n in LEVELS and LEVELS[n].takes in ("any", "runs") for n in levels):
-                found.setdefault(node.targets[0].name, (node, leaf, len(shape)))
-    return found
+    for at, node in enumerate(script.statements, 1):
+        if type(node) is ast.Let and type(node.value) is ast.Call:
+            name: Any = getattr(node.targets[0], "name", "")
+            value = values.get(name)
+            if (
+                node.value.op == ast.Variable("Tensor")
+                and isinstance(value, Tensor)
+                and value.shape
+            ):
+                levels = [type(level).__name__ for level in value.format.levels()][:-1]
+                if all(n in LEVELS and LEVELS[n].takes in ("any", "runs") for n in levels):
+                    found.setdefault(name, (at, value))
+    return dict(reversed(found.items()))
+
+
+def _with(script: ast.Script, at: int, text: str) -> ast.Script:
+    """A script with one more statement after the first `at`."""
+    rows = script.statements
+    return replace(script, statements=(*rows[:at], *parse_script(text).statements, *rows[at:]))
+
+
+def _converted(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
+    for name, (_, value) in _tensors(script, values).items():
+        text = f"{name} = Tensor({_format(rng, value)}, {name})"
+        script = _with(script, len(script.statements), text)
+    return script
 
 
 def _formats(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:
     """Other formats for tensors. None where the result depends on formats: with `.= _` and annotations."""
-    nodes = list(walk(script))
-    is_found = any(type(n) is ast.Declare and type(n.init) is ast.Dimensionless for n in nodes)
-    if is_found or any(type(n) is ast.Annotated for n in nodes):
-        return None
-    known = {id(node): (leaf, order) for node, leaf, order in _tensors(script, values).values()}
-
-    def changed(node: Any) -> Any:
-        if id(node) not in known:
-            return node
-        leaf, order = known[id(node)]
-        made = (_parsed(_format(rng, order, leaf)), *node.value.args[1:])
-        return replace(node, value=replace(node.value, args=made))
-
-    return replace(script, statements=tuple(map(changed, script.statements)))
-
-
-def _converted(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
-    more = [
-        _parsed(f"{name} = Tensor({_format(rng, order, leaf)}, {name})")
-        for name, (_, leaf, order) in _tensors(script, values).items()
-    ]
-    return replace(script, statements=(*script.statements, *more))
+    for node in walk(script):
+        is_renewed = type(node) is ast.Declare and type(node.init) is ast.Dimensionless
+        if is_renewed or type(node) is ast.Annotated:
+            return None
+    for name, (at, value) in _tensors(script, values).items():
+        script = _with(script, at, f"{name} = Tensor({_format(rng, value)}, {name})")
+    return script
 
 
 def _split(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:
     """One mode of a tensor that is only read is split, and collapsed where it is read."""
-    written, known = _written(script), _tensors(script, values)
-    known = {n: k for n, k in known.items() if n not in written and k[2] < 4}
+    known, written = _tensors(script, values), _written(script)
+    known = {n: k for n, k in known.items() if n not in written and len(k[1].shape) < 4}
     if not known or any(type(n) is ast.Function for n in walk(script)):
         return None
     name = rng.choice(sorted(known))
-    at, leaf, order = known[name]
-    k = rng.randrange(order) + 1
-    size = values[name].shape[k - 1]
-    fast = rng.choice([n for n in range(1, size + 1) if size % n == 0] or [1])
-    format = _format(rng, order + 1, leaf)
-    made = _parsed(f"{name}_parts = Tensor({format}, split({name}, {k}, {fast}))")
-    whole = _parsed(f"collapse({name}_parts, {k}, {k + 1})")
+    at, value = known[name]
+    k = rng.randrange(len(value.shape)) + 1
+    fast = divisor(rng, value.shape[k - 1])
+    whole = parse_script(f"collapse({name}_parts, {k}, {k + 1})").statements[0]
 
     def joined(node: Any) -> Any:
         is_read = type(node) is ast.Access and node.tensor == ast.Variable(name)
@@ -192,15 +190,15 @@ def _split(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
     def split(program: Any) -> Any:
         return program if type(program) is ast.Macro else rewrite_bottom_up(joined, program)
 
-    found = _in_programs(split, script)
-    where = script.statements.index(at) + 1
-    return replace(found, statements=(*found.statements[:where], made, *found.statements[where:]))
+    text = f"{name}_parts = Tensor({_format(rng, value, 1)}, split({name}, {k}, {fast}))"
+    return _with(_in_programs(split, script), at, text)
 
 
 VARIANTS: dict[str, Variant] = {
-    "operands permuted": _permuted, "indices renamed": _renamed, "loops reordered": _reordered,
-    "a factor taken out": _doubled, "called twice": _twice, "formats changed": _formats,
-    "results into other formats": _converted, "a mode split": _split,
+    "operands permuted": _in_nodes(_permuted), "indices renamed": _in_nodes(_renamed),
+    "loops reordered": _in_nodes(_reordered), "a factor taken out": _in_nodes(_doubled),
+    "called twice": _twice, "formats changed": _formats, "results into other formats": _converted,
+    "a mode split": _split,
 }  # fmt: skip
 
 
