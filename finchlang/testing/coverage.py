@@ -9,6 +9,7 @@ from typing import Any
 from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host import ir
+from finchlang.host.rewrite import walk
 from finchlang.levels.level import Level, level_of
 from finchlang.normalize.pass_list import PASSES
 from finchlang.operators.operator_table import OPERATORS
@@ -50,22 +51,9 @@ class Coverage(Observer):
                     self.counts["pair", " / ".join(names[k : k + 2])] += 1
                     if names[k + 2 :]:
                         self.counts["triple", " / ".join(names[k : k + 3])] += 1
-        self._host(event.residual)
-
-    def _host(self, residual: ir.Residual) -> None:
-        seen, left = set[int](), list[Any]([residual, lower(residual)[0]])
-        while left:
-            part = left.pop()
-            if isinstance(part, (tuple, list)):
-                left.extend(part)
-            elif hasattr(part, "__dict__") or hasattr(part, "__dataclass_fields__"):
-                if id(part) in seen or not type(part).__module__.startswith("finchlang.host"):
-                    continue
-                seen.add(id(part))
-                if not isinstance(part, (ir.Expr, ir.Residual)):
-                    self.counts["host", type(part).__name__] += 1
-                fields = getattr(part, "__dataclass_fields__", None) or vars(part)
-                left.extend(getattr(part, name, None) for name in fields)
+        for residual in (event.residual, lower(event.residual)[0]):
+            for code in (residual.body, *(procedure.body for procedure in residual.procedures)):
+                self.counts.update(("host", type(part).__name__) for part in walk(code))
 
     def run(self, text: str, rules: str = "all") -> None:
         """Run a script with these rules, counting what it reaches."""
@@ -97,14 +85,16 @@ def expected() -> dict[str, tuple[str, ...]]:
 
 
 def report(counts: Counter[tuple[str, str]]) -> str:
-    """A table for people: for each kind how many there are, how many were reached, and which were not."""
+    """A table for people: for each kind how many there are, how often each was reached, and which were
+    not."""
     lines = []
     for kind, names in expected().items():
         missed = [n for n in dict.fromkeys(names) if not counts[kind, n]]
-        lines.append(f"{kind}: {len(set(names)) - len(missed)} of {len(set(names))}")
+        found = sorted((n, c) for (k, n), c in counts.items() if k == kind)
+        told = "" if kind in ("pair", "triple") else ", ".join(f"{n} {c}" for n, c in found)
+        lines.append(
+            f"{kind}: {len(set(names)) - len(missed)} of {len(set(names))} {told}".rstrip()
+        )
         for name in missed if kind != "triple" else ():
             lines.append(f"  {name}: not reached: {REASONS.get((kind, name), 'by no seed so far')}")
-    for kind in ("rule", "host", "pass", "operator"):
-        found = sorted((n, c) for (k, n), c in counts.items() if k == kind)
-        lines.append(f"{kind} " + ", ".join(f"{n} {c}" for n, c in found))
     return "\n".join(lines)
