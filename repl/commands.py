@@ -256,7 +256,7 @@ def _cases(
     counts, first = Counter[str](), None
     lines: list[str] = []
     for case in chain(data.formats() if is_any else (), made):
-        own = tuple(w for w in ways if case.is_plain or w.engine != "denote") or tuple(ways)
+        own = tuple(w for w in ways if case.is_small or w.engine != "denote") or tuple(ways)
         try:
             found = apart.compare(case.text, own, **chosen)
         except FinchError as error:

@@ -400,11 +400,17 @@ def in_use(argument: Argument, level: Level, is_renewed: bool = False) -> list[n
     return [array[:0] for array in used] if is_renewed else used
 
 
-def memory_of(dense: Any, argument: Argument) -> Memory:
-    """A dense result as memory in the format of the argument that takes it."""
+def memory_of(dense: Any, argument: Argument, stored: Any = None) -> Memory:
+    """A dense result as memory in the format of the argument that takes it, with what is `stored` (a mask)
+    beside what differs from the fill, unless that has no place there (a SparseInterval has one run, and
+    leaves fill beside it out)."""
     level = argument[FORMAT]
     if argument[KIND] is SCALAR:
         return Memory((), (), tuple(level.held(level.element_type.wrap(dense))))
     if isinstance(level, Swizzled):
-        dense, level = dense.transpose([p - 1 for p in level.permutation]), level.level
-    return Tensor.from_numpy(dense, level).memory
+        axes, level = [p - 1 for p in level.permutation], level.level
+        dense, stored = dense.transpose(axes), None if stored is None else stored.transpose(axes)
+    try:
+        return Tensor.from_numpy(dense, level, stored).memory
+    except FinchError:
+        return Tensor.from_numpy(dense, level).memory

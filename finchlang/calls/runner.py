@@ -291,14 +291,15 @@ class Runner:
             if variable.name not in bound:
                 message = f"{variable.name} is not defined"
                 raise FinchError("unknown name", message, variable.span)
-        declared: set[str] = set()
-        results = self.denote(node.program, bound, functions, declared=declared)
+        declared, stored = set[str](), dict[str, Any]()
+        given = {"declared": declared, "stored": stored}
+        results = self.denote(node.program, bound, functions, **given)
         written = [at for at, name in enumerate(tensors) if name in results]
         check_outputs(list(tensors), list(tensors.values()), written)
         for name, dense in results.items():
             argument = tensors[name]
             is_made = name in declared or not argument[KIND].is_undeclared
-            memory = memory_of(dense, argument) if is_made else None
+            memory = memory_of(dense, argument, stored[name]) if is_made else None
             value = argument[KIND].commit(argument, memory)
             if value is not argument[VALUE]:
                 environment.set(name, value)

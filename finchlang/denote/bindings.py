@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,28 +17,72 @@ from finchlang.syntax.types import Type, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, mirrored_modes
 
+#: Which places of a fiber a level stores: given which fibers there are, and which places of them were
+#: written. The last axes are those of the level, its outer mode first; other levels store what was written.
+Storing = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def _all(fibers: np.ndarray, written: np.ndarray) -> np.ndarray:
+    fibers = fibers.reshape(fibers.shape + (1,) * (written.ndim - fibers.ndim))
+    return np.broadcast_to(fibers, written.shape)
+
+
+def _up_to_last(fibers: np.ndarray, written: np.ndarray) -> np.ndarray:
+    return np.logical_or.accumulate(written[..., ::-1], axis=-1)[..., ::-1]
+
+
+def _from_first_to_last(fibers: np.ndarray, written: np.ndarray) -> np.ndarray:
+    return _up_to_last(fibers, written) & np.logical_or.accumulate(written, axis=-1)
+
+
+def _upper(fibers: np.ndarray, written: np.ndarray) -> np.ndarray:
+    return np.tril(_all(fibers, written))  # columns are the outer mode
+
+
+def _lower(fibers: np.ndarray, written: np.ndarray) -> np.ndarray:
+    return np.triu(_all(fibers, written))
+
+
+STORED: dict[str, Storing] = {
+    **dict.fromkeys(("Dense", "RunList", "PackBits", "Symmetric"), _all),
+    **{"Ragged": _up_to_last, "SparseBand": _from_first_to_last},
+    **{"UpperTriangular": _upper, "LowerTriangular": _lower},
+}
+
 
 @dataclass
 class DenseArray:
     """A tensor: dense `data` of `type`; elements that are not `stored` are structural. An element is the
     same as the one with the coordinates of a pair of `mirrored` modes exchanged.
 
-    For tensors that the program does not write, `stored` is exact. Of one that it writes, a written element
-    is stored, together with all elements along the `whole` modes, whose levels store what is not written;
-    `whole` is None if every element is stored."""
+    What is stored follows from what was `written`: `levels`, outermost first, says of each what it stores
+    and its modes, from 0, the outer one first."""
 
     data: np.ndarray
-    stored: np.ndarray
+    written: np.ndarray
     type: Type
-    whole: tuple[int, ...] | None = None
+    levels: tuple[tuple[Storing | None, tuple[int, ...]], ...] = ()
     mirrored: tuple[tuple[int, int], ...] = ()
+    _stored: np.ndarray | None = None
+
+    @property
+    def stored(self) -> np.ndarray:
+        if self._stored is None:
+            axes = [mode for _, modes in self.levels for mode in modes]
+            written, fibers, done = self.written.transpose(axes), np.array(True), 0
+            for stores, modes in self.levels:
+                done += len(modes)
+                own = written.any(axis=tuple(range(done, written.ndim)))
+                fibers = own if stores is None else stores(fibers, own)
+            self._stored = fibers.transpose(np.argsort(axes))
+        return self._stored
 
     def read(self, at: tuple[int, ...]) -> Number:
         return Number(self.data[at].copy(), not self.stored[at])  # a pair would be a view
 
     def declare(self, shape: tuple[int, ...], value: Any) -> None:
         self.data = np.full(shape, value, self.type.dtype, order="F")
-        self.stored = np.full(shape, self.whole is None)
+        self.written, self._stored = np.zeros(shape, bool), None
 
     def write(self, at: tuple[int, ...], value: Any, stores: bool = True) -> None:
         """Set an element (coordinates from 0), and its mirror images; `stores`: it is stored from now
@@ -51,10 +95,8 @@ class DenseArray:
                 mirrored.append(tuple(other))
         for each in mirrored:
             self.data[each] = value
-            if stores:
-                modes = enumerate(each)
-                around = tuple(slice(None) if k in (self.whole or ()) else i for k, i in modes)
-                self.stored[around] = True
+            if stores and not self.written[each]:
+                self.written[each], self._stored = True, None
 
 
 def bind(program: ast.Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseArray], Environment]:
@@ -80,30 +122,25 @@ def _dense(tensor: Any) -> DenseArray:
     data = np.array(tensor.to_numpy(), order="F")
     element = type_of_dtype(data.dtype)
     assert element is not None
-    stored = np.zeros(data.shape, bool)
     if isinstance(tensor, Scalar):
-        stored[()] = not tensor.format.is_structured or tensor.value != tensor.fill
-    else:
-        stored[tuple(tensor.entries()[0])] = True
-    return DenseArray(data, stored, element, _whole_modes(tensor), mirrored_modes(tensor))
+        stores = None if tensor.format.is_structured else _all
+        return DenseArray(data, np.array(tensor.value != tensor.fill), element, ((stores, ()),))
+    written = np.zeros(data.shape, bool)
+    written[tuple(tensor.places())] = True
+    return DenseArray(data, written, element, _levels(tensor), mirrored_modes(tensor))
 
 
-def _whole_modes(tensor: Any) -> tuple[int, ...] | None:
-    """The modes, from 0, of the innermost levels that store what is not written; None if all levels do."""
-    if isinstance(tensor, Scalar):
-        return () if tensor.format.is_structured else None
-    level = tensor.format.level if isinstance(tensor, SwizzledTensor) else tensor.format
-    swizzle = (
-        tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, tensor.order + 1)
-    )
-    mode = 0
-    whole: list[int] = []
-    for part in [p for p in level.levels() if not p.is_leaf][::-1]:
-        if not part.stores_fill:
-            return tuple(whole)
-        whole += [swizzle[mode + k] - 1 for k in range(part.modes)]
-        mode += part.modes
-    return None
+def _levels(tensor: Any) -> tuple[tuple[Storing | None, tuple[int, ...]], ...]:
+    """What each level stores, and its modes (see DenseArray)."""
+    is_turned = isinstance(tensor, SwizzledTensor)
+    modes = [k - 1 for k in (tensor.permutation if is_turned else range(1, tensor.order + 1))][::-1]
+    found = []
+    for part in (tensor.format.level if is_turned else tensor.format).levels():
+        if not part.is_leaf:
+            own, modes = modes[: part.modes], modes[part.modes :]
+            stores = STORED.get(type(part).__name__, _all if part.stores_fill else None)
+            found.append((stores, tuple(own)))
+    return tuple(found)
 
 
 class ScriptFunction(Protocol):

@@ -36,13 +36,15 @@ def denote(
     functions: Mapping[Operation, ScriptFunction] | None = None,
     semantics: Callable[..., Denotation] | None = None,
     declared: set[str] | None = None,
+    stored: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The final contents of every tensor `program` updates, by name.
 
     `bindings` gives the free names: tensors (Tensor, SwizzledTensor, Scalar, NumPy, SciPy), numbers and
     ranges, none of which is changed. `functions` gives the script's functions in the program, `semantics`
     another class than Denotation. `declared` is extended by the names of the tensors whose declarations
-    were reached. Results are NumPy arrays; of a Scalar, its value.
+    were reached, `stored` by masks of what each result stores. Results are NumPy arrays; of a Scalar, its
+    value.
 
     Raises FinchError of kind dimension, bounds, type, life cycle or unknown name.
     """
@@ -61,6 +63,8 @@ def denote(
     if declared is not None:
         declared |= made.declared
     results = {name: arrays[name].data for name in sorted(_updated(program))}
+    if stored is not None:
+        stored |= {name: arrays[name].stored for name in results}
     return {name: data if data.ndim else data.item() for name, data in results.items()}
 
 
@@ -170,10 +174,10 @@ class Denotation(Places):
         if value is ast.MISSING or at is None:
             return
         value = needed(value, target)
-        old = array.read(at)
+        old = Number(array.data[at].copy())  # a number, structural or not
         if isinstance(op, ast.Variable) and op.name in ("initwrite", "overwrite"):  # `=`, `:=`
             new = apply(ast.Variable("identity"), [value], target)
-        else:  # the old value counts as a number, structural or not
+        else:
             operands = [Number(x.value) if isinstance(x, Number) else x for x in (old, value)]
             new = needed(self.apply(op, operands, target), target)
         if not fits_in(new, array.type):

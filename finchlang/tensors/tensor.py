@@ -142,9 +142,12 @@ class Tensor(array_base.TensorBase):
         return tensor
 
     @classmethod
-    def from_numpy(cls, array: Any, format: Level | str | None = None) -> Tensor:
+    def from_numpy(
+        cls, array: Any, format: Level | str | None = None, stored: np.ndarray | None = None
+    ) -> Tensor:
         """A copy of an array in `format` (Dense in every mode if None); values that differ from the
-        format's fill are stored, converted to the element type: integers wrap around, floats are rounded.
+        format's fill are stored, and those where the mask `stored` says, if the format can keep them. They
+        are converted to the element type: integers wrap around, floats are rounded.
         Raises FinchError "dimension" for another number of modes, "type" for values that the format
         cannot keep, as a fraction in an integer."""
         if format is None:
@@ -164,7 +167,10 @@ class Tensor(array_base.TensorBase):
             if not array:
                 raise FinchError("type", f"{level} is true wherever it is stored, not {array}")
             return cls(level)
-        coordinates = np.nonzero(differs(array, level.fill.value))
+        kept = differs(array, level.fill.value)
+        if stored is not None and level.leaf.arrays:  # a Pattern is true wherever it is stored
+            kept |= stored
+        coordinates = np.nonzero(kept)
         return cls.from_coo(level, array.shape, coordinates, array[coordinates])
 
     @property
@@ -189,6 +195,10 @@ class Tensor(array_base.TensorBase):
         entry for each of its coordinates, but none if it is fill."""
         coordinates, positions = unpack(self._parts(), differing(self._parts()))
         return coordinates, self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
+
+    def places(self) -> np.ndarray:
+        """The 0-based coordinates of all that is stored (order x number), runs of fill among it."""
+        return unpack(self._parts(), None)[0]
 
     @property
     def _storage(self) -> list[dict[str, Any]]:
@@ -380,6 +390,9 @@ class SwizzledTensor(array_base.TensorBase):
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
         coordinates, values = self.body.entries()
         return coordinates[self._axes], values
+
+    def places(self) -> np.ndarray:
+        return self.body.places()[self._axes]
 
     def copy(self) -> SwizzledTensor:
         return SwizzledTensor(self.body.copy(), self.permutation)

@@ -32,12 +32,12 @@ PLACES = 40_000
 
 @dataclass(frozen=True)
 class DataCase:
-    """A script with other data: its text, a description, and whether the denotation can be asked: it is
-    slow, and for finite numbers only."""
+    """A script with other data: its text, a description, and whether it is small enough for the
+    denotation."""
 
     text: str
     what: str
-    is_plain: bool = True
+    is_small: bool = True
 
 
 class Data:
@@ -90,8 +90,8 @@ class Data:
         edits += _assertions(self.script)
         for node in self.script.statements:
             edits += [(size.span, str(sizes[size.value])) for size in _sizes(node, sizes)]
-        is_plain = not draw.special and max([1, *sizes.values()]) < 100
-        return DataCase(_edited(self.text, edits), f"seed {seed}: {', '.join(said)}", is_plain)
+        is_small = max([1, *sizes.values()]) < 100
+        return DataCase(_edited(self.text, edits), f"seed {seed}: {', '.join(said)}", is_small)
 
 
 def _is_numeric(value: Any) -> bool:

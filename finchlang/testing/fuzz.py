@@ -23,7 +23,7 @@ from finchlang.testing.coverage import Coverage, report
 from finchlang.testing.declared_laws import law_difference
 from finchlang.testing.reduce import reduce
 from finchlang.testing.replay import replay_text
-from finchlang.testing.scripts import generate, is_special
+from finchlang.testing.scripts import generate
 from finchlang.testing.variants import differences
 
 #: the seconds after which a case hangs, and those for reducing a difference
@@ -81,8 +81,7 @@ def ways(options: Options, seed: int) -> tuple[Way, ...]:
     """The ways to run the case of a seed: all semantics, and for each fourth seed the paper's rules as
     well."""
     rules, checked = options.rules, options.checked
-    found = [] if is_special(seed) else [Way("denote")]
-    found += [Way("interpret", rules), Way("residual", rules)]
+    found = [Way("denote"), Way("interpret", rules), Way("residual", rules)]
     found.append(Way("native", rules, checked=checked))
     if seed % 4 == 0 and rules != "paper":
         found.append(Way("interpret", "paper"))

@@ -22,8 +22,7 @@ from finchlang.testing.random_shapes import WRITTEN, around
 from finchlang.testing.templates import KERNELS, SCRIPTS, WALKED
 from finchlang.text.print import pretty
 
-#: One seed in so many has NaN, infinities and -0.0 in its data. The denotation is not asked then: for it
-#: every zero is a value like any other.
+#: one seed in so many has NaN, infinities and -0.0 in its data
 SPECIAL = 9
 _TENSOR = re.compile(r"([A-Z])(!?)(?:\[([^\]]*)\]|:([a-z@]*))?(?:@(.*))?")
 #: texts of signs, by kind of program
