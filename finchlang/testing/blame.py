@@ -216,7 +216,10 @@ class _Parting(Observer):
     def kernel(self, event: KernelEvent) -> None:
         if self.step or self.part:
             return
-        self.part = _pass_at_fault(event)
+        assert event.meaning is not None
+        node, bound, functions = event.meaning()
+        right = denote(node.program, bound, functions)
+        self.part = _pass_at_fault(event, right, bound, functions)
         log, other = _Log(), _Log()
         made = event.run("interpret", OneByOne(log.rule, log.evaluate), log)
         event.run("residual", None, other)
@@ -229,7 +232,7 @@ class _Parting(Observer):
             if not self.part and (changes := [c for c in PASSES if _is_wrong(event, c, other)]):
                 self.part = f"a pass over the residual: {changes[0].__name__}"
             self.tell(self.part)
-            at = _last_of(event, made, log)
+            at = _last_of(event, right, made, log)
         if at is None:
             return
         said = [f"{n}[{k}] = {v!r}" for n, k, v in log.writes[at : at + 1]] or ["nothing"]
@@ -249,20 +252,26 @@ def _is_wrong(event: KernelEvent, change: Pass, right: _Log) -> bool:
     return log.final != right.final
 
 
-def _last_of(event: KernelEvent, made: Any, log: _Log) -> int | None:
-    """The first write that is the last one to its place, where the denotation or native code has another
-    value."""
+def _last_of(event: KernelEvent, right: dict[str, Any], made: Any, log: _Log) -> int | None:
+    """The first write that is the last one to its place, where the denotation (its result is `right`) or
+    native code has another value."""
+
+    def expected() -> Iterator[list[Any]]:
+        yield [
+            memory_of(right[own.name], given) if own.name in right else x for own, given, x in made
+        ]
+        yield [memory for *_, memory in event.run("native")]
+
     last = {write[:2]: k for k, write in enumerate(log.writes)}
-    for expected in (_denoted(event, made), event.run("native")):
+    for memories in expected():
         found = []
-        for (bound, _, memory), (_, _, right) in zip(made, expected, strict=True):
-            for buffer, *both in zip(bound.buffers, memory.arrays, right.arrays, strict=False):
-                values = enumerate(zip(*(array.tolist() for array in both), strict=False))
-                found += [
-                    last.get((buffer.name, k), -1) for k, (x, y) in values if not _equal(x, y)
-                ]
-        if max(found, default=-1) >= 0:
-            return min(k for k in found if k >= 0)
+        for (bound, _, memory), other in zip(made, memories, strict=True):
+            for buffer, *both in zip(bound.buffers, memory.arrays, other.arrays, strict=False):
+                values = zip(*(array.tolist() for array in both), strict=False)
+                wrong = (k for k, (x, y) in enumerate(values) if not _equal(x, y))
+                found += [last[buffer.name, k] for k in wrong if (buffer.name, k) in last]
+        if found:
+            return min(found)
     return None
 
 
@@ -270,22 +279,11 @@ def _equal(a: Any, b: Any) -> bool:
     return a == b or (a != a and b != b) or (isinstance(a, float) and same(a, b, 1e-9))
 
 
-def _denoted(event: KernelEvent, made: Any) -> Any:
-    assert event.meaning is not None
-    node, bound, functions = event.meaning()
-    found = denote(node.program, bound, functions)
-    return [
-        (own, argument, memory_of(found[own.name], argument) if own.name in found else memory)
-        for own, argument, memory in made
-    ]
-
-
-def _pass_at_fault(event: KernelEvent) -> str:
+def _pass_at_fault(
+    event: KernelEvent, right: dict[str, Any], bound: dict[str, Any], functions: Any
+) -> str:
     """The pass of normalisation after which the denotation gives another result, or ""."""
-    assert event.meaning is not None
-    node, bound, functions = event.meaning()
     spaces = {n: Tensor(level, *(0,) * level.order) for n, level in event.workspaces.items()}
-    right = denote(node.program, bound, functions)
     for name, program in event.passes:
         try:
             found = denote(program, bound | spaces, functions)
