@@ -211,7 +211,7 @@ def _run(
         except Exception as error:  # a Bug, or whatever else breaks
             values = {ERROR: f"{type(error).__name__}: {error}"}
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            room = [*re.findall(r"\bfinchlang\W(\w+)", frame.filename), ""][-1]
+            room = re.sub(r".*\bfinchlang\W(\w+).*", r"\1", frame.filename)
             place = f"{room}/{frame.name}"
             line = f"{label} breaks: {type(error).__name__}: {error}"
             found.differ(line, "breaks", label, type(error).__name__, place)
