@@ -1,5 +1,5 @@
-"""Laws that scripts declare of functions, some of them wrong: a wrong one is refused where it is relied on,
-and no other changes a result. (Scripts of `scripts.py` declare true ones.)"""
+"""Laws that scripts declare of functions, some of them wrong: wrong ones are refused where they are relied
+on, and others change no result. Scripts of `scripts.py` declare true ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from finchlang.base.errors import FinchError
 from finchlang.testing.compare_engines import Way
 from finchlang.testing.compare_stored import same
 from finchlang.testing.grammar import FUNCTIONS
-from finchlang.testing.random_expressions import Expressions
+from finchlang.testing.random_expressions import ExpressionMaker
 
 #: the values that laws are tried with here
 VALUES = {"float": "0.0 1.0 2.0 -1.0 -2.5", "int": "0 1 2 -1 3", "bool": "false true"}
@@ -45,7 +45,7 @@ LEVELS = "SparseList", "SparseByteMap", "Dense", "RunList"
 
 def law_difference(seed: int) -> str:
     """What goes wrong with a declaration that may be a lie, on random data; "" if nothing does."""
-    maker = Expressions(seed, kind=random.Random(seed).choice(list(VALUES)))
+    maker = ExpressionMaker(seed, kind=random.Random(seed).choice(list(VALUES)))
     draw, values = maker.random.choice, VALUES[maker.kind].split()
     known = draw([k for k in FUNCTIONS if maker.kind[0] in k.kinds and k.count == 2])
     name, v = maker.defined(known), draw(values)
@@ -75,7 +75,7 @@ def law_difference(seed: int) -> str:
     return ""
 
 
-def _lie(maker: Expressions, function: str, values: list[str], v: str) -> tuple[str, bool]:
+def _lie(maker: ExpressionMaker, function: str, values: list[str], v: str) -> tuple[str, bool]:
     """A declaration that may be wrong, and whether some operands contradict it."""
     law = maker.random.choice([law for law in LAWS if maker.kind[0] in law.split()[0]])
     declared, left, right = re.sub(r"\bv\b", v, law.split(" ", 1)[1]).split(" ; ")

@@ -38,7 +38,7 @@ class Nest:
     is_rounded: bool = False
 
 
-class Expressions(Maker):
+class ExpressionMaker(Maker):
     """Fills in tokens. `functions` are those that a script has, by name."""
 
     def __init__(self, seed: int, is_special: bool = False, kind: str = ""):

@@ -17,7 +17,7 @@ from finchlang.syntax.types import TYPES
 from finchlang.testing import grammar
 from finchlang.testing.generate import LETTERS, DrawnTensor, Levels, typed
 from finchlang.testing.grammar import LEVELS, Form
-from finchlang.testing.random_expressions import Expressions, Nest
+from finchlang.testing.random_expressions import ExpressionMaker, Nest
 from finchlang.testing.random_shapes import WRITTEN, around
 from finchlang.testing.templates import KERNELS, SCRIPTS, WALKED
 from finchlang.text.print import pretty
@@ -39,7 +39,7 @@ def is_special(seed: int) -> bool:
     return seed % SPECIAL == SPECIAL - 1
 
 
-class Writer(Expressions):
+class Writer(ExpressionMaker):
     """Fills in the templates of `templates.py`."""
 
     def __init__(self, seed: int):

@@ -20,7 +20,7 @@ from finchlang.native.compiler import compile_plainly
 from finchlang.testing.compare_engines import compare
 from finchlang.testing.generate import LETTERS, DrawnTensor
 from finchlang.testing.grammar import LEVELS, LOWER, PAIRS, TRIPLES
-from finchlang.testing.random_expressions import Expressions
+from finchlang.testing.random_expressions import ExpressionMaker
 
 #: operators: the kind of values, how they update, and how they combine two of them
 OPERATORS = {
@@ -96,7 +96,7 @@ class Case:
     @property
     def script(self) -> str:
         """The case as a script with its data."""
-        maker = Expressions(self.number, kind=OPERATORS[self.operator][0])
+        maker = ExpressionMaker(self.number, kind=OPERATORS[self.operator][0])
         levels = self.levels
         size = maker.random.choice((1, 2, 3, 4, 6) if len(levels) < 3 else (1, 2))
         maker.sizes = {"m": size, "n": maker.random.choice((size, size, 0, 5 - size % 5))}
@@ -128,7 +128,7 @@ class Case:
     def letters(self, tensor: DrawnTensor) -> list[str]:
         return list(LETTERS[: len(tensor.dims) + self.around.more])
 
-    def statement(self, maker: Expressions, tensor: DrawnTensor) -> tuple[str, str, str]:
+    def statement(self, maker: ExpressionMaker, tensor: DrawnTensor) -> tuple[str, str, str]:
         """What declares the result, what updates it, and the condition under which it has a place."""
         _, sign, both = OPERATORS[self.operator]
         letters = self.letters(tensor)
@@ -153,7 +153,7 @@ class Case:
         at = "" if is_scalar else letters[0]
         return f"{result.name} .= {result.fill}", f"{result.name}[{at}] {sign} {read}", ""
 
-    def access(self, context: Context, maker: Expressions, tensor: DrawnTensor) -> str:
+    def access(self, context: Context, maker: ExpressionMaker, tensor: DrawnTensor) -> str:
         sizes, order = [maker.sizes[d] for d in tensor.dims], len(tensor.dims)
         first = sizes[0]
         within = context.within.format(
