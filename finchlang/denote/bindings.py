@@ -70,6 +70,7 @@ class DenseArray:
         if self._stored is None:
             axes = [mode for _, modes in self.levels for mode in modes]
             written, fibers, done = self.written.transpose(axes), np.array(True), 0
+            own: Any
             for stores, modes in self.levels:
                 done += len(modes)
                 own = written.any(axis=tuple(range(done, written.ndim)))

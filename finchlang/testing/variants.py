@@ -65,8 +65,8 @@ def _in_nodes(change: Callable[[Any, Values], Any]) -> Variant:
 
 def _permuted(node: Any, values: Values) -> Any:
     row = OPERATORS.get(getattr(getattr(node, "op", None), "name", ""))
-    is_pair = type(node) is ast.Call and len(node.args) == 2 and row is not None
-    return replace(node, args=node.args[::-1]) if is_pair and row.commutative else node
+    is_pair = type(node) is ast.Call and len(node.args) == 2
+    return replace(node, args=node.args[::-1]) if is_pair and row and row.commutative else node
 
 
 def _renamed(node: Any, values: Values) -> Any:
