@@ -56,11 +56,11 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Handmade(TensorLike):
-    """A tensor that unfurls to whatever `make(host, stop, mode)` gives."""
+    """A tensor that unfurls to whatever `make(host, stop)` gives."""
 
     name: str
     dims: tuple[Expr | None, ...]
-    make: Callable[[Host, Expr | None, str], Node]
+    make: Callable[[Host, Expr | None], Node]
     mode: str = READ
 
     def __str__(self) -> str:
@@ -69,14 +69,14 @@ class Handmade(TensorLike):
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.dims
 
-    def unfurl(self, host: Host, stop: Expr | None, mode: str, protocol: str | None) -> Node:
-        return self.make(host, stop, mode)
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
+        return self.make(host, stop)
 
 
 def vector(name: str, size: Expr | int, make: Callable[[Host], Node]) -> Handmade:
     """A tensor of one dimension that is only read."""
     length = size if isinstance(size, Expr) else const(size)
-    return Handmade(name, (length,), lambda host, stop, mode: make(host))
+    return Handmade(name, (length,), lambda host, stop: make(host))
 
 
 # ---------------------------------------------------------------------------------- running kernels

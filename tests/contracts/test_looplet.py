@@ -248,7 +248,7 @@ def writer(memory: Memory, delta: int = 0) -> tuple[Handmade, Any]:
         host.store(ends, q, stop)
         return fiber.child(q)
 
-    def make(host: Any, stop: Any, mode: str) -> Any:
+    def make(host: Any, stop: Any) -> Any:
         run = lp.AcceptRun(accept)
         return lp.Shift(run, const(delta)) if delta else run
 

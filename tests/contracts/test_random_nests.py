@@ -110,7 +110,7 @@ class Columns:
         self.tensor = Handmade(
             name,
             (self.rows, columns),
-            lambda host, stop, mode: map_payloads(
+            lambda host, stop: map_payloads(
                 self.column, set_end(self.outer.looplet(host, ZERO), columns)
             ),
         )
