@@ -10,7 +10,7 @@ from typing import Any
 
 from finchlang.algebra.bounds import at_most, greater
 from finchlang.host.construct import ONE, ZERO, add, compare, maximum, minimum, op
-from finchlang.host.guarding import guarded
+from finchlang.host.guarding import Kept, guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
@@ -84,6 +84,10 @@ class Cursor(ABC):
     def seek(self, host: Host, i: Expr) -> None:
         """Move to the first entry that ends at i or later."""
 
+    def keeping(self, host: Host) -> Cursor:
+        """The cursor for a loop in which it may have no entry left."""
+        return self
+
     @abstractmethod
     def is_left(self, host: Host) -> Expr:
         """Whether an entry is left."""
@@ -102,12 +106,14 @@ class Cursor(ABC):
 
 @dataclass(slots=True)
 class ListedCursor(Cursor):
-    """A stepper over sorted storage, up to position `end`."""
+    """A stepper over sorted storage, up to position `end`. What it reads of an entry is `kept` where it may
+    have none left: it is read once for each entry then, not wherever another operand has one."""
 
     nest: lp.Looplet
     steps: lp.Steps
     known: lp.Stored
     end: Expr
+    kept: Kept | None = None
 
     @property
     def fill(self) -> Node | None:  # type: ignore[override]
@@ -134,21 +140,37 @@ class ListedCursor(Cursor):
     def is_left(self, host: Host) -> Expr:
         return compare("lt", self.known.here(host), self.end)
 
+    def keeping(self, host: Host) -> ListedCursor:
+        kept = Kept(host, lambda host: self.known.entry(host, self.known.start))
+        cursor = replace(self, kept=kept)
+        if kept.cells:  # its position is not asked for nothing
+            cursor._read(host, self.known.here(host))
+        return cursor
+
+    def _read(self, host: Host, q: Expr) -> None:
+        """Read the entry at position q, if there is one, and keep it."""
+        if self.kept is None or not self.kept.cells:
+            return
+        reader = self.kept.reading(host)
+
+        def read() -> None:
+            self.known.entry(reader, q)
+
+        host.branch(compare("lt", q, self.end), read)
+
     def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
-        q, known = self.known.here(host), self.known
-        if beyond is None:
-            first, last, body = known.entry(host, q)
-        else:
+        q, known, reader = self.known.here(host), self.known, host
+        if beyond is not None:
             there = host.let(compare("lt", q, self.end), "there")
-            begin, stop, body = known.entry(guarded(host, there), q)
-            first = host.let(op("select", there, begin, beyond), "first")
-            last = first
-            if not known.are_points:
-                last = host.let(op("select", there, stop, beyond), "last")
-        if at is not None and not known.are_points:
-            first = host.let(greater(first, at), "first")
-            if not at_most(first, last):  # a fact for the prover
-                last = host.let(last, "last", lower=first)
+            reader = guarded(host, there) if self.kept is None else self.kept.again(host)
+        first, last, body = known.entry(reader, q)
+        if beyond is not None:
+            first = host.let(op("select", there, first, beyond), "first")
+            last = first if known.are_points else op("select", there, last, beyond)
+        if not known.are_points:
+            first = first if at is None else host.let(greater(first, at), "first")
+            lower = None if at_most(first, last) else first  # a fact for the prover
+            last = host.let(last, "last", lower=lower)
 
         def whole(host: Host) -> Node:
             return (
@@ -166,6 +188,7 @@ class ListedCursor(Cursor):
         if i is not None and isinstance(self.steps, lp.Jumper):
             after = self.known.locate(host, after, i)
         self.known.go(host, after)
+        self._read(host, after)
 
 
 def listed(nest: lp.Looplet) -> ListedCursor | None:

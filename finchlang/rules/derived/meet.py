@@ -409,12 +409,15 @@ class _Meeting:
         leaders = absence.variables(absent) if absent != absence.NEVER else self.among(term)
         is_at_points = self._is_at_points(absent)
         is_open = absent == absence.NEVER or not self.open.isdisjoint(leaders)
+        found = {k: self.cursors[k] for k in leaders}
+        if not is_sure:
+            found = {k: c.keeping(self.host) for k, c in found.items()}
         turn = Turn(
             self.machine,
             self.state,
             term,
             absent,
-            {k: self.cursors[k] for k in leaders},
+            found,
             self._cursors_in(term, leaders) if is_at_points else [],
             None if is_at_points else self.at,
             self.stop if is_open and not is_at_points else None,  # points were cut by `_enter`

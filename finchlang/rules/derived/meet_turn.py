@@ -57,12 +57,14 @@ class Turn:
 
     def is_left(self) -> Expr:
         """Whether there may be something left to be done."""
-        left = {k: c.is_left(self.host) for k, c in self.leaders.items()}
         found = conjunction()
-        if self.is_sure:
-            found = conjunction(*left.values())
-        elif self.absent != NEVER:
-            found = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
+        if self.is_sure or self.absent != NEVER:
+            left = {k: c.is_left(self.host) for k, c in self.leaders.items()}
+            found = (
+                conjunction(*left.values())
+                if self.is_sure
+                else fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
+            )
         if self.stop is not None:
             assert self.at is not None
             found = conjunction(found, compare("le", self.host.get(self.at), self.stop))
