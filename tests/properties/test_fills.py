@@ -12,6 +12,9 @@ import pytest
 
 from finchlang import Tensor
 from finchlang.python.session import Session
+from finchlang.testing.compare_engines import compare, ways_of
+from finchlang.testing.generate import LETTERS, Maker
+from finchlang.testing.grammar import LEVELS, LOWER, PAIRS
 
 FLOATS = (0.0, 1.0, 2.0, -1.0, math.inf, -math.inf, math.nan)
 INTEGERS = (0, 1, 2, -1, -(1 << 63), (1 << 63) - 1)
@@ -112,3 +115,33 @@ def test_a_pattern_beside_what_is_not_finite() -> None:
 def test_two_infinities_of_one_sign_decide() -> None:
     agree("A[i] - B[i]", pairs((math.inf, -math.inf), FLOATS), "0.0")
     agree("A[i] + B[i]", pairs((-math.inf, -math.inf), FLOATS), "0.0")
+
+
+@pytest.mark.parametrize("outer", LOWER)
+def test_the_denotation_knows_what_a_nest_stores(outer: str) -> None:
+    """Of an input, of what the program has written, and of what the one before has: `0 * Inf` tells. Each
+    third pair of levels is tried."""
+    pairs = [pair for pair in PAIRS if pair[0] == outer]
+    for seed, nest in enumerate([(outer,), *pairs[len(outer) % 3 :: 3]]):
+        maker = Maker(seed, kind="float")
+        levels = tuple((name, LEVELS[name].modes or 1) for name in nest)
+        order, maker.sizes["m"] = sum(modes for _, modes in levels), 3
+        tensor = maker.new(("m",) * order, True, levels, "0.0")
+        at, condition = LETTERS[:order], tensor.half.format(*LETTERS)
+        i, loops = ", ".join(at), ", ".join(f"{i} = _" for i in reversed(at))
+        guard, end = (f"if {condition};", "end") if condition else ("", "")
+        found = compare(
+            "\n".join(
+                [
+                    *maker.before,
+                    "W = Tensor(typeof(A), copy(A))",
+                    *(f"{name} = zeros({', '.join('3' * order)})" for name in "rst"),
+                    f"@finch for {loops}; r[{i}] = A[{i}] * Inf end",
+                    f"@finch begin; W .= 0.0; for {loops}; {guard} W[{i}] = A[{i}] {end} end",
+                    f"for {loops}; s[{i}] = W[{i}] * Inf end end",
+                    f"@finch for {loops}; t[{i}] = W[{i}] * Inf end",
+                ]
+            ),
+            ways=ways_of(("denote", "interpret")),
+        )
+        assert found.agrees and not found.errors, (nest, found.report)
