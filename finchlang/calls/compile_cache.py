@@ -66,12 +66,14 @@ class CacheEntry:
     object_name: str
 
 
+@dataclass(frozen=True)
 class CacheKey:
     """The `name` of a kernel's entry in `cache`. `sources` are the texts that the program's nodes are in.
     Entries refer to them by number, so that a span read from disk is in the text of this run."""
 
-    def __init__(self, cache: DiskCache, name: str, sources: list[Source]):
-        self.cache, self.name, self.sources = cache, name, sources
+    cache: DiskCache
+    name: str
+    sources: list[Source]
 
     def recall(self) -> CacheEntry | None:
         """The entry; None if there is none or it cannot be decoded."""
@@ -122,15 +124,14 @@ def _plain(thing: Any, sources: list[Source]) -> Any:
     if kind is tuple or kind is Pair:
         return tuple([_plain(item, sources) for item in thing])
     if kind is Span:
-        return _plain_span(thing, sources)
+        if thing.source not in sources:
+            sources.append(thing.source)
+        return (sources.index(thing.source), *_place(thing))
     return (_label(kind), *[_plain(getattr(thing, name), sources) for name in _names(kind)])
 
 
-def _plain_span(span: Span, sources: list[Source]) -> tuple[int, ...]:
-    if span.source not in sources:
-        sources.append(span.source)
-    number = sources.index(span.source)
-    return (number, span.line, span.column, span.end_line, span.end_column)
+def _place(span: Span) -> tuple[int, ...]:
+    return span.line, span.column, span.end_line, span.end_column
 
 
 @cache
@@ -175,8 +176,7 @@ def _encoded(thing: Any, sources: list[Source]) -> Any:
         case Level():
             return {"Level": str(thing)}
         case Span(source):
-            place = thing.line, thing.column, thing.end_line, thing.end_column
-            return {"Span": [sources.index(source), *place]}
+            return {"Span": [sources.index(source), *_place(thing)]}
     if type(thing) in _ATOMS:
         return thing
     kind: Any = type(thing)

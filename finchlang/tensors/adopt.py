@@ -16,7 +16,7 @@ from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Int64, Type, foreign, type_of_dtype
 from finchlang.tensors.array_base import LazyTensor, dense_format, element_of
-from finchlang.tensors.entries import masked_entries
+from finchlang.tensors.entries import check_within, masked_entries
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, tensor_over
 
@@ -204,15 +204,13 @@ def _checked_coordinates(array: Any) -> Any:
         found = array.tocoo()
     except (ValueError, IndexError, TypeError) as error:
         raise FinchError("bounds", f"corrupt SciPy array: {error}") from None
-    for mode, (coordinates, size) in enumerate(zip(found.coords, found.shape, strict=True)):
+    for coordinates in found.coords:
         if coordinates.shape != found.data.shape:
             raise FinchError("bounds", "corrupt SciPy array: its parts are of different lengths")
         if coordinates.dtype.kind not in "iu":
             message = f"the coordinates of a SciPy array are integers, not {coordinates.dtype}"
             raise FinchError("type", message)
-        if len(coordinates) and not (coordinates.min() >= 0 and coordinates.max() < size):
-            what = f"a coordinate of mode {mode + 1} is not in 0..{size - 1}"
-            raise FinchError("bounds", f"corrupt SciPy array: {what}")
+    check_within(found.coords, found.shape, "corrupt SciPy array: ")
     return found
 
 

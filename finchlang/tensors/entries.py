@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.levels.numpy_layout import are_new
 from finchlang.syntax.types import Type
 
 
@@ -62,6 +63,14 @@ def coordinates_of(order: int, given: Sequence[Any], count: int) -> np.ndarray:
     return np.array([row.astype(np.int64) for row in rows], np.int64).reshape(order, count)
 
 
+def check_within(coordinates: Any, shape: Sequence[int], what: str = "") -> None:
+    """Raises FinchError "bounds" for coordinates outside of `shape`; `what` begins its message."""
+    for mode, (row, size) in enumerate(zip(coordinates, shape, strict=True), 1):
+        if len(row) and not (row.min() >= 0 and row.max() < size):
+            message = f"{what}a coordinate of mode {mode} is not in 0..{size - 1}"
+            raise FinchError("bounds", message)
+
+
 def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> np.ndarray:
     """For entries sorted by `coordinates` (a row for each mode; the last mode is the first sort key): a
     number for each, equal for two entries if and only if the subtensors of the first `modes` modes that
@@ -76,8 +85,7 @@ def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> 
     if modes == 0:
         return numbers
     inner, outer = coordinates[:modes], coordinates[modes:]
-    new = np.ones(len(values), bool)
-    new[1:] = np.any(outer[:, 1:] != outer[:, :-1], axis=0)
+    new = are_new(np.zeros(len(values)), *outer)
     starts = [*np.flatnonzero(new), len(values)]
     rows = np.vstack((inner, numbers)).T
     known: dict[bytes, int] = {}
@@ -107,8 +115,7 @@ def summed(
     if not is_sorted(coordinates):
         order = _order(coordinates)
         coordinates, values = coordinates[:, order], values[order]
-    new = np.ones(len(values), bool)
-    new[1:] = np.any(coordinates[:, 1:] != coordinates[:, :-1], axis=0)
+    new = are_new(np.zeros(len(values)), *coordinates)
     if new.all():
         return coordinates, values
     if duplicates == "error" or dtype.names:

@@ -19,7 +19,7 @@ from finchlang.levels.numpy_layout import listed
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.levels.sparse_list import SparseList
 from finchlang.tensors import array_base
-from finchlang.tensors.entries import array_of, coordinates_of, summed, values_of
+from finchlang.tensors.entries import array_of, check_within, coordinates_of, summed, values_of
 from finchlang.tensors.memory import Memory, Parts, fibers, in_use
 from finchlang.tensors.pack import differing, pack, unpack
 
@@ -131,11 +131,7 @@ class Tensor(array_base.TensorBase):
         tensor = cls(format, *shape)
         values = values_of(tensor.format.element_type, values).reshape(-1)
         coords = coordinates_of(tensor.order, coordinates, len(values))
-        for mode, size in enumerate(tensor.shape):
-            if coords.shape[1] and not (coords[mode].min() >= 0 and coords[mode].max() < size):
-                raise FinchError(
-                    "bounds", f"a coordinate of mode {mode + 1} is not in 0..{size - 1}"
-                )
+        check_within(coords, tensor.shape)
         coords, values = summed(coords, values, tensor.dtype, duplicates)
         own = tensor._own(coords, values)
         tensor._pack(tensor.shape, coords[:, own], values[own])
