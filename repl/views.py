@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
+from finchlang.algebra import costs
 from finchlang.calls.runner import KernelEvent, Observer
-from finchlang.calls.workspace_exchange import choice, sum_text
+from finchlang.calls.workspace_exchange import Sum
 from finchlang.host.listing import text as listing
 from finchlang.host.recording import ResidualHost
 from finchlang.host.rewrite import everything
@@ -60,8 +62,8 @@ class Explanations(Observer):
         yield from event.decisions
         yield from (("notes", str(note)) for note in kernel.notes)
         for name, (totals, updates) in kernel.signature.spans.items():
-            places = " x ".join(map(sum_text, totals))
-            yield "call", f"`{name}` has {places} places: {choice(totals, updates)}"
+            places = " x ".join(map(_sum_text, totals))
+            yield "call", f"`{name}` has {places} places: {_choice(totals, updates)}"
         yield from self.derived(event)
 
     def derived(self, event: KernelEvent) -> list[tuple[str, str]]:
@@ -69,6 +71,29 @@ class Explanations(Observer):
         event.stage(ResidualHost(), lambda applied: counts.update([applied.name]))
         derived = [r.name for r in RULES if r.is_derived and counts[r.name]]
         return [("derived rules", f"{name}: {counts[name]}") for name in derived]
+
+
+def _sum_text(total: Sum) -> str:
+    """`total` as text: `size(A, 1) + n - 1`."""
+    text = ""
+    for factor, name, mode in total:
+        part = f"size({name}, {mode})" if mode else name or str(abs(factor))
+        text += f" {'-' if factor < 0 else '+'} {part}"
+    return text.removeprefix(" + ").strip()
+
+
+def _choice(totals: tuple[Sum, ...], updates: tuple[Any, ...]) -> str:
+    """The two formats and the limit between them, as text."""
+    if len(totals) == 1 and updates:
+        other = (
+            f"more than {costs.SHORT}, and than {costs.PER_UPDATE} for each update that is expected"
+        )
+        return f"a byte map; if {other}, a list"
+    if len(totals) == 1:
+        other = f"more than {costs.PLACES}, and than {costs.PER_ENTRY}"
+        return f"a byte map; if {other} for each entry of what is read, a list"
+    most = f"{costs.LEAST} to {costs.MOST}, and at most {costs.FEW}"
+    return f"a list; if {most} for each update that is expected, flags"
 
 
 class Residuals(Observer):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -18,31 +17,6 @@ Sum = tuple[tuple[int, str, int], ...]
 #: the places of a workspace in each mode; and for each of its updates the sizes of the loops around it and
 #: the tensors read there (no updates if that is not known)
 Choice = tuple[tuple[Sum, ...], tuple[tuple[tuple[Sum, ...], tuple[str, ...]], ...]]
-
-
-def sum_text(total: Sum) -> str:
-    """`total` as text: `size(A, 1) + n - 1`."""
-    text = ""
-    for factor, name, mode in total:
-        part = f"size({name}, {mode})" if mode else name or str(abs(factor))
-        text += f" {'-' if factor < 0 else '+'} {part}"
-    return text.removeprefix(" + ").strip()
-
-
-def choice(totals: tuple[Sum, ...], updates: tuple[Any, ...]) -> str:
-    """The two formats and the limit between them, as text."""
-    from finchlang.algebra import costs
-
-    if len(totals) == 1 and updates:
-        other = (
-            f"more than {costs.SHORT}, and than {costs.PER_UPDATE} for each update that is expected"
-        )
-        return f"a byte map; if {other}, a list"
-    if len(totals) == 1:
-        other = f"more than {costs.PLACES}, and than {costs.PER_ENTRY}"
-        return f"a byte map; if {other} for each entry of what is read, a list"
-    most = f"{costs.LEAST} to {costs.MOST}, and at most {costs.FEW}"
-    return f"a list; if {most} for each update that is expected, flags"
 
 
 def to_exchange(
