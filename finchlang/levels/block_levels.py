@@ -117,7 +117,5 @@ class OneBlock(Indexed):
 def require_signed(level: Any) -> None:
     """Raises FinchError "type" for an index type that cannot hold -1."""
     if level.index.kind != "int":
-        name = type(level).__name__
-        raise FinchError(
-            "type", f"the index type of {name} must be signed: it stores -1 where nothing is stored"
-        )
+        name, why = type(level).__name__, "it stores -1 where nothing is stored"
+        raise FinchError("type", f"the index type of {name} must be signed: {why}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from finchlang.base.errors import FinchError
 from finchlang.host.construct import add, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import Dims, Fiber, Level, Storage
-from finchlang.levels.pattern import Pattern
+from finchlang.levels.pattern import reject_pattern
 from finchlang.syntax.nodes import Node
 
 
@@ -28,12 +27,8 @@ class Dense(Level):
     protocols: ClassVar[tuple[str, ...]] = ("follow",)
 
     def __post_init__(self) -> None:
-        if isinstance(self.lvl, Pattern):
-            raise FinchError(
-                "type",
-                "Dense(Pattern()) would be true everywhere: a Dense level stores every coordinate",
-                hint="use Dense(Element(false)), or a sparse level over Pattern()",
-            )
+        why = "would be true everywhere: a Dense level stores every coordinate"
+        reject_pattern(self, why, ", or a sparse level over Pattern()")
 
     def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         self.lvl.refill(host, store.child, dims[:-1], mul(count, dims[-1]), value)

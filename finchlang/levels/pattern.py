@@ -53,13 +53,16 @@ class Pattern(LeafLevel):
         return np.ones(len(positions), bool)
 
 
-def reject_pattern(level: Level) -> None:
-    """Raises FinchError "type" if a level that stores unwritten coordinates is over a Pattern."""
+def reject_pattern(
+    level: Level, why: str | None = None, other: str = ", or SparseList(Pattern())"
+) -> None:
+    """Raises FinchError "type" if `level` is over a Pattern: it stores coordinates that are not written, or
+    cannot be so as `why` says. The hint names an `other` format."""
     if isinstance(level.child, Pattern):
         name = type(level).__name__
-        raise FinchError(
-            "type",
-            f"{name}(Pattern()) cannot be: {name} also stores coordinates that are not written, "
-            "and a Pattern is true wherever it is stored",
-            hint=f"use {name}(Element(false)), or SparseList(Pattern())",
+        why = why or (
+            f"cannot be: {name} also stores coordinates that are not written, and a Pattern is true "
+            "wherever it is stored"
         )
+        hint = f"use {name}(Element(false)){other}"
+        raise FinchError("type", f"{name}(Pattern()) {why}", hint=hint)

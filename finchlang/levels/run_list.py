@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from finchlang.base.errors import FinchError
 from finchlang.host.construct import ZERO, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.dense import Dense
 from finchlang.levels.level import READ, Dims, Fiber, Storage
-from finchlang.levels.pattern import Pattern
+from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.run_levels import Contents, Runs
 from finchlang.levels.sorted_coordinates import Listed, load_range
 from finchlang.syntax.nodes import Node
@@ -38,13 +37,8 @@ class RunList(Runs):
     counters: ClassVar = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
 
     def __post_init__(self) -> None:
-        if isinstance(self.lvl, Pattern):
-            name = type(self).__name__
-            raise FinchError(
-                "type",
-                f"{name}(Pattern()) would be true everywhere: every coordinate is in a run",
-                hint=f"use {name}(Element(false)) or SparseRunList(Pattern())",
-            )
+        why = "would be true everywhere: every coordinate is in a run"
+        reject_pattern(self, why, " or SparseRunList(Pattern())")
 
     def _begin(self, host: Host, store: Storage) -> None:
         host.set(store.covered, ZERO)
