@@ -68,6 +68,10 @@ class Coordinates(Indexed):
     def modes(self) -> int:
         return self.number
 
+    @property
+    def parameters(self) -> list[Any]:
+        return [self.number, *super().parameters]
+
     def names(self) -> tuple[str, ...]:
         """The names of the arrays of coordinates, first mode first."""
         if self.number == 1:

@@ -61,9 +61,6 @@ class Interleaved(SparseCOO):
         ]
         return (*super().layout, *(lay.Loose(name, type) for name, type in buckets))
 
-    def __str__(self) -> str:
-        return super().__str__().replace(SparseCOO.__name__, type(self).__name__)
-
     def takes(self, other: Level) -> bool:
         return False
 

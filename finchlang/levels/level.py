@@ -152,9 +152,14 @@ class Level:
         """The integer type of stored coordinates and positions."""
         return getattr(self, "index", Int64)
 
+    @property
+    def parameters(self) -> list[Any]:
+        """What stands in braces where the format is written."""
+        return [] if self.index_type == Int64 else [self.index_type]
+
     def __str__(self) -> str:
-        parameters = "" if self.index_type == Int64 else f"{{{self.index_type}}}"
-        return f"{type(self).__name__}{parameters}({self.child})"
+        given = ", ".join(map(str, self.parameters))
+        return f"{type(self).__name__}{given and f'{{{given}}}'}({self.child})"
 
     def with_child(self, child: Level) -> Level:
         return replace(self, lvl=child)  # type: ignore[call-arg]

@@ -36,10 +36,6 @@ class SparseCOO(Coordinates):
     def layout(self) -> lay.Layout:  # type: ignore[override]
         return (lay.Offsets("ptr", Int64), *self.coordinates)
 
-    def __str__(self) -> str:
-        index = "" if self.index == Int64 else f", {self.index}"
-        return f"SparseCOO{{{self.number}{index}}}({self.lvl})"
-
     def takes(self, other: Level) -> bool:
         return super().takes(other) or (
             isinstance(other, Dense)

@@ -50,11 +50,9 @@ class SparseHash(Coordinates):
             lay.Loose("slots", Int64, lambda storage: 1),
         )
 
-    def __str__(self) -> str:
-        modes = [str(self.number)] if self.number > 1 else []
-        index = [str(self.index)] if self.index != Int64 else []
-        parameters = f"{{{', '.join(modes + index)}}}" if modes or index else ""
-        return f"SparseHash{parameters}({self.lvl})"
+    @property
+    def parameters(self) -> list[Any]:
+        return super().parameters[self.number == 1 :]
 
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         return host.load(store.pos, q, "position", lower=ZERO)

@@ -90,11 +90,9 @@ class Workspace(Coordinates):
         apart = (lay.Loose(name, type) for name, type in batch)
         return (lay.Offsets("ptr", Int64), *self.coordinates, *apart)
 
-    def __str__(self) -> str:
-        index = "" if self.index == Int64 else self.index
-        capacity = self.capacity or ""
-        given = [str(p) for p in (self.number, index, self.policy, capacity) if p != ""]
-        return f"Workspace{{{', '.join(given)}}}({self.lvl})"
+    @property
+    def parameters(self) -> list[Any]:
+        return [*super().parameters, *filter(None, (self.policy, self.capacity))]
 
     def combining(self, operator: Node | None) -> Workspace:
         """The level for a program that combines values by `operator`."""
