@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
-from finchlang.host.construct import ZERO, add
+from finchlang.host.construct import ZERO, add, cast, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import Dims, Fiber, Indexed, Storage, TensorLike
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.syntax.nodes import Literal, Node
+from finchlang.syntax.types import Float64
+
+#: the largest number that a place may have
+MOST = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,17 @@ class Coordinates(Indexed):
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         """The position of entry q in the child; by default q."""
         return q
+
+    def check_numbers(
+        self, host: Host, factors: tuple[Expr, ...], message: str, sizes: tuple[Expr, ...]
+    ) -> None:
+        """Fail (kind dimension) if a product is above MOST; it is taken in floats, as integers may
+        overflow, and the limit leaves much room for rounding."""
+        product = cast(factors[0], Float64)
+        for factor in factors[1:]:
+            product = op("mul", product, cast(factor, Float64))
+        too_many = compare("gt", product, const(float(MOST), Float64))
+        host.branch(too_many, lambda: host.fail("dimension", message, sizes))
 
     def read_entries(self, host: Host, fiber: Fiber, protocol: str | None) -> Node:
         def preamble(host: Host) -> tuple[Node, None]:

@@ -11,19 +11,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import ONE, ZERO, add, cast, compare, const, mul, op, sub
+from finchlang.host.construct import ONE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table, layout as lay, looplets as lp
-from finchlang.levels.coordinate_levels import AtCoordinates, Coordinates, Entries
+from finchlang.levels.coordinate_levels import MOST, AtCoordinates, Coordinates, Entries
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Sizes, Storage
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import load_range
 from finchlang.syntax.nodes import Node
-from finchlang.syntax.types import Float64, Int64
-
-#: keys of all fibers must be below this
-_MOST_KEYS = 2**62
+from finchlang.syntax.types import Int64
 
 
 @dataclass(frozen=True)
@@ -62,14 +59,9 @@ class SparseHash(Coordinates):
         self.lvl.declare(host, store.child, self.below(dims))
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        """Nothing is made. Checks that keys fit, in floats, as products of sizes may overflow; the limit
-        leaves much room for rounding."""
+        """Nothing is made."""
         sizes = self.own(dims)
-        keys = cast(add(stop, 1), Float64)
-        for size in sizes:
-            keys = op("mul", keys, cast(size, Float64))
-        too_many = compare("gt", keys, const(float(_MOST_KEYS), Float64))
-        host.branch(too_many, lambda: host.fail("dimension", _too_many(len(sizes)), sizes))
+        self.check_numbers(host, (add(stop, 1), *sizes), _too_many(len(sizes)), sizes)
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         host.grow(store.pos, host.get(store.stored))
@@ -242,7 +234,7 @@ class SparseHash(Coordinates):
         return keys
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
-        if prod((given.fibers, *given.sizes)) > _MOST_KEYS:
+        if prod((given.fibers, *given.sizes)) > MOST:
             raise FinchError("dimension", _too_many(self.number).format(*given.sizes))
         arrays, entries, kept = super().pack(given)
         keys = self._keys(arrays, given.fibers, given.sizes)

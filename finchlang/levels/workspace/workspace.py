@@ -18,10 +18,8 @@ from finchlang.levels.level import READ, Dims, Fiber, Storage
 from finchlang.levels.workspace import DEFAULTS, POLICIES, Batch, WorkspacePolicy, check_capacity
 from finchlang.operators.operator_table import Operator, named, operator, referred
 from finchlang.syntax.nodes import Literal, Node
-from finchlang.syntax.types import Float64, Int64, Pair, Type
+from finchlang.syntax.types import Int64, Pair, Type
 
-#: the largest number of places that can be numbered
-_MOST_PLACES = 2**62
 #: The capacity of batches, if none is given. The first, and the smallest, has FIRST entries. As long as
 #: nothing is stored and 7 in 8 entries have new places, a full batch is not merged but widened WIDER
 #: times, up to MANY entries, which saves 3 to 5 ns an entry. After a merge the capacity is LARGE times
@@ -156,9 +154,6 @@ class Workspace(Coordinates):
         self.chosen.begin(host, self._batch(store, dims))
 
     def _check_places(self, host: Host, sizes: tuple[Expr, ...]) -> None:
-        places = code.cast(sizes[0], Float64)
-        for size in sizes[1:]:
-            places = code.op("mul", places, code.cast(size, Float64))
         which = "the policy coord takes any"
         if self.operator is None and not self.chosen.has_all_places:
             which = "coord takes any, but cannot merge these updates"
@@ -166,8 +161,7 @@ class Workspace(Coordinates):
             f"the policy {self.chosen.name} cannot number the places of a workspace of "
             f"{' x '.join('{}' for _ in sizes)}; {which}"
         )
-        too_many = code.compare("gt", places, code.const(float(_MOST_PLACES), Float64))
-        host.branch(too_many, lambda: host.fail("dimension", message, sizes))
+        self.check_numbers(host, sizes, message, sizes)
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         """Nothing: its only fiber always exists."""
