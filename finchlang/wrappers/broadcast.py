@@ -11,7 +11,7 @@ from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
 from finchlang.levels.level import TensorLike
 from finchlang.levels.looplets import Lookup, Run, map_payloads
-from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
+from finchlang.syntax.nodes import MISSING, NOTHING, Call, Literal, Node, Value, Variable
 from finchlang.text.print import pretty
 
 _MISSING = Literal(MISSING)
@@ -19,15 +19,36 @@ _TRUE, _FALSE = Literal(True), Literal(False)
 _PERMISSIVE, _OFFSET = Variable("permissive"), Variable("offset")
 
 
+#: gives the tensor that an argument of a wrapper stands for
+Resolve = Callable[[Node], TensorLike]
+#: evaluates an integer argument
+Evaluate = Callable[[Node], ir.Expr]
+
+
 @dataclass(frozen=True, slots=True)
 class Around(TensorLike):
     """The base of wrappers: the `call` that makes one, and the tensor `body` within; it has `more` modes
-    than that."""
+    than that. `neutral` is the setting that changes nothing of a mode."""
 
     call: Call
     body: TensorLike
+    resolve: Resolve
+    evaluate: Evaluate
 
     more: ClassVar[int] = 1
+    neutral: ClassVar[Node] = Literal(NOTHING)
+
+    @classmethod
+    def made(cls, call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+        """The wrapper for its call."""
+        return cls(call, resolve(call.args[0]), resolve, evaluate)
+
+    @property
+    def at(self) -> int:
+        """The mode that is the second argument of the call."""
+        mode = self.call.args[1]
+        assert isinstance(mode, Literal)
+        return int(mode.value)
 
     def __str__(self) -> str:
         return pretty(self.call)
@@ -55,13 +76,11 @@ class Toeplitz(Around):
     """`toeplitz(A, k)[..., i, j, ...]`, with i and j at k and k + 1, is `A[..., i + j, ...]`, and
     `missing` out of range."""
 
-    divided: int
-
     def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
         mode = self.order - back
-        if mode in (self.divided, self.divided + 1):
+        if mode in (self.at, self.at + 1):
             return None
-        return self.body.extent(back - (mode < self.divided))
+        return self.body.extent(back - (mode < self.at))
 
     def rest(self, payload: Node) -> Node:
         if payload == _MISSING:
@@ -71,9 +90,9 @@ class Toeplitz(Around):
         return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
 
     def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
-        if self.divided < self.body.order:
+        if self.at < self.body.order:
             return map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
-        outer, tensor = self.divided - 1, self.call.args[0]
+        outer, tensor = self.at - 1, self.call.args[0]
         inner = Call(_PERMISSIVE, (tensor, *(_FALSE,) * outer, _TRUE), span=self.call.span)
         zeros = (Literal(0),) * outer
         return Lookup(lambda host, j: Call(_OFFSET, (inner, *zeros, Value(j)), span=self.call.span))
@@ -83,25 +102,22 @@ class Toeplitz(Around):
 class AddedMode(Around):
     """`broadcast(A, k, n)`: A with a mode k of size n more, on which it does not depend."""
 
-    added: int
-    evaluate: Callable[[Node], ir.Expr]
-
     def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
         mode = self.order - back
-        if mode == self.added:
+        if mode == self.at:
             return code.ONE, self.evaluate(self.call.args[2])
-        return self.body.extent(back - (mode < self.added))
+        return self.body.extent(back - (mode < self.at))
 
     def located(self, in_a_row: bool) -> int:
-        within, behind = self.body.located(in_a_row), self.order - self.added
+        within, behind = self.body.located(in_a_row), self.order - self.at
         if within < behind:
             return within
         return behind if in_a_row else within + 1
 
     def uniform(self, value: Node) -> Node:
-        return self.rest(self.body.uniform(value)) if self.added < self.order else self.body
+        return self.rest(self.body.uniform(value)) if self.at < self.order else self.body
 
     def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
-        if self.added == self.order:
+        if self.at == self.order:
             return Run(self.call.args[0])
         return map_payloads(self.rest, self.body.unfurl(host, stop, protocol))

@@ -17,38 +17,32 @@ from finchlang.host.construct import ONE, add, mul, op, sub
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
-from finchlang.levels.level import UPDATE, TensorLike
+from finchlang.levels.level import UPDATE
 from finchlang.operators.build import PLACES
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.wrappers.broadcast import Around
-
-#: gives the tensor that an argument of a wrapper stands for
-Resolve = Callable[[Node], TensorLike]
 
 
 @dataclass(frozen=True, slots=True)
 class Collapse(Around):
     """`collapse(A, k, k + 1)`: mode k stands for modes k and k + 1 of A, k running fastest."""
 
-    collapsed: int
-    resolve: Resolve
-
     more: ClassVar[int] = -1
 
     def located(self, in_a_row: bool) -> int:
-        within, behind = self.body.located(in_a_row), self.order - self.collapsed
+        within, behind = self.body.located(in_a_row), self.order - self.at
         return within - 1 if within > behind + 1 else min(within, behind)
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         mode = self.order - back
-        if mode == self.collapsed:
+        if mode == self.at:
             sizes = self._sizes()
             return ONE, mul(*sizes)
-        return self.body.extent(back + (mode < self.collapsed))
+        return self.body.extent(back + (mode < self.at))
 
     def _sizes(self) -> tuple[Expr, Expr]:
         """The sizes of the inner and the outer mode."""
-        back = self.order - self.collapsed
+        back = self.order - self.at
         inner, outer = self.body.extent(back + 1), self.body.extent(back)
         if inner is None or outer is None or inner[0] is not ONE or outer[0] is not ONE:
             message = "modes that are collapsed begin at 1 and have an end"
@@ -57,12 +51,12 @@ class Collapse(Around):
 
     def uniform(self, value: Node) -> Node:
         within = self.body.uniform(value)
-        if self.order > self.collapsed:
+        if self.order > self.at:
             return self.rest(within)
         return self.resolve(within).uniform(value)
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        if self.order > self.collapsed:
+        if self.order > self.at:
             return lp.map_payloads(self.rest, self.body.unfurl(host, None, protocol))
         inner, outer = self._sizes()
         check_product(host, inner, outer, self.call.span)

@@ -3,7 +3,6 @@ tensor it gives for each block."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from finchlang.base.errors import FinchError
@@ -14,7 +13,7 @@ from finchlang.levels.looplets import map_payloads, set_end
 from finchlang.syntax.nodes import Call, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import substitute, walk
 from finchlang.wrappers.block_projection import Looplets, Projection
-from finchlang.wrappers.broadcast import Around
+from finchlang.wrappers.broadcast import Around, Evaluate, Resolve
 
 #: the names of placeholders for settings begin with this
 PLACEHOLDER = "setting "
@@ -63,17 +62,21 @@ class LoopletNest(TensorLike):
         return Call(Variable("nest"), (self, *self.names)) if self.names else self
 
 
-def nest(call: Call) -> LoopletNest:
-    """The nest of a call, with its settings put in place of the placeholders."""
-    found, *settings = call.args
-    assert isinstance(found, LoopletNest)
-    bindings = dict(zip(found.names, settings, strict=True))
+class Nest(Around):
+    """The call of a nest."""
 
-    def make(host: Host, protocol: str | None) -> Node:
-        return map_payloads(lambda p: substitute(p, bindings), found.make(host, protocol))
+    @classmethod
+    def made(cls, call: Call, resolve: Resolve, evaluate: Evaluate) -> LoopletNest:
+        """The nest of a call, with its settings put in place of the placeholders."""
+        found, *settings = call.args
+        assert isinstance(found, LoopletNest)
+        bindings = dict(zip(found.names, settings, strict=True))
 
-    names = tuple(n for setting in settings for n in placeholders(setting))
-    return replace(found, make=make, names=names)
+        def make(host: Host, protocol: str | None) -> Node:
+            return map_payloads(lambda p: substitute(p, bindings), found.make(host, protocol))
+
+        names = tuple(n for setting in settings for n in placeholders(setting))
+        return replace(found, make=make, names=names)
 
 
 def placeholders(node: Node) -> list[Node]:
@@ -86,28 +89,25 @@ class Split(Around):
     """`split(A, k, m)`: modes k and k + 1 stand for mode k of A, k running fastest, with the size m. With
     both sizes, `split(A, k, m, n)`, either may be 0."""
 
-    divided: int
-    evaluate: Callable[[Node], ir.Expr]
-
     def located(self, in_a_row: bool) -> int:
         within = self.body.located(in_a_row)
-        return within + 1 if within > self.body.order - self.divided else within
+        return within + 1 if within > self.body.order - self.at else within
 
     def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
         mode = self.order - back
-        if mode == self.divided:
+        if mode == self.at:
             return code.ONE, self._size()
-        if mode == self.divided + 1:
+        if mode == self.at + 1:
             if len(self.call.args) > 3:
                 return code.ONE, self.evaluate(self.call.args[3])
             return code.ONE, code.op("idiv", self._whole(), self._size())
-        return self.body.extent(back - (mode < self.divided))
+        return self.body.extent(back - (mode < self.at))
 
     def _size(self) -> ir.Expr:
         return self.evaluate(self.call.args[2])
 
     def _whole(self) -> ir.Expr:
-        found = self.body.extent(self.body.order - self.divided)
+        found = self.body.extent(self.body.order - self.at)
         if found is None or found[0] is not code.ONE:
             message = "a mode that is split begins at 1 and has an end"
             raise FinchError("dimension", message, self.call.span)
@@ -115,14 +115,14 @@ class Split(Around):
 
     def uniform(self, value: Node) -> Node:
         within, size = self.body.uniform(value), self._size()
-        if self.order > self.divided + 1:
+        if self.order > self.at + 1:
             return self.rest(within)
         if self.order == 2:
             return Uniform(value, (size,), self.mode)
-        return Call(Variable("broadcast"), (within, Literal(self.divided), Value(size)))
+        return Call(Variable("broadcast"), (within, Literal(self.at), Value(size)))
 
     def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
-        if self.order > self.divided + 1:
+        if self.order > self.at + 1:
             return map_payloads(self.rest, self.body.unfurl(host, None, protocol))
         own, whole = self._size(), self._whole()
         size = own

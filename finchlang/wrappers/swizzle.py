@@ -3,12 +3,10 @@ by the pass wrapperize."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
-from finchlang.levels.level import TensorLike
 from finchlang.levels.looplets import Lookup, Thunk, at_point, map_payloads, set_end
 from finchlang.syntax import nodes as ast, types
 from finchlang.wrappers.broadcast import Around
@@ -18,8 +16,6 @@ from finchlang.wrappers.broadcast import Around
 class Swizzle(Around):
     """`swizzle(A, p..., x...)`: mode m of A takes index p[m]. The coordinates x of the last indices are
     known, the very last one first."""
-
-    resolve: Callable[[ast.Node], TensorLike]
 
     @property
     def _permutation(self) -> tuple[int, ...]:

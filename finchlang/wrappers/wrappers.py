@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import ONE, ZERO, add, compare, conjunction, sub
@@ -19,15 +19,15 @@ from finchlang.host.ir import Const, Expr
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import UPDATE, Fiber, TensorLike
 from finchlang.operators.build import LARGEST
-from finchlang.syntax.nodes import MISSING, NOTHING, Call, Extent, Literal, Node, Value, Variable
+from finchlang.syntax.nodes import MISSING, Call, Extent, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import substitute
 from finchlang.wrappers import strided_slice
-from finchlang.wrappers.broadcast import AddedMode, Around, Toeplitz
-from finchlang.wrappers.collapse import Collapse, Resolve
-from finchlang.wrappers.split import PLACEHOLDER, Split, nest
+from finchlang.wrappers.broadcast import AddedMode, Around, Evaluate, Resolve, Toeplitz
+from finchlang.wrappers.collapse import Collapse
+from finchlang.wrappers.split import PLACEHOLDER, Nest, Split
 from finchlang.wrappers.swizzle import Swizzle
 
-_MISSING, _NEUTRAL = Literal(MISSING), Literal(NOTHING)
+_MISSING = Literal(MISSING)
 _TRUE, _FALSE = Literal(True), Literal(False)
 
 
@@ -67,17 +67,24 @@ def _placeholder(number: int) -> Variable:
 
 _PROTOCOLS = tuple(map(Variable, ("walk", "gallop", "follow")))
 
-#: evaluates an integer argument
-Evaluate = Callable[[Node], Expr]
-
 
 @dataclass(frozen=True, slots=True)
 class Wrapper(Around):
-    """The base of wrappers with a setting for each mode: `last` is that of the last mode (None if it is
-    neutral), and `evaluate` evaluates others."""
+    """The base of wrappers with a setting for each mode: `last` is that of the last mode, None if it is
+    neutral."""
 
     last: Any
-    evaluate: Evaluate
+
+    @classmethod
+    def made(cls, call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
+        setting = call.args[-1]
+        last = None if setting == cls.neutral else cls.read(setting, evaluate)
+        return cls(call, resolve(call.args[0]), resolve, evaluate, last)
+
+    @staticmethod
+    def read(setting: Node, evaluate: Evaluate) -> Any:
+        """A setting that is not neutral."""
+        return evaluate(setting)
 
     @property
     def order(self) -> int:
@@ -90,20 +97,20 @@ class Wrapper(Around):
         """The setting of the mode `back` before the last; None if it is neutral."""
         if back == 0:
             return self.last
-        setting, row = self.call.args[-1 - back], WRAPPERS[_name(self.call)]
-        return None if setting == row.neutral else row.setting(setting, self.evaluate)
+        setting = self.call.args[-1 - back]
+        return None if setting == self.neutral else self.read(setting, self.evaluate)
 
     def located(self, in_a_row: bool) -> int:
         within = self.body.located(in_a_row)
         if not (in_a_row or isinstance(self, Permissive)):
             return within
-        neutral = WRAPPERS[_name(self.call)].neutral
-        return min(within, len(list(takewhile(neutral.__eq__, reversed(self.call.args[1:])))))
+        neutral = takewhile(self.neutral.__eq__, reversed(self.call.args[1:]))
+        return min(within, len(list(neutral)))
 
     def around(self, inner: Node) -> Node:
         """`inner` in the wrapper of all modes but the last."""
-        settings, neutral = self.call.args[1:-1], WRAPPERS[_name(self.call)].neutral
-        if all(s == neutral for s in settings):
+        settings = self.call.args[1:-1]
+        if all(s == self.neutral for s in settings):
             return inner
         return Call(self.call.op, (inner, *settings), span=self.call.span)
 
@@ -124,6 +131,12 @@ class Wrapper(Around):
 class Protocolized(Wrapper):
     """`protocolize(A, p...)`: read mode k by protocol p[k] (walk, gallop, follow) if that is given."""
 
+    @staticmethod
+    def read(setting: Node, evaluate: Evaluate) -> str:
+        if setting in _PROTOCOLS:
+            return setting.name
+        raise FinchError("type", "a protocol is walk, gallop, follow or nothing", setting.span)
+
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         looplet = self.body.unfurl(host, stop, protocol or self.last)
         return lp.map_payloads(self.rest, looplet)
@@ -132,6 +145,14 @@ class Protocolized(Wrapper):
 @dataclass(frozen=True, slots=True)
 class Permissive(Wrapper):
     """`permissive(A, b...)`: if b[k], mode k reads `missing` out of range, and takes no writes there."""
+
+    neutral: ClassVar[Node] = _FALSE
+
+    @staticmethod
+    def read(setting: Node, evaluate: Evaluate) -> bool:
+        if setting == _TRUE:
+            return True
+        raise FinchError("type", "permissive(A, ...) takes true or false a mode", setting.span)
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         return None if self.setting(back) else self.body.extent(back)
@@ -161,6 +182,8 @@ class Permissive(Wrapper):
 class Offset(Wrapper):
     """`offset(A, d...)[i...]` is `A[i + d...]`."""
 
+    neutral: ClassVar[Node] = Literal(0)
+
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         extent, delta = self.body.extent(back), self.setting(back)
         if extent is None or delta is None:
@@ -179,6 +202,14 @@ class Window(Wrapper):
     """`window(A, a:b, ...)[i, ...]` is `A[i + a - 1, ...]` with i in 1:(b - a + 1), and
     `window(A, a:s:b, ...)[i, ...]` is `A[a + (i - 1) * s, ...]`; s may be negative where a level can
     be read, or written, in any order."""
+
+    @staticmethod
+    def read(setting: Node, evaluate: Evaluate) -> Limits:
+        if not isinstance(setting, Extent):
+            raise FinchError("type", "a window is a range, or nothing", setting.span)
+        is_plain = setting.step in (None, Literal(1))
+        limits = evaluate(setting.start), evaluate(setting.stop)
+        return Limits(*limits, None if is_plain else evaluate(setting.step))  # type: ignore[arg-type]
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         limits = self.setting(back)
@@ -254,50 +285,6 @@ def _check_window(host: Host, window: Window, extent: tuple[Expr, Expr], step: E
     fail_unless(host, fits, "bounds", message, values, window.call.span)
 
 
-# --------------------------------------------------------------------------------------- the table
-
-
-@dataclass(frozen=True)
-class WrapperKind:
-    """A row of Table 5: makes a wrapper from its call, a function from arguments to tensors, and one that
-    evaluates settings. Of a wrapper with a setting for each mode, `neutral` is the one that changes
-    nothing, and `setting` reads any other."""
-
-    make: Callable[[Call, Resolve, Evaluate], TensorLike]
-    neutral: Node = _NEUTRAL
-    setting: Callable[[Node, Evaluate], Any] = lambda setting, evaluate: setting
-
-
-def _name(call: Call) -> str:
-    assert isinstance(call.op, Variable)
-    return call.op.name
-
-
-def _of_modes(
-    kind: Callable[[Call, TensorLike, Any, Evaluate], TensorLike],
-    neutral: Node,
-    setting: Callable[[Node, Evaluate], Any],
-) -> WrapperKind:
-    def make(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
-        last = call.args[-1]
-        known = None if last == neutral else setting(last, evaluate)
-        return kind(call, resolve(call.args[0]), known, evaluate)
-
-    return WrapperKind(make, neutral, setting)
-
-
-def _protocol(setting: Node, evaluate: Evaluate) -> str:
-    if setting in _PROTOCOLS:
-        return setting.name
-    raise FinchError("type", "a protocol is walk, gallop, follow or nothing", setting.span)
-
-
-def _permission(setting: Node, evaluate: Evaluate) -> bool:
-    if setting == _TRUE:
-        return True
-    raise FinchError("type", "permissive(A, ...) takes true or false a mode", setting.span)
-
-
 class Limits(NamedTuple):
     """The elements start, start + step, ..., stop of a window or slice."""
 
@@ -311,42 +298,21 @@ class Limits(NamedTuple):
         return strided_slice.length(self.start, self.step, self.stop)
 
 
-def _limits(setting: Node, evaluate: Evaluate) -> Limits:
-    if not isinstance(setting, Extent):
-        raise FinchError("type", "a window is a range, or nothing", setting.span)
-    is_plain = setting.step in (None, Literal(1))
-    limits = evaluate(setting.start), evaluate(setting.stop)
-    return Limits(*limits, None if is_plain else evaluate(setting.step))  # type: ignore[arg-type]
+def _name(call: Call) -> str:
+    assert isinstance(call.op, Variable)
+    return call.op.name
 
 
-def _divided(call: Call) -> int:
-    """The mode that is the second argument of a call."""
-    mode = call.args[1]
-    assert isinstance(mode, Literal)
-    return int(mode.value)
-
-
-def _at_mode(kind: Any, *more: str) -> WrapperKind:
-    """The row of a wrapper with a mode as its second argument; `more` names those of `resolve` and
-    `evaluate` that it takes."""
-
-    def make(call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
-        given = {"resolve": resolve, "evaluate": evaluate}
-        found: TensorLike = kind(call, resolve(call.args[0]), _divided(call), *map(given.get, more))
-        return found
-
-    return WrapperKind(make)
-
-
-WRAPPERS: dict[str, WrapperKind] = {
-    "protocolize": _of_modes(Protocolized, _NEUTRAL, _protocol),
-    "permissive": _of_modes(Permissive, _FALSE, _permission),
-    "offset": _of_modes(Offset, Literal(0), lambda setting, evaluate: evaluate(setting)),
-    "window": _of_modes(Window, _NEUTRAL, _limits),
-    "toeplitz": _at_mode(Toeplitz),
-    "collapse": _at_mode(Collapse, "resolve"),
-    "split": _at_mode(Split, "evaluate"),
-    "broadcast": _at_mode(AddedMode, "evaluate"),
-    "swizzle": WrapperKind(lambda call, resolve, _: Swizzle(call, resolve(call.args[0]), resolve)),
-    "nest": WrapperKind(lambda call, resolve, _: nest(call)),
+#: the rows of Table 5, by their names in programs
+WRAPPERS: dict[str, type[Around]] = {
+    "protocolize": Protocolized,
+    "permissive": Permissive,
+    "offset": Offset,
+    "window": Window,
+    "toeplitz": Toeplitz,
+    "collapse": Collapse,
+    "split": Split,
+    "broadcast": AddedMode,
+    "swizzle": Swizzle,
+    "nest": Nest,
 }

@@ -140,7 +140,7 @@ def resolve(node: ast.Node, state: State) -> TensorLike:
             sizes = (None if s is None else _whole(s, state) for s in kind.shape(args))
             return Mask(kind, tuple(_whole(a, state) for a in args), tuple(sizes))
         case ast.Call(ast.Variable(name)) if name in WRAPPERS:
-            return WRAPPERS[name].make(
+            return WRAPPERS[name].made(
                 node, partial(resolve, state=state), partial(_whole, state=state)
             )
     raise Stuck("e(tns) = tns'", node, "this is no tensor")
