@@ -62,7 +62,7 @@ class LoopletNest(TensorLike):
         return Call(Variable("nest"), (self, *self.names)) if self.names else self
 
 
-class Nest(Around):
+class NestCall(Around):
     """The call of a nest."""
 
     @classmethod

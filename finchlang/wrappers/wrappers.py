@@ -24,7 +24,7 @@ from finchlang.syntax.traversal import substitute
 from finchlang.wrappers import strided_slice
 from finchlang.wrappers.broadcast import AddedMode, Around, Evaluate, Resolve, Toeplitz
 from finchlang.wrappers.collapse import Collapse
-from finchlang.wrappers.split import PLACEHOLDER, Nest, Split
+from finchlang.wrappers.split import PLACEHOLDER, NestCall, Split
 from finchlang.wrappers.swizzle import Swizzle
 
 _MISSING = Literal(MISSING)
@@ -314,5 +314,5 @@ WRAPPERS: dict[str, type[Around]] = {
     "split": Split,
     "broadcast": AddedMode,
     "swizzle": Swizzle,
-    "nest": Nest,
+    "nest": NestCall,
 }
