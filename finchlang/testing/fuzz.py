@@ -96,14 +96,15 @@ def is_apart(seed: int, options: Options) -> bool:
 def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tuple[str, str]:
     """The outcome of the case of a seed, and a message. Every exception is an outcome."""
     try:
-        if cover is not None and options.coverage and not is_apart(seed, options):
-            cover.run(generate(seed), ways(options, seed)[-1].rules)
         if is_apart(seed, options):
             engine, is_variants = ("native", "interpret")[seed % 2], options.metamorphic
             made = differences(generate(seed, True), seed, engine) if is_variants else ""
             found = made if is_variants else law_difference(seed)
             return (DIFFERS, found) if found else (RUN, "")
-        comparison = compare(generate(seed), ways=ways(options, seed))
+        text, chosen = generate(seed), ways(options, seed)
+        if cover is not None and options.coverage:
+            cover.run(text, chosen[-1].rules)
+        comparison = compare(text, ways=chosen)
     except FinchError as error:
         return REFUSED, error.kind
     except Exception as error:  # a Bug, or a crash of the tested code

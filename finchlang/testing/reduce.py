@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from finchlang.base.errors import FinchError
-from finchlang.syntax.nodes import Call, Group, Literal, Node, Rows, Variable, is_missing
+from finchlang.syntax.nodes import Call, Group, Literal, Node, Rows, Variable
 from finchlang.syntax.traversal import children, map_children, replace, walk
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
@@ -148,7 +148,9 @@ def _fewer_entries(node: Call) -> Iterator[Node]:
 def _parts(node: Node) -> Iterator[Node]:
     """Replacements of a node: one of its parts, or something simpler."""
     if type(node) is Literal:
-        yield from _plainer(node)
+        is_number = isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
+        for value in (0, 1, 2) if is_number else ():
+            yield replace(node, value=type(node.value)(value))
         return
     if type(node) is Call and type(node.op) is Variable and node.op.name not in _SIMPLE:
         for name in _SIMPLE if node.op.name[:1].isupper() else ():
@@ -158,10 +160,3 @@ def _parts(node: Node) -> Iterator[Node]:
         yield from children(child)
     if type(node) not in (Group, Rows, Variable):
         yield Literal(1)
-
-
-def _plainer(node: Literal) -> Iterator[Node]:
-    if is_missing(node) or isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
-        return
-    for value in (0, 1, 2):
-        yield replace(node, value=type(node.value)(value))
