@@ -7,16 +7,18 @@ from functools import lru_cache
 from math import inf
 from typing import Any
 
-from finchlang.host.construct import ZERO, const, maximum, minimum, split_sum
+from finchlang.host.construct import const, maximum, minimum, split_sum
 from finchlang.host.ir import Const, Expr, Op, Var
 from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import FORGETTING, memo
 
+#: how many facts deep a proof may go: in the interpreter they lead back through every round of a loop
+_DEPTH = 8
 #: Int64 expressions as (base, constant): their sum; the base of a constant is None
 Sums = tuple[tuple[Expr | None, int], ...]
-#: of each pair (a, b) of bases the greatest c for which a <= b + c could not be proved, and the least for
-#: which it could; both stay true, since expressions do not change
-_known: dict[tuple[Expr | None, Expr | None], tuple[float, float]] = memo()
+#: of each pair (a, b) of bases, and how deep a proof may go: the greatest c for which a <= b + c could not
+#: be proved, and the least for which it could; both stay true, since expressions do not change
+_known: dict[tuple[Expr | None, Expr | None, int], tuple[float, float]] = memo()
 _NOTHING = -inf, inf
 _REMEMBERED = 100_000
 
@@ -27,28 +29,28 @@ def at_most(a: Expr, b: Expr, slack: int = 0) -> bool:
     Index arithmetic is taken not to overflow: coordinates and positions stay far below 2^63.
     """
     (one, more), (other, less) = split_sum(a), split_sum(b)
-    return _at_most(one, other, less - more + slack)
+    return _at_most(one, other, less - more + slack, _DEPTH)
 
 
-def _at_most(a: Expr | None, b: Expr | None, slack: int) -> bool:
+def _at_most(a: Expr | None, b: Expr | None, slack: int, depth: int) -> bool:
     """Whether a <= b + slack, for the bases of sums."""
-    if a is b:
-        return slack >= 0
-    failed, proved = _known.get((a, b), _NOTHING)
+    if a is b or not depth:
+        return a is b and slack >= 0
+    failed, proved = _known.get((a, b, depth), _NOTHING)
     if failed < slack < proved:
         if len(_known) >= _REMEMBERED:
             _known.clear()
-        if _is_proved(a, b, slack):
+        if _is_proved(a, b, slack, depth - 1):
             proved = slack
         else:
             failed = slack
-        _known[a, b] = failed, proved
+        _known[a, b, depth] = failed, proved
     return slack >= proved
 
 
-def _is_proved(a: Expr | None, b: Expr | None, slack: int) -> bool:
-    """Whether a <= b + slack follows from a fact. Each leads to older expressions, so this ends. (Plain
-    loops, no generators: nothing in staging runs as often.)"""
+def _is_proved(a: Expr | None, b: Expr | None, slack: int, depth: int) -> bool:
+    """Whether a <= b + slack follows from a fact. (Plain loops, no generators: nothing in staging runs as
+    often.)"""
     # a maximum is at most b if all its operands are, and b at most a minimum likewise
     largest, above = _facts(a, "max", "min")
     smallest, below = _facts(b, "min", "max")
@@ -60,29 +62,31 @@ def _is_proved(a: Expr | None, b: Expr | None, slack: int) -> bool:
             return True
     if largest:
         for other, more in largest:
-            if not _at_most(other, b, slack - more):
+            if not _at_most(other, b, slack - more, depth):
                 break
         else:
             return True
     if smallest:
         for other, more in smallest:
-            if not _at_most(a, other, slack + more):
+            if not _at_most(a, other, slack + more, depth):
                 break
         else:
             return True
     for other, more in above:
-        if _at_most(other, b, slack - more):
+        if _at_most(other, b, slack - more, depth):
             return True
     for (one, more), (other, less), factor in _beside_the_same(a, b):
         if factor is None:
-            if _at_most(one, other, slack + less - more):
+            if _at_most(one, other, slack + less - more, depth):
                 return True
-        elif slack >= 0 and at_most(ZERO, factor) and _at_most(one, other, less - more):
-            return True
+        else:
+            is_positive = slack >= 0 and _at_most(None, *split_sum(factor), depth)
+            if is_positive and _at_most(one, other, less - more, depth):
+                return True
     for (one, more), (other, less) in _parts(b):  # one + other >= one if other >= 0
-        if _at_most(None, other, less) and _at_most(a, one, slack + more):
+        if _at_most(None, other, less, depth) and _at_most(a, one, slack + more, depth):
             return True
-    return any(_at_most(a, other, slack + more) for other, more in below)
+    return any(_at_most(a, other, slack + more, depth) for other, more in below)
 
 
 def _parts(expr: Expr | None) -> list[Any]:
