@@ -40,7 +40,7 @@ _MODULES = {
 #: what arrays have as methods and operators that is no function of `finchlang.array`
 _METHODS = {
     "getitem": "array.indexing",
-    "html": "script.html",
+    "html": "script.display",
     "tensor_in_python": "python.from_python",
     **dict.fromkeys(
         (

@@ -15,8 +15,9 @@ from itertools import combinations, permutations
 from math import prod
 
 from finchlang.algebra import costs
+from finchlang.algebra.absence import AbsenceFormula, Where
 from finchlang.algebra.costs import distinct, searched
-from finchlang.array.loop_nest import LoopNest, Read, ValueSpace
+from finchlang.array.loop_nest import LoopNest, Read
 from finchlang.syntax.nodes import Index
 
 #: a nest of more loops gets the order in which its operands are stored: there are n! orders to compare
@@ -48,19 +49,20 @@ class Counts:
                 found = min(found, read.stored if is_all else distinct(known, read.stored))
         return found
 
-    def part(self, space: ValueSpace | Read, indices: Sequence[Index]) -> float:
-        """The expected fraction of the coordinates of these indices that are in a space."""
-        if isinstance(space, Read):
-            if id(space) in self.followed:
+    def part(self, absent: Where, indices: Sequence[Index]) -> float:
+        """The expected fraction of the coordinates of these indices that are not absent."""
+        if isinstance(absent, int):
+            read = self.nest.reads[absent]
+            if id(read) in self.followed:
                 return 1.0
-            own = [index for index in indices if index in space.own]
-            return self.distinct(space, own) / max(self.places(own), 1.0)
-        parts = [self.part(part, indices) for part in space.parts]
-        return 1 - prod([1 - part for part in parts]) if space.is_union else prod(parts)
+            own = [index for index in indices if index in read.own]
+            return self.distinct(read, own) / max(self.places(own), 1.0)
+        parts = [self.part(part, indices) for part in absent.parts]
+        return 1 - prod([1 - part for part in parts]) if absent.is_and else prod(parts)
 
     def reached(self, indices: Sequence[Index]) -> float:
         """How many coordinate tuples of these indices loops visit."""
-        return self.places(indices) * self.part(self.nest.space, indices)
+        return self.places(indices) * self.part(self.nest.absent, indices)
 
     def stored(self, kept: Sequence[Index]) -> float:
         """How many coordinate tuples of these indices of the result are written."""
@@ -76,14 +78,14 @@ class Counts:
             return None
         return self.distinct(read, (*outer, index)) / max(self.distinct(read, outer), 1e-9)
 
-    def steps(self, space: ValueSpace | Read, outer: Sequence[Index], index: Index) -> float | None:
+    def steps(self, absent: Where, outer: Sequence[Index], index: Index) -> float | None:
         """How many steps a loop over `index` takes each time, inside loops over `outer`; None if it visits
         all places."""
-        if isinstance(space, Read):
-            return self.fiber(space, outer, index)
-        parts = [self.steps(part, outer, index) for part in space.parts]
+        if isinstance(absent, int):
+            return self.fiber(self.nest.reads[absent], outer, index)
+        parts = [self.steps(part, outer, index) for part in absent.parts]
         known = [steps for steps in parts if steps is not None]
-        if not known or space.is_union:
+        if not known or absent.is_and:
             return sum(known) if known and len(known) == len(parts) else None
         least, *others = sorted(known)
         return least + sum([min(steps, searched(least, steps)) for steps in others])
@@ -92,20 +94,21 @@ class Counts:
         """The reads, each with an index, that are better galloped than walked to the coordinates of the
         shortest fiber they meet."""
         for depth, index in enumerate(order):
-            for space in intersections(self.nest.space):
-                parts = [(part, self.steps(part, order[:depth], index)) for part in space.parts]
+            for absent in intersections(self.nest.absent):
+                parts = [(part, self.steps(part, order[:depth], index)) for part in absent.parts]
                 known = [steps for _, steps in parts if steps is not None]
                 for part, steps in parts:
-                    if isinstance(part, Read) and steps and searched(min(known), steps) < steps:
-                        yield part, index
+                    if isinstance(part, int) and steps and searched(min(known), steps) < steps:
+                        yield self.nest.reads[part], index
 
 
-def intersections(space: ValueSpace | Read) -> Iterator[ValueSpace]:
-    """The intersections of several parts in a space, at any depth."""
-    if isinstance(space, ValueSpace):
-        if not space.is_union and len(space.parts) > 1:
-            yield space
-        for part in space.parts:
+def intersections(absent: Where) -> Iterator[AbsenceFormula]:
+    """The formulas of several operands each of which alone makes a place absent, at any depth: where their
+    entries meet."""
+    if not isinstance(absent, int):
+        if not absent.is_and and len(absent.parts) > 1:
+            yield absent
+        for part in absent.parts:
             yield from intersections(part)
 
 
@@ -136,7 +139,7 @@ def cost(nest: LoopNest, order: Sequence[Index], followed: Sequence[Read] = ()) 
     counts, total = Counts(nest, order, followed), 0.0
     for depth, index in enumerate(order):
         outer = order[:depth]
-        steps = counts.steps(nest.space, outer, index)
+        steps = counts.steps(nest.absent, outer, index)
         total += counts.reached(outer) * (counts.places((index,)) if steps is None else steps)
     for read in counts.sparse:
         if id(read) in counts.followed:

@@ -1,16 +1,20 @@
-"""The data of a loop nest for the planner: indices of the result, reduced indices, reads, and value
-space."""
+"""The data of a loop nest for the planner: indices of the result, reduced indices, reads, and where it does
+nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from finchlang.algebra.absence import NEVER, Absence, Where, either
+from finchlang.algebra.expression_types import Names, annotate
+from finchlang.algebra.laws import is_value
 from finchlang.array.index_paths import is_path, loops_of
-from finchlang.array.inferred_values import Values
+from finchlang.array.inferred_values import Values, stored_of
 from finchlang.levels.level import Level, Swizzled
-from finchlang.syntax.nodes import Index, Node
+from finchlang.syntax.nodes import Access, Index, Literal, Node
+from finchlang.syntax.types import TYPES
 
 
 @dataclass(frozen=True)
@@ -63,28 +67,34 @@ class Read:
         return list(dict.fromkeys(found)) if self.is_reshaped else found
 
 
-@dataclass(frozen=True)
-class ValueSpace:
-    """Where a value may differ from its fill (SparseArray'21 section 5.2): in the intersection of the
-    parts, or in their union. A part that is a Read is where that stores an entry. No parts, as an
-    intersection, are everywhere."""
-
-    parts: tuple[ValueSpace | Read, ...] = ()
-    is_union: bool = False
-
-
-EVERYWHERE = ValueSpace()
+ReadOf = Callable[[Access], Read | None]
 
 
 @dataclass(frozen=True)
 class LoopNest:
     """A loop nest to be planned: the indices of the result's modes (`kept`) and those that are `reduced`,
-    the Values that are stored, the reads, the extents of the loops, and the `space` in which the body
-    does anything."""
+    the Values that are stored, the reads, the extents of the loops, and where the body does nothing
+    (`absent`), as a formula over the numbers of reads."""
 
     kept: tuple[Index, ...]
     reduced: tuple[Index, ...]
     values: Values
     reads: tuple[Read, ...]
     extents: Mapping[Index, int] = field(default_factory=dict)
-    space: ValueSpace | Read = EVERYWHERE
+    absent: Where = NEVER
+
+
+def absence_of(
+    value: Node, fill: Literal, reads: Sequence[Read], read_of: ReadOf, names: Names
+) -> Where:
+    """Where an expression is `fill`, since sparse operands are at their fills. `read_of` gives the Read of
+    an access, one of `reads`, `names` the formats and types of names."""
+
+    def fills(access: Access) -> Iterator[tuple[int, Node]]:
+        read = read_of(access)
+        if read is not None and read.is_sparse:
+            yield reads.index(read), stored_of(read.format).values.fill
+
+    known = Absence(fills).value(annotate(value, names)).values()
+    type = TYPES[fill.type or ""]
+    return either(*(at for case, at in known if is_value(case.literal, fill.value, type)))

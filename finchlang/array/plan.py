@@ -51,7 +51,7 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
         near = [c for c in found if c.cost <= 1.05 * found[0].cost]
         best = next((c for c in near if c.order == usual), near[0])
         order, followed = best.order, best.followed
-    meets = any(intersections(nest.space))
+    meets = any(intersections(nest.absent))
     counts = Counts(nest, order, followed)
     galloped = tuple(counts.galloped(order)) if meets else ()
     told += "".join([f"; {read.name} is searched by {i.name}" for read, i in galloped])

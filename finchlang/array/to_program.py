@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.algebra.absence import NEVER, Where
 from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy
 from finchlang.array.cost import Counts
 from finchlang.array.index_paths import accessed, goes_beyond, is_path, joined, loops_of
 from finchlang.array.inferred_values import identity_of, op_node, values_of
-from finchlang.array.loop_nest import EVERYWHERE, LoopNest, Read, ValueSpace
+from finchlang.array.loop_nest import LoopNest, Read, absence_of
 from finchlang.array.plan import Plan, joining, nest_of, planned
-from finchlang.array.sparsity import space_of
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -168,11 +168,11 @@ class Lowering:
         others = tuple([own[k] for k in reduced])
         reads = tuple(self._loops.reads)
         read_at = dict(zip(self._loops.accesses, reads, strict=True)).get
-        space: ValueSpace | Read = EVERYWHERE  # a dense result is stored everywhere
+        absent: Where = NEVER  # a dense result is stored everywhere
         if values.is_fill:
             names = {**self.types, **{read.name: read.format for read in reads}}
-            space = space_of(value, values.fill, read_at, names)
-        nest = LoopNest(kept, others, values, reads, extents, space)
+            absent = absence_of(value, values.fill, reads, read_at, names)
+        nest = LoopNest(kept, others, values, reads, extents, absent)
         plan, name = planned(nest, self.is_dense), f"t{len(self.tensors)}"
         target: ast.Access = ast.Access(ast.Variable(name), kept)
         if is_joined:

@@ -1,8 +1,11 @@
-"""What `display` prints: a tensor's levels and their memory (Finch'25 Fig 6), its entries or a picture."""
+"""What `display` prints: a tensor's levels and their memory (Finch'25 Fig 6), its entries or a picture; and
+the same as HTML for notebooks."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -10,15 +13,19 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.base.paths import checked_path, replace_file
 from finchlang.levels.level import Level
-from finchlang.script.picture import spy_text, write_spy
+from finchlang.script.picture import picture, spy_text, write_spy
 from finchlang.script.show import SMALL, kind_of, show
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.array_base import size_text
 from finchlang.tensors.storage_report import LevelUse, measure
-from finchlang.tensors.tensor import Scalar
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: arrays of a level of at most this many entries are listed
 LISTED = 24
+#: of pictures in HTML: squares of a side, pixels of it, and the most values of a tensor that is drawn
+SQUARES, PIXELS, MOST = 80, 160, 20_000_000
+#: opacities of squares, for few to many entries
+SHADES = (0.35, 0.6, 0.8, 1.0)
 HEADINGS = ("level", "dimension", "size", "positions", "bytes")
 
 
@@ -32,7 +39,7 @@ def display_text(value: Any) -> str:
     if tensor is None or isinstance(tensor, Scalar) or tensor.order == 0:
         return show(value if tensor is None else tensor)
     levels = measure(tensor)
-    lines = [summary(tensor, levels), *_table([HEADINGS, *rows(levels)])]
+    lines = [summary(tensor, levels), *_table([HEADINGS, *_rows(levels)])]
     for position, use in enumerate(levels):
         if use.arrays and max(map(len, use.arrays.values())) <= LISTED:
             lines[position + 2] += "".join(f"  {n} = {_entries(a)}" for n, a in use.arrays.items())
@@ -51,7 +58,7 @@ def summary(tensor: Any, levels: list[LevelUse]) -> str:
     )
 
 
-def rows(levels: list[LevelUse]) -> list[tuple[str, ...]]:
+def _rows(levels: list[LevelUse]) -> list[tuple[str, ...]]:
     return [_row(depth, use) for depth, use in enumerate(levels)]
 
 
@@ -94,3 +101,67 @@ def _entries(array: np.ndarray) -> str:
 
 def _count(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+# ------------------------------------------------------------------------------ HTML
+
+
+def html(value: Any) -> str | None:
+    """The result of `_repr_html_`: for a tensor a table of its levels and a picture of its first two
+    dimensions; None for a value without dimensions or a lazy one, which notebooks then show as text."""
+    if not isinstance(value, (Tensor, SwizzledTensor)) or value.order == 0:
+        return None
+    levels = measure(value)
+    head = _cells("th", HEADINGS)
+    body = "".join(_cells("td", row) for row in _rows(levels))
+    drawn = spy_svg(value) if levels[-1].fibers <= MOST else ""
+    return (
+        '<div class="finch-tensor" style="display: flex; flex-wrap: wrap; gap: 1.5em">'
+        f'<div style="overflow-x: auto"><div><b>{escape(summary(value, levels))}</b></div>'
+        f"<div><code>{escape(str(value.format))}</code></div>"
+        f'<table style="font-size: 90%"><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+        f"{drawn}</div>"
+    )
+
+
+def _cells(tag: str, words: Iterable[str]) -> str:
+    """A row of the table: the first cell to the left with its spaces, others to the right."""
+    look = "white-space: pre; padding: 0 .4em; text-align:"
+    cells = [
+        f'<{tag} style="{look} {"right" if k else "left"}">{escape(word)}</{tag}>'
+        for k, word in enumerate(words)
+    ]
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def spy_svg(tensor: Any) -> str:
+    """The picture of a tensor as SVG, in the colour of the surrounding text: the more entries on a square
+    the darker it is. Neighbours in a row with one shade are one rectangle."""
+    found = picture(tensor, SQUARES, SQUARES)
+    (height, width), greatest = found.counts.shape, max(int(found.counts.max(initial=0)), 1)
+    last = len(SHADES) - 1
+    shade = np.ceil(np.sqrt(found.counts / greatest) * last).astype(int)
+    shade = np.where(found.counts > 0, shade if max(found.cell) > 1 else last, -1)
+    paths = [
+        f'<path opacity="{SHADES[k]}" d="{path}"/>'
+        for k in range(last + 1)
+        if (path := "".join(_rectangles(shade == k)))
+    ]
+    scale = PIXELS / max(height, width, 1)
+    sizes = " x ".join(map(str, found.cell))
+    label = "a square is an entry" if max(found.cell) <= 1 else f"a square is {sizes} entries"
+    return (
+        f'<svg role="img" viewBox="0 0 {max(width, 1)} {max(height, 1)}" style="overflow: visible" '
+        f'width="{max(width * scale, 16):.0f}" height="{max(height * scale, 16):.0f}" '
+        f'preserveAspectRatio="none" fill="currentColor"><title>{label}</title>'
+        f'<rect width="{width}" height="{height}" fill="none" stroke="currentColor" '
+        f'vector-effect="non-scaling-stroke"/>{"".join(paths)}</svg>'
+    )
+
+
+def _rectangles(is_set: np.ndarray) -> Iterable[str]:
+    """SVG paths of rectangles, one for each run of squares in a row."""
+    edges = np.diff(np.pad(is_set.astype(np.int8), ((0, 0), (1, 1))), axis=1)
+    (rows, starts), (_, stops) = np.nonzero(edges > 0), np.nonzero(edges < 0)
+    for row, start, stop in zip(rows, starts, stops, strict=True):
+        yield f"M{start} {row}h{stop - start}v1H{start}z"

@@ -9,11 +9,11 @@ from typing import Any
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
-from finchlang.script.broadcast_dots import elementwise
 from finchlang.script.evaluate_calls import Calls
 from finchlang.script.evaluate_expressions import Closure, placed
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.parameters import check_types, refuse_methods
+from finchlang.script.tensor_arithmetic import elementwise
 from finchlang.script.values import shaped, truth
 from finchlang.script.vectors_and_dicts import items
 from finchlang.syntax import nodes as ast
