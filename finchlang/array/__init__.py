@@ -46,39 +46,10 @@ __array_namespace_info__ = namespace_info.array_namespace_info
 bool = namespace_info.bool_
 newaxis = None
 
-__all__ = [
-    "Array",
-    "__array_api_version__",
-    "__array_namespace_info__",
-    "all",
-    "any",
-    "argmax",
-    "argmin",
-    "bool",
-    "compute",
-    "count_nonzero",
-    "dot",
-    "e",
-    "einsum",
-    "flip",
-    "inf",
-    "matmul",
-    "max",
-    "mean",
-    "min",
-    "nan",
-    "newaxis",
-    "pi",
-    "plan",
-    "prod",
-    "std",
-    "sum",
-    "take",
-    "tensordot",
-    "todense",
-    "var",
-    "vecdot",
-]
+__all__ = ["Array", "__array_api_version__", "__array_namespace_info__", "all", "any", "argmax"]
+__all__ += ["argmin", "bool", "compute", "count_nonzero", "dot", "e", "einsum", "flip", "inf"]
+__all__ += ["matmul", "max", "mean", "min", "nan", "newaxis", "pi", "plan", "prod", "std", "sum"]
+__all__ += ["take", "tensordot", "todense", "var", "vecdot"]
 __all__ += concatenation.__all__
 __all__ += creation.__all__
 __all__ += elementwise.__all__

@@ -25,23 +25,8 @@ from finchlang.syntax.nodes import Access, Call, Index, Literal, Node, Variable
 from finchlang.syntax.types import Bool
 from finchlang.tensors.tensor import Tensor
 
-__all__ = [
-    "block",
-    "column_stack",
-    "concat",
-    "diagonal",
-    "dstack",
-    "hstack",
-    "kron",
-    "repeat",
-    "roll",
-    "stack",
-    "tile",
-    "tril",
-    "triu",
-    "unstack",
-    "vstack",
-]
+__all__ = ["block", "column_stack", "concat", "diagonal", "dstack", "hstack", "kron", "repeat"]
+__all__ += ["roll", "stack", "tile", "tril", "triu", "unstack", "vstack"]
 
 
 class Concat(lazy.Expression):

@@ -23,21 +23,8 @@ from finchlang.tensors.convert import convert
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 
-__all__ = [
-    "arange",
-    "asarray",
-    "astensor",
-    "empty",
-    "empty_like",
-    "eye",
-    "full",
-    "full_like",
-    "linspace",
-    "ones",
-    "ones_like",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ["arange", "asarray", "astensor", "empty", "empty_like", "eye", "full", "full_like"]
+__all__ += ["linspace", "ones", "ones_like", "zeros", "zeros_like"]
 
 
 def asarray(

@@ -17,78 +17,15 @@ from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.types import Bool, Float64, Type
 
-__all__ = [
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "asin",
-    "asinh",
-    "astype",
-    "atan",
-    "atan2",
-    "atanh",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "ceil",
-    "clip",
-    "conj",
-    "copysign",
-    "cos",
-    "cosh",
-    "divide",
-    "equal",
-    "exp",
-    "expm1",
-    "floor",
-    "floor_divide",
-    "greater",
-    "greater_equal",
-    "hypot",
-    "imag",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "less",
-    "less_equal",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "logaddexp",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "map_elements",
-    "maximum",
-    "minimum",
-    "multiply",
-    "negative",
-    "nextafter",
-    "not_equal",
-    "positive",
-    "pow",
-    "real",
-    "reciprocal",
-    "remainder",
-    "round",
-    "sign",
-    "signbit",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "subtract",
-    "tan",
-    "tanh",
-    "trunc",
-    "where",
-]
+__all__ = ["abs", "acos", "acosh", "add", "asin", "asinh", "astype", "atan", "atan2", "atanh"]
+__all__ += ["bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or"]
+__all__ += ["bitwise_right_shift", "bitwise_xor", "ceil", "clip", "conj", "copysign", "cos", "cosh"]
+__all__ += ["divide", "equal", "exp", "expm1", "floor", "floor_divide", "greater", "greater_equal"]
+__all__ += ["hypot", "imag", "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log10"]
+__all__ += ["log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor"]
+__all__ += ["map_elements", "maximum", "minimum", "multiply", "negative", "nextafter", "not_equal"]
+__all__ += ["positive", "pow", "real", "reciprocal", "remainder", "round", "sign", "signbit", "sin"]
+__all__ += ["sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc", "where"]
 
 Maker = Callable[..., Expression]
 #: the functions of this module by name; NumPy's functions of these names are looked up here, too

@@ -10,23 +10,8 @@ from finchlang.array.elementwise import common_type
 from finchlang.array.expression import Array
 from finchlang.array.promotion import type_of
 
-__all__ = [
-    "can_cast",
-    "finfo",
-    "float32",
-    "float64",
-    "iinfo",
-    "int16",
-    "int32",
-    "int64",
-    "int8",
-    "isdtype",
-    "result_type",
-    "uint16",
-    "uint32",
-    "uint64",
-    "uint8",
-]
+__all__ = ["can_cast", "finfo", "float32", "float64", "iinfo", "int16", "int32", "int64", "int8"]
+__all__ += ["isdtype", "result_type", "uint16", "uint32", "uint64", "uint8"]
 
 bool_ = np.dtype(np.bool_)
 int8, int16, int32, int64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))

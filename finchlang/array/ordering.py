@@ -20,24 +20,9 @@ from finchlang.array.reshaping import broadcast_arrays, expand_dims, ravel
 from finchlang.syntax.types import Bool
 from finchlang.tensors.tensor import Tensor
 
-__all__ = [
-    "argsort",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
-    "from_dlpack",
-    "meshgrid",
-    "nonzero",
-    "searchsorted",
-    "sort",
-    "take_along_axis",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-]
+__all__ = ["argsort", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff"]
+__all__ += ["from_dlpack", "meshgrid", "nonzero", "searchsorted", "sort", "take_along_axis"]
+__all__ += ["unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
 
 class UniqueAll(NamedTuple):

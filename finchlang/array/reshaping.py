@@ -27,19 +27,8 @@ from finchlang.array.promotion import broadcast_shapes, normalized_axes, normali
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.syntax.nodes import Node
 
-__all__ = [
-    "broadcast_arrays",
-    "broadcast_to",
-    "expand_dims",
-    "matrix_transpose",
-    "moveaxis",
-    "permute_dims",
-    "ravel",
-    "reshape",
-    "squeeze",
-    "swapaxes",
-    "transpose",
-]
+__all__ = ["broadcast_arrays", "broadcast_to", "expand_dims", "matrix_transpose", "moveaxis"]
+__all__ += ["permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose"]
 
 
 def permute_dims(x: Any, /, axes: Any = None) -> Array:

@@ -1,5 +1,4 @@
-"""Arithmetic of tensors in scripts as array expressions, and functions with a dot, applied to the elements of
-arrays, vectors and ranges."""
+"""Arithmetic of tensors in scripts as array expressions, and functions with a dot, applied to elements."""
 
 from __future__ import annotations
 

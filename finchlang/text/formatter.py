@@ -15,18 +15,8 @@ from finchlang.text.print_expressions import INDENT
 
 _OPENERS = {"LPAR", "LCALL", "LSUB", "LBRACK", "LCURLY"}
 _TIGHT_AFTER = _OPENERS | {"NEG", "NOT", "TILDE", "TYPE_SIGN", "TIMES", "DOT"}
-_TIGHT_BEFORE = {
-    "LCALL",
-    "LSUB",
-    "LCURLY",
-    "RPAR",
-    "RBRACK",
-    "RCURLY",
-    "COMMA",
-    "SEMI",
-    "TYPE_SIGN",
-}
-_TIGHT_BEFORE |= {"TIMES", "TRANSPOSE", "DOT"}
+_TIGHT_BEFORE = {"LCALL", "LSUB", "LCURLY", "RPAR", "RBRACK", "RCURLY", "COMMA", "SEMI"}
+_TIGHT_BEFORE |= {"TYPE_SIGN", "TIMES", "TRANSPOSE", "DOT"}
 #: blanks around these are kept, on both sides or none, as the author shows precedence: `a*b + c`, `i+1:n`
 _AS_WRITTEN = {"MINUS", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "COLON"}
 _PART = re.compile(r"\n|#=|#[^\n]*|[;+]|[^\S\n]+")
