@@ -77,7 +77,7 @@ def _is_covered(node: lazy.Expression, axis: int) -> bool:
     if isinstance(node, IndexedPart):
         is_plain = LISTED not in node.kinds and axis in node.places
         return is_plain and _is_covered(node.args[0], node.places.index(axis))
-    if isinstance(node, reshaping.Reshape):
+    if isinstance(node, lazy.Reshape):
         modes = next((modes for modes, places in node.groups if axis in places), ())
         return any([_is_covered(node.args[0], mode) for mode in modes])
     return isinstance(node, (lazy.Leaf, lazy.Reduce))

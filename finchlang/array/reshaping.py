@@ -11,16 +11,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra.program_context import ONE
-from finchlang.array.expression import (
-    Array,
-    Constant,
-    Expression,
-    Group,
-    Leaf,
-    Reshape,
-    View,
-    broadcast,
-)
+from finchlang.array import expression as lazy
 from finchlang.array.index_paths import divided, joined
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import broadcast_shapes, normalized_axes, normalized_axis
@@ -31,7 +22,7 @@ __all__ = ["broadcast_arrays", "broadcast_to", "expand_dims", "matrix_transpose"
 __all__ += ["permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose"]
 
 
-def permute_dims(x: Any, /, axes: Any = None) -> Array:
+def permute_dims(x: Any, /, axes: Any = None) -> lazy.Array:
     """The axes in another order: axis k of the result is `axes[k]`; in reverse order if none is given.
     Raises ValueError for what is no permutation of the axes."""
     arg = as_expression(x)
@@ -41,15 +32,15 @@ def permute_dims(x: Any, /, axes: Any = None) -> Array:
     if sorted(found) != list(range(order)):
         raise ValueError(f"{tuple(given)} are not the axes of {order} dimensions in some order")
     places = tuple([found.index(axis) for axis in range(order)])
-    return Array(View(arg, places, tuple([arg.shape[axis] for axis in found])))
+    return lazy.Array(lazy.View(arg, places, tuple([arg.shape[axis] for axis in found])))
 
 
-def transpose(x: Any, /, axes: Any = None) -> Array:
+def transpose(x: Any, /, axes: Any = None) -> lazy.Array:
     """As `permute_dims`, under NumPy's name."""
     return permute_dims(x, axes)
 
 
-def matrix_transpose(x: Any, /) -> Array:
+def matrix_transpose(x: Any, /) -> lazy.Array:
     """The last two axes exchanged. Raises ValueError for fewer than two dimensions."""
     order = len(x.shape)
     if order < 2:
@@ -57,7 +48,7 @@ def matrix_transpose(x: Any, /) -> Array:
     return permute_dims(x, (*range(order - 2), order - 1, order - 2))
 
 
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
+def moveaxis(x: Any, source: Any, destination: Any, /) -> lazy.Array:
     """The axes `source` moved to the places `destination`, the others in their order."""
     order = len(x.shape)
     given = [a if isinstance(a, (tuple, list)) else [a] for a in (source, destination)]
@@ -70,7 +61,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     return permute_dims(x, axes)
 
 
-def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
+def swapaxes(x: Any, axis1: int, axis2: int, /) -> lazy.Array:
     """Two axes exchanged."""
     axes = [*range(len(x.shape))]
     first, second = normalized_axis(axis1, len(axes)), normalized_axis(axis2, len(axes))
@@ -78,21 +69,21 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
     return permute_dims(x, axes)
 
 
-def expand_dims(x: Any, /, axis: Any = 0) -> Array:
+def expand_dims(x: Any, /, axis: Any = 0) -> lazy.Array:
     """`x` with new axes of size 1 at these places of the result."""
     arg = as_expression(x)
     order = len(arg.shape) + (len(axis) if isinstance(axis, (tuple, list)) else 1)
-    return Array(with_axes(arg, normalized_axes(axis, order), order))
+    return lazy.Array(with_axes(arg, normalized_axes(axis, order), order))
 
 
-def with_axes(arg: Expression, axes: tuple[int, ...], order: int) -> Expression:
+def with_axes(arg: lazy.Expression, axes: tuple[int, ...], order: int) -> lazy.Expression:
     """`arg` as an expression of `order` modes, with new ones of size 1 at `axes`."""
     sizes = iter(arg.shape)
     shape = tuple([1 if k in axes else next(sizes) for k in range(order)])
-    return View(arg, tuple([k for k in range(order) if k not in axes]), shape)
+    return lazy.View(arg, tuple([k for k in range(order) if k not in axes]), shape)
 
 
-def squeeze(x: Any, /, axis: Any = None) -> Array:
+def squeeze(x: Any, /, axis: Any = None) -> lazy.Array:
     """`x` without these axes, or without all of size 1 if none is given. Raises ValueError for an axis of
     another size."""
     arg = as_expression(x)
@@ -103,10 +94,10 @@ def squeeze(x: Any, /, axis: Any = None) -> Array:
         raise ValueError(f"an array of shape {arg.shape} has no axes {gone} of size 1")
     kept = [k for k in range(order) if k not in gone]
     places = tuple([kept.index(k) if k in kept else None for k in range(order)])
-    return Array(View(arg, places, tuple([arg.shape[k] for k in kept])))
+    return lazy.Array(lazy.View(arg, places, tuple([arg.shape[k] for k in kept])))
 
 
-def broadcast_to(x: Any, /, shape: Any) -> Array:
+def broadcast_to(x: Any, /, shape: Any) -> lazy.Array:
     """`x` repeated along axes of size 1 and along new axes in front, to have this shape. Raises ValueError
     if it does not broadcast to that."""
     arg = as_expression(x)
@@ -115,10 +106,10 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
         raise ValueError(f"broadcast to {wanted}: a size is not negative")
     if broadcast_shapes(arg.shape, wanted) != wanted:
         raise ValueError(f"{arg.shape} does not broadcast to {wanted}")
-    return Array(broadcast(arg, wanted))
+    return lazy.Array(lazy.broadcast(arg, wanted))
 
 
-def broadcast_arrays(*arrays: Any) -> list[Array]:
+def broadcast_arrays(*arrays: Any) -> list[lazy.Array]:
     """The arrays, broadcast to a common shape."""
     shape = broadcast_shapes(*[as_expression(x).shape for x in arrays])
     return [broadcast_to(x, shape) for x in arrays]
@@ -130,8 +121,8 @@ def broadcast_arrays(*arrays: Any) -> list[Array]:
 MOST = 1 << 62
 
 
-@lowers(Reshape)
-def _reshape(to: Lowering, node: Reshape, indices: tuple[Node, ...]) -> Node:
+@lowers(lazy.Reshape)
+def _reshape(to: Lowering, node: lazy.Reshape, indices: tuple[Node, ...]) -> Node:
     (arg,) = node.args
     own: list[Node] = [ONE] * len(arg.shape)
     for modes, places in node.groups:
@@ -142,32 +133,32 @@ def _reshape(to: Lowering, node: Reshape, indices: tuple[Node, ...]) -> Node:
     return to.value(arg, tuple(own))
 
 
-def reshaped(arg: Expression, shape: tuple[int, ...]) -> Expression:
+def reshaped(arg: lazy.Expression, shape: tuple[int, ...]) -> lazy.Expression:
     """`arg` in another shape with as many elements: a NumPy array by NumPy if that needs no copy, a View if
     only modes of size 1 change, else a Reshape. Raises ValueError for an axis that is too large."""
-    if isinstance(arg, Reshape):
+    if isinstance(arg, lazy.Reshape):
         (arg,) = arg.args
     if arg.shape == shape:
         return arg
     if 0 in shape:
-        return Constant(arg.values.fill, shape)
+        return lazy.Constant(arg.values.fill, shape)
     if max(shape, default=0) > MOST:
         raise ValueError(f"{arg.shape} is not reshaped to {shape}: an axis has 2^62 places at most")
-    if isinstance(arg, Leaf) and isinstance(arg.value, np.ndarray):
+    if isinstance(arg, lazy.Leaf) and isinstance(arg.value, np.ndarray):
         with suppress(ValueError):  # its strides do not allow it
             return as_expression(np.reshape(arg.value, shape, copy=False))
     groups = _groups(arg.shape, shape)
     if all([len(modes) == len(places) == 1 for modes, places in groups]):
         found = {mode: place for (mode,), (place,) in groups}
-        return View(arg, tuple([found.get(k) for k in range(len(arg.shape))]), shape)
-    return Reshape(arg, groups, shape)
+        return lazy.View(arg, tuple([found.get(k) for k in range(len(arg.shape))]), shape)
+    return lazy.Reshape(arg, groups, shape)
 
 
-def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[Group, ...]:
+def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[lazy.Group, ...]:
     """The groups of modes that are reshaped by themselves, as small as they can be; modes of size 1 are in
     none."""
     modes, places = ([k for k, size in enumerate(s) if size != 1] for s in (old, new))
-    found: list[Group] = []
+    found: list[lazy.Group] = []
     while modes:
         m, n = old[modes[0]], new[places[0]]
         first = second = 1
@@ -181,7 +172,7 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Array:
+def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> lazy.Array:
     """The elements in row-major order (column-major with `order="F"`) in another shape, one size of which
     may be -1: what is left for it. Nothing is copied, unless `copy` is true and `x` is an operand. Raises
     ValueError for a shape with another number of elements."""
@@ -189,11 +180,11 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
     if order not in ("C", "F", "A"):
         raise ValueError(f"the order of a reshape is 'C' or 'F', not {order!r}")
     wanted = _wanted(arg.shape, sizes_of(shape))
-    if copy and isinstance(arg, Leaf):
+    if copy and isinstance(arg, lazy.Leaf):
         arg = as_expression(deepcopy(arg.value))
     if order == "F":
-        return permute_dims(Array(reshaped(permute_dims(Array(arg)).node, wanted[::-1])))
-    return Array(reshaped(arg, wanted))
+        return permute_dims(lazy.Array(reshaped(permute_dims(lazy.Array(arg)).node, wanted[::-1])))
+    return lazy.Array(reshaped(arg, wanted))
 
 
 def sizes_of(shape: Any) -> tuple[int, ...]:
@@ -224,6 +215,6 @@ def _wanted(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(new)
 
 
-def ravel(x: Any, /, order: str = "C") -> Array:
+def ravel(x: Any, /, order: str = "C") -> lazy.Array:
     """All elements as a vector, in row-major order (column-major with `order="F"`)."""
     return reshape(x, -1, order=order)

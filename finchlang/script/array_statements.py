@@ -13,16 +13,8 @@ from typing import Any
 import numpy as np
 
 import finchlang.array as namespace
+from finchlang.array import expression as lazy
 from finchlang.array.compute import PROGRAMS, computed
-from finchlang.array.expression import (
-    Array,
-    Constant,
-    Expression,
-    View,
-    apply,
-    broadcast,
-    converted,
-)
 from finchlang.array.indexing import getitem
 from finchlang.array.inferred_values import result_of
 from finchlang.array.operands import as_expression
@@ -113,18 +105,18 @@ class _Elements:
         # functions of the script, by the operators made of them
         self.functions: dict[ast.Node, Any] = {}
 
-    def statement(self, node: ast.Node) -> tuple[Expression, bool]:
+    def statement(self, node: ast.Node) -> tuple[lazy.Expression, bool]:
         """The expression to compute, and whether in a dense format (`todense(...)`)."""
         match node:
             case ast.Call(ast.Variable("todense"), (array,)):
                 return self.node(array), True
         return self.node(node), False
 
-    def node(self, node: ast.Node) -> Expression:
+    def node(self, node: ast.Node) -> lazy.Expression:
         with told(node):
             return self._node(node)
 
-    def _node(self, node: ast.Node) -> Expression:
+    def _node(self, node: ast.Node) -> lazy.Expression:
         match node:
             case ast.Literal():
                 return literal(node)
@@ -142,13 +134,13 @@ class _Elements:
                     message = f"{len(indices)} indices of an array of size {size_text(found.shape)}"
                     raise FinchError("dimension", message)
                 keys = zip(indices, found.shape, strict=True)
-                return getitem(Array(found), tuple([self.index(*key) for key in keys])).node
+                return getitem(lazy.Array(found), tuple([self.index(*key) for key in keys])).node
             case ast.Subscript(array):
                 return self.node(array)
             case _:
                 return operand(self.value(node))
 
-    def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> Expression:
+    def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> lazy.Expression:
         takes = range(1, 3 if name == "permutedims" else 2)
         if name in FUNCTIONS and len(args) in takes and not self.environment.has(name):
             return FUNCTIONS[name](self.node(args[0]), *map(self.value, args[1:]))
@@ -201,7 +193,8 @@ class _Einsum(_Elements):
     """Builds the expression of `@einsum`. Its modes are the indices: those of the target, then those that
     are reduced."""
 
-    def statement(self, target: ast.Node, op: ast.Node, value: ast.Node) -> tuple[Expression, bool]:  # type: ignore[override]
+    def statement(self, *parts: Any) -> tuple[lazy.Expression, bool]:
+        target, op, value = parts
         assert isinstance(target, ast.Group)
         accesses = [node for node in trees.walk(value) if isinstance(node, ast.Access)]
         self.parts = {id(node): self._part(node) for node in accesses}
@@ -225,7 +218,7 @@ class _Einsum(_Elements):
         result = self.node(value)
         shape = tuple([self.sizes[index] for index in self.indices])
         if result.shape != shape:  # it does not depend on all indices
-            result = broadcast(result, shape)
+            result = lazy.broadcast(result, shape)
         axes = tuple(range(kept, len(shape)))
         if op == ast.Variable("initwrite"):
             if axes:
@@ -235,7 +228,7 @@ class _Einsum(_Elements):
             return result, False
         return summed(self.operator(op), result, axes), False
 
-    def _node(self, node: ast.Node) -> Expression:
+    def _node(self, node: ast.Node) -> lazy.Expression:
         if not isinstance(node, (ast.Index, ast.Access)):
             return super()._node(node)
         if isinstance(node, ast.Access):
@@ -244,9 +237,9 @@ class _Einsum(_Elements):
             found, names = as_expression(np.arange(1, self.sizes[node] + 1)), (node,)
         places = tuple([self.indices.index(index) for index in names])
         shape = tuple([self.sizes[index] for index in self.indices])
-        return View(found, places, shape) if shape else found
+        return lazy.View(found, places, shape) if shape else found
 
-    def _part(self, access: ast.Access) -> tuple[Expression, tuple[ast.Node, ...]]:
+    def _part(self, access: ast.Access) -> tuple[lazy.Expression, tuple[ast.Node, ...]]:
         """The part of an array that an access reads, without the modes that are indexed by a number, and
         the indices of the other modes."""
         array = operand(self.value(access.tensor))
@@ -267,13 +260,13 @@ class _Einsum(_Elements):
         ]
         names = [i.args[0] if isinstance(i, ast.Call) else i for i in access.indices]
         kept = tuple([name for name in names if isinstance(name, ast.Index)])
-        return getitem(Array(array), tuple(keys)).node, kept
+        return getitem(lazy.Array(array), tuple(keys)).node, kept
 
-    def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> Expression:
+    def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> lazy.Expression:
         return elementwise(self.operator(op), list(map(self.node, args)))
 
 
-def operand(value: Any) -> Expression:
+def operand(value: Any) -> lazy.Expression:
     """A value of the script as an expression. Raises FinchError "type" for what is no array or number."""
     try:
         return as_expression(value)
@@ -281,17 +274,17 @@ def operand(value: Any) -> Expression:
         raise FinchError("type", f"{kind_of(value)} is no array") from None
 
 
-def literal(node: ast.Literal) -> Expression:
+def literal(node: ast.Literal) -> lazy.Expression:
     type = literal_type(node)
     if type is None:
         raise FinchError("type", "this is no number")
-    return Constant(typed_literal(type.wrap(node.value), type))
+    return lazy.Constant(typed_literal(type.wrap(node.value), type))
 
 
 # -------------------------------------------------------------------------------------- functions
 
 
-def elementwise(op: Any, args: list[Expression]) -> Expression:
+def elementwise(op: Any, args: list[lazy.Expression]) -> lazy.Expression:
     """An operator applied to elements. Arrays of fewer modes get new ones at the end; associative operators
     take more than two arguments, as in kernels. Raises FinchError "dimension" if sizes do not match."""
     order = max([len(arg.shape) for arg in args], default=0)
@@ -302,23 +295,23 @@ def elementwise(op: Any, args: list[Expression]) -> Expression:
             raise FinchError("dimension", message)
     parts = [_of_order(arg, order) if arg.shape else arg for arg in args]
     if isinstance(op, str) and len(parts) > 2 and op in ("+", "*", "&&", "||", "min", "max"):
-        return reduce(lambda a, b: apply(op, a, b), parts)
-    return apply(op, *parts)
+        return reduce(lambda a, b: lazy.apply(op, a, b), parts)
+    return lazy.apply(op, *parts)
 
 
-def _of_order(arg: Expression, order: int) -> Expression:
+def _of_order(arg: lazy.Expression, order: int) -> lazy.Expression:
     new = order - len(arg.shape)
-    return View(arg, tuple(range(order - new)), arg.shape + (1,) * new) if new else arg
+    return lazy.View(arg, tuple(range(order - new)), arg.shape + (1,) * new) if new else arg
 
 
-def summed(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
+def summed(op: Any, arg: lazy.Expression, axes: tuple[int, ...]) -> lazy.Expression:
     """A reduction in the type that the operator has for two elements: Int64 for the sum of Bools."""
     type = result_of(op, arg.values, arg.values).type
-    arg = converted(arg, type)
+    arg = lazy.converted(arg, type)
     return reduced(op, arg, axes, False) if axes else arg
 
 
-def product(a: Expression, b: Expression) -> Expression:
+def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:
     """The product of a matrix and a matrix or vector. Raises FinchError "dimension" for other arrays."""
     if len(a.shape) != 2 or len(b.shape) > 2 or a.shape[1] != b.shape[0]:
         message = f"arrays of sizes {size_text(a.shape)} and {size_text(b.shape)} have no product"
@@ -326,11 +319,11 @@ def product(a: Expression, b: Expression) -> Expression:
         raise FinchError("dimension", message, hint=hint)
     shape = (a.shape[0], *b.shape[1:], a.shape[1])
     last = len(shape) - 1
-    second = View(b, (last, *range(1, last)), shape)
-    return summed("+", apply("*", View(a, (0, last), shape), second), (last,))
+    second = lazy.View(b, (last, *range(1, last)), shape)
+    return summed("+", lazy.apply("*", lazy.View(a, (0, last), shape), second), (last,))
 
 
-def axes_of(arg: Expression, dims: Any) -> tuple[int, ...] | None:
+def axes_of(arg: lazy.Expression, dims: Any) -> tuple[int, ...] | None:
     """`dims`, which count from 1, as axes from 0; None for all. Raises FinchError "dimension"."""
     if dims is None or isinstance(dims, ast.Colon):
         return None
@@ -345,34 +338,34 @@ def axes_of(arg: Expression, dims: Any) -> tuple[int, ...] | None:
     return tuple(axes)
 
 
-def _reduction(name: str) -> Callable[..., Expression]:
+def _reduction(name: str) -> Callable[..., lazy.Expression]:
     function = getattr(namespace, name)
 
-    def reduction(arg: Expression, dims: Any = None) -> Expression:
+    def reduction(arg: lazy.Expression, dims: Any = None) -> lazy.Expression:
         axes = axes_of(arg, dims)
-        return function(Array(arg), axis=axes, keepdims=axes is not None).node
+        return function(lazy.Array(arg), axis=axes, keepdims=axes is not None).node
 
     return reduction
 
 
-def _permuted(arg: Expression, order: Any = None) -> Expression:
+def _permuted(arg: lazy.Expression, order: Any = None) -> lazy.Expression:
     axes = None if order is None else axes_of(arg, order)
-    return namespace.permute_dims(Array(arg), axes).node
+    return namespace.permute_dims(lazy.Array(arg), axes).node
 
 
-def _transposed(arg: Expression) -> Expression:
+def _transposed(arg: lazy.Expression) -> lazy.Expression:
     if len(arg.shape) not in (1, 2):
         raise FinchError("dimension", f"an array of {len(arg.shape)} modes has no transpose")
     is_row = len(arg.shape) == 1
-    return namespace.expand_dims(Array(arg), axis=0).node if is_row else _permuted(arg)
+    return namespace.expand_dims(lazy.Array(arg), axis=0).node if is_row else _permuted(arg)
 
 
-def _dropped(arg: Expression, dims: Any = None) -> Expression:
-    return namespace.squeeze(Array(arg), axis=axes_of(arg, dims)).node
+def _dropped(arg: lazy.Expression, dims: Any = None) -> lazy.Expression:
+    return namespace.squeeze(lazy.Array(arg), axis=axes_of(arg, dims)).node
 
 
 #: functions of whole arrays, by Julia's names
-FUNCTIONS: dict[str, Callable[..., Expression]] = {
+FUNCTIONS: dict[str, Callable[..., lazy.Expression]] = {
     **{name: _reduction(name) for name in ("sum", "prod", "any", "all", "mean")},
     **{"maximum": _reduction("max"), "minimum": _reduction("min")},
     **{"transpose": _transposed, "permutedims": _permuted, "dropdims": _dropped},

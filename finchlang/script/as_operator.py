@@ -199,7 +199,7 @@ class _Closing:
                 done = []
                 for condition, body in arms(branches) if is_last else branches:
                     holds = self.expression(condition, names)
-                    done.append((holds, self.arm(body, node, names, is_last)))
+                    done.append((holds, self.inner(body, names, is_last, node.span)))
                 return ast.If(tuple(done), span=node.span)
             case ast.While(condition, body):
                 condition = self.expression(condition, names)
@@ -214,16 +214,12 @@ class _Closing:
                 return node
         return self.expression(node, names)
 
-    def arm(
-        self, body: ast.Node, around: ast.If, names: dict[str, str], is_last: bool
+    def inner(
+        self, body: ast.Node, names: dict[str, str], is_last: bool = False, span: Span | None = None
     ) -> ast.Script:
-        body = body if isinstance(body, ast.Script) else ast.Script((body,), span=body.span)
-        if is_last and not body.statements:
-            raise self.without_value(body.span or around.span)
-        return self.block(body, names, is_last)
-
-    def inner(self, body: ast.Node, names: dict[str, str]) -> ast.Script:
-        return self.block(body if isinstance(body, ast.Script) else ast.Script((body,)), names)
+        statements = body.statements if isinstance(body, ast.Script) else (body,)
+        whole = ast.Script(statements, span=body.span or span)
+        return self.block(whole, names, is_last)
 
     def let(self, node: ast.Let, names: dict[str, str]) -> ast.Node:
         targets, op, value = node.targets, node.op, node.value
@@ -378,12 +374,8 @@ def check_count(
 ) -> None:
     """Raises FinchError "type" if a call has too few or too many arguments."""
     if not arity[0] <= given <= arity[1]:
-        hint = (
-            f"it is defined as `{name}({', '.join(parameters)})`"
-            if parameters is not None
-            else None
-        )
-        raise wrong_count(name, arity, given, span, hint)
+        form = None if parameters is None else f"{name}({', '.join(parameters)})"
+        raise wrong_count(name, arity, given, span, form and f"it is defined as `{form}`")
 
 
 _ALLOWED = (

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
@@ -28,24 +28,11 @@ from finchlang.syntax.traversal import EnoughFrames, replace
 SCRIPTS = 256
 
 
-class RunKernel(Protocol):
-    """Runs a kernel on the values of its free names, and returns what the kernel returns."""
-
-    def __call__(self, kernel: ast.KernelNode, environment: Environment, /) -> Any: ...
-
-
-class MakeArray(Protocol):
-    """Makes the array of `@array` or `@einsum`, given the names, the function that evaluates nodes of the
-    script, and the one that runs kernels."""
-
-    def __call__(
-        self,
-        node: ast.Macro,
-        environment: Environment,
-        value: Callable[[ast.Node], Any],
-        run_kernel: RunKernel,
-        /,
-    ) -> Any: ...
+#: runs a kernel on the values of its free names, and returns what the kernel returns
+RunKernel = Callable[[ast.KernelNode, Environment], Any]
+#: makes the array of `@array` or `@einsum`, given the names, and the functions that evaluate nodes of the
+#: script and run kernels
+MakeArray = Callable[[ast.Macro, Environment, Callable[[ast.Node], Any], RunKernel], Any]
 
 
 class Evaluator(Forms):

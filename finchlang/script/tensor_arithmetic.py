@@ -13,25 +13,19 @@ from finchlang.calls.environment import Environment
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level, Swizzled
 from finchlang.operators.operator_table import Operator
-from finchlang.script.values import (
-    ARITHMETIC,
-    FinchRange,
-    check_arrays,
-    dense,
-    is_array,
-    plain,
-    shaped,
-)
-from finchlang.syntax.nodes import Call, KernelNode, Macro, Node, Variable
+from finchlang.script import values as data
+from finchlang.syntax.nodes import Call, KernelNode, Macro, Variable
 from finchlang.tensors.array_base import size_text
+
+Apply = Callable[..., Any]
 
 
 def is_by_kernel(op: Operator, args: list[Any]) -> bool:
     """Whether an operator of arithmetic is applied to tensors, none of them a NumPy array: with one of
     those the result is dense anyway, and NumPy computes it."""
-    arrays = [a for a in args if is_array(a)]
+    arrays = [a for a in args if data.is_array(a)]
     is_dense = any(isinstance(a, np.ndarray) for a in arrays)
-    return bool(arrays) and not is_dense and op.name in ARITHMETIC
+    return bool(arrays) and not is_dense and op.name in data.ARITHMETIC
 
 
 def compute(op: Operator, args: list[Any], run: Callable[[KernelNode, Environment], Any]) -> Any:
@@ -42,7 +36,7 @@ def compute(op: Operator, args: list[Any], run: Callable[[KernelNode, Environmen
     format of the operands if that is one for all and can hold any entries; else a mode is dense if it is
     dense in all operands, and a list if not. Raises FinchError "dimension" or "type".
     """
-    check_arrays(op.name, args)
+    data.check_arrays(op.name, args)
     from finchlang.array.compute import computed, sized_tensor
     from finchlang.script.array_statements import elementwise, operand
 
@@ -83,16 +77,11 @@ def _common(formats: list[Level], leaf: Level) -> Level:
 # ------------------------------------------------------------------------------ with a dot
 
 
-def elementwise(
-    function: Any,
-    args: list[Any],
-    apply: Callable[..., Any],
-    arrays: Callable[[Macro, Environment, Callable[[Node], Any]], Any],
-) -> Any:
+def elementwise(function: Any, args: list[Any], apply: Apply, arrays: Apply) -> Any:
     """`function.(args...)`. With tensors it is computed by a kernel, as `@array` does (`arrays`); else
     `apply` calls the function for each element, in column-major order. Dimensions are matched from the
     first on, and those of size 1 are repeated. Raises FinchError "dimension" if sizes do not match."""
-    if any(is_array(a) and not isinstance(a, np.ndarray) for a in args):
+    if any(data.is_array(a) and not isinstance(a, np.ndarray) for a in args):
         return _of_tensors(function, args, arrays)
     shapes = [_shape(a) for a in args]
     if not any(s is not None for s in shapes):
@@ -104,27 +93,27 @@ def elementwise(
         raise FinchError("dimension", f"arrays of sizes {told} do not match")
     are_floats = all(type(a) is float or getattr(a, "dtype", None) == np.float64 for a in args)
     parts = [_spread(a, s, shape) for a, s in zip(args, shapes, strict=True)]
-    if isinstance(function, Operator) and function.name in ARITHMETIC and are_floats:
+    if isinstance(function, Operator) and function.name in data.ARITHMETIC and are_floats:
         with np.errstate(all="ignore"):
-            return np.asfortranarray(ARITHMETIC[function.name](*parts))
+            return np.asfortranarray(data.ARITHMETIC[function.name](*parts))
     flat = [p.flatten(order="F") if isinstance(p, np.ndarray) else [p] for p in parts]
     count = int(np.prod(shape))
-    each = [list(map(plain, f)) if len(f) == count else [*f] * count for f in flat]
-    return shaped([apply(*xs) for xs in zip(*each, strict=True)], shape)
+    each = [list(map(data.plain, f)) if len(f) == count else [*f] * count for f in flat]
+    return data.shaped([apply(*xs) for xs in zip(*each, strict=True)], shape)
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
     """The sizes of a value that has elements; None for one that counts as a single element, as a string."""
-    if is_array(value):
+    if data.is_array(value):
         return tuple(value.shape)
-    return (len(value),) if isinstance(value, (list, tuple, FinchRange)) else None
+    return (len(value),) if isinstance(value, (list, tuple, data.FinchRange)) else None
 
 
 def _spread(value: Any, own: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
     if own is None:
         return value
-    if is_array(value):
-        array = dense(value)
+    if data.is_array(value):
+        array = data.dense(value)
     else:
         array = np.empty(len(value), object)
         array[:] = list(value)

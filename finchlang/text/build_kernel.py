@@ -14,17 +14,7 @@ from typing import Any
 from lark import Token
 
 from finchlang.base.errors import FinchError, Source, Span
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import (
-    binds,
-    block,
-    check_depth,
-    head,
-    headed,
-    map_children,
-    replace,
-    walk,
-)
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Type, named_type
 from finchlang.text.lines import span_of
 from finchlang.text.literals import ASSIGNMENTS, SPELLINGS
@@ -91,7 +81,7 @@ class KernelBuilder:
 
     def sequence(self, parts: list) -> ast.Node:
         """Statements one after the other; nested blocks are flattened, and one statement is no block."""
-        whole = block(*nodes(parts))
+        whole = trees.block(*nodes(parts))
         if isinstance(whole, ast.Block):
             return ast.Block(whole.statements, span=self.over(parts))
         return whole
@@ -262,9 +252,9 @@ class KernelBuilder:
     def finished(self, program: ast.Node) -> ast.Node:
         """A parsed kernel with its expressions turned into the kernel stratum's. Raises FinchError of kind
         syntax."""
-        check_depth(program)
+        trees.check_depth(program)
         statements = program.statements if isinstance(program, ast.Block) else (program,)
-        for node in walk(program):
+        for node in trees.walk(program):
             if isinstance(node, ast.Yield) and not any(node is s for s in statements[-1:]):
                 hint = "it hands back tensors when all loops are done"
                 raise syntax_error("`return` is the last statement of a kernel", node.span, hint)
@@ -278,16 +268,16 @@ def _statement(node: ast.Node, bound: frozenset[str]) -> Any:
             inner = _statement(body, bound | {index.name})
             return ast.Loop(index, _extent(extent, bound), inner, span=node.span)
         case ast.Define() | ast.Sieve():
-            inner = _statement(node.body, bound.difference(binds(node)))
-            value = head(node)
+            inner = _statement(node.body, bound.difference(trees.binds(node)))
+            value = trees.head(node)
             if isinstance(value, ast.Formula):
                 element = expression(value.value, bound | {i.name for i in value.indices})
-                return headed(node, replace(value, value=element), inner)
-            return headed(node, expression(value, bound), inner)
+                return trees.headed(node, trees.replace(value, value=element), inner)
+            return trees.headed(node, expression(value, bound), inner)
         case ast.Block():
-            return map_children(lambda s: _statement(s, bound), node)
+            return trees.map_children(lambda s: _statement(s, bound), node)
         case ast.Assign():
-            return map_children(lambda part: expression(part, bound), node)
+            return trees.map_children(lambda part: expression(part, bound), node)
         case ast.Declare(tensor, init, dims):
             extents = tuple(_extent(d, bound) for d in dims)
             init = init if isinstance(init, ast.Dimensionless) else expression(init, bound)

@@ -7,17 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from finchlang.algebra import program_context as ctx
-from finchlang.algebra.index_arithmetic import (
-    ZERO,
-    Source,
-    divided,
-    plus,
-    shifted,
-    source,
-    summands,
-    times,
-)
+from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.base.errors import FinchError, Span
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
@@ -128,24 +118,24 @@ class Facts:
             other: ast.Node = index
             while isinstance(other, ast.Index) and other.name in self.single:
                 other = self.single[other.name]
-            found = source(access.tensor, mode)
+            found = affine.source(access.tensor, mode)
             if other is not index and isinstance(other, ast.Index) and found is not None:
                 self.add(self.loops[other.name].repeated, index, found)  # type: ignore[arg-type]
 
-    def bare_modes(self, access: ast.Access) -> list[tuple[ast.Index, Source]]:
+    def bare_modes(self, access: ast.Access) -> list[tuple[ast.Index, affine.Source]]:
         """The indices of `access` that share the dimension of a mode, with the source of that."""
         found = [
-            (index, source(access.tensor, mode))
+            (index, affine.source(access.tensor, mode))
             for mode, index in enumerate(access.indices)
             if isinstance(index, ast.Index) and index.name not in self.single
         ]
         return [(index, where) for index, where in found if where is not None]
 
-    def meet(self, index: ast.Index, found: Source) -> None:
+    def meet(self, index: ast.Index, found: affine.Source) -> None:
         """Add a mode whose size is known to the sources of an index."""
         self.add(self.loops[index.name].dimension, index, found)
 
-    def add(self, dimension: Dimension, index: ast.Index, found: Source) -> None:
+    def add(self, dimension: Dimension, index: ast.Index, found: affine.Source) -> None:
         assert found is not None
         if isinstance(found, ast.Extent):
             part = trees.replace(self.of_stored(found), span=index.span)
@@ -159,7 +149,9 @@ class Facts:
         if declared := self.current.get(name):
             dimension.links.append((declared, mode, shift, index.span))
         else:
-            dimension.parts.append(shifted(ctx.size_extent(name, mode + 1, index.span), shift))
+            dimension.parts.append(
+                affine.shifted(ctx.size_extent(name, mode + 1, index.span), shift)
+            )
 
     def of_stored(self, node: ast.Node) -> Any:
         """An extent with the sizes of workspaces as they are declared, so that it can stand before that."""
@@ -182,7 +174,9 @@ class Facts:
                 case (_, mode, shift) if declared and not declared.is_frozen:
                     if declared.user[mode] is None:
                         loop = self.loops[index.name]
-                        declared.writers[mode].append((loop, plus(ZERO, shift, -1), ctx.ONE))
+                        declared.writers[mode].append(
+                            (loop, affine.plus(affine.ZERO, shift, -1), ctx.ONE)
+                        )
                         loop.writes.append(((declared, mode, shift, index.span), ctx.ONE))
                         continue
             self.meet(index, found)
@@ -203,18 +197,18 @@ class Facts:
             own = modes[k.value - 1]
             if rest or own is not None and declared.user[own[0]] is not None:
                 return False
-            modes[k.value - 1 : k.value] = [None, own and (own[0], times(own[1], m))]
+            modes[k.value - 1 : k.value] = [None, own and (own[0], affine.times(own[1], m))]
         if not all(isinstance(i, ast.Index) and i.name not in self.single for i in target.indices):
             return False
         for mode, (index, own) in enumerate(zip(target.indices, modes, strict=True)):
             assert isinstance(index, ast.Index)
             loop = self.loops[index.name]
             if own is None:
-                self.meet(index, source(target.tensor, mode))
+                self.meet(index, affine.source(target.tensor, mode))
                 continue
             inner, count = own
-            declared.writers[inner].append((loop, ZERO, count))
-            loop.writes.append(((declared, inner, ZERO, index.span), count))
+            declared.writers[inner].append((loop, affine.ZERO, count))
+            loop.writes.append(((declared, inner, affine.ZERO, index.span), count))
         return True
 
     def declare(self, node: ast.Declare, visible: frozenset[str]) -> None:
@@ -238,7 +232,7 @@ class Facts:
             # the size of a declared tensor is what its declaration says
             declared = size and self.current.get(size.args[0].name)
             if declared and extent.start == ctx.ONE:
-                found.links.append((declared, size.args[1].value - 1, ZERO, extent.span))
+                found.links.append((declared, size.args[1].value - 1, affine.ZERO, extent.span))
             else:
                 found.parts.append(extent)
         elif not isinstance(extent, ast.Dimensionless):
@@ -267,7 +261,7 @@ class Resolve:
         parts = self.dimension(loop.dimension) or self.dimension(loop.repeated)
         if not parts:  # section 5.3: the dimension of the declared tensor, if there is no other
             parts = _distinct(
-                _divided(shifted(p, shift), count)
+                _divided(affine.shifted(p, shift), count)
                 for (d, mode, shift, span), count in loop.writes
                 for p in self.kept(d, mode, span)
             )
@@ -280,7 +274,7 @@ class Resolve:
         # a tensor read several times is asked once, or chains of tensors would take time exponentially
         links = {(id(d), mode, shift): (d, span) for d, mode, shift, span in dimension.links[::-1]}
         linked = (
-            shifted(p, shift)
+            affine.shifted(p, shift)
             for (_, mode, shift), (d, span) in reversed(links.items())
             for p in self.declared(d, mode, span)
         )
@@ -307,7 +301,9 @@ class Resolve:
         else:
             writers = declared.writers[mode]
             parts = _distinct(
-                _sized(shifted(p, by), count) for w, by, count in writers for p in self.loop(w)
+                _sized(affine.shifted(p, by), count)
+                for w, by, count in writers
+                for p in self.loop(w)
             )
         self.open.discard((declared, mode))
         return parts or self.kept(declared, mode, span)
@@ -323,18 +319,18 @@ class Resolve:
 def _distinct(parts: Iterable[ast.Extent]) -> Parts:
     found: dict[Any, ast.Extent] = {}
     for part in parts:
-        found.setdefault(summands(part), part)
+        found.setdefault(affine.summands(part), part)
     return tuple(found.values())
 
 
 def _sized(extent: ast.Extent, count: ast.Node) -> ast.Extent:
     """The dimension, always from 1, of a tensor with `count` places for each index of `extent`."""
     if count != ctx.ONE:
-        return ast.Extent(ctx.ONE, times(count, extent.stop), span=extent.span)
+        return ast.Extent(ctx.ONE, affine.times(count, extent.stop), span=extent.span)
     return extent if extent.start == ctx.ONE else ast.Extent(ctx.ONE, extent.stop, span=extent.span)
 
 
 def _divided(extent: ast.Extent, number: ast.Node) -> ast.Extent:
     if number == ctx.ONE:
         return extent
-    return ast.Extent(ctx.ONE, divided(extent.stop, number), span=extent.span)
+    return ast.Extent(ctx.ONE, affine.divided(extent.stop, number), span=extent.span)

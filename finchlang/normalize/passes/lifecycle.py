@@ -53,6 +53,9 @@ class _Tensor:
     workspace: Detour | None = None
 
 
+Tensors = dict[str, _Tensor]
+
+
 class _Lifecycle:
     def __init__(self, context: ctx.ProgramContext):
         self.context = context
@@ -76,7 +79,7 @@ class _Lifecycle:
     def scope(
         self,
         node: ast.Node,
-        tensors: dict[str, _Tensor],
+        tensors: Tensors,
         visible: frozenset[str],
         start: str | None,
     ) -> ast.Node:
@@ -102,7 +105,7 @@ class _Lifecycle:
         result = trees.block(*(self.inside(s, visible) if given else s for s, given in done))
         return trees.replace(result, span=node.span) if isinstance(result, ast.Block) else result
 
-    def step(self, node: ast.Node, tensors: dict[str, _Tensor], visible: frozenset[str]) -> Steps:
+    def step(self, node: ast.Node, tensors: Tensors, visible: frozenset[str]) -> Steps:
         """One statement of a scope, after the changes of mode it needs."""
         if isinstance(node, (ast.Declare, ast.Freeze, ast.Thaw)):
             for name in _uses(node):  # what a declaration reads

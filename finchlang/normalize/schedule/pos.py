@@ -53,11 +53,11 @@ def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> as
         if not _is_idle(nest, access, context):
             message = f"there is something to do where `{pretty(shown)}` is {level.fill.value}"
             raise FinchError("type", message, command.span)
-        before, after = (
+        orders = [
             [n for at in nest.loops for n in (own if at is loop else [at.index.name])]
             for own in (given, modes)
-        )
-        check_order_is_free(nest.body, before, after, command, context)
+        ]
+        check_order_is_free(nest.body, orders, command, context)
         p = nests.new_index(new, program, context)
         headers: list[ast.Node] = []
         for mode, index in zip(range(level.order, 0, -1), modes, strict=True):

@@ -21,28 +21,24 @@ def reorder(program: Node, command: Schedule, context: ProgramContext) -> Node:
         left = iter(wanted)
         loops = [next(left) if loop in wanted else loop for loop in nest.loops]
         before, after = ([loop.index.name for loop in order] for order in (nest.loops, loops))
-        check_order_is_free(nest.body, before, after, command, context)
+        check_order_is_free(nest.body, (before, after), command, context)
         return nest.built(loops)
 
     return rewrite_nest(program, command.args, context, rewrite)
 
 
 def check_order_is_free(
-    body: Node,
-    before: Sequence[str],
-    after: Sequence[str],
-    command: Schedule,
-    context: ProgramContext,
+    body: Node, orders: Sequence[Sequence[str]], command: Schedule, context: ProgramContext
 ) -> None:
-    """Check that `body` stores the same with its loops in another order: each tensor is updated by an
-    operator that takes its operands in any order, or the updates of each place come in the same order.
+    """Check that `body` stores the same with its loops in both of two orders: each tensor is updated by
+    an operator that takes its operands in any order, or the updates of each place come in the same order.
     (The life cycle checks that no tensor is read as well.) Raises FinchError "type"."""
     for name, updates in _updates(body).items():
         if all(_takes_any_order(a.op) and a.op == updates[0].op for a in updates):
             continue
         for assign in updates:
             own = determined(assign, context)
-            first, second = ([n for n in order if n not in own] for order in (before, after))
+            first, second = ([n for n in order if n not in own] for order in orders)
             if first == second and assign.target == updates[0].target:
                 continue
             sign = "=" if assign.op in PLAIN else f"<<{pretty(assign.op)}>>="

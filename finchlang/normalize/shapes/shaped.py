@@ -144,18 +144,10 @@ def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
     return Shaped(ctx.call("collapse", t.node, Literal(p), Literal(q), span=span), t.order - 1)
 
 
-def split(
-    t: Shaped,
-    p: int,
-    m: Node,
-    span: Span | None,
-    n: Node | None = None,
-    is_slow_first: bool = False,
-) -> Shaped:
-    """Mode p as two, one of size m, which is fast, and one of size n, or of what is left; with the slow
-    one first if `is_slow_first`."""
+def split(t: Shaped, p: int, m: Node, span: Span | None, *last: Node) -> Shaped:
+    """Mode p as two, one of size m, which is fast, and one of what is left, or of the size that is given
+    last; if that is true in place of a size, with the slow one first."""
     t.size(p)
-    last = [Literal(True)] if is_slow_first else [] if n is None else [n]
     return Shaped(ctx.call("split", t.node, Literal(p), m, *last, span=span), t.order + 1)
 
 
@@ -213,7 +205,7 @@ def _split(given: Arguments) -> Shaped:
     names_both = len(given.left) > 1 and type(getattr(given.left[1], "value", None)) is not bool
     m = given.size(least=0 if names_both else 1)
     if not names_both:
-        return split(t, p, m, given.span, is_slow_first=given.flag())
+        return split(t, p, m, given.span, *[Literal(True)] * given.flag())
     n = given.size()
     given.agree(t.size(p), affine.times(m, n))
     return split(t, p, m, given.span, n)
