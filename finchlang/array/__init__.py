@@ -42,7 +42,7 @@ from finchlang.array.reductions import all, any, count_nonzero, max, mean, min, 
 from finchlang.array.reshaping import *
 
 __array_api_version__ = "2024.12"
-__array_namespace_info__ = namespace_info.array_namespace_info
+__array_namespace_info__ = namespace_info.Info
 bool = namespace_info.bool_
 newaxis = None
 

@@ -59,11 +59,6 @@ class Info:
         return {dtype.name: dtype for name in kinds for dtype in _KINDS[name]}
 
 
-def array_namespace_info() -> Info:
-    """The object that tells what the namespace supports (`__array_namespace_info__`)."""
-    return Info()
-
-
 def result_type(*arrays: Any) -> np.dtype:
     """The type that arrays, types and Python numbers promote to."""
     return common_type(*arrays).dtype

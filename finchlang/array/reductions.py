@@ -28,7 +28,7 @@ from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Swizzled, level_of
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.nodes import Literal
-from finchlang.syntax.types import Int64, Type, UInt64
+from finchlang.syntax.types import Int64, UInt64
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 
@@ -116,16 +116,15 @@ def _count(arg: Expression, axes: tuple[int, ...]) -> int:
     return math.prod([arg.shape[axis] for axis in axes])
 
 
-def _wide(type: Type) -> Type:
-    """The type of sums and products of values of a type: 64 bits for integers (array API standard)."""
-    return type if type.is_float else UInt64 if type.kind == "uint" else Int64
-
-
 def _summed(op: str, name: str) -> Callable[..., Array]:
+    """Sums and products are of 64 bits for integers (array API standard)."""
+
     def function(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
         arg = as_expression(x)
-        type = _wide(arg.values.type) if dtype is None else type_of(dtype)
-        return Array(reduced(op, converted(arg, type), axis, keepdims))
+        type = arg.values.type
+        wide = type if type.is_float else UInt64 if type.kind == "uint" else Int64
+        wanted = wide if dtype is None else type_of(dtype)
+        return Array(reduced(op, converted(arg, wanted), axis, keepdims))
 
     return _named(function, name)
 

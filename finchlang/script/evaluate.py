@@ -14,8 +14,7 @@ from typing import Any
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
 from finchlang.script import law_declarations
-from finchlang.script.evaluate_calls import Leave
-from finchlang.script.evaluate_expressions import Closure, placed
+from finchlang.script.evaluate_expressions import Closure, Leave, placed
 from finchlang.script.evaluate_forms import Forms, interruptible, taken_apart
 from finchlang.script.functions import PYTHON_FAULTS, FinchFunction, fault
 from finchlang.script.show import show, text

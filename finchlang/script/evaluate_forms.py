@@ -9,8 +9,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
-from finchlang.script.evaluate_calls import Calls
-from finchlang.script.evaluate_expressions import Closure, placed
+from finchlang.script.evaluate_expressions import Closure, Expressions, placed
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.parameters import check_types, refuse_methods
 from finchlang.script.tensor_arithmetic import elementwise
@@ -21,7 +20,7 @@ from finchlang.text.literals import SPELLINGS
 from finchlang.text.tree_cache import script_of
 
 
-class Forms(Calls):
+class Forms(Expressions):
     """Turns forms that open a scope, or that apply a function to many elements, into closures."""
 
     arrays: Callable[..., Any]

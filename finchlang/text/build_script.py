@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +21,15 @@ PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "R
 Parameter = tuple[str, str | None, ast.Node | None]
 
 
-class FormsBuilder(AnnotationBuilder):
-    """The callbacks of the grammar's rules for less common forms."""
+CONSTANTS = {"true": True, "false": False, "missing": ast.MISSING, "nothing": ast.NOTHING}
 
-    #: a call, and a number with its minus
-    call: Callable[[list], ast.Node]
-    negative: Callable[[list], ast.Node]
+
+class Builder(AnnotationBuilder):
+    """One method for each rule (or alias) of `grammar/finch.lark`, and for each token that is an operand.
+
+    The rules of expressions and of the script stratum are here, the less common ones first; those of the
+    kernel stratum are inherited.
+    """
 
     def product(self, parts: list) -> ast.Node:
         """`2x`: a number directly before a name."""
@@ -119,16 +121,6 @@ class FormsBuilder(AnnotationBuilder):
 
     def operator_argument(self, parts: list) -> ast.Node:
         return self.operator(parts[0])
-
-
-CONSTANTS = {"true": True, "false": False, "missing": ast.MISSING, "nothing": ast.NOTHING}
-
-
-class Builder(FormsBuilder):
-    """One method for each rule (or alias) of `grammar/finch.lark`, and for each token that is an operand.
-
-    The rules of expressions and of the script stratum are here; those of the kernel stratum are inherited.
-    """
 
     # ---------------------------------------------------------------- tokens
 
