@@ -21,7 +21,7 @@ from finchlang.host.construct import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr, Var
 from finchlang.syntax import nodes as ast, types
-from finchlang.text.print_expressions import listed
+from finchlang.text.print import listed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from lark import Token
 from finchlang.base.errors import Bug, FinchError
 from finchlang.text.lines import CONTINUES, PARTS, Frame
 from finchlang.text.parse import parse_whole, tokens
-from finchlang.text.print_expressions import INDENT
+from finchlang.text.print import INDENT
 
 _OPENERS = {"LPAR", "LCALL", "LSUB", "LBRACK", "LCURLY"}
 _TIGHT_AFTER = _OPENERS | {"NEG", "NOT", "TILDE", "TYPE_SIGN", "TIMES", "DOT"}

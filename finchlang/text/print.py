@@ -2,21 +2,237 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax.types import Pair
 from finchlang.syntax.user_function import Operation
 from finchlang.text.literals import ASSIGNMENTS
-from finchlang.text.print_expressions import (
-    STATEMENTS,
-    body_of,
-    expression_text,
-    lines_of,
-    listed,
-    macro_text,
-    nested,
-    pretty,
-)
+
+# Precedence levels, lowest first, as in the grammar.
+ANY, PAIR, DISJUNCTION, CONJUNCTION, COMPARISON = range(5)
+RANGE, SUM, PRODUCT, SHIFT, PREFIX, POWER, ATOM = range(5, 12)
+INFIX = {
+    "=>": PAIR,
+    "||": DISJUNCTION,
+    "&&": CONJUNCTION,
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), COMPARISON),
+    **dict.fromkeys(("+", "-", "|"), SUM),
+    **dict.fromkeys(("*", "/", "%", "&"), PRODUCT),
+    **dict.fromkeys(("<<", ">>"), SHIFT),
+    "^": POWER,
+}
+INFIX |= {f".{sign}": level for sign, level in INFIX.items() if sign != "=>"}  # of arrays
+INFIX |= {".÷": PRODUCT, ".⊻": SUM, ".≈": COMPARISON}
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_NAME = re.compile(r"[^\W\d]\w*\Z")
+#: types of literals that are printed without their type
+_PLAIN = ("Bool", "Int64", "Float64")
+INDENT = "    "
+
+
+def pretty(node: Any) -> str:
+    """`node` as source text, with no more parentheses than needed and one statement a line.
+
+    `parse_script(pretty(p)) == p` and `parse_kernel(pretty(p)) == p` for everything that the parser makes.
+    Nodes without a source form print as themselves: the host expression of a Value, and objects that stand
+    for tensors while rules run; looplets print as in Finch'25 Table 2, without their functions.
+    """
+    statement = STATEMENTS.get(type(node))
+    return "\n".join(statement(node)) if statement else expression_text(node)
+
+
+def lines_of(node: Any) -> list[str]:
+    statement = STATEMENTS.get(type(node))
+    return statement(node) if statement else [expression_text(node)]
+
+
+def body_of(node: Any) -> list[str]:
+    """The lines between a head and its `end`."""
+    statements = node.statements if isinstance(node, (ast.Block, ast.Script)) else (node,)
+    return [INDENT + line for s in statements for line in nested(s)]
+
+
+def nested(node: Any) -> list[str]:
+    """The lines of a statement among others; a sequence becomes a `begin` block."""
+    if isinstance(node, (ast.Block, ast.Script)):
+        return ["begin", *body_of(node), "end"]
+    return lines_of(node)
+
+
+def expression_text(node: Any, level: int = ANY) -> str:
+    """`node` as an operand of an operator of this level, in parentheses if it binds less tightly."""
+    write = EXPRESSIONS.get(type(node))
+    if write is None:
+        return str(node)
+    text, own = write(node)
+    return f"({text})" if own < level else text
+
+
+def listed(items: tuple[Any, ...]) -> str:
+    return ", ".join(expression_text(i) for i in items)
+
+
+def _literal(node: ast.Literal) -> tuple[str, int]:
+    value, kind = node.value, node.type
+    if isinstance(value, Pair):
+        types = [None if t in _PLAIN else t for t in (kind or "")[5:-1].split(", ")]
+        return _infix("=>", tuple(map(ast.Literal, value, types)))
+    if kind is not None and kind.startswith("UInt"):
+        return f"0x{value:0{int(kind[4:]) // 4}x}", ATOM
+    text = _number(np.float32(value) if kind == "Float32" else value)
+    if kind is not None:
+        return f"{kind}({text})", ATOM
+    is_negative = type(value) in (int, float) and text.startswith("-")
+    return text, PREFIX if is_negative else ATOM
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (float, np.floating)):
+        if math.isnan(value):
+            return "NaN"
+        return ("-" if value < 0 else "") + "Inf" if math.isinf(value) else str(value)
+    return str(value)
+
+
+def _call(node: ast.Call) -> tuple[str, int]:
+    name = node.op.name if isinstance(node.op, ast.Variable) else ""
+    args = node.args
+    if len(args) == 1 and name in ("-", "!", "~"):
+        operand = expression_text(args[0], PREFIX)
+        if name == "-" and (operand[0] in "-.0123456789" or operand.startswith(("Inf", "NaN"))):
+            operand = f"({operand})" if not _is_power(args[0]) else operand
+        return name + operand, PREFIX
+    if len(args) > 1 and name in INFIX and (len(args) == 2 or name in ("+", "*", "&&", "||")):
+        return _infix(name, args)
+    if isinstance(
+        node.op, (ast.Variable, Operation, ast.Call, ast.Access, ast.Subscript, ast.Parametric)
+    ):
+        return f"{expression_text(node.op, ATOM)}({listed(args)})", ATOM
+    return f"({expression_text(node.op)})({listed(args)})", ATOM
+
+
+def _is_power(node: Any) -> bool:
+    signs = (ast.Variable("^"), ast.Variable(".^"))
+    return isinstance(node, ast.Call) and node.op in signs and len(node.args) == 2
+
+
+def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
+    level = INFIX[name]
+    if name in ("^", ".^"):  # right to left; a number may be its base, but not a negative one
+        base = expression_text(args[0], ATOM)
+        # `2.^` is that of 2.0
+        between = f" {name} " if name == ".^" and base[-1].isdigit() else name
+        return f"{base}{between}{expression_text(args[1], PREFIX)}", POWER
+    first = expression_text(args[0], level + 1 if level in (PAIR, COMPARISON) else level)
+    return f" {name} ".join([first] + [expression_text(a, level + 1) for a in args[1:]]), level
+
+
+def _range(node: ast.Range | ast.Extent) -> tuple[str, int]:
+    ends = [node.start, node.stop]
+    if node.step is not None:
+        ends.insert(1, node.step)
+    return ":".join(expression_text(e, SUM) for e in ends), RANGE
+
+
+def _bracketed(tensor: Any, indices: tuple[Any, ...]) -> tuple[str, int]:
+    return f"{expression_text(tensor, ATOM)}[{listed(indices)}]", ATOM
+
+
+def _text(node: ast.Text) -> tuple[str, int]:
+    pieces = []
+    for k, part in enumerate(node.parts):
+        if isinstance(part, str):
+            pieces.append("".join(_ESCAPES.get(c) or _printable(c) for c in part))
+            continue
+        rest = node.parts[k + 1] if k + 1 < len(node.parts) else ""
+        follows = isinstance(rest, str) and re.match(r"\w", rest)
+        plain = isinstance(part, ast.Variable) and _NAME.match(part.name) and not follows
+        pieces.append(f"${part.name}" if plain else f"$({expression_text(part)})")
+    return '"' + "".join(pieces) + '"', ATOM
+
+
+def _printable(character: str) -> str:
+    code = ord(character)
+    return character if character.isprintable() else f"\\U{code:08x}"
+
+
+def _rows(node: ast.Rows) -> tuple[str, int]:
+    if not node.is_matrix:
+        return "[" + listed(node.rows[0] if node.rows else ()) + "]", ATOM
+    # in an array a blank separates elements, so that none may follow a prefix minus
+    rows = (" ".join(expression_text(e) for e in row) for row in node.rows)
+    return "[" + "; ".join(rows) + "]", ATOM
+
+
+def _group(node: ast.Group) -> tuple[str, int]:
+    return f"({listed(node.items)}{',' * (len(node.items) == 1)})", ATOM
+
+
+def _keyword_call(node: ast.KeywordCall) -> tuple[str, int]:
+    named = [f"{name} = {expression_text(value)}" for name, value in node.keywords]
+    arguments = ", ".join([expression_text(a) for a in node.args] + named)
+    return f"{expression_text(node.op, ATOM)}({arguments})", ATOM
+
+
+def _lambda(node: ast.Lambda) -> tuple[str, int]:
+    names = ", ".join(node.parameters)
+    head = names if len(node.parameters) == 1 else f"({names})"
+    return f"{head} -> " + "\n".join(nested(node.body)), ANY
+
+
+def _comprehension(node: ast.Comprehension) -> tuple[str, int]:
+    loops = [
+        f"{name if len(names) == 1 else f'({name})'} in {expression_text(iterable)}"
+        for names, iterable in zip(node.names, node.iterables, strict=True)
+        for name in (", ".join(names),)
+    ]
+    each = ", ".join(loops) if node.is_grid else " for ".join(loops)
+    condition = "" if node.condition is None else f" if {expression_text(node.condition)}"
+    return f"[{expression_text(node.value)} for {each}{condition}]", ATOM
+
+
+def _broadcast(node: ast.Broadcast) -> tuple[str, int]:
+    return f"{expression_text(node.op, ATOM)}.({listed(node.args)})", ATOM
+
+
+def macro_text(node: ast.Macro) -> tuple[str, int]:
+    between = " = " if node.name in ("case", "iterate") else " "
+    return f"@{node.name} {between.join(map(pretty, node.args))}".rstrip(), ATOM
+
+
+EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
+    ast.Literal: _literal,
+    ast.Index: lambda n: (n.name, ATOM),
+    ast.Variable: lambda n: (n.name, ATOM),
+    Operation: lambda n: (n.name, ATOM),
+    ast.Value: lambda n: (str(n.expr), ATOM),
+    ast.Extent: _range,
+    ast.Range: _range,
+    ast.Dimensionless: lambda n: ("_", ATOM),
+    ast.Call: _call,
+    ast.Access: lambda n: _bracketed(n.tensor, n.indices),
+    ast.Subscript: lambda n: _bracketed(n.object, n.indices),
+    ast.Text: _text,
+    ast.Rows: _rows,
+    ast.Group: _group,
+    ast.Typed: lambda n: (f"{n.name.name}::{n.kind}", ATOM),
+    ast.Mode: lambda n: (f"@mode({n.tensor.name})", ATOM),
+    ast.Colon: lambda n: (":", ATOM),
+    ast.KeywordCall: _keyword_call,
+    ast.Parametric: lambda n: (f"{n.name}{{{listed(n.parameters)}}}", ATOM),
+    ast.Macro: macro_text,
+    ast.Lambda: _lambda,
+    ast.Comprehension: _comprehension,
+    ast.Broadcast: _broadcast,
+}
 
 _ASSIGNMENT_SIGNS = {op: sign for sign, op in ASSIGNMENTS.items()}
 
@@ -171,7 +387,8 @@ def _policy(node: ast.Policy) -> list[str]:
     return [" ".join(("@workspace", node.tensor.name, *settings))]
 
 
-STATEMENTS |= {
+#: functions that print statements
+STATEMENTS: dict[type, Callable[[Any], list[str]]] = {
     ast.Assign: _assign,
     ast.Loop: lambda n: _closed(f"for {n.index.name} = {expression_text(n.extent)}", n.body),
     ast.Define: _define,
@@ -198,4 +415,3 @@ STATEMENTS |= {
     ast.Annotated: lambda n: [s for p in (*n.annotations, n.program) for s in lines_of(p)],
     ast.Script: _sequence,
 }
-assert all(issubclass(kind, ast.Node) for kind in STATEMENTS)
