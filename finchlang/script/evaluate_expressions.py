@@ -12,7 +12,7 @@ from finchlang.levels.workspace.workspace import Workspace
 from finchlang.operators.operator_table import OPERATORS, Operator, literal_type
 from finchlang.script import functions, values as data
 from finchlang.script.builtins import level_or_scalar
-from finchlang.script.parameters import arguments
+from finchlang.script.functions import arguments
 from finchlang.script.show import joined, kind_of, text
 from finchlang.script.subscripts import ALL, shape_of, subscript
 from finchlang.script.tensor_arithmetic import compute, is_by_kernel

@@ -10,8 +10,7 @@ from typing import Any
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.script.evaluate_expressions import Closure, Expressions, placed
-from finchlang.script.functions import PREDEFINED, FinchFunction
-from finchlang.script.parameters import check_types, refuse_methods
+from finchlang.script.functions import PREDEFINED, FinchFunction, check_types, refuse_methods
 from finchlang.script.tensor_arithmetic import elementwise
 from finchlang.script.values import shaped, truth
 from finchlang.script.vectors_and_dicts import items

@@ -11,8 +11,7 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import named_type
 from finchlang.text import literals
-from finchlang.text.build_annotations import AnnotationBuilder, einsum_of
-from finchlang.text.build_kernel import nodes
+from finchlang.text.build_kernel import KernelBuilder, einsum_of, nodes
 
 #: packages of Julia that `using` may name; what we have of them needs no import
 PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "Random", "Test"))
@@ -24,7 +23,7 @@ Parameter = tuple[str, str | None, ast.Node | None]
 CONSTANTS = {"true": True, "false": False, "missing": ast.MISSING, "nothing": ast.NOTHING}
 
 
-class Builder(AnnotationBuilder):
+class Builder(KernelBuilder):
     """One method for each rule (or alias) of `grammar/finch.lark`, and for each token that is an operand.
 
     The rules of expressions and of the script stratum are here, the less common ones first; those of the
