@@ -44,7 +44,7 @@ class Glance(Checker):
             self.faults.append(error.at(kernel.span))
             return None
 
-    def script(self, node: Any, scope: Scope) -> Closure:
+    def Script(self, node: Any, scope: Scope) -> Closure:
         statements = list(zip(self.closures(node.statements, scope), node.statements, strict=True))
 
         def run(env: Environment) -> Any:
