@@ -150,15 +150,14 @@ class Turn:
     def _tell_apart(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
         """Do what is to be done from i to `stop`: over several coordinates for each part of a sum that may
         be there alone, else for all of them, where what is there is asked at each."""
+        parts = (
+            self.absent.parts
+            if isinstance(self.absent, AbsenceFormula) and self.absent.is_and
+            else ()
+        )
         asked = {k: s for k, s in seen.items() if not s.is_certain(i)}
-        if self.is_uncut:  # a point that is not at i may be the last coordinate
-            asked = {k: s for k, s in asked.items() if not s.is_point}
-        arms = []
-        if self.absent == NEVER:
-            arms = [set[int](), *({k} for k in asked)]
-        elif isinstance(self.absent, AbsenceFormula) and self.absent.is_and:
-            arms = [{*variables(part)} for part in self.absent.parts if is_product(part)]
-        if stop is i or not asked or not self._are_numbers(seen.values()):
+        arms = [{*variables(part)} for part in parts if is_product(part)]
+        if stop is i or not asked or not self._are_numbers(asked.values()):
             arms = []
         certain = {k for arm in arms for k in asked.keys() - arm if len(asked.keys() - arm) == 1}
 
