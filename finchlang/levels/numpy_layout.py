@@ -102,7 +102,7 @@ class _Roles:
         self.arrays = [*lay.arrays(layout)]
         offsets = [part for part in self.arrays if isinstance(part, lay.Offsets)]
         self.ptr = next((part.name for part in offsets if not part.is_held), None)
-        self.held = next((part.name for part in offsets if part.is_held), None)
+        self.below = next((part.name for part in offsets if part.is_held), None)
         self.grid = next((part for part in layout if isinstance(part, lay.Grid)), None)
         rows = [part for part in self.arrays if isinstance(part, lay.Coordinate)]
         self.rows = [part.name for part in rows]
@@ -134,8 +134,8 @@ def _regions(roles: _Roles, storage: ByName, positions: np.ndarray, sizes: Sizes
         first = _before(which, last[0])[None] + 1
     elif roles.empty is not None:
         first = np.maximum(last, 0)  # so that what is empty has no coordinate
-    if roles.held is not None:
-        ofs = storage[roles.held].astype(np.int64)
+    if roles.below is not None:
+        ofs = storage[roles.below].astype(np.int64)
         at, held = ofs[at], ofs[at + 1] - ofs[at]
     elif roles.grid is not None:
         at = positions[which] * roles.grid.cells(sizes)
@@ -220,7 +220,7 @@ def packed(layout: Layout, given: Given) -> tuple[ByName, np.ndarray, Any]:
         fibers, last, rank = _with_gaps(fibers, first, last, given)
         first, region = _before(fibers, last[0]) + 1, rank[region]
     at = region if roles.ptr is not None else fibers[region]
-    counts = last[0] - first + 1 if roles.held is not None else None
+    counts = last[0] - first + 1 if roles.below is not None else None
     if counts is not None and contents is not None:  # neighbours of one coordinate share an item
         begins = np.ones(len(fibers), bool)
         begins[1:] = (counts[1:] > 1) | (counts[:-1] > 1) | (fibers[1:] != fibers[:-1])
@@ -238,7 +238,7 @@ def packed(layout: Layout, given: Given) -> tuple[ByName, np.ndarray, Any]:
     for part in roles.arrays:
         if part.name == roles.ptr:
             arrays[part.name] = pointers(fibers, given.fibers)
-        elif part.name == roles.held:
+        elif part.name == roles.below:
             arrays[part.name] = np.concatenate(([0], np.cumsum(by_item(counts, 0))))
         elif isinstance(part, lay.Coordinate):
             arrays[part.name] = by_item(last[part.mode], part.empty)
@@ -246,8 +246,8 @@ def packed(layout: Layout, given: Given) -> tuple[ByName, np.ndarray, Any]:
             arrays[part.name] = by_item(first, part.empty)  # type: ignore[attr-defined]
     if roles.grid is not None:
         at = given.positions * roles.grid.cells(given.sizes) + given.coordinates[0]
-    elif roles.held is not None and contents is None:
-        at = arrays[roles.held][at] + given.coordinates[0] - first[region]
+    elif roles.below is not None and contents is None:
+        at = arrays[roles.below][at] + given.coordinates[0] - first[region]
     return arrays, at, kept
 
 
@@ -280,7 +280,7 @@ def problem(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> str | 
     is in use of each without a check, and uses the contents as positions and coordinates."""
     found = _wrong_array(layout, storage, count, sizes)
     roles = _Roles(layout)
-    if found is not None or roles.begins == lay.POINT or not (roles.rows or roles.held):
+    if found is not None or roles.begins == lay.POINT or not (roles.rows or roles.below):
         return found
     which, first, last, _, held = _regions(roles, storage, np.arange(count), sizes)
     length = last[0] - first[0] + 1
