@@ -13,51 +13,10 @@ from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.syntax.types import Type
 
 
-class _Guarded:
-    """Reads memory only where `condition` holds; elsewhere a load gives zero, and a search finds nothing.
-    Searches are guarded, too, since their range may follow from such a zero and be out of bounds."""
-
-    def __init__(self, host: Host, condition: Expr):
-        self._host, self._condition = host, condition
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._host, name)
-
-    def load(
-        self,
-        buffer: Buffer,
-        index: Expr,
-        name: str = "v",
-        type: Type | None = None,
-        lower: Expr | None = None,
-        upper: Expr | None = None,
-    ) -> Expr:
-        host = self._host
-        cell = host.cell(const(0, type or buffer.type), name)
-
-        def read() -> None:
-            host.set(cell, host.load(buffer, index, name, type))
-
-        host.branch(self._condition, read)
-        return host.get(cell, lower, upper)
-
-    def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Expr:
-        host = self._host
-        cell = host.cell(stop, name)
-        host.branch(
-            self._condition, lambda: host.set(cell, host.search(buffer, start, stop, key, name))
-        )
-        return host.get(cell)
-
-
-def guarded(host: Host, condition: Expr) -> Any:
-    """A host for code that is run everywhere, but whose results matter only where `condition` holds."""
-    return host if condition is TRUE else _Guarded(host, condition)
-
-
 class _Reading:
-    """A host on which `value(n, read, name, lower, upper)` gives the n-th value that code reads; `read` is
-    the read itself. With `is_kept_only`, nothing else that the code makes is of use."""
+    """A host on which `value(n, read, otherwise, name, lower, upper)` gives the n-th value that code reads:
+    `read` is the read itself, `otherwise` what stands for a value that is not read. With `is_kept_only`,
+    nothing else that the code makes is of use."""
 
     def __init__(self, host: Host, value: Callable[..., Expr], is_kept_only: bool = False):
         self._host, self._value, self._count = host, value, -1
@@ -82,12 +41,28 @@ class _Reading:
     ) -> Expr:
         self._count += 1
         read = partial(self._host.load, buffer, index, name, type, lower, upper)
-        return self._value(self._count, read, name, lower, upper)
+        nothing = const(0, type or buffer.type)
+        return self._value(self._count, read, nothing, name, lower, upper)
 
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Expr:
         self._count += 1
         read = partial(self._host.search, buffer, start, stop, key, name)
-        return self._value(self._count, read, name, None, None)
+        return self._value(self._count, read, stop, name, None, None)
+
+
+def guarded(host: Host, condition: Expr) -> Any:
+    """A host for code that is run everywhere, but whose results matter only where `condition` holds: it
+    reads memory there alone. Elsewhere a load gives zero, and a search finds nothing; searches are guarded,
+    too, since their range may follow from such a zero and be out of bounds."""
+
+    def value(
+        _: int, read: Callable[[], Expr], otherwise: Expr, name: str, *facts: Expr | None
+    ) -> Expr:
+        cell = host.cell(otherwise, name)
+        host.branch(condition, lambda: host.set(cell, read()))
+        return host.get(cell, *facts)
+
+    return host if condition is TRUE else _Reading(host, value)
 
 
 class Kept:
@@ -97,7 +72,9 @@ class Kept:
     def __init__(self, host: Host, code: Callable[[Host], object]):
         self.cells: list[Cell] = []
 
-        def note(_: int, read: Callable[[], Expr], name: str, *facts: Expr | None) -> Expr:
+        def note(
+            _: int, read: Callable[[], Expr], otherwise: Expr, name: str, *facts: Expr | None
+        ) -> Expr:
             value = read()
             self.cells.append(host.cell(const(0, value.type), name))
             return value
@@ -117,4 +94,10 @@ class Kept:
 
     def again(self, host: Host) -> Any:
         """A host on which code finds what was read last."""
-        return _Reading(host, lambda number, _, name, *facts: host.get(self.cells[number], *facts))
+
+        def kept(
+            number: int, read: object, otherwise: Expr, name: str, *facts: Expr | None
+        ) -> Expr:
+            return host.get(self.cells[number], *facts)
+
+        return _Reading(host, kept)
