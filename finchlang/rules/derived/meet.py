@@ -238,7 +238,7 @@ class _Meeting:
             "Meet", lambda: (self.term, ast.Loop(ast.Index("q"), over, self.term.body))
         )
         exit = Exit(self.machine, self.term, self.state, self.start)
-        self._over(self.term, leader, first, last, end is None, exit)
+        self._over(self.term, leader, self.start, (first, last), end is None, exit)
         exit.finish(self.stop)
         return ast.EMPTY, self.state
 
@@ -258,22 +258,23 @@ class _Meeting:
         self,
         term: ast.Loop,
         leader: cursors.ListedCursor,
-        first: Expr,
-        last: Expr,
+        begin: Expr,
+        positions: tuple[Expr, Expr],
         is_whole: bool,
         exit: Exit,
     ) -> None:
-        """A loop's part at each position first..last of a cursor; `is_whole`: all these entries are within
-        the region."""
+        """A loop's part from coordinate `begin` on, at each of the positions of a cursor from a first to a
+        last one; `is_whole`: all these entries are within the region."""
+        others = [c for c in self._cursors_in(term) if c.nest is not leader.nest]
 
         def once(q: Expr) -> Expr:
             start, stop, make = leader.known.entry(self.host, q)
             if leader.known.are_points:
-                self._at_point(term, leader, start, make(self.host))
+                self._at_point(term, leader, others, start, make(self.host))
                 return start
             stop = stop if is_whole else lesser(stop, self.stop)
-            if not leader.stands_at(self.start):
-                start = greater(start, self.start)
+            if not leader.stands_at(begin):
+                start = greater(start, begin)
                 stop = self.host.let(stop, "stop", lower=start) if is_whole else stop
             inside = Context(term, (leader.nest,)).over(start, stop)[make(self.host)]
             self.machine.tell("Loop", lambda: (term, inside), start)
@@ -281,16 +282,21 @@ class _Meeting:
             run() if is_whole else if_not_empty(self.host, start, stop, run)
             return stop
 
+        first, last = positions
         if first is last and exit.going is None:
             once(first)
         else:
             count(exit, first, last, once, "q")
 
     def _at_point(
-        self, term: ast.Loop, leader: cursors.ListedCursor, i: Expr, payload: ast.Node
+        self,
+        term: ast.Loop,
+        leader: cursors.ListedCursor,
+        others: list[cursors.Cursor],
+        i: Expr,
+        payload: ast.Node,
     ) -> None:
         """A loop at the coordinate of a point, where the others are searched."""
-        others = [c for c in self._cursors_in(term) if c.nest is not leader.nest]
         there: dict[int, ast.Node] = {id(leader.nest): lp.Run(payload)}
         there |= sought(self.host, others, i)
         visit(self.machine, self.state, term, i, i, there)
@@ -399,9 +405,11 @@ class _Meeting:
         if len(left) > 1 or left[0] in self.open or not isinstance(c, cursors.ListedCursor):
             self._loop(term, rest, exit, True)
             return
+        start = self.start
         if self.at is not None and not c.are_points:
-            self.start = self.host.get(self.at)
-        self._over(term, c, c.known.here(self.host), sub(c.end, 1), True, exit)
+            start = self.host.get(self.at)
+        positions = c.known.here(self.host), sub(c.end, 1)
+        self._over(term, c, start, positions, True, exit)
 
     def _loop(self, term: ast.Loop, absent: absence.Where, exit: Exit, is_sure: bool) -> None:
         """The loop of the rule, as long as something may be left to do; `is_sure`: and only while all have
