@@ -21,7 +21,8 @@ from finchlang.text.print import pretty
 SCALARS = ("Scalar", "SparseScalar", "ShortCircuitScalar", "SparseShortCircuitScalar")
 LETTERS = "ijklabcd"
 Levels = tuple[tuple[str, int], ...]
-SPECIAL = (float("nan"), float("inf"), float("-inf"), -0.0, 1e300)
+#: the large one is small enough for sums to stay exact
+SPECIAL = (float("nan"), float("inf"), float("-inf"), -0.0, 2.0**20)
 #: about the most entries of a large fiber
 ENTRIES = 300
 
