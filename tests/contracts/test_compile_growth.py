@@ -137,15 +137,30 @@ def statements(text: str, formats: dict[str, str]) -> int:
     return len(list(everything(kernel(text, formats).staged.residual)))
 
 
-def shaped(shape: str, format: str, order: int, written: str) -> tuple[str, dict[str, str]]:
-    """A kernel that stores an expression of shape operators on tensors A0, A1, ... of one format."""
-    loops, at = ", ".join(f"{i} = _" for i in "lkji"[-order:]), ", ".join("ijkl"[:order])
-    names = dict.fromkeys(re.findall(r"A\d+", shape), format)
-    return f"C .= 0; for {loops}; C[{at}] = {shape}[{at}] end", {"C": written, **names}
+def shaped(
+    shape: str, format: str, order: int, written: str, between: str = ""
+) -> tuple[str, dict[str, str]]:
+    """A kernel that stores an expression of shape operators on tensors A0, A1, ... of one format, and B0,
+    B1, ... of lists of columns; `between` are the names of loops around the innermost, over more modes of
+    what is written."""
+    inner = "lmn"[: order - 1]
+    loops = ", ".join(
+        [*(f"{i} = _" for i in inner[::-1]), *(f"{i} = 1:2" for i in between), "i = _"]
+    )
+    target, at = (", ".join(["i", *found, *inner]) for found in (between[::-1], ""))
+    names = {
+        n: format if n[0] == "A" else f"SparseList({LIST})" for n in re.findall(r"[AB]\d+", shape)
+    }
+    return f"C .= 0; for {loops}; C[{target}] = {shape}[{at}] end", {"C": written, **names}
 
 
-def numbered(count: int) -> str:
-    return ", ".join(f"A{k}" for k in range(count))
+def numbered(count: int, name: str = "A") -> str:
+    return ", ".join(f"{name}{k}" for k in range(count))
+
+
+def rows(count: int) -> str:
+    """Rows of two blocks, of which one is a list of columns."""
+    return ", ".join(f"A{k}, B{k}" for k in range(count))
 
 
 #: shapes of so many parts, each with its kernel
@@ -158,6 +173,22 @@ SHAPES: dict[str, tuple[Make, int]] = {
     ),
     "rows of two sparse blocks, written in runs": (
         lambda k: shaped(f"block(2, {numbered(2 * k)})", f"SparseList({LIST})", 2, RUNS),
+        4,
+    ),
+    "sparse rows": (lambda k: shaped(f"vcat({numbered(k, 'B')})", "", 2, CSC), 4),
+    "rows of two kinds of blocks": (lambda k: shaped(f"block(2, {rows(k)})", CSC, 2, CSC), 4),
+    "rows of two kinds of blocks, above one row": (
+        lambda k: shaped(f"vcat(block(2, {rows(k)}), B{k})", CSC, 2, CSC),
+        4,
+    ),
+    "rows of two blocks, with a loop between": (
+        lambda k: shaped(f"block(2, {rows(k)})", CSC, 2, f"Dense(Dense({DENSE}))", "k"),
+        4,
+    ),
+    "rows of two blocks, with packed modes between": (
+        lambda k: shaped(
+            f"block(2, {rows(k)})", CSC, 2, "Dense(LowerTriangular(PackBits(Element(0.0))))", "kj"
+        ),
         4,
     ),
 }

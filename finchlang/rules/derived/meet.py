@@ -426,7 +426,7 @@ class _Meeting:
             term,
             absent,
             found,
-            self._cursors_in(term, leaders) if is_at_points else [],
+            [c for c in self._cursors_in(term, leaders) if is_at_points or isinstance(c, Pieces)],
             None if is_at_points else self.at,
             self.stop if is_open and not is_at_points else None,  # points were cut by `_enter`
             add(self.stop, 1),

@@ -33,10 +33,11 @@ from finchlang.syntax.traversal import substitute
 
 @dataclass
 class Turn:
-    """`leaders` decide by `absent` where something is to be done; `others` are searched there. `at` is
-    where the rest of the region begins, `stop` its last coordinate if entries may reach beyond it, `beyond`
-    the coordinate after the region. `is_at_points`: something is done at points only. `is_sure`: the loop
-    goes on only while all leaders have an entry, so that entries are read without a test."""
+    """`leaders` decide by `absent` where something is to be done; `others` are searched there, and what
+    stands in pieces over several coordinates, too, where the base rules would do each piece in each arm.
+    `at` is where the rest of the region begins, `stop` its last coordinate if entries may reach beyond it,
+    `beyond` the coordinate after the region. `is_at_points`: something is done at points only. `is_sure`:
+    the loop goes on only while all leaders have an entry, so that entries are read without a test."""
 
     machine: Machine
     state: State
@@ -101,6 +102,9 @@ class Turn:
             is_there = conjunction(*(compare("ge", s.last, i) for s in late))
             host.branch(is_there, partial(self.visit, seen, i), partial(self._go_on, late, "lt", i))
             return
+        if not self.is_at_points:
+            there = {id(c.nest): c.sought(host, i, self.beyond, self.is_uncut) for c in self.others}
+            seen = {**seen, **there}
         stop = reduce(lesser, [self._reach(s, i) for s in seen.values()])
         is_open = self.stop is not None and not at_most(i, self.stop)
         stop = stop if self.stop is None else lesser(stop, self.stop)

@@ -13,7 +13,7 @@ from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
-from finchlang.levels.level import READ, TensorLike
+from finchlang.levels.level import READ, TensorLike, Uniform
 from finchlang.syntax.nodes import MISSING, Call, Literal, Node
 from finchlang.text.print import pretty
 
@@ -77,10 +77,14 @@ class OneOf(TensorLike):
 
 def one_of(
     host: Host, given: list[tuple[Expr, Node]], otherwise: Node, at: Expr | None
-) -> OneOf | None:
-    """The one of `given` whose condition holds, else `otherwise`; lookups and thunks are replaced by their
-    payloads at a coordinate. None if these are no tensors with bounds and one fill."""
-    fill = otherwise if isinstance(otherwise, Literal) else None
+) -> tuple[Node, Node] | None:
+    """The one of `given` whose condition holds, else `otherwise`, within the wrappers that all of these
+    have; and the same where it is at its fill. Lookups and thunks are replaced by their payloads at a
+    coordinate. None if these are no tensors with bounds and one fill."""
+    around, rest = _unwrapped(otherwise)
+    if isinstance(rest, Uniform):
+        rest = rest.value
+    fill = rest if isinstance(rest, Literal) else None
     if fill is None:
         given = [*given, (op("not", disjunction(*(when for when, _ in given))), otherwise)]
     tensors: list[tuple[Expr, TensorLike]] = []
@@ -90,14 +94,31 @@ def one_of(
             node = node.body(guarded(host, when), at)
         if isinstance(node, lp.Thunk):
             node, _ = node.preamble(guarded(host, when))
-        if _is_bounded(node):
+        own, node = _unwrapped(node)
+        if own == around and _is_bounded(node):
             tensors.append((when, node))
             fill = fill or node.fill_value()
-        elif node != fill:
+        elif own != around or node != fill:
             return None
     if not tensors or fill is None or fill.value is MISSING:
         return None
-    return OneOf(tuple(tensors), fill)
+    found = OneOf(tuple(tensors), fill)
+    return _wrapped(around, found), _wrapped(around, found.uniform(fill) if around else fill)
+
+
+def _unwrapped(node: Node) -> tuple[tuple[Any, ...], Node]:
+    """The wrappers around a tensor, outermost first, each with its settings; and the tensor."""
+    around: list[Any] = []
+    while isinstance(node, Call):
+        around.append((node.op, node.args[1:], node.span))
+        node = node.args[0]
+    return tuple(around), node
+
+
+def _wrapped(around: tuple[Any, ...], node: Node) -> Node:
+    for name, settings, span in reversed(around):
+        node = Call(name, (node, *settings), span=span)
+    return node
 
 
 def _is_bounded(node: Node) -> TypeGuard[TensorLike]:

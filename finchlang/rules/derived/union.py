@@ -5,14 +5,20 @@ base rules tell all combinations of them apart."""
 from __future__ import annotations
 
 from finchlang.algebra.simplify import simplify
+from finchlang.host.interface import Host
 from finchlang.levels.element import typed_literal
-from finchlang.levels.looplets import AcceptRun, Choice, Run, Sequence, Spike
+from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Sequence, Spike, Steps
 from finchlang.rules.base import context
 from finchlang.rules.base.engine import Machine, State, Step, rule
-from finchlang.rules.base.loops import accept_run, loop, unfurl, unfurlable
+from finchlang.rules.base.loops import accept_run, lookup, loop, unfurl, unfurlable
 from finchlang.rules.derived.operand_choice import gives_tensors
 from finchlang.rules.derived.union_at_a_point import Point
-from finchlang.rules.derived.union_over_a_region import Region
+from finchlang.rules.derived.union_over_a_region import (
+    Region,
+    as_lookup,
+    is_of_runs_and_lookups,
+)
+from finchlang.syntax import traversal as trees
 from finchlang.syntax.nodes import Literal, Loop, Node
 from finchlang.wrappers.masks import Mask
 
@@ -32,6 +38,9 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     choices = context.find_all(term, Choice)
     region = context.bounded(term)
     tensors = [c for c in choices if gives_tensors(c)]
+    waiting = _waiting(term, choices, state.host)
+    if waiting is not None:
+        return waiting, state
     if tensors:
         return _of_tensors(machine, term, state, tensors)
     if region is not None and region[0] is not region[1]:
@@ -46,16 +55,37 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     return None
 
 
+def _waiting(term: Node, choices: list[Choice], host: Host) -> Node | None:
+    """The term at one coordinate with choices looked up, if a mask of a loop within parts those of tensors;
+    else None."""
+    region = context.bounded(term)
+    if region is None or region[0] is not region[1]:
+        return None
+    assert isinstance(term, Loop)
+    here = {id(a.tensor): a for a in context.accesses_in(term.body) if context.is_at(a, term.index)}
+    own = [c for c in choices if id(c) in here and is_of_runs_and_lookups(c)]
+    inner = [c for c in choices if gives_tensors(c) or (c in own and len(here[id(c)].indices) > 1)]
+    is_free = not any(here[id(c)].captured for c in own)
+    if not (own and inner and is_free and _is_parted_within(term, inner)):
+        return None
+    there = {id(c): as_lookup(c).body(host, region[0]) for c in own}
+    return context.put(term, there, consume=True)
+
+
 def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice]) -> Step | None:
     """The step that tells choices of tensors apart, or one that leads to terms where fewer of them meet."""
     step = _where_nothing_is_left(machine, term, state)
+    if step is None and isinstance(term, Loop) and _is_parted_within(term, tensors):
+        step = _entered(machine, term, state) or _looked_up(machine, term, state)
+        if step is None and any(context.find(term, kind) for kind in (Sequence, Steps)):
+            return None
     if step is not None:
         return step
     for x in dict.fromkeys(a.tensor for a in context.accesses_in(term)):
         if _parts(term, x, tensors):
             if isinstance(x, Choice):
                 return Point(machine, term, state, [x]).one_by_one()
-            return unfurl.apply(machine, term, state) if isinstance(x, Mask) else None
+            return _entered(machine, term, state) if isinstance(x, Mask) else None
     return Point(machine, term, state, tensors).step()
 
 
@@ -70,6 +100,29 @@ def _where_nothing_is_left(machine: Machine, term: Node, state: State) -> Step |
         return None
     whole = accept_run.apply(machine, term, state) if here else None
     return loop.apply(machine, term, state) if whole is None and region[0] is region[1] else whole
+
+
+def _is_parted_within(term: Loop, tensors: list[Choice]) -> bool:
+    """Whether a mask of a loop within parts the choices."""
+    return context.bounded(term) is not None and any(
+        _parts(inner, x, tensors)
+        for inner in trees.walk(term.body)
+        if isinstance(inner, Loop)
+        for x in unfurlable(inner)
+        if isinstance(x, Mask)
+    )
+
+
+def _entered(machine: Machine, term: Node, state: State) -> Step | None:
+    """What waits to be looked up, or else the loop's tensors as looplets."""
+    return lookup.apply(machine, term, state) or unfurl.apply(machine, term, state)
+
+
+def _looked_up(machine: Machine, term: Loop, state: State) -> Step | None:
+    """The step of a loop with nothing but elements to look up."""
+    here = [a for a in context.accesses_in(term.body) if term.index in a.indices]
+    are_lookups = all(context.is_at(a, term.index) and isinstance(a.tensor, Lookup) for a in here)
+    return loop.apply(machine, term, state) if are_lookups else None
 
 
 def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:
@@ -95,7 +148,7 @@ def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:
         )
 
     left = [x for case in cases for x in context.find_looplets(rest(case)) if x in tensors]
-    return 0 < len(left) == len(set(left))
+    return len(left) == len(set(left))
 
 
 def _is_over(looplet: Node, loop: Loop) -> bool:

@@ -15,7 +15,7 @@ from finchlang.rules.base.context import accesses_in, bounded, put
 from finchlang.rules.base.engine import Machine, State, Step
 from finchlang.rules.base.expressions import evaluate
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
-from finchlang.rules.derived.operand_choice import OneOf, gives_tensors, one_of
+from finchlang.rules.derived.operand_choice import gives_tensors, one_of
 from finchlang.rules.derived.pieces import selected
 from finchlang.syntax import nodes as ast, traversal as trees
 
@@ -65,8 +65,8 @@ class Point(Joint):
         """The term with operands that are a fiber or fill made tensors of the loops within, so that no loop
         is there twice; None if there are none. Operands without which nothing is left to do are not among
         them: those are told apart."""
-        payload: dict[int, OneOf] = {}
-        rest: dict[int, OneOf] = {}
+        payload: dict[int, ast.Node] = {}
+        rest: dict[int, ast.Node] = {}
         for access in accesses_in(self.term):
             tensor = access.tensor
             if len(access.indices) < 2 - gives_tensors(tensor) or access.captured:
@@ -77,10 +77,10 @@ class Point(Joint):
                 options = self._leaves(tensor, at) if is_payload or at is not None else None
                 found = options and one_of(self.host, *options, at)
                 without = (
-                    put(self.term, {id(tensor): found.fill}, not is_payload) if found else ast.EMPTY
+                    put(self.term, {id(tensor): found[1]}, not is_payload) if found else ast.EMPTY
                 )
                 if found and not ast.is_empty(simplify(without)):
-                    (payload if is_payload else rest)[id(tensor)] = found
+                    (payload if is_payload else rest)[id(tensor)] = found[0]
         if not payload and not rest:
             return None
         term: ast.Node = put(put(self.term, payload), rest, consume=True)
@@ -136,6 +136,8 @@ class Point(Joint):
                 isinstance(node, Fiber) and node.level.is_leaf
             ):
                 return [], node
+            case ast.Call() if at is None:
+                return [], node  # a wrapper of a tensor
             case Thunk() | Fiber() if at is None:
                 return _leaf(node, at)
         return None
@@ -275,7 +277,9 @@ def _leaf(node: ast.Node, at: ir.Expr | None) -> Options | None:
         there = node.body(host, at)
     else:
         there = node.preamble(host)[0] if isinstance(node, Thunk) else node
-    if isinstance(there, TensorLike) and not (isinstance(there, Fiber) and there.level.is_leaf):
+    if isinstance(there, ast.Call) or (
+        isinstance(there, TensorLike) and not (isinstance(there, Fiber) and there.level.is_leaf)
+    ):
         return [], node  # for the loops within
     if not isinstance(there, Fiber) or there.mode != READ:
         return None

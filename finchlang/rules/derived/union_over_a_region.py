@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
@@ -36,11 +37,15 @@ class Region(Joint):
         best, most = None, 0
         for node in self._candidates(self.term):
             found = self._among(node)
-            if len(found) > most and all(map(_is_of_runs_and_lookups, found)):
+            if len(found) > most and all(map(is_of_runs_and_lookups, found)):
                 best, most = node, len(found)
         if best is None or (isinstance(best, ast.Access) and len(best.indices) > 1):
             return self._told_apart_within() or self.one_by_one()
         given, otherwise = self.cases(best)
+        if not self._parts(best, [outcome for _, outcome in given] + [otherwise]):
+            within = self._told_apart_within()
+            if within is not None:
+                return within
         choices = self._among(best)
         arms: list[tuple[ir.Expr, Arm]] = []
         whole = [(self.certain(when), outcome) for when, outcome in given]
@@ -49,18 +54,25 @@ class Region(Joint):
         *more, (_, last) = self._arms(best, choices, code.TRUE, otherwise)
         return self.in_arms([*arms, *more], last)
 
+    def _parts(self, node: ast.Node, outcomes: list[Outcome]) -> bool:
+        """Whether each choice of tensors is left for one of these outcomes of an expression alone."""
+        rests = [simplify(replaced(self.term, node, node if x is None else x)) for x in outcomes]
+        left = [a.tensor for rest in rests for a in accesses_in(rest) if len(a.indices) > 1]
+        found = [x for x in left if any(x is c for c in self.choices)]
+        return len(found) == len({id(x) for x in found})
+
     def _told_apart_within(self) -> Step | None:
         """Where some choices are of tensors that inner loops go over: the choices made once, if everything
         the loop goes over is accepted whole, else made at each coordinate and told apart within; else
         None."""
-        own = [c for c in self.choices if _is_of_runs_and_lookups(c)]
+        own = [c for c in self.choices if is_of_runs_and_lookups(c)]
         inner = [a.tensor for a in accesses_in(self.term) if len(a.indices) > 1]
         if not any(c in inner for c in own):
             return None
         here = {a.tensor for a in accesses_in(self.term) if is_at(a, self.term.index)}
         rest = here.difference(own)
         is_whole = all(map(_is_of_runs, own)) and all(isinstance(x, (Run, AcceptRun)) for x in rest)
-        return self._moved_in(own, _as_run if is_whole else _as_lookup), self.state
+        return self._moved_in(own, _as_run if is_whole else as_lookup), self.state
 
     def _arms(
         self, best: ast.Node, choices: list[Choice], when: ir.Expr, outcome: Outcome
@@ -71,7 +83,7 @@ class Region(Joint):
         options = [o for c in choices for o in (*c.options, (_none(c), c.otherwise))]
         looks = code.disjunction(*(c for c, node in options if not isinstance(node, Run)))
         runs = (when, partial(self._moved_in, choices, _as_run))
-        lookups = (code.op("and", when, looks), partial(self._moved_in, choices, _as_lookup))
+        lookups = (code.op("and", when, looks), partial(self._moved_in, choices, as_lookup))
         if all(map(_is_of_runs, choices)):
             return [runs]
         if looks is when or looks is code.TRUE or _varies(best) or not all(map(_runs, choices)):
@@ -94,7 +106,7 @@ class Region(Joint):
         return term
 
 
-def _is_of_runs_and_lookups(choice: Choice) -> bool:
+def is_of_runs_and_lookups(choice: Choice) -> bool:
     options = *(node for _, node in choice.options), choice.otherwise
     return all(isinstance(node, (Run, Lookup)) for node in options)
 
@@ -130,7 +142,7 @@ def _as_run(choice: Choice) -> ast.Node:
     return Run(choose(bodies, last, choice.is_stored))
 
 
-def _as_lookup(choice: Choice) -> Lookup:
+def as_lookup(choice: Choice) -> Lookup:
     """A choice made at each coordinate."""
 
     def at(host: Host, i: ir.Expr) -> ast.Node:
