@@ -80,7 +80,7 @@ class Region(Joint):
         """What is left to do where `best` is `outcome`."""
         if outcome is not None:
             return [(when, partial(replaced, self.term, best, outcome))]
-        options = [o for c in choices for o in (*c.options, (_none(c), c.otherwise))]
+        options = [o for c in choices for o in _options(c)]
         looks = code.disjunction(*(c for c, node in options if not isinstance(node, Run)))
         runs = (when, partial(self._moved_in, choices, _as_run))
         lookups = (code.op("and", when, looks), partial(self._moved_in, choices, as_lookup))
@@ -88,6 +88,13 @@ class Region(Joint):
             return [runs]
         if looks is when or looks is code.TRUE or _varies(best) or not all(map(_runs, choices)):
             return [(when, lookups[1])]
+        looked_up = [
+            (c, node) for c in choices for _, node in _options(c) if not isinstance(node, Run)
+        ]
+        if len(looked_up) == 1:  # it is this that is looked up
+            ((choice, node),) = looked_up
+            moved = {id(c): node if c is choice else as_lookup(c) for c in choices}
+            lookups = lookups[0], partial(put, self.term, moved)
         return [lookups, runs]
 
     def _candidates(self, node: ast.Node) -> Iterator[ast.Node]:
@@ -130,10 +137,14 @@ def _none(choice: Choice) -> ir.Expr:
     return code.op("not", code.disjunction(*(when for when, _ in choice.options)))
 
 
+def _options(choice: Choice) -> tuple[tuple[ir.Expr, ast.Node], ...]:
+    """The options of a choice, what it is otherwise among them."""
+    return *choice.options, (_none(choice), choice.otherwise)
+
+
 def _runs(choice: Choice) -> list[tuple[ir.Expr, ast.Node]]:
     """The runs among the options of a choice, by what they are runs of."""
-    options = (*choice.options, (_none(choice), choice.otherwise))
-    return [(when, n.body) for when, n in options if isinstance(n, Run)]
+    return [(when, n.body) for when, n in _options(choice) if isinstance(n, Run)]
 
 
 def _as_run(choice: Choice) -> ast.Node:
