@@ -80,6 +80,10 @@ class Cursor(ABC):
         """Whether all its entries are known to end at or before `stop`."""
         return False
 
+    def lasts_until(self, stop: Expr) -> bool:
+        """Whether an entry is known to be left before each coordinate up to `stop`."""
+        return False
+
     @abstractmethod
     def seek(self, host: Host, i: Expr) -> None:
         """Move to the first entry that ends at i or later."""
@@ -128,6 +132,9 @@ class ListedCursor(Cursor):
 
     def ends_within(self, stop: Expr) -> bool:
         return self.steps.last is not None and at_most(self.steps.last, stop)
+
+    def lasts_until(self, stop: Expr) -> bool:
+        return self.steps.last is not None and at_most(stop, self.steps.last)
 
     def seek(self, host: Host, i: Expr) -> None:
         self.known.go(host, self.known.locate(host, self.known.here(host), i))

@@ -328,10 +328,12 @@ class _Meeting:
 
     def _together(self, leaders: list[int]) -> None:
         """First a loop while all have an entry, so that entries are read without a test; then what is left
-        when one has none: a loop for each such rest, if that makes no code twice, else one for all."""
+        when one has none: a loop for each such rest, if that makes no code twice, else one for all. If all
+        last as long as the region, nothing is left."""
         absent, exit = self.absent, Exit(self.machine, self.term, self.state, self.start)
         self._enter(leaders)
-        rests = self._rests(leaders)
+        are_lasting = all(self.cursors[k].lasts_until(self.stop) for k in leaders)
+        rests = {} if absent == absence.NEVER and are_lasting else self._rests(leaders)
         if rests is not None or self._is_worth_it(leaders):
             self._loop(self.term, absent, exit, True)
         if rests is None:

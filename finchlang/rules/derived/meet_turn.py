@@ -60,7 +60,12 @@ class Turn:
         """Whether there may be something left to be done."""
         found = conjunction()
         if self.is_sure or self.absent != NEVER:
-            left = {k: c.is_left(self.host) for k, c in self.leaders.items()}
+            is_everywhere, last = self.absent == NEVER, sub(self.beyond, 1)
+            left = {
+                k: c.is_left(self.host)
+                for k, c in self.leaders.items()
+                if not (is_everywhere and c.lasts_until(last))
+            }
             found = (
                 conjunction(*left.values())
                 if self.is_sure

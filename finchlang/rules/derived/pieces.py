@@ -93,6 +93,9 @@ class Pieces(Cursor):
     def stands_at(self, start: Expr) -> bool:
         return all(at_most(start, steps.first) for steps in self.steps)
 
+    def lasts_until(self, stop: Expr) -> bool:
+        return True
+
     def seek(self, host: Host, i: Expr) -> None:
         for steps in self.steps:
             _seek(steps, host, i)
@@ -102,8 +105,8 @@ class Pieces(Cursor):
 
     def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
         assert at is not None
-        step = _Step(host, at, self.steps)
-        found = list(step.pieces(self.plain, self.beyond, TRUE))
+        step = _Step(host, at, self.beyond, self.steps)
+        found = list(step.pieces(self.plain, None, TRUE))
         is_spike = is_uncut and _is_spike_or_fill(found)
         if not is_spike:
             found = [p for piece in found for p in _without_spikes(piece, at)]
@@ -125,7 +128,7 @@ class Pieces(Cursor):
         loop."""
         (piece,) = [p for p in found if isinstance(p.looplet, lp.Spike)]
         spike: Any = piece.looplet
-        if spike.end is piece.end:
+        if len(found) == 1 and spike.end is piece.end:
             return lp.Spike(spike.body, spike.tail, last)
         end = selected(host, [(piece.when, spike.end)], self.beyond, "end")
         return lp.Spike(spike.body, spike.tail, end)
@@ -133,17 +136,18 @@ class Pieces(Cursor):
 
 @dataclass
 class _Step:
-    """What goes on at the coordinate `at`. `steps` have been sought; `working` lists steppers, the
-    condition under which each is active, and its stride."""
+    """What goes on at the coordinate `at`, up to `beyond` if nothing ends it. `steps` have been sought;
+    `working` lists steppers, the condition under which each is active, and its stride."""
 
     host: Host
     at: Expr
+    beyond: Expr
     steps: list[lp.Steps]
     working: list[tuple[lp.Steps, Expr, Expr]] = field(default_factory=list)
 
-    def pieces(self, node: Node, end: Expr, when: Expr) -> Iterator[_Piece]:
-        """The pieces that may go on here, none beyond `end`; where `when` holds, the condition of one of
-        them does."""
+    def pieces(self, node: Node, end: Expr | None, when: Expr) -> Iterator[_Piece]:
+        """The pieces that may go on here, none beyond `end` if that is given; where `when` holds, the
+        condition of one of them does."""
         host = self.host
         match plain(node):
             case lp.Thunk(preamble):
@@ -151,7 +155,7 @@ class _Step:
                 yield from self.pieces(inner, end, when)
             case lp.Phase(body, _, stop):
                 if stop is not None:
-                    body, end = lp.set_end(body, stop), lesser(end, stop)
+                    body, end = lp.set_end(body, stop), _lesser(end, stop)
                 yield from self.pieces(body, end, when)
             case lp.Sequence((*phases, last)):
                 for phase in phases:
@@ -171,9 +175,14 @@ class _Step:
                 stride = host.let(steps.stride(inside), "stride")
                 self.working.append((steps, when, stride))
                 body = lp.set_end(steps.body(inside), stride)
-                yield from self.pieces(body, lesser(end, stride), when)
+                yield from self.pieces(body, _lesser(end, stride), when)
             case found:
+                end = self.beyond if end is None else end
                 yield _Piece(when, end, lp.set_end(found, end))
+
+
+def _lesser(end: Expr | None, stop: Expr) -> Expr:
+    return stop if end is None else lesser(end, stop)
 
 
 def _seek(steps: lp.Steps, host: Host, i: Expr) -> None:
