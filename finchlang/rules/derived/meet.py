@@ -238,7 +238,7 @@ class _Meeting:
             "Meet", lambda: (self.term, ast.Loop(ast.Index("q"), over, self.term.body))
         )
         exit = Exit(self.machine, self.term, self.state, self.start)
-        self._over(self.term, leader, self.start, (first, last), end is None, exit)
+        self._over(self.term, leader, first, last, self.start, end is None, exit)
         exit.finish(self.stop)
         return ast.EMPTY, self.state
 
@@ -258,13 +258,14 @@ class _Meeting:
         self,
         term: ast.Loop,
         leader: cursors.ListedCursor,
+        first: Expr,
+        last: Expr,
         begin: Expr,
-        positions: tuple[Expr, Expr],
         is_whole: bool,
         exit: Exit,
     ) -> None:
-        """A loop's part from coordinate `begin` on, at each of the positions of a cursor from a first to a
-        last one; `is_whole`: all these entries are within the region."""
+        """A loop's part from coordinate `begin` on, at each position first..last of a cursor; `is_whole`:
+        all these entries are within the region."""
         others = [c for c in self._cursors_in(term) if c.nest is not leader.nest]
 
         def once(q: Expr) -> Expr:
@@ -282,7 +283,6 @@ class _Meeting:
             run() if is_whole else if_not_empty(self.host, start, stop, run)
             return stop
 
-        first, last = positions
         if first is last and exit.going is None:
             once(first)
         else:
@@ -410,8 +410,7 @@ class _Meeting:
         start = self.start
         if self.at is not None and not c.are_points:
             start = self.host.get(self.at)
-        positions = c.known.here(self.host), sub(c.end, 1)
-        self._over(term, c, start, positions, True, exit)
+        self._over(term, c, c.known.here(self.host), sub(c.end, 1), start, True, exit)
 
     def _loop(self, term: ast.Loop, absent: absence.Where, exit: Exit, is_sure: bool) -> None:
         """The loop of the rule, as long as something may be left to do; `is_sure`: and only while all have
