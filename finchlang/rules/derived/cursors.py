@@ -134,7 +134,9 @@ class ListedCursor(Cursor):
         return self.steps.last is not None and at_most(self.steps.last, stop)
 
     def lasts_until(self, stop: Expr) -> bool:
-        return self.steps.last is not None and at_most(stop, self.steps.last)
+        # a stretch, which is never sought, may have no entry wherever it ends
+        last = None if self.steps.seek is None else self.steps.last
+        return last is not None and at_most(stop, last)
 
     def seek(self, host: Host, i: Expr) -> None:
         self.known.go(host, self.known.locate(host, self.known.here(host), i))

@@ -266,11 +266,13 @@ class _Meeting:
     ) -> None:
         """A loop's part from coordinate `begin` on, at each position first..last of a cursor; `is_whole`:
         all these entries are within the region."""
-        others = [c for c in self._cursors_in(term) if c.nest is not leader.nest]
+        are_points = leader.known.are_points
+        others = self._cursors_in(term) if are_points else []
+        others = [c for c in others if c.nest is not leader.nest]
 
         def once(q: Expr) -> Expr:
             start, stop, make = leader.known.entry(self.host, q)
-            if leader.known.are_points:
+            if are_points:
                 self._at_point(term, leader, others, start, make(self.host))
                 return start
             stop = stop if is_whole else lesser(stop, self.stop)

@@ -114,6 +114,7 @@ class Region(Joint):
 
 
 def is_of_runs_and_lookups(choice: Choice) -> bool:
+    """Whether all options have a payload at each coordinate."""
     options = *(node for _, node in choice.options), choice.otherwise
     return all(isinstance(node, (Run, Lookup)) for node in options)
 
