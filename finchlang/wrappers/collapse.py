@@ -155,7 +155,7 @@ class Product:
             assert known is not None
             first, end, make = known.entry(host, q)
             if known.are_points:
-                return self.at(host, host.let(first, "j"), make)
+                return self.at(host, host.let(first, "j", lower=ONE), make)
             start, stop = add(self.before(first), 1), self.up_to(end)
             return start, stop, lambda host: self.of(lp.set_end(make(host), end))
 
@@ -196,7 +196,7 @@ class Product:
             blocks = lp.Blocks(
                 seek=lambda host, k: known.go(host, self.above(k)),
                 stride=lambda host: self.up_to(known.here(host)),
-                body=lambda host: region(host, host.let(known.here(host), "j"))[2](host),
+                body=lambda host: region(host, host.let(known.here(host), "j", lower=ONE))[2](host),
                 next=lambda host: known.go(host, add(known.here(host), 1)),
                 last=self.up_to(self.count),
                 stored=known,

@@ -115,10 +115,10 @@ class _Meeting:
         leaping = [*self.nests, *(c.steps for c in self.lists if c is not None)]
         if len({isinstance(x, lp.Blocks) for x in leaping if isinstance(x, lp.Jumper)}) > 1:
             return None  # a jumper that goes farther than a block leads
-        blocks = [k for k, nest in enumerate(self.nests) if isinstance(nest, lp.Blocks)]
-        if blocks:
-            blocks = [k for k in blocks if k in alone and self.lists[k]]
-            return self._counted(blocks[0]) if blocks else None
+        if any(isinstance(nest, lp.Blocks) for nest in self.nests):
+            led = [k for k in alone if (c := self.lists[k]) and isinstance(c.steps, lp.Blocks)]
+            led.sort(key=lambda k: self._list(k).fill is None)  # one without gaps passes nothing over
+            return self._counted(led[0]) if led else None
         others = [x for x, c in zip(self.nests, self.lists, strict=True) if c is None]
         if len(self.nests) > 1 and not all(map(leaves_nothing, others)):
             return None
