@@ -98,14 +98,18 @@ def directly_in(loop: ir.ForLoop) -> Iterator[Reduction]:
     same place in all steps."""
     candidates = [s for s in loop.body.statements if isinstance(s, (ir.Load, ir.Get))]
     if candidates:
-        binding = (ir.Bind, ir.Load, ir.Get, ir.Search, ir.ForLoop)
-        inside = {s.variable for s in walk(ir.Code((loop,))) if isinstance(s, binding)}
-        uses = Uses(loop)
+        uses, inside = Uses(loop), changing(loop)
         for before in candidates:
             match uses.reductions(_targets(before)[0]):
                 case [reduction] if reduction.before is before:
                     if isinstance(before, ir.Get) or inside.isdisjoint(variables(before.index)):
                         yield reduction
+
+
+def changing(loop: ir.ForLoop | ir.WhileLoop) -> set[ir.Var]:
+    """The variables whose value may change from step to step of `loop`."""
+    binding = (ir.Bind, ir.Load, ir.Get, ir.Search, ir.ForLoop)
+    return {s.variable for s in walk(ir.Code((loop,))) if isinstance(s, binding)}
 
 
 def _targets(statement: ir.Stmt) -> tuple[ir.Buffer | ir.Cell, ...]:
@@ -118,6 +122,21 @@ def _targets(statement: ir.Stmt) -> tuple[ir.Buffer | ir.Cell, ...]:
 Place = ir.Cell | tuple[ir.Buffer, ir.Expr]
 #: reductions, each with the cell that is to hold its sum
 Moved = Sequence[tuple[Reduction, ir.Cell]]
+
+
+def moved(
+    statements: Sequence[ir.Stmt], sums: Moved, condition: ir.Expr | None = None
+) -> list[ir.Stmt]:
+    """`statements`, reducing into these cells; with `condition` only where that holds, by a selection
+    rather than a branch."""
+    changes: dict[int, ir.Stmt] = {}
+    for found, cell in sums:
+        value = found.after.value
+        if condition is not None:
+            value = op("select", condition, value, found.variable)
+        changes[id(found.before)] = ir.Get(found.variable, cell)
+        changes[id(found.after)] = ir.Set(cell, value)
+    return [changes.get(id(s), s) for s in statements]
 
 
 def combined(operator: str, place: Place, parts: Sequence[Place]) -> list[ir.Stmt]:

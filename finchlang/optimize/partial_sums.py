@@ -132,18 +132,8 @@ def _in_lanes(loop: ir.ForLoop, sums: Moved, setup: list[ir.Stmt]) -> list[ir.St
 def _step(
     loop: ir.ForLoop, sums: Moved, i: ir.Expr, condition: ir.Expr | None = None
 ) -> list[ir.Stmt]:
-    """The step of `loop` at `i`, accumulating in these cells; with `condition` only where that holds, by a
-    selection rather than a branch."""
-    changes: dict[int, ir.Stmt] = {}
-    for found, cell in sums:
-        value = found.after.value
-        if condition is not None:
-            value = op("select", condition, value, found.variable)
-        changes |= {
-            id(found.before): ir.Get(found.variable, cell),
-            id(found.after): ir.Set(cell, value),
-        }
-    statements = [changes.get(id(s), s) for s in loop.body.statements]
+    """The step of `loop` at `i`, accumulating in these cells; with `condition` only where that holds."""
+    statements = accumulation.moved(loop.body.statements, sums, condition)
     return rewriting.instance(statements, {loop.variable: i})
 
 

@@ -31,6 +31,7 @@ from finchlang.optimize.partial_sums import LANES, PADDED, take_lanes
 from finchlang.optimize.pipeline import EARLY, PASSES, Pass, transform
 from finchlang.optimize.place_fills import place_fills
 from finchlang.optimize.privatisation import privatise, sums
+from finchlang.optimize.scalar_expansion import expand_scalars
 from finchlang.optimize.undo_log import with_undo_log
 from finchlang.python.session import Session
 from finchlang.syntax.types import Int64
@@ -53,6 +54,17 @@ def kernel(program: str, **formats: str) -> SpecializedKernel:
 
 
 # ------------------------------------------------------------------------- each pass by itself
+
+
+def test_blocks_that_add_to_one_entry_are_added_up_apart() -> None:
+    def sums_apart(program: str, format: str) -> bool:
+        residual = kernel(program, y=VECTOR, A=format, x=VECTOR).staged.residual
+        return expand_scalars(residual) is not residual
+
+    assert sums_apart(BY_ROW, BLOCKS)
+    assert not sums_apart(BY_ROW.replace("+=", "<<min>>="), BLOCKS)
+    assert not sums_apart(BY_ROW, ROWS)
+    assert not sums_apart(BY_COLUMN, BLOCKS)
 
 
 WANTED = "if A[i, j] > 0 C[i, j] = A[i, j] end"
@@ -172,6 +184,7 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "rows": {"program": BY_ROW, "A": ROWS},
     "rows in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": ROWS},
     "blocks": {"program": BY_ROW, "A": BLOCKS},
+    "blocks, in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": BLOCKS},
     "one sum": {"program": "for j=_ y[1] += s[j] * x[j] end", "s": "SparseList(Element(0.0))"},
     "appends": {
         "program": "y .= 0; for j=_ y[j] = s[j] * x[j] end",
@@ -201,8 +214,8 @@ INTEGERS: dict[str, dict[str, Any]] = {
         "z": "Dense(Element(0))",
     },
     "products": {
-        "program": "for i=_, j=_ y[i] *= ifelse(A[j, i] != 0, k[j], 1) end",
-        "A": "Dense(SparseList(Element(0)))",
+        "program": "for i=_, j=_ y[i] *= A[j, i] end",
+        "A": "Dense(SparseBlockList(Element(1)))",
     },
     "few entries": {
         "program": "for i=_ y[k[i]] += s[i] end",
