@@ -120,7 +120,8 @@ class Steps(Looplet):
 
     `body(host)` is the current looplet and `stride(host)` its last coordinate; `next(host)` moves on by
     one, and `seek(host, i)` to the looplet that holds coordinate i. `last` is the last coordinate of all;
-    at `first` it stands without a seek. `seek` is None once it was done (rule StepperSeek).
+    at `first` it stands without a seek. `seek` is None once it was done (rule StepperSeek). If it
+    `ends_behind`, `stride` gives a coordinate behind the region once no looplet is left.
     """
 
     seek: Callable[[Host, Expr], None] | None
@@ -130,6 +131,7 @@ class Steps(Looplet):
     last: Expr | None = None
     stored: Stored | None = None
     first: Expr = ONE
+    ends_behind: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -140,6 +140,7 @@ class Slice:
             last=None,  # several positions may be at the last element
             stored=None if known is None else self._points(known),
             first=self.reach(steps.first),
+            ends_behind=False,
         )
 
     def _held(self, host: Host, steps: lp.Stepper, known: lp.Stored) -> lp.Stepper:
@@ -192,6 +193,7 @@ class Slice:
             last=None,
             stored=self._points(known),
             first=ZERO,
+            ends_behind=True,
         )
 
     def _points(self, known: lp.Stored) -> lp.Stored:

@@ -6,15 +6,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
-from finchlang.algebra.bounds import at_most, greater
-from finchlang.host.construct import ONE, ZERO, add, compare, maximum, minimum, op
+from finchlang.algebra.bounds import at_most, greater, lesser
+from finchlang.base.errors import Bug
+from finchlang.host.construct import ONE, TRUE, ZERO, add, compare, maximum, minimum, op
 from finchlang.host.guarding import Kept, guarded
+from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.syntax.nodes import Literal, Node
+from finchlang.syntax.traversal import remembered
 
 
 def plain(nest: Any) -> Any:
@@ -29,6 +32,53 @@ def plain(nest: Any) -> Any:
         case lp.Switch(condition, head, tail):
             return lp.Switch(condition, plain(head), plain(tail))
     return nest
+
+
+def entered(host: Host, node: Node) -> Node:
+    """A looplet with the thunks around it entered."""
+    while isinstance(node := plain(node), lp.Thunk):
+        node = node.preamble(host)[0]
+    return node
+
+
+class Entered:
+    """A nest with its thunks entered once for the region start..stop; `steps` are its steppers, each with a
+    coordinate before which it is not in use."""
+
+    def __init__(self, host: Host, nest: Node, start: Expr, stop: Expr):
+        self.host = host
+        self.steps: list[tuple[lp.Steps, Expr]] = []
+        self.nest = self._within(nest, start, stop, TRUE)
+
+    def _within(self, node: Node, start: Expr, stop: Expr, when: Expr) -> Node:
+        """A part of the nest, which is used in start..stop where `when` holds."""
+        host = self.host
+        match plain(node):
+            case lp.Thunk(preamble):
+                is_used = TRUE if at_most(start, stop) else compare("le", start, stop)
+                when = host.let(op("and", when, is_used), "used")
+                return self._within(preamble(guarded(host, when))[0], start, stop, when)
+            case lp.Phase(body, first, last):
+                start = start if first is None else greater(start, first)
+                if last is not None:
+                    body, stop = lp.set_end(body, last), lesser(stop, last)
+                return lp.Phase(self._within(body, start, stop, when), first, last)
+            case lp.Sequence(phases):
+                found: list[Any] = []
+                for phase in phases:
+                    found.append(self._within(phase, start, stop, when))
+                    start = start if phase.stop is None else greater(start, add(phase.stop, 1))
+                return lp.Sequence(tuple(found))
+            case lp.Switch(condition, head, tail):
+                condition = host.let(condition, "is")
+                arms = ((head, condition), (tail, op("not", condition)))
+                parts = (self._within(x, start, stop, op("and", when, c)) for x, c in arms)
+                return lp.Switch(condition, *parts)
+            case lp.Steps() as steps:
+                self.steps.append((steps, start))
+                return steps
+            case found:
+                return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +142,10 @@ class Cursor(ABC):
         """The cursor for a loop in which it may have no entry left."""
         return self
 
+    def cut(self, host: Host, stop: Expr) -> Cursor:
+        """The cursor over the points up to `stop`."""
+        raise Bug(f"{self.nest} has no points")
+
     @abstractmethod
     def is_left(self, host: Host) -> Expr:
         """Whether an entry is left."""
@@ -142,7 +196,6 @@ class ListedCursor(Cursor):
         self.known.go(host, self.known.locate(host, self.known.here(host), i))
 
     def cut(self, host: Host, stop: Expr) -> ListedCursor:
-        """The cursor over the points up to `stop`."""
         end = self.known.locate(host, self.known.here(host), add(stop, 1))
         return replace(self, end=end)
 
@@ -200,6 +253,49 @@ class ListedCursor(Cursor):
         self._read(host, after)
 
 
+@dataclass(slots=True)
+class SteppedCursor(Cursor):
+    """A stepper over points whose stride is behind its last one when none is left; up to `last`."""
+
+    nest: lp.Looplet
+    steps: lp.Steps
+    fill: Node | None
+    last: Expr
+    are_points = True
+
+    def stands_at(self, start: Expr) -> bool:
+        return at_most(start, self.steps.first)
+
+    def ends_within(self, stop: Expr) -> bool:
+        return at_most(self.last, stop)
+
+    def seek(self, host: Host, i: Expr) -> None:
+        if self.steps.seek is not None:  # else it has been sought
+            self.steps.seek(host, i)
+
+    def cut(self, host: Host, stop: Expr) -> SteppedCursor:
+        return replace(self, last=lesser(self.last, stop))
+
+    def is_left(self, host: Host) -> Expr:
+        return compare("le", self.steps.stride(host), self.last)
+
+    def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
+        first = self.steps.stride(host)
+        if beyond is not None:
+            first = op("select", compare("le", first, self.last), first, beyond)
+        first = host.let(first, "first")
+
+        def tail(host: Host) -> tuple[Node, None]:
+            spike: Any = entered(host, self.steps.body(host))
+            return spike.tail, None
+
+        def go_on(host: Host, i: Expr | None) -> None:
+            self.steps.next(host)
+
+        point, is_sure = lp.Run(lp.Thunk(tail)), beyond is None
+        return Seen(self.nest, first, first, self.fill, lambda host: point, go_on, True, is_sure)
+
+
 def listed(nest: lp.Looplet) -> ListedCursor | None:
     """A nest as a cursor, if it is one stepper over sorted storage, followed by its fill; else None."""
     found, stop = plain(nest), None
@@ -235,6 +331,8 @@ class Stretch:
     number: int
     fill: Literal
 
+    is_short: ClassVar[bool] = True
+
     def cursor(self, host: Host, start: Expr, stop: Expr) -> ListedCursor:
         """The stretch as a cursor with at most one entry, in the region start..stop."""
         phase = self.phases[self.number]
@@ -262,7 +360,42 @@ class Stretch:
         return ListedCursor(self.nest, steps, known, end)
 
 
-def stretch(nest: lp.Looplet) -> Stretch | None:
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """A sequence with a phase of points between runs of one literal, of which the stepper says itself when
+    none is left."""
+
+    nest: lp.Looplet
+    last: Expr
+    fill: Literal
+    is_short: ClassVar[bool] = False
+
+    def cursor(self, host: Host, start: Expr, stop: Expr) -> SteppedCursor:
+        """The nest as a cursor in the region start..stop."""
+        ((steps, _),) = Entered(host, self.nest, start, stop).steps
+        return SteppedCursor(self.nest, steps, self.fill, self.last)
+
+
+def stepped(nest: lp.Looplet) -> Stepped | None:
+    """A nest of a sequence of a stepper that `ends_behind`, of spikes, and then runs of their fill."""
+    if not isinstance(nest, lp.Sequence):
+        return None
+    (first, *rest), host = plain(nest).phases, scratch()
+    steps = entered(host, first.body)
+    if not isinstance(steps, lp.Steps) or not steps.ends_behind or first.stop is None:
+        return None
+    spike = entered(host, steps.body(host))
+    fill = _literal(lp.Run(spike.body)) if isinstance(spike, lp.Spike) else None
+    if first.start is not None or fill is None or any(_literal(p.body) != fill for p in rest):
+        return None
+    return Stepped(nest, first.stop, fill)
+
+
+@remembered
+def stretch(nest: lp.Looplet) -> Stretch | Stepped | None:
+    """A sequence as something between runs of one literal, if it is that."""
+    if (found := stepped(nest)) is not None:
+        return found
     phases = plain(nest).phases if isinstance(nest, lp.Sequence) else ()
     for number, phase in enumerate(phases):
         fills = [_literal(p.body) for k, p in enumerate(phases) if k != number]

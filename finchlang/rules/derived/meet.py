@@ -117,7 +117,9 @@ class _Meeting:
             return None  # a jumper that goes farther than a block leads
         if any(isinstance(nest, lp.Blocks) for nest in self.nests):
             led = [k for k in alone if (c := self.lists[k]) and isinstance(c.steps, lp.Blocks)]
-            led.sort(key=lambda k: self._list(k).fill is None)  # one without gaps passes nothing over
+            led.sort(
+                key=lambda k: self._list(k).fill is None
+            )  # one without gaps passes nothing over
             return self._counted(led[0]) if led else None
         others = [x for x, c in zip(self.nests, self.lists, strict=True) if c is None]
         if len(self.nests) > 1 and not all(map(leaves_nothing, others)):
@@ -238,9 +240,22 @@ class _Meeting:
             "Meet", lambda: (self.term, ast.Loop(ast.Index("q"), over, self.term.body))
         )
         exit = Exit(self.machine, self.term, self.state, self.start)
-        self._over(self.term, leader, first, last, self.start, end is None, exit)
+        term = self.term if known.are_points else self._entered(leader)
+        self._over(term, leader, first, last, self.start, end is None, exit)
         exit.finish(self.stop)
         return ast.EMPTY, self.state
+
+    def _entered(self, leader: cursors.ListedCursor) -> ast.Loop:
+        """The term with the thunks of other nests entered once for all entries of a cursor."""
+        region = self.start, self.stop
+        return put(
+            self.term,
+            {
+                id(x): cursors.Entered(self.host, x, *region).nest
+                for x in self.nests
+                if x is not leader.nest and isinstance(x, lp.Sequence)
+            },
+        )
 
     def _list(self, k: int) -> cursors.ListedCursor:
         found = self.lists[k]
@@ -249,9 +264,9 @@ class _Meeting:
 
     def _cursor(self, k: int) -> cursors.Cursor:
         if k not in self.cursors:
-            one, region = self.stretches[k], (self.start, self.stop)
-            found = one.cursor(self.host, *region) if one else self.lists[k]
-            self.cursors[k] = found or Pieces(self.nests[k], add(self.stop, 1))
+            one, host, region = self.stretches[k], self.host, (self.start, self.stop)
+            found = one.cursor(host, *region) if one else self.lists[k]
+            self.cursors[k] = found or Pieces(host, self.nests[k], *region)
         return self.cursors[k]
 
     def _over(
@@ -320,7 +335,8 @@ class _Meeting:
             else absence.variables(self.absent)
         )
         together = partial(self._together, leaders)
-        sought = [self._cursor(k) for k in leaders if self.stretches[k] is None]
+        found = {k: self._cursor(k) for k in leaders}
+        sought = [c for k, c in found.items() if not ((s := self.stretches[k]) and s.is_short)]
         if all(c.stands_at(self.start) for c in sought):
             together()
         else:
@@ -368,7 +384,7 @@ class _Meeting:
         """Whether a loop of its own while all have an entry pays off: where entries are numbers, without
         loops within, and no operand has at most one entry."""
         found = [a for a in accesses_in(self.term) if id(a.tensor) in self.number]
-        is_long = all(self.stretches[k] is None for k in leaders)
+        is_long = not any((s := self.stretches[k]) and s.is_short for k in leaders)
         return is_long and all(len(a.indices) == 1 for a in found)
 
     def _enter(self, leaders: list[int]) -> None:
@@ -386,8 +402,8 @@ class _Meeting:
         elif alone:
             free = [k for k in alone if k in points][:1] or alone[:1]
         for k in free:
-            if k in points and isinstance(c := self.cursors[k], cursors.ListedCursor):
-                self.cursors[k] = c.cut(host, self.stop)
+            if k in points:
+                self.cursors[k] = self.cursors[k].cut(host, self.stop)
         #: the operands with entries that may reach beyond the region
         self.open = {k for k in free if k not in points}
         is_begun = all(self.cursors[k].stands_at(self.start) for k in leaders)

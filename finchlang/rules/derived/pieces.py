@@ -9,14 +9,14 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
-from finchlang.algebra.bounds import at_most, lesser
-from finchlang.host.construct import TRUE, compare, disjunction, op, sub
+from finchlang.algebra.bounds import at_most, greater, lesser
+from finchlang.host.construct import TRUE, add, compare, disjunction, op, sub
 from finchlang.host.guarding import guarded
 from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
-from finchlang.rules.derived.cursors import Cursor, Seen, is_mask, plain
+from finchlang.rules.derived.cursors import Cursor, Entered, Seen, entered, is_mask, plain
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.traversal import remembered
 
@@ -47,10 +47,7 @@ def are_divided(nests: list[lp.Looplet]) -> bool:
 def _preview(make: Callable[[Host], Node]) -> Node:
     """The looplet that a nest goes on with, thunks entered; what a scratch host records is dropped."""
     host = scratch()
-    found = make(host)
-    while isinstance(found, lp.Thunk):
-        found = found.preamble(host)[0]
-    return found
+    return entered(host, make(host))
 
 
 @remembered
@@ -85,27 +82,27 @@ class Pieces(Cursor):
 
     fill = None
 
-    def __init__(self, nest: lp.Looplet, beyond: Expr):
-        self.nest, self.beyond = nest, beyond
-        self.plain = plain(nest)
-        self.steps = list(_steps_in(self.plain))
+    def __init__(self, host: Host, nest: lp.Looplet, start: Expr, stop: Expr):
+        self.nest, self.beyond = nest, add(stop, 1)
+        found = Entered(host, nest, start, stop)
+        self.plain, self.steps = found.nest, found.steps
 
     def stands_at(self, start: Expr) -> bool:
-        return all(at_most(start, steps.first) for steps in self.steps)
+        return all(at_most(greater(start, first), steps.first) for steps, first in self.steps)
 
     def lasts_until(self, stop: Expr) -> bool:
         return True
 
     def seek(self, host: Host, i: Expr) -> None:
-        for steps in self.steps:
-            _seek(steps, host, i)
+        for steps, first in self.steps:
+            _seek(steps, host, greater(i, first))
 
     def is_left(self, host: Host) -> Expr:
         return TRUE
 
     def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
         assert at is not None
-        step = _Step(host, at, self.beyond, self.steps)
+        step = _Step(host, at, self.beyond, [steps for steps, _ in self.steps])
         found = list(step.pieces(self.plain, None, TRUE))
         is_spike = is_uncut and _is_spike_or_fill(found)
         if not is_spike:
@@ -188,20 +185,6 @@ def _lesser(end: Expr | None, stop: Expr) -> Expr:
 def _seek(steps: lp.Steps, host: Host, i: Expr) -> None:
     if steps.seek is not None:  # else it has been sought
         steps.seek(host, i)
-
-
-def _steps_in(nest: Node) -> Iterator[lp.Steps]:
-    match nest:
-        case lp.Steps():
-            yield nest
-        case lp.Phase(body):
-            yield from _steps_in(body)
-        case lp.Sequence(phases):
-            for phase in phases:
-                yield from _steps_in(phase)
-        case lp.Switch(_, head, tail):
-            yield from _steps_in(head)
-            yield from _steps_in(tail)
 
 
 def _without_spikes(piece: _Piece, at: Expr) -> Iterator[_Piece]:
