@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations, zip_longest
 from typing import Any
 
 from finchlang.algebra.bounds import at_most, greater, lesser
@@ -35,13 +35,26 @@ def are_divided(nests: list[lp.Looplet]) -> bool:
     found = [x for x in nests if is_divided(x)]
     if all(map(is_mask, found)):
         return False
-    phases = [p.stop for x in found if isinstance(x, lp.Sequence) for p in x.phases[:-1]]
-    stops = [stop for stop in phases if stop is not None]
-    is_ordered = all(isinstance(x, lp.Sequence) for x in found) and all(
-        at_most(a, b) or at_most(b, a) for a, b in combinations(stops, 2)
+    sequences = [x for x in found if isinstance(x, lp.Sequence)]
+    stops = [[p.stop for p in x.phases[:-1] if p.stop is not None] for x in sequences]
+    # Where no nest has steps, as windows in dense arrays, the first phase of one may end after the second
+    # of another: the parts are fewer than combinations of what is there.
+    are_all_places = len(sequences) == len(nests) and all(map(_has_no_steps, sequences))
+    together = zip_longest(*stops) if are_all_places else [chain(*stops)]
+    is_ordered = len(sequences) == len(found) and all(
+        at_most(a, b) or at_most(b, a)
+        for own in together
+        for a, b in combinations([stop for stop in own if stop is not None], 2)
     )
-    is_begun = any(x.phases[0].start for x in found if isinstance(x, lp.Sequence))
+    is_begun = any(x.phases[0].start for x in sequences)
     return bool(found) and not is_ordered and not is_begun
+
+
+@remembered
+def _has_no_steps(sequence: lp.Sequence) -> bool:
+    """Whether all phases of a sequence are runs and lookups."""
+    bodies = [entered(scratch(), phase.body) for phase in sequence.phases]
+    return all(isinstance(body, (lp.Run, lp.Lookup)) for body in bodies)
 
 
 def _preview(make: Callable[[Host], Node]) -> Node:
