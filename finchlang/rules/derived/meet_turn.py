@@ -22,8 +22,8 @@ from finchlang.host.construct import (
 from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
 from finchlang.host.ir import BLOCK, Cell, Expr
-from finchlang.levels.looplets import Blocks, Jumper, Run, Stepper
-from finchlang.rules.base.context import Context, accesses_in, put
+from finchlang.levels import looplets as lp
+from finchlang.rules.base.context import Context, accesses_in, find_looplets, put
 from finchlang.rules.base.early_exit import Exit
 from finchlang.rules.base.engine import Machine, State
 from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen
@@ -84,7 +84,9 @@ class Turn:
     def once(self) -> Callable[[], None]:
         """The function that takes one turn; in a product of lists it skips blocks of positions, too."""
         if self.is_sure and is_product(self.absent):
-            listed = [c for c in self._listed() if c.known.listed and isinstance(c.steps, Stepper)]
+            listed = [
+                c for c in self._listed() if c.known.listed and isinstance(c.steps, lp.Stepper)
+            ]
             if len(listed) > 1:
                 return by_blocks(self.host, listed[0], listed[1], self.take)
         return self.take
@@ -124,7 +126,7 @@ class Turn:
         else:
             stop = host.let(stop, "stop", lower=i)
             self.do(seen, i, stop)
-        if late and any(isinstance(c.steps, Jumper) for c in self._listed()):
+        if late and any(isinstance(c.steps, lp.Jumper) for c in self._listed()):
             self._go_on(seen.values(), "lt", host.let(maximum(i, add(stop, 1)), "rest"))
         else:
             self._go_on(seen.values(), "eq", stop)
@@ -187,7 +189,7 @@ class Turn:
         """Whether these operands have a number at each of several coordinates."""
         nests = {id(s.nest) for s in asked}
         found = [a for a in accesses_in(self.term) if id(a.tensor) in nests]
-        has_many = any(not s.is_point and not isinstance(s.whole(scratch()), Run) for s in asked)
+        has_many = any(not s.is_point and not isinstance(s.whole(scratch()), lp.Run) for s in asked)
         return has_many and all(len(a.indices) == 1 for a in found)
 
     def _run(
@@ -203,7 +205,7 @@ class Turn:
         host, there = self.host, dict[int, Node]()
         for k, s in seen.items():
             if k in away and s.fill is not None:
-                there[id(s.nest)] = Run(s.fill)
+                there[id(s.nest)] = lp.Run(s.fill)
             else:
                 is_there = k in certain
                 looplet = s.whole(host) if is_there else s.looplet(host, i, self.is_uncut)
@@ -228,16 +230,18 @@ def sought(host: Host, others: Iterable[Cursor], i: Expr) -> dict[int, Node]:
     return {
         id(c.nest): c.sought(host, i, beyond, True).looplet(host, i)
         for c in found
-        if not isinstance(c.nest, Blocks)
+        if not isinstance(c.nest, lp.Blocks)
     }
 
 
 def visit(
     machine: Machine, state: State, term: Loop, i: Expr, stop: Expr, there: Mapping[int, Node]
 ) -> None:
-    """Run the part of a loop from i to `stop`, with nests replaced by the looplets in `there`."""
-    payloads = {nest: x.body for nest, x in there.items() if isinstance(x, Run)}
-    if stop is i and len(payloads) == len(there):
+    """Run the part of a loop from i to `stop`, with nests replaced by the looplets in `there`. Without a
+    loop, if it is at a point and no nest is left that has yet to be lowered."""
+    payloads = {nest: x.body for nest, x in there.items() if isinstance(x, lp.Run)}
+    nests = {id(x) for x in find_looplets(term) if isinstance(x, (lp.Steps, lp.Sequence))}
+    if stop is i and len(payloads) == len(there) and nests <= payloads.keys():
         rest: Node = put(term.body, payloads, consume=True)
         rest = substitute(rest, {term.index: as_node(i)})
     else:
