@@ -214,6 +214,10 @@ INTEGERS: dict[str, dict[str, Any]] = {
         "z": "Dense(Element(0))",
     },
     "products": {
+        "program": "for i=_, j=_ y[i] *= ifelse(A[j, i] != 0, k[j], 1) end",
+        "A": "Dense(SparseList(Element(0)))",
+    },
+    "products of blocks": {
         "program": "for i=_, j=_ y[i] *= A[j, i] end",
         "A": "Dense(SparseBlockList(Element(1)))",
     },

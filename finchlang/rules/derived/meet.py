@@ -240,21 +240,18 @@ class _Meeting:
             "Meet", lambda: (self.term, ast.Loop(ast.Index("q"), over, self.term.body))
         )
         exit = Exit(self.machine, self.term, self.state, self.start)
-        term = self.term if known.are_points else self._entered(leader)
+        term = self.term if known.are_points else self._entered()
         self._over(term, leader, first, last, self.start, end is None, exit)
         exit.finish(self.stop)
         return ast.EMPTY, self.state
 
-    def _entered(self, leader: cursors.ListedCursor) -> ast.Loop:
-        """The term with the thunks of other nests entered once for all entries of a cursor."""
+    def _entered(self) -> ast.Loop:
+        """The term with the thunks in sequences that are no lists entered once for all entries."""
+        found = [x for x, c in zip(self.nests, self.lists, strict=True) if c is None]
+        sequences = [x for x in found if isinstance(x, lp.Sequence)]
         region = self.start, self.stop
         return put(
-            self.term,
-            {
-                id(x): cursors.Entered(self.host, x, *region).nest
-                for x in self.nests
-                if x is not leader.nest and isinstance(x, lp.Sequence)
-            },
+            self.term, {id(x): cursors.Entered(self.host, x, *region).nest for x in sequences}
         )
 
     def _list(self, k: int) -> cursors.ListedCursor:
