@@ -3,8 +3,8 @@ zero, so that one part need not wait for the one before.
 
 Where blocks or runs of a row add to one entry, the processor would otherwise finish each short
 loop, vector lanes and all, before the next could begin. The order of a sum is left to native code
-anyway (`reassoc`). Rows of blocks of a matrix of hexahedra take 1.5 to 1.7 of the time without it, blocks of
-8 and more entries 1.0.
+anyway (`reassoc`). Rows of blocks of a matrix of hexahedra take
+1.5 to 1.7 of the time without it, blocks of 8 and more entries 1.0.
 """
 
 from __future__ import annotations
