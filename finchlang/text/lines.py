@@ -10,6 +10,7 @@ from lark import Token
 
 from finchlang.base.errors import Source, Span
 from finchlang.text.literals import is_float
+from finchlang.text.terminals import keywords
 
 # fmt: off
 #: Tokens that may end an operand: a minus after one is infix, a `(` right after one is a call.
@@ -100,7 +101,7 @@ def factors(stream: Iterator[Token]) -> Iterator[Token]:
         at = found.end(1)
         yield _part(token, 0, at, "NUMBER")
         yield _part(token, at, at, "TIMES")
-        yield _part(token, at, len(token), "NAME")
+        yield _part(token, at, len(token), keywords().get(token[at:], "NAME"))
         before = None
 
 

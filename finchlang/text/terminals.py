@@ -28,10 +28,10 @@ def terminals() -> dict[str, str]:
 
 
 @cache
-def keywords() -> tuple[str, ...]:
-    """The words that cannot be names, in alphabetical order."""
-    words = [re.match(r"([a-z]+)(\\b|$)", regex) for regex in terminals().values()]
-    return tuple(sorted(word[1] for word in words if word is not None))
+def keywords() -> dict[str, str]:
+    """The words that cannot be names, in alphabetical order, each with its terminal."""
+    words = [(re.match(r"([a-z]+)(\\b|$)", regex), name) for name, regex in terminals().items()]
+    return dict(sorted((word[1], name) for word, name in words if word is not None))
 
 
 #: terminals that are neither words nor operators
