@@ -9,15 +9,17 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-#: the locks to take before a fork, in reverse order, and those that were taken
-_locks: list[RLock] = []
+#: the locks to take before a fork, in reverse order, of libraries when they are loaded
+_locks: list[Callable[[], RLock | None]] = []
 _taken: list[RLock] = []
 
 
 def _take() -> None:
-    for lock in reversed(_locks[:]):
-        lock.acquire()
-        _taken.append(lock)
+    for lock_now in reversed(_locks[:]):
+        lock = lock_now()
+        if lock is not None:
+            lock.acquire()
+            _taken.append(lock)
 
 
 def _give_back() -> None:
@@ -33,13 +35,14 @@ def reentrant_lock() -> RLock:
     """A lock that its owner may take again, as a signal handler does. It is held while a process forks,
     so no child finds it held by a thread that the child does not have."""
     lock = RLock()
-    _locks.append(lock)
+    _locks.append(lambda: lock)
     return lock
 
 
-def free_at_fork(lock: RLock) -> None:
-    """Hold this reentrant lock of a library, too, while a process forks. It is taken last: a thread with
-    a lock of ours may take it wherever the garbage collector frees an object of the library."""
+def free_at_fork(lock: Callable[[], RLock | None]) -> None:
+    """Hold this reentrant lock of a library, too, while a process forks; None as long as the library is not
+    loaded. It is taken last: a thread with a lock of ours may take it wherever the garbage collector frees
+    an object of the library."""
     _locks.insert(0, lock)
 
 

@@ -10,15 +10,12 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-import llvmlite.binding as llvm
-from llvmlite.binding import ffi
-
 from finchlang.base import aligned_memory
 from finchlang.base.disk_cache import DiskCache, default_cache, kept
-from finchlang.base.locks import free_at_fork, reentrant_lock
+from finchlang.base.locks import reentrant_lock
 from finchlang.native.abi import Layout
 from finchlang.native.compiled_kernel import ADDRESS, CALL, NativeKernel, built_in
-from finchlang.native.target import key_of, target_machine
+from finchlang.native.target import key_of, llvm, target_machine
 
 _EXPORTS = (
     *("PyErr_CheckSignals", "PyErr_Occurred", "PyLong_AsVoidPtr", "PyLong_FromLong"),
@@ -43,7 +40,6 @@ def address_of(slots: Any) -> int:
     return ctypes.addressof(slots)
 
 
-free_at_fork(ffi.lib._lock._lock)  # llvmlite's, for what is freed outside of ours, too
 #: held while anything is compiled or linked
 linking = reentrant_lock()
 
@@ -61,14 +57,14 @@ class Linker:
 
     def link(self, code: bytes, symbol: str, addresses: dict[str, int]) -> Any:
         """Load object code that defines `symbol`; it stays in memory as long as the result does."""
-        library = llvm.JITLibraryBuilder().add_current_process()
+        library = llvm().JITLibraryBuilder().add_current_process()
         for image in _images(code):
             library.add_object_img(image)
         for name, address in {**SYMBOLS, **addresses}.items():
             library.import_symbol(name, address)
         number = next(self._names)
         if self._current is None or number % _SHARING == 0:
-            self._current = llvm.create_lljit_compiler(target_machine())
+            self._current = llvm().create_lljit_compiler(target_machine())
         current = self._current
         linked = library.export_symbol(symbol).link(current, f"library{number}")
         linked.linker = current  # the library must be freed before its linker

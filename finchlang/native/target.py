@@ -4,24 +4,43 @@ compiled for it."""
 from __future__ import annotations
 
 import hashlib
+import sys
 from functools import cache
 from typing import Any
 
-import llvmlite
-import llvmlite.binding as llvm
 import numpy as np
 
 from finchlang.base.disk_cache import package_digest
+from finchlang.base.locks import free_at_fork
+
+
+@cache
+def llvm() -> Any:
+    """LLVM's library, imported when a kernel is first looked for: that takes a third of the time in which
+    the rest of the package is imported."""
+    from llvmlite import binding
+
+    return binding
+
+
+def _lock_of_llvm() -> Any:
+    ffi: Any = sys.modules.get("llvmlite.binding.ffi")
+    library = getattr(ffi, "lib", None)
+    return library and library._lock._lock
+
+
+free_at_fork(_lock_of_llvm)  # llvmlite takes it for what is freed outside of our locks
 
 
 @cache
 def target_machine(level: int = 2) -> Any:
     """LLVM's description of this processor; `level` is how much its code generator optimises (0 to 3).
     Initialises LLVM."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
+    llvm().initialize_native_target()
+    llvm().initialize_native_asmprinter()
+    target = llvm().Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm().get_host_cpu_name(),
         features=_features(),
         opt=level,
         jit=True,
@@ -31,26 +50,26 @@ def target_machine(level: int = 2) -> Any:
 def _features() -> str:
     """The features of this processor that LLVM is to use. On AMD's (up to Zen 5) a gather takes longer than
     a load for each entry, unless the time is spent waiting for memory."""
-    features = llvm.get_host_cpu_features().flatten()
+    features = llvm().get_host_cpu_features().flatten()
     return f"{features},+prefer-no-gather" if _is_amd() else features
 
 
 def _is_amd() -> bool:
-    return llvm.get_host_cpu_name().startswith("znver")
+    return llvm().get_host_cpu_name().startswith("znver")
 
 
 @cache
 def _environment() -> str:
     """What object code depends on besides its source and the package's sources."""
     host = _features()
-    version = ".".join(map(str, llvm.llvm_version_info))
-    return f"LLVM {version} {llvm.get_default_triple()} {llvm.get_host_cpu_name()} {host}"
+    version = ".".join(map(str, llvm().llvm_version_info))
+    return f"LLVM {version} {llvm().get_default_triple()} {llvm().get_host_cpu_name()} {host}"
 
 
 @cache
 def has_masks() -> bool:
     """Whether all vector instructions take masks (AVX-512)."""
-    features = llvm.get_host_cpu_features()
+    features = llvm().get_host_cpu_features()
     return bool(features.get("avx512f") and features.get("avx512vl"))
 
 
@@ -62,4 +81,6 @@ def key_of(*parts: str) -> str:
 
 @cache
 def _makers() -> tuple[str, ...]:
+    import llvmlite
+
     return package_digest(), llvmlite.__version__, np.__version__, _environment()
