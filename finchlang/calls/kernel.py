@@ -91,10 +91,10 @@ class SpecializedKernel:
     @cached_property
     def staged(self) -> Staged:
         """The program staged; made only if something is needed that is not on disk."""
-        from finchlang.calls.staging import Staged
+        from finchlang.calls.staging import staged
 
         known = self._entry.signature if self._entry else None
-        return Staged(self.source, self.formats, self._choices, known)
+        return staged(self.source, self.formats, self._choices, known)
 
     def all_of(self, arguments: Values) -> Values:
         """The arguments, and the kernel's own tensors."""

@@ -27,6 +27,7 @@ from finchlang.host.recording import ResidualHost, no_collection
 from finchlang.host.remembering import RememberingHost
 from finchlang.host.verify import verified
 from finchlang.levels.level import Level
+from finchlang.levels.workspace import POLICIES
 from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.jit import compile_residual
 from finchlang.normalize.pass_list import Normalized, normalize, stages
@@ -187,6 +188,29 @@ class Staged:
                 own = [new if new.size else old for new, old in both]
                 made.append((argument, Memory(tuple(values[:order]), own, tuple(values[order:]))))
         return made
+
+
+#: programs staged for the last so many formats are kept: each engine and session runs the same ones
+STAGED = 64
+
+_staged: dict[Any, Staged] = {}
+
+
+def staged(
+    program: Node,
+    formats: dict[str, Format],
+    choices: tuple[str, bool, frozenset[str]],
+    signature: Signature | None = None,
+) -> Staged:
+    """The program staged for these formats and choices, as in `Staged`: once for its place in a text."""
+    if program.span is None:  # nodes compare without the places that errors tell
+        return Staged(program, formats, choices, signature)
+    key = program, program.span, tuple(formats.items()), choices, tuple(POLICIES.items())
+    found = _staged.pop(key, None) or Staged(program, formats, choices, signature)
+    _staged[key] = found  # a dict keeps its order: the first is the least recently used
+    while len(_staged) > STAGED:
+        _staged.pop(next(iter(_staged)), None)
+    return found
 
 
 def signature_of(normalized: Normalized, program: Node, formats: dict[str, Format]) -> Signature:

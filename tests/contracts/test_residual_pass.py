@@ -39,7 +39,7 @@ from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.testing.compare_engines import Way
 from finchlang.text.parse import parse_kernel
-from tests.programs.program import WANTED as ALL, Case, check_program, stage_once
+from tests.programs.program import WANTED as ALL, Case, check_program
 
 EVERY = [program for program, wanted in ALL.items() if "residual" in wanted.engines]
 VECTOR, ROWS = "Dense(Element(0.0))", "Dense(SparseList(Element(0.0)))"
@@ -276,7 +276,6 @@ def test_a_program_does_what_it_says_after_passes(
     program: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """After each of those that change one of its kernels, and after all."""
-    stage_once(monkeypatch)
     changed = Changed(monkeypatch)
     check_program(program, Way("residual"), tmp_path)
     for passes in [PASSES, *((p,) for p in PASSES if p in changed.by)] if changed.by else ():

@@ -217,6 +217,25 @@ def test_kernels_are_compiled_once_for_a_format() -> None:
     assert observer.compiled == 2
 
 
+def test_kernels_are_staged_once_for_all_engines() -> None:
+    """A script that is run again, in another session and by another engine, is not staged again; by other
+    rules, or from another place, it is."""
+    residuals: list[Any] = []
+
+    class Keeping(Observer):
+        def kernel(self, event: KernelEvent) -> None:
+            residuals.append(event.residual)
+
+    ways = [("native", "all"), ("residual", "all"), ("interpret", "all"), ("residual", "paper")]
+    for text in ("@finch for i = _; y[i] += x[i] end", "\n@finch for i = _; y[i] += x[i] end"):
+        for engine, rules in ways:
+            session = Session(engine=engine, rules=rules, observer=Keeping())
+            session["x"], session["y"] = np.ones(3), np.zeros(3)
+            session.run(text)
+            assert session["y"].tolist() == [1, 1, 1]
+    assert len(residuals) == 8 and len(set(map(id, residuals))) == 4
+
+
 @pytest.mark.parametrize("how", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
 def test_what_cannot_be_copied_says_so(how: Any) -> None:
     session = Session()

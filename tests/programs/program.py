@@ -38,11 +38,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from finchlang.base.errors import ERROR_KINDS, FinchError
 from finchlang.calls.runner import ENGINES, Observer
-from finchlang.calls.staging import Staged
 from finchlang.host.listing import text as listing
 from finchlang.python.session import Session
 from finchlang.rules.base.engine import EventKind
@@ -221,22 +219,6 @@ def ran(program: Case, way: Way, folder: Path, watch: Watch) -> Session:
     check_error(error, wanted)
     assert "".join(printed).splitlines() == wanted.lines
     return session
-
-
-def stage_once(patch: pytest.MonkeyPatch) -> None:
-    """From now on a kernel is staged once for the same place, formats and choices, in however many
-    sessions it is run."""
-    made: dict[Any, Staged] = {}
-
-    def staged(program: Any, formats: Any, choices: Any, signature: Any = None) -> Staged:
-        if program.span is None:
-            return Staged(program, formats, choices, signature)
-        key = program, program.span, tuple(formats.items()), choices
-        if key not in made:
-            made[key] = Staged(program, formats, choices, signature)
-        return made[key]
-
-    patch.setattr("finchlang.calls.staging.Staged", staged)
 
 
 @lru_cache(4)
