@@ -17,7 +17,7 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.python.session import Session
 from finchlang.syntax import traversal as trees
-from finchlang.syntax.nodes import Access, Assign, Extent, Let, Literal, Macro, Node, Variable
+from finchlang.syntax.nodes import Assign, Extent, Let, Literal, Macro, Node, Variable
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.testing.compare_stored import as_array
 from finchlang.testing.generate import DrawnTensor, Maker, array, typed
@@ -247,11 +247,13 @@ def _assertions(script: Any) -> list[tuple[Any, str]]:
     return [(node.span, "nothing") for node in macros if node.name == "assert"]
 
 
-def reference(function: str, text: str, name: str, args: Sequence[str] = ()) -> dict[str, Any]:
-    """The results of the user's own function, written `FILE.py:NAME`, for the data of a script, by name. It
-    is called with the tensors and numbers that its parameters name, as NumPy arrays and numbers. A single
-    array is the result for the only tensor that the script's kernels write. Raises FinchError of kind type
-    if the function cannot be called, or fails."""
+def reference(
+    function: str, text: str, name: str, args: Sequence[str] = ()
+) -> tuple[dict[str, Any], set[str]]:
+    """The results of the user's own function, written `FILE.py:NAME`, for the data of a script, by name,
+    and the names that its kernels write. It is called with the tensors and numbers that its parameters
+    name, as NumPy arrays and numbers. A single array is the result for the only tensor that the kernels write.
+    Raises FinchError of kind type if the function cannot be called, or fails."""
     path, _, own = function.rpartition(":")
     try:
         called, data = runpy.run_path(path)[own], Data(text, name, args)
@@ -261,16 +263,14 @@ def reference(function: str, text: str, name: str, args: Sequence[str] = ()) -> 
         found = called(**{n: value for n, value in given.items() if is_any or n in names})
     except Exception as error:
         raise FinchError("type", f"{function}: {type(error).__name__}: {error}") from None
+    targets = (n.target.tensor for n in trees.walk(data.script) if isinstance(n, Assign))
+    written = {t.name for t in targets if isinstance(t, Variable)}
     if isinstance(found, dict):
-        return found
-    targets = (n.target for n in trees.walk(data.script) if isinstance(n, Assign))
-    written = {
-        t.tensor for t in targets if isinstance(t, Access) and isinstance(t.tensor, Variable)
-    }
+        return found, written
     if len(written) != 1:
         message = f"{function} gives one array, and kernels write {len(written)} tensors"
         raise FinchError("type", message, hint="give a dict of arrays by name")
-    return {written.pop().name: found}
+    return dict.fromkeys(written, found), written
 
 
 def plain(value: Any) -> Any:

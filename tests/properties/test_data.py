@@ -140,7 +140,8 @@ def test_the_users_own_function_says_what_is_right(
     saved = tmp_path / "saved.finch"
     given = ["--cases", "20", "--seconds", "5", "--save", str(saved)]
     assert main([*command, f"{functions}:wrong", *given]) == 1
-    assert f"# against: {functions}:wrong\n" in saved.read_text("utf-8")
+    text = saved.read_text("utf-8")
+    assert f"# against: {functions}:wrong\n" in text and "@finch" in text  # what writes y is left
     assert main(["replay", str(saved)]) == 1
     assert "residual: y is [" in capsys.readouterr().out
 
