@@ -252,7 +252,7 @@ def reference(
 ) -> tuple[dict[str, Any], set[str]]:
     """The results of the user's own function, written `FILE.py:NAME`, for the data of a script, by name,
     and the names that its kernels write. It is called with the tensors and numbers that its parameters
-    name, as NumPy arrays and numbers. A single array is the result for the only tensor that the kernels write.
+    name, as NumPy arrays and numbers. A single array is the result for the only tensor that they write.
     Raises FinchError of kind type if the function cannot be called, or fails."""
     path, _, own = function.rpartition(":")
     try:
