@@ -134,13 +134,16 @@ def _parser_of(command: str) -> ArgumentParser:
             help="run each kernel on all patterns up to size K, with symbols for values",
         )
         parser.add_argument(
-            "--minutes", type=float, default=1.0, help="how long that may take (%(default)s)"
+            "--minutes",
+            type=_number(float, 0.001),
+            default=1.0,
+            help="how long that may take (%(default)s)",
         )
     if command in ("diff", "replay"):
         parser.add_argument("--json", action="store_true", help="print what was found as JSON")
         parser.add_argument(
             "--limit",
-            type=float,
+            type=_number(float, 0.001),
             default=300.0,
             help="processor seconds for all engines (%(default)s)",
         )
@@ -163,10 +166,15 @@ def _parser_of(command: str) -> ArgumentParser:
 def _add_campaign(parser: ArgumentParser) -> None:
     _add_rules(parser)
     add = parser.add_argument
-    add("--cases", type=int, default=0, help="how many scripts (1000 if no time is given)")
-    add("--minutes", type=float, default=0.0, help="how long")
-    add("--seed", type=int, default=0, help="of the first script")
-    add("--workers", type=int, default=1, help="how many processes (%(default)s)")
+    add(
+        "--cases",
+        type=_number(int, 1),
+        default=0,
+        help="how many scripts (1000 if no time is given)",
+    )
+    add("--minutes", type=_number(float, 0.001), default=0.0, help="how long")
+    add("--seed", type=_number(int, 0), default=0, help="of the first script")
+    add("--workers", type=_number(int, 1), default=1, help="how many processes (%(default)s)")
     add("--coverage", action="store_true", help="tell what was reached, and what was not")
     add("--metamorphic", action="store_true", help="scripts and variants that must give the same")
     add("--stop", action="store_true", help="end at the first finding")
@@ -188,18 +196,21 @@ def _add_comparison(parser: ArgumentParser) -> None:
         help="sets of rules to compare, as in `paper,all,all-Break` (all)",
     )
     parser.add_argument(
-        "--threads", type=int, default=1, help="run the file on so many threads at once (1)"
+        "--threads",
+        type=_number(int, 1),
+        default=1,
+        help="run the file on so many threads at once (1)",
     )
     parser.add_argument(
-        "--seconds", type=float, default=60.0, help="time to reduce what differs (60)"
+        "--seconds", type=_number(float, 0), default=60.0, help="time to reduce what differs (60)"
     )
     parser.add_argument("--save", metavar="OUT", help="where a file for `finch replay` is written")
 
 
 def _add_data(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--cases", type=int, default=0, help="compare on generated data, so many times")
-    add("--seed", type=int, default=0, help="of the first such case (%(default)s)")
+    add("--cases", type=_number(int, 1), default=0, help="compare on generated data, so many times")
+    add("--seed", type=_number(int, 0), default=0, help="of the first such case (%(default)s)")
     add("--formats", choices=("declared", "any"), default="declared", help="those tensors may have")
     add("--against", metavar="FILE.py:NAME", default="", help="your function for what is right")
 
@@ -273,6 +284,16 @@ def _rules(text: str) -> str:
             f"{error.message} ({error.hint})" if error.hint else error.message
         ) from None
     return text
+
+
+def _number(of: Callable[[str], float], least: float) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        value = of(text)
+        if not value >= least:
+            raise ArgumentTypeError(f"`{text}` is not {least} or more")
+        return value
+
+    return number
 
 
 def _tolerance(text: str) -> float:

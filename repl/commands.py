@@ -181,6 +181,7 @@ def trace(options: Namespace) -> int:
             _look(options, "native", StagedTrace(chosen))
         else:
             _look(options, "interpret", Trace(chosen))
+        chosen.check_ran()
     return SUCCESS
 
 

@@ -231,6 +231,7 @@ def _trace(conversation: Conversation, text: str) -> None:
     for name in conversation.session.names():
         session.environment.set(name, copy_of(conversation.session[name]))
     page(_printed(lambda: session.execute(event.source)))
+    chosen.check_ran()
 
 
 def _last(conversation: Conversation) -> Any:

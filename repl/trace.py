@@ -37,6 +37,8 @@ class _Range(Action):
             raise ArgumentError(self, f"`{values}` is not A:B, the first step and the last")
         first, colon, last = match.groups()
         chosen = int(first or 1), int(last or MANY) if colon else int(first)
+        if not 1 <= chosen[0] <= chosen[1]:
+            raise ArgumentError(self, f"`{values}` has no step in it: they count from 1")
         setattr(options, self.dest, chosen)
 
 
@@ -93,6 +95,12 @@ class Chosen:
                 return number
         self.kernels.append([event.compiled, 1])
         return len(self.kernels)
+
+    def check_ran(self) -> None:
+        """Raises FinchError "unknown name" if the chosen kernel was not run."""
+        if self.kernel is not None and not 1 <= self.kernel <= len(self.kernels):
+            ran = {0: "none", 1: "one"}.get(len(self.kernels), str(len(self.kernels)))
+            raise FinchError("unknown name", f"there is no kernel {self.kernel}: {ran} was run")
 
     def has(self, applied: Applied, number: int) -> bool:
         is_named = not self.rules or applied.name in self.rules

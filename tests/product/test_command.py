@@ -93,6 +93,31 @@ def test_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert done.returncode == 1 and b"standard input is not UTF-8" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("fuzz --cases 0", "`0` is not 1 or more"),
+        ("fuzz --minutes nan", "`nan` is not 0.001 or more"),
+        ("fuzz --workers -1", "`-1` is not 1 or more"),
+        ("diff --cases -1 FILE", "`-1` is not 1 or more"),
+        ("diff --threads 0 FILE", "`0` is not 1 or more"),
+        ("diff --engines fast FILE", "`fast` is none of"),
+        ("trace --steps 5:2 FILE", "`5:2` has no step in it"),
+        ("trace --kernel 2 FILE", "there is no kernel 2: one was run"),
+        ("trace --rule Loup FILE", "there is no rule `Loup`"),
+    ],
+)
+def test_an_option_that_means_nothing_is_an_error(
+    command: str, words: str, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write("y = zeros(3)\n@finch for i = _; y[i] += 1 end")
+    try:
+        status: Any = main(command.replace("FILE", path).split())
+    except SystemExit as error:
+        status = error.code
+    assert status in (1, 2) and words in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("fault", [Bug("lost a term"), KeyError("lost")])
 def test_a_fault_of_ours_is_called_one(
     fault: Exception, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch
