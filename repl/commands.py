@@ -22,6 +22,7 @@ from .progress import watched
 from .prompt_session import Conversation, read_all
 from .report import (
     BROKEN_PIPE,
+    INTERRUPTED,
     SUCCESS,
     USER_ERROR,
     NobodyReads,
@@ -343,7 +344,8 @@ def _reduced(
 
 
 def fuzz(options: Namespace) -> int:
-    """`finch fuzz`: compare ways on generated scripts; the status is 1 if one differs, crashes or hangs."""
+    """`finch fuzz`: compare ways on generated scripts; the status is 1 if one differs, crashes or hangs.
+    Ctrl-C ends it with what was found so far."""
     from finchlang.testing import fuzz as campaign
 
     names = ("minutes", "seed", "rules", "checked", "coverage", "metamorphic", "stop")
@@ -358,6 +360,8 @@ def fuzz(options: Namespace) -> int:
     summary = campaign.fuzz(campaign.Options(cases=cases, **chosen), progress)
     progress("\n")
     write((summary.json if options.json else summary.report) + "\n")
+    if summary.is_interrupted:
+        return INTERRUPTED
     return USER_ERROR if summary.findings else SUCCESS
 
 

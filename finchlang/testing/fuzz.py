@@ -51,13 +51,15 @@ class Options:
 
 @dataclass
 class Summary:
-    """The results of a campaign: the number of cases of each kind, findings by seed, what was reached."""
+    """The results of a campaign: the number of cases of each kind, findings by seed, what was reached, and
+    whether it was interrupted."""
 
     counts: Counter[str] = field(default_factory=Counter)
     findings: dict[int, str] = field(default_factory=dict)
     refusals: Counter[str] = field(default_factory=Counter)
     reached: Counter[tuple[str, str]] = field(default_factory=Counter)
     seconds: float = 0.0
+    is_interrupted: bool = False
 
     @property
     def report(self) -> str:
@@ -178,6 +180,9 @@ def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -
                         f"{sum(summary.counts.values())} cases, {len(summary.findings)} findings"
                     )
                     progress(found)
+    except KeyboardInterrupt:  # what was found so far is not lost
+        summary.is_interrupted = True
+        return summary
     finally:
         for worker in workers:
             worker.end()
@@ -194,6 +199,7 @@ def _note(summary: Summary, options: Options, seed: int, outcome: str, answer: A
         summary.refusals[said] += 1
     if kind in (RUN, REFUSED):
         return
+    summary.findings[seed] = f"{kind}: {said}"
     text, chosen = "" if is_apart(seed, options) else generate(seed), ways(options, seed)
     if text:
         # reducing may take too long: then the script stays as it is

@@ -170,6 +170,21 @@ def test_what_cannot_be_reduced_in_time_is_found_all_the_same(
     assert told["findings"] == {"0": "differs: y"} and told["reached"] == {"rule Loop": 1}
 
 
+def test_an_interrupted_campaign_gives_what_it_has_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def differs(seed: int, options: Options, cover: Coverage) -> tuple[str, str]:
+        return ("differs", "y") if seed == 1 else ("run", "")
+
+    def interrupt(told: str) -> None:
+        if told == "2 cases, 1 findings":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("finchlang.testing.fuzz.run_case", differs)
+    monkeypatch.setattr("finchlang.testing.fuzz.small_text", lambda text, *_: (text, ""))
+    summary = fuzz(Options(cases=1000), interrupt)
+    assert summary.is_interrupted and summary.counts == {"run": 1, "differs": 1}
+    assert summary.findings == {1: "differs: y"}
+
+
 def test_what_no_script_has_is_named_with_its_reason() -> None:
     """Each operator stands in a table that scripts are made of, and each reason is of what there is."""
     tables = KERNELS, SCRIPTS, grammar.VALUES, grammar.CONDITIONS, grammar.SIGNS, grammar.ROUNDED
