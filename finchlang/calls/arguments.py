@@ -11,10 +11,11 @@ import numpy as np
 
 from finchlang.base.errors import Bug, FinchError
 from finchlang.calls.lazy_shape import TensorView
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.native.copy_coordinates import ordered_copies
 from finchlang.native.link import address_finder
 from finchlang.syntax.types import PairType, type_of_value
+from finchlang.syntax.user_function import Ranged
 from finchlang.tensors.adopt import as_tensor, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, tensor_over
@@ -146,7 +147,7 @@ class _OfArray(Kind):
 class _OfCopiedArray(_OfArray):
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         if made is None:
-            made = Memory(argument[SHAPE], argument[ARRAYS], ())
+            made = Memory(*argument[SHAPE:OWNER])
         return super().commit(argument, made)
 
 
@@ -207,7 +208,7 @@ class _OfConverted(Kind):
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         value, format = argument[VALUE], argument[FORMAT]
         if made is None:
-            made = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
+            made = Memory(*argument[SHAPE:OWNER])
         if value.format in ("csc", "csr") and value.ndim == 2:
             return _with_parts(value, format, made)
         return type(value)(tensor_over(format, made, True).to_scipy())
@@ -394,7 +395,7 @@ def in_use(argument: Argument, level: Level, is_renewed: bool = False) -> list[n
     """The arrays of a value of this format, cut to what is in use; nothing of them if it is renewed."""
     if argument[KIND].is_undeclared:
         return [*argument[ARRAYS]]
-    memory = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
+    memory = Memory(*argument[SHAPE:OWNER])
     storage = zip(level.levels(), memory.storage(level), strict=True)
     used = [own[name] for part, own in storage for name, _ in part.arrays]
     return [array[:0] for array in used] if is_renewed else used
@@ -414,3 +415,19 @@ def memory_of(dense: Any, argument: Argument, stored: Any = None) -> Memory:
         return Tensor.from_numpy(dense, level, stored).memory
     except FinchError:
         return Tensor.from_numpy(dense, level).memory
+
+
+def lies_in(argument: Argument, ranged: Ranged) -> bool:
+    """Whether all values of an argument, and its fill, lie in a range. Ranges are convex, so the least
+    and the greatest value are enough."""
+    format = argument[FORMAT]
+    level = level_of(format)
+    if not isinstance(level, Level) or level.order == 0:
+        value = argument[VALUE]
+        return isinstance(value, (bool, int, float)) and ranged.holds(value)
+    memory = Memory(*argument[SHAPE:OWNER])
+    values = memory.storage(level)[-1].get("val")
+    if values is None or isinstance(level.element_type, PairType):
+        return False
+    ends = (values.min().item(), values.max().item()) if values.size else ()
+    return all(map(ranged.holds, (*ends, level.fill.value)))

@@ -12,16 +12,8 @@ from finchlang.algebra.program_context import Format
 from finchlang.base.disk_cache import default_cache
 from finchlang.base.errors import FinchError
 from finchlang.base.locks import cached_property
-from finchlang.calls import substitute
-from finchlang.calls.arguments import (
-    ARRAYS,
-    FORMAT,
-    KIND,
-    MAKERS,
-    VALUE,
-    Argument,
-    tensor_argument,
-)
+from finchlang.calls import arguments as args, substitute
+from finchlang.calls.arguments import Argument
 from finchlang.calls.call import Made, NativeCall, check_outputs
 from finchlang.calls.compile_cache import CacheEntry, cache_key
 from finchlang.calls.environment import Environment
@@ -98,7 +90,7 @@ class SpecializedKernel:
 
     def all_of(self, arguments: Values) -> Values:
         """The arguments, and the kernel's own tensors."""
-        return [*arguments, *map(tensor_argument, self._workspaces)]
+        return [*arguments, *map(args.tensor_argument, self._workspaces)]
 
     def run(
         self,
@@ -178,9 +170,9 @@ class CallSite:
                 if not is_outermost:
                     values = environment.owner(name).values
                 value = values.get(name)
-                argument = MAKERS[type(value)](value)
+                argument = args.MAKERS[type(value)](value)
                 found.append(argument)
-                formats.append(argument and argument[FORMAT])
+                formats.append(argument and argument[args.FORMAT])
         except FinchError as error:
             raise error.at(self.variables[self._names[len(found)]].span) from None
         for name, node in self.called.items():
@@ -197,7 +189,7 @@ class CallSite:
             given = found[at]
             if given is not None:
                 found[at] = new = substitute.refilled(given, fill, tensor)
-                formats[at] = new[FORMAT]
+                formats[at] = new[args.FORMAT]
         return found, formats
 
     def named(self, formats: Formats) -> dict[str, Any]:
@@ -211,18 +203,13 @@ class CallSite:
 
     def fills(self, formats: Formats) -> dict[Variable, Literal]:
         """The inferred fill of each tensor that is declared by `_`."""
-        if not self._infers:
-            return {}
-        named = self.named(formats)
-        if Template in map(
-            type, named.values()
-        ):  # with views the kernel is first rewritten for their tensors (Runner._through_views)
+        # with views the kernel is first rewritten for their tensors (Runner._through_views)
+        if not self._infers or Template in map(type, formats):
             return {}
         from finchlang.calls.inferred_fills import inferred_fills
 
-        node = substitute.with_operations(
-            substitute.masked(self.node, named), self.operations(formats)
-        )
+        named = self.named(formats)
+        node = substitute.specialized(self.node, named, self.operations(formats))
         return inferred_fills(node.program, substitute.stored_formats(named))
 
     def find(self, formats: Formats) -> KernelAtSite | None:
@@ -263,15 +250,12 @@ class KernelAtSite:
     ):
         self.site, self.formats, self.usual, self.is_ready = site, formats, usual, False
         self._others: dict[frozenset[str], KernelAtSite] = {}
-        named, operations = site.named(formats), site.operations(formats)
-        node = substitute.with_operations(
-            substitute.masked(site.node, named), substitute.apart(operations, site.node)
-        )
-        self.node = substitute.with_inferred(node, site.fills(formats))
+        named = site.named(formats)
+        operations = substitute.apart(site.operations(formats), site.node)
+        self.node = substitute.specialized(site.node, named, operations, site.fills(formats))
         stored = substitute.stored_formats(named)
-        kernel = self.kernel = SpecializedKernel(
-            self.node.program, stored, *site.choices, exchanged
-        )
+        kernel = SpecializedKernel(self.node.program, stored, *site.choices, exchanged)
+        self.kernel = kernel
         names = list(site.variables)
         self._tensors = _chooser([names.index(name) for name in kernel.tensors])
         self._numbers = _chooser([names.index(name) for name in kernel.numbers])
@@ -284,7 +268,7 @@ class KernelAtSite:
         tensors, values = self._tensors(arguments), self._values(arguments)
         numbers = dict(zip(kernel.numbers, values, strict=True))
         read = zip(tensors, kernel.written, strict=True)
-        stored = (array for a, is_written in read if not is_written for array in a[ARRAYS])
+        stored = (array for a, is_written in read if not is_written for array in a[args.ARRAYS])
         given = dict(zip(kernel.signature.tensors, tensors, strict=True))
         exchanged = to_exchange(kernel.signature.spans, given, numbers, stored)
         if not exchanged:
@@ -298,7 +282,7 @@ class KernelAtSite:
         return self._tensors(arguments), self._values(arguments) if self.kernel.numbers else ()
 
     def _values(self, arguments: Values) -> list[Any]:
-        return [argument[VALUE] for argument in self._numbers(arguments)]
+        return [argument[args.VALUE] for argument in self._numbers(arguments)]
 
     def run(
         self,
@@ -319,8 +303,8 @@ class KernelAtSite:
                 raise
             return self.usual.run(arguments, environment, engine, tracer)
         for argument, memory in made:
-            value = argument[KIND].commit(argument, memory)
-            if value is not argument[VALUE]:
+            value = argument[args.KIND].commit(argument, memory)
+            if value is not argument[args.VALUE]:
                 at = [tensor is argument for tensor in tensors].index(True)
                 environment.set(kernel.tensors[at], value)
         return steps

@@ -274,8 +274,8 @@ class Runner:
             n: self.operation(environment.get(n)) or found for n, found in named_so.items()
         }
         functions = self.denoted(map(environment.get, operations))
-        node = substitute.with_operations(substitute.masked(site.node, bound), operations)
-        return substitute.with_inferred(node, site.fills(formats)), bound, functions
+        node = substitute.specialized(site.node, bound, operations, site.fills(formats))
+        return node, bound, functions
 
     def _denote(self, now: Situation) -> Any:
         self._check_values(now)
