@@ -18,14 +18,14 @@ import numpy as np
 
 from finchlang.algebra import sparsity_pattern
 from finchlang.algebra.expression_types import type_of
-from finchlang.base.errors import Bug, FinchError
+from finchlang.base.errors import FinchError
 from finchlang.calls.call import one_call_at_a_time
 from finchlang.calls.environment import OUTERMOST, Environment
 from finchlang.calls.kernel import CallSite, KernelAtSite
 from finchlang.host.construct import const
 from finchlang.host.ir import Const
 from finchlang.operators.operator import value_in
-from finchlang.operators.operator_table import NOT, literal_type, operator
+from finchlang.operators.operator_table import NOT, Operator, operator
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, PairType, Type, promote
 from finchlang.syntax.user_function import Laws, Operation, Ranged
@@ -58,6 +58,12 @@ class Trial:
     where: ast.Node = _TRUE
     near: tuple[Any, ...] = ()
     range: Ranged | None = None
+
+    @property
+    def functions(self) -> dict[str, Operation]:
+        """Whether operands are meant, and the sides, as functions of the operands."""
+        parts = {"is_meant": self.where, "one_side": self.sides[0], "other_side": self.sides[1]}
+        return {name: Operation(name, (*self.names,), part) for name, part in parts.items()}
 
 
 def check_laws(program: ast.Node, formats: sparsity_pattern.Formats) -> None:
@@ -295,9 +301,9 @@ def _counterexample(trial: Trial) -> Found | None:
 
 
 def _differing(trial: Trial, values: list[Any]) -> Found | None:
-    given = {n: const(v, t) for (n, t), v in zip(trial.names.items(), values, strict=True)}
+    given = [const(v, t) for v, t in zip(values, trial.names.values(), strict=True)]
     try:
-        is_meant, one, other = (_value(side, given) for side in (trial.where, *trial.sides))
+        is_meant, one, other = (_row(f).folded(given) for f in trial.functions.values())
     except FinchError:
         return None
     if is_meant is None or not is_meant.value:
@@ -307,18 +313,10 @@ def _differing(trial: Trial, values: list[Any]) -> Found | None:
     return values, one.value, other.value
 
 
-def _value(side: ast.Node, given: dict[str, Const]) -> Const | None:
-    """The value of a side; None if there is none, or after too many steps."""
-    match side:
-        case ast.Literal(value) if (type := literal_type(side)) is not None:
-            return const(value, type)
-        case ast.Variable(name):
-            return given[name]
-        case ast.Call(op, args):
-            row, values = operator(op), [_value(arg, given) for arg in args]
-            known = [value for value in values if value is not None]
-            return None if row is None or len(known) < len(values) else row.folded(known)
-    raise Bug(f"{side!r} is no side of a law")
+def _row(function: ast.Node) -> Operator:
+    row = operator(function)
+    assert row is not None
+    return row
 
 
 def _is_equal(one: Const, other: Const) -> bool:
@@ -332,40 +330,32 @@ class _Search:
     """A kernel that searches for operands for which the two sides of a law differ."""
 
     def __init__(self, trial: Trial, values: list[np.ndarray]):
-        self.functions: dict[ast.Node, str] = {}
-        one, other = (pretty(trees.rewrite_bottom_up(self._by_name, side)) for side in trial.sides)
-        indices = [f"i{k}" for k in range(len(trial.names))]
-        names = [f"{n} = values{k}[{indices[k]}]" for k, n in enumerate(trial.names)]
+        indices = [f"i{k}" for k in range(len(values))]
+        args = ", ".join(f"values{k}[{i}]" for k, i in enumerate(indices))
         steps = accumulate(map(len, values), mul, initial=1)
-        code = " + ".join(f"({i} - 1) * {s}" for i, s in zip(indices, steps, strict=False))
-        # an infinity or NaN equals only itself, and no tolerance applies
-        about = f"abs(one - other) <= {TOLERANCE} * min(max(abs(one), abs(other), 1), {LARGEST})"
-        differ = f"one != other && (one == one || other == other) && !({about})"
-        names = [*names, f"one = {one}", f"other = {other}", f"code = {code or 0}"]
-        loops = ", ".join(f"{i} = _" for i in ("o", *reversed(indices)))
-        if not any(type.is_float for type in trial.names.values()):
-            differ = "one != other"
-        opened = "\n".join(f"let {name}" for name in names)
-        closed = "end\n" * len(names)
-        text = (
-            f"@finch for {loops}\n{opened}\nif code >= start && ({pretty(trial.where)}) && {differ}\n"
-            f"first[o] <<min>>= code\nend\n{closed}end"
-        )
+        code = [f"({i} - 1) * {s}" for i, s in zip(indices, steps, strict=False)]
+        differ = "one != other"
+        if any(type.is_float for type in trial.names.values()):
+            # an infinity or NaN equals only itself, and no tolerance applies
+            size = f"min(max(abs(one), abs(other), 1), {LARGEST})"
+            is_near = f"abs(one - other) <= {TOLERANCE} * {size}"
+            differ += f" && (one == one || other == other) && !({is_near})"
+        text = f"""@finch for {", ".join(f"{i} = _" for i in ("o", *reversed(indices)))}
+            let one = one_side({args}), other = other_side({args}), code = {" + ".join(code) or 0}
+                if code >= start && is_meant({args}) && {differ}
+                    first[o] <<min>>= code
+                end
+            end
+        end"""
         node = parse_script(text, "<laws>").statements[0]
         assert isinstance(node, ast.KernelNode)
         self.first_found = np.zeros(1, np.int64)
-        rows = {name: operator(_limited(function)) for function, name in self.functions.items()}
-        arrays = {f"values{k}": each for k, each in enumerate(values)}
-        bound = {**arrays, "first": self.first_found, "start": 0, **rows}
+        bound: dict[str, Any] = {"first": self.first_found, "start": 0}
+        bound |= {f"values{k}": each for k, each in enumerate(values)}
+        bound |= {name: _row(_limited(function)) for name, function in trial.functions.items()}
         self.environment = Environment(OUTERMOST, None, bound)
         self.site = CallSite(node, "all", True)
         self.found: KernelAtSite | None = None
-
-    def _by_name(self, node: ast.Node) -> ast.Node:
-        if isinstance(node, ast.Call) and isinstance(node.op, Operation):
-            name = self.functions.setdefault(node.op, f"f{len(self.functions)}")
-            return replace(node, op=ast.Variable(name))
-        return node
 
     def first(self, start: int) -> int:
         """The number of the first operands from `start` on for which the sides differ; _NONE if there are
