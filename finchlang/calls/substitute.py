@@ -15,7 +15,7 @@ from finchlang.levels.element import Element
 from finchlang.levels.level import Swizzled, level_of
 from finchlang.normalize.shapes.shape_table import operators_in
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import children, replace, rewrite_bottom_up, substitute, walk
+from finchlang.syntax.traversal import binds, children, replace, rewrite_bottom_up, substitute, walk
 from finchlang.syntax.user_function import Operation, Ranged
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import body_of
@@ -150,8 +150,7 @@ def functions_called(nodes: Collection[ast.Node]) -> dict[str, ast.Variable]:
     """The names called in a kernel that may be functions of the script: those without another meaning
     there."""
     around = {id(op) for node in nodes for op in operators_in(node)}
-    own = {n.index.name for n in nodes if isinstance(n, ast.Loop)} | WORDS
-    own |= {n.variable.name for n in nodes if isinstance(n, ast.Define)}
+    own = WORDS.union(*map(binds, nodes))
     called = (
         n.op for n in nodes if isinstance(n, (ast.Call, ast.Assign)) and id(n.op) not in around
     )

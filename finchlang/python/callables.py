@@ -14,7 +14,7 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
-from finchlang.python.translate_source import WORDS, translated
+from finchlang.python.translate_source import WORDS, Translation
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.syntax import nodes as ast, types
@@ -84,22 +84,20 @@ class Undefined:
 def from_callable(value: Any) -> Any:
     """A function of Python or NumPy as a value of scripts; another value itself. Raises FinchError "type"
     for a function that cannot be translated, or that no operator equals."""
-    if isinstance(value, FunctionType):
-        return function_of(value)
-    if isinstance(value, (np.ufunc, BuiltinFunctionType)):
+    if isinstance(value, (FunctionType, np.ufunc, BuiltinFunctionType)):
         found = _meaning(value)
-        if found is None:
-            name = value.__name__
-            what = f"NumPy's `{name}`" if isinstance(value, np.ufunc) else f"Python's `{name}`"
-            hint = "write it as a function of Python, or of the script"
-            raise FinchError("type", f"{what} is no operator here", hint=hint)
-        return found
-    if isinstance(value, (partial, MethodType)):
+        if found is not None:
+            return found
+        library = "NumPy" if isinstance(value, np.ufunc) else "Python"
+        what = f"{library}'s `{value.__name__}`"
+        hint = "write it as a function of Python, or of the script"
+    elif isinstance(value, (partial, MethodType)):
         what = f"this {type(value).__name__} of Python"
         hint = "write what it computes as a function of its own"
-        raise FinchError("type", f"{what} is no operator here", hint=hint)
-    own = getattr(type(value), "as_function", None)  # of a Kernel
-    return value if own is None else own(value)
+    else:
+        own = getattr(type(value), "as_function", None)  # of a Kernel
+        return value if own is None else own(value)
+    raise FinchError("type", f"{what} is no operator here", hint=hint)
 
 
 def function_of(function: FunctionType) -> FinchFunction:
@@ -107,8 +105,9 @@ def function_of(function: FunctionType) -> FinchFunction:
     known = getattr(function, "__finch__", None)
     # `functools.wraps` copies attributes to another function
     if known is None or known[0] is not function.__code__:
-        node, free = translated(function)
-        remember(function, made(node, _Names(function, free)))
+        translation = Translation(function)
+        names = _Names(function, translation.free)
+        remember(function, made(translation.definition(), names))
         known = function.__finch__  # type: ignore[attr-defined]
     return known[1]
 

@@ -141,11 +141,8 @@ def check_values(program: ast.Node, bound: dict[str, Any]) -> None:
     own: set[str] = set()
     uses: dict[str, ast.Variable] = {}
     for node in trees.walk(program):
-        if isinstance(node, ast.Loop):
-            own.add(node.index.name)
-        elif isinstance(node, ast.Define):
-            own.add(node.variable.name)
-        elif isinstance(node, ast.Call) and isinstance(node.op, ast.Variable):
+        own.update(trees.binds(node))
+        if isinstance(node, ast.Call) and isinstance(node.op, ast.Variable):
             own.add(node.op.name)
         elif isinstance(node, ast.Variable):
             uses.setdefault(node.name, node)

@@ -20,10 +20,10 @@ from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.python.callables import from_callable
 from finchlang.python.from_python import from_python
 from finchlang.python.session import Session
-from finchlang.python.translate_source import defined, file_called, parsed
+from finchlang.python.translate_source import definition_of, file_called
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.syntax import nodes as syntax
-from finchlang.syntax.traversal import EnoughFrames, block, replace, walk
+from finchlang.syntax.traversal import EnoughFrames, binds, block, replace, walk
 from finchlang.text.print import pretty
 from finchlang.text.tree_cache import script_of
 
@@ -191,13 +191,8 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     if not text or not text.strip():
         message = f"`{code.co_name}` has no docstring, which would be the text of the kernel"
         raise FinchError("type", message)
-    file, first = inspect.getsourcefile(function) or code.co_filename, code.co_firstlineno
-    last = None
-    try:
-        lines = inspect.findsource(function)[0]
-        found = defined(parsed("".join(lines)), code)
-    except (OSError, TypeError, SyntaxError, IndexError):
-        lines, found = [], None
+    file, lines, found = definition_of(function)
+    first, last = code.co_firstlineno, None
     if isinstance(found, ast.FunctionDef):
         text = ast.get_docstring(found, clean=False) or text  # Python 3.13 removes indentation
         first, last = found.body[0].lineno, found.body[0].end_lineno
@@ -243,29 +238,28 @@ def _source(text: str, file: str, lines: list[str], first: int | None, last: int
 
 def own_names(script: syntax.Node) -> set[str]:
     """The names that a script binds somewhere itself, and the predefined names."""
-    own = {*PREDEFINED, *assigned_names(script)}
+    own = {*PREDEFINED}
     for node in walk(script):
-        bound = *getattr(node, "parameters", ()), getattr(node, "variable", None)
-        own |= {name for name in bound if isinstance(name, str)}
-        if isinstance(node, syntax.Function):
-            own |= {node.name, *assigned_names(node.body)}
-        elif isinstance(node, syntax.For):
-            own |= {*node.names}
-        elif isinstance(node, syntax.Comprehension):
-            own |= {name for names in node.names for name in names}
-        elif isinstance(node, syntax.Lambda):
-            own |= assigned_names(node.body)
-        elif isinstance(node, syntax.Local):
-            own |= {*(name for name, _ in node.values), *assigned_names(node.body)}
-        elif isinstance(node, syntax.Try):
-            own.add(node.name)
-        elif isinstance(node, syntax.Loop):
-            own.add(node.index.name)
-        elif isinstance(node, syntax.Define):
-            own.add(node.variable.name)
-        elif isinstance(node, syntax.Macro) and node.name in ("properties", "case", "iterate"):
-            inside = (n for a in node.args[1:] for n in walk(a))
-            own |= {n.name for n in inside if isinstance(n, syntax.Variable)}
+        match node:
+            case syntax.Function(name, parameters):
+                own |= {name, *parameters}
+            case syntax.Lambda(parameters):
+                own |= {*parameters}
+            case syntax.For(variable, _, _, names):
+                own |= {variable, *names}
+            case syntax.Comprehension(names=names):
+                own |= {name for each in names for name in each}
+            case syntax.Local(values):
+                own |= {name for name, _ in values}
+            case syntax.Try(name=name):
+                own.add(name)
+            case syntax.Loop() | syntax.Define():
+                own.update(binds(node))
+            case syntax.Macro("properties" | "case" | "iterate", (_, *laws)):
+                inside = (n for law in laws for n in walk(law))
+                own |= assigned_names(node) | {n.name for n in inside if type(n) is syntax.Variable}
+            case syntax.Let():
+                own |= assigned_names(node)
     return own
 
 
