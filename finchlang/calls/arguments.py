@@ -101,11 +101,12 @@ def tensor_argument(value: Tensor | SwizzledTensor) -> Argument:
     if not tensor.checked:
         tensor.validate()
     memory = tensor.memory
-    arrays, rooms = memory.arrays, memory.rooms
+    arrays, rooms, start, stop = memory.arrays, memory.rooms, 0, 0
     if rooms and any([a.size < n for a, n in zip(arrays, rooms, strict=True)]):
         raise FinchError("bounds", "an array that a tensor stands for was cut short in place")
-    # Arrays that were never given away cannot overlap another argument's.
-    start, stop = _reach(arrays) if memory.is_shared else (0, 0)
+    if memory.is_shared:  # arrays that were never given away cannot overlap another argument's
+        starts = [(address_finder()(array), array.nbytes) for array in arrays]
+        start, stop = min(starts)[0], max([begin + size for begin, size in starts])
     counters = memory.counters
     return value, value.format, memory.shape, arrays, counters, memory, start, stop, TENSOR
 
@@ -125,6 +126,9 @@ def _scalar(value: Scalar) -> Argument:
 
 
 class _OfArray(Kind):
+    #: whether kernels are given a copy, so that also a result in its place is taken over
+    is_copied = False
+
     def seen(self, argument: Argument) -> Sequence[np.ndarray]:
         return (argument[VALUE],)
 
@@ -133,6 +137,8 @@ class _OfArray(Kind):
 
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         value, format = argument[VALUE], argument[FORMAT]
+        if made is None and self.is_copied:
+            made = Memory(*argument[SHAPE:OWNER])
         if made is not None:
             result = made.arrays[0][: math.prod(made.shape)].reshape(made.shape, order="F")
             if isinstance(format, Swizzled):
@@ -145,10 +151,7 @@ class _OfArray(Kind):
 
 
 class _OfCopiedArray(_OfArray):
-    def commit(self, argument: Argument, made: Memory | None) -> Any:
-        if made is None:
-            made = Memory(*argument[SHAPE:OWNER])
-        return super().commit(argument, made)
+    is_copied = True
 
 
 def _array(value: np.ndarray) -> Argument:
@@ -193,31 +196,29 @@ def _with_parts(matrix: Any, format: Any, memory: Memory) -> Any:
     if shape != matrix.shape:
         data, indices, indptr = [made[k].copy() for k in ("data", "indices", "indptr")]
         return type(matrix)((data, indices, indptr), shape)
+    find = address_finder()
     for name, array in made.items():
-        if not _is_same_memory(getattr(matrix, name), array):
+        old = getattr(matrix, name)
+        if old.size != array.size or find(old) != find(array):
             setattr(matrix, name, array)
     return matrix
 
 
 class _OfConverted(Kind):
-    """A sparse array of SciPy that is copied: neither CSC nor CSR, or with arrays that cannot be used in
-    place."""
+    """A sparse array of SciPy that is neither CSC nor CSR, or with arrays that cannot be used in place."""
 
     takes_memory = True
 
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         value, format = argument[VALUE], argument[FORMAT]
-        if made is None:
-            made = Memory(*argument[SHAPE:OWNER])
+        made = made or Memory(*argument[SHAPE:OWNER])
         if value.format in ("csc", "csr") and value.ndim == 2:
             return _with_parts(value, format, made)
         return type(value)(tensor_over(format, made, True).to_scipy())
 
 
-NUMBER, SCALAR, TENSOR, CONVERTED = Kind(), _OfScalar(), _OfTensor(), _OfConverted()
-VIEW = Kind()
-ARRAY, COPIED_ARRAY, MATRIX = _OfArray(), _OfCopiedArray(), _OfMatrix()
-
+NUMBER, VIEW, SCALAR, TENSOR = Kind(), Kind(), _OfScalar(), _OfTensor()
+ARRAY, COPIED_ARRAY, MATRIX, CONVERTED = _OfArray(), _OfCopiedArray(), _OfMatrix(), _OfConverted()
 
 #: Of a large matrix, COMPARED indices are compared with their copy at a call and the next ones at the next
 #: call, which takes 1 to 4 us; the last LAST indices are compared at every call.
@@ -316,13 +317,10 @@ def _copied(matrix: Any, facts: tuple[Any, ...]) -> _Copies | None:
     if not facts or kind not in ("csc", "csr") or len(facts[2]) != 2:
         return None
     ptr, idx, val = matrix.indptr, matrix.indices, matrix.data
-    if not ptr.ndim == idx.ndim == val.ndim == 1 or ptr.dtype != idx.dtype:
-        return None
-    flags = val.flags
-    if not (flags.c_contiguous and flags.aligned and val.dtype.isnative):
-        return None
     size, fibers = facts[2] if kind == "csc" else facts[2][::-1]
-    if idx.dtype not in _INDICES or ptr.size <= fibers:
+    are_lists = ptr.ndim == idx.ndim == val.ndim == 1 and ptr.dtype == idx.dtype
+    is_in_place = val.flags.c_contiguous and val.flags.aligned and val.dtype.isnative
+    if not are_lists or not is_in_place or idx.dtype not in _INDICES or ptr.size <= fibers:
         return None
     own = ordered_copies(ptr, idx, fibers, size, min(idx.size, val.size))
     if own is None:
@@ -336,22 +334,9 @@ def _copied(matrix: Any, facts: tuple[Any, ...]) -> _Copies | None:
 _INDICES = frozenset((np.dtype(np.int32), np.dtype(np.int64)))
 
 
-def _is_same_memory(array: np.ndarray, other: np.ndarray) -> bool:
-    find = address_finder()
-    return array.size == other.size and find(array) == find(other)
-
-
-def _reach(arrays: Sequence[np.ndarray]) -> tuple[int, int]:
-    """The addresses of the first byte of some arrays and of the one after their last."""
-    starts = [(address_finder()(array), array.nbytes) for array in arrays]
-    return min(starts)[0], max([start + size for start, size in starts])
-
-
 def describe(value: Any) -> Argument | None:
-    """A value as an argument, as it is now; None for a value that kernels do not take.
-
-    Raises FinchError for a value that would be a tensor if it were valid.
-    """
+    """A value as an argument, as it is now; None for a value that kernels do not take. Raises FinchError
+    for a value that would be a tensor if it were valid."""
     return MAKERS[type(value)](value)
 
 
