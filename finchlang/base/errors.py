@@ -119,8 +119,7 @@ class FinchError(Exception):
         return str(self).split("\n")
 
     def render(self) -> str:
-        """`name:line:column: kind error: message`, the source line with carets, the calls that led
-        there, and the hint."""
+        """`name:line:column: kind error: message`, the line with carets, the calls around it, the hint."""
         span = self.span
         lines = [f"{located(span)}{self.kind} error: {self.message}"]
         if span is not None:

@@ -29,8 +29,7 @@ def checked_path(path: Any, suffixes: Iterable[str]) -> Path:
 
 
 def read_script(path: str | Path) -> str:
-    """The text of a script file. Raises FinchError "I/O" if it cannot be read or is not UTF-8, "type" for
-    what is no path."""
+    """The text of a file. Raises FinchError "I/O" if it is not there or not UTF-8, "type" for no path."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -47,8 +46,7 @@ def failure(what: str, path: Any, why: str, hint: str | None = None) -> FinchErr
 
 @contextlib.contextmanager
 def told(what: str, path: Any) -> Iterator[None]:
-    """Turns OSError and MemoryError into FinchErrors "I/O" and "resource" about reading or writing
-    `path`."""
+    """Turns OSError and MemoryError into FinchErrors "I/O" and "resource" about `path`."""
     try:
         yield
     except OSError as error:
@@ -165,7 +163,6 @@ def _give_name(handle: int, new: Path) -> None:
 
 
 def check_memory(file: Path, bytes_needed: int) -> None:
-    """Raises FinchError "resource" if a file says that it holds more than the machine's memory: sizes are
-    checked before arrays of them are made."""
+    """Raises FinchError "resource" if a file says that it holds more than the machine's memory."""
     if bytes_needed > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
         raise FinchError("resource", f"no memory for what {file} holds")

@@ -57,8 +57,7 @@ class Kind:
         return all([array.flags.writeable for array in self.seen(argument)])
 
     def is_handed_out(self, argument: Argument) -> bool:
-        """Whether arrays of the tensor were given away: these keep their content when the tensor is
-        declared anew."""
+        """Whether arrays were given away, whose content stays when the tensor is declared anew."""
         return False
 
     def back_buffer(self, argument: Argument) -> Memory | None:
@@ -155,8 +154,7 @@ class _OfCopiedArray(_OfArray):
 
 
 def _array(value: np.ndarray) -> Argument:
-    """A NumPy array, used in place if it is contiguous in some order of its axes and aligned, else
-    copied."""
+    """A NumPy array: in place if it is aligned and contiguous in some order of its axes, else copied."""
     format, axes, shape, alignment = layout_of_array(value.dtype, value.shape, value.strides)
     if axes is not None:
         start = address_finder()(value)
@@ -274,8 +272,7 @@ def _facts(matrix: Any) -> tuple[Any, ...]:
 
 
 def _marks(matrix: Any) -> list[int]:
-    """Marks that change if a large matrix gets other index arrays, or if SciPy has sorted them in place
-    (it then sets attributes)."""
+    """What changes if a large matrix gets other index arrays or SciPy sorts them, which sets attributes."""
     find = address_finder()
     attributes = matrix.__dict__.values()
     sizes = matrix.indptr.size, matrix.indices.size
@@ -283,8 +280,7 @@ def _marks(matrix: Any) -> list[int]:
 
 
 def _bytes(ptr: np.ndarray, idx: np.ndarray, first: int | None) -> tuple[bytes, ...]:
-    """The indices that are compared at a call: COMPARED from `first` on, and the last; all if it is
-    None."""
+    """The indices that are compared at a call: COMPARED from `first` on and the last, or all."""
     if first is None:
         return ptr.tobytes(), idx.tobytes()
     stop = first + COMPARED
@@ -311,8 +307,7 @@ def _matrix(value: Any) -> Argument:
 
 
 def _copied(matrix: Any, facts: tuple[Any, ...]) -> _Copies | None:
-    """The copies of a matrix whose indices are in order already, else None. It is checked while copying,
-    in less time than SciPy's own check takes."""
+    """The copies of a matrix if its indices are in order, else None: quicker than SciPy's own check."""
     kind = matrix.format
     if not facts or kind not in ("csc", "csr") or len(facts[2]) != 2:
         return None
@@ -403,8 +398,7 @@ def memory_of(dense: Any, argument: Argument, stored: Any = None) -> Memory:
 
 
 def lies_in(argument: Argument, ranged: Ranged) -> bool:
-    """Whether all values of an argument, and its fill, lie in a range. Ranges are convex, so the least
-    and the greatest value are enough."""
+    """Whether all values of an argument, and its fill, lie in a range. (Ranges are convex.)"""
     format = argument[FORMAT]
     level = level_of(format)
     if not isinstance(level, Level) or level.order == 0:

@@ -78,8 +78,7 @@ Made = list[tuple[Argument, Memory | None]]
 
 
 class NativeCall:
-    """Calls of one compiled kernel on tensors bound as in `bounds`; with memory checks if it is
-    `checked`."""
+    """Calls of one compiled kernel on tensors bound as in `bounds`, perhaps with checks of memory."""
 
     def __init__(
         self,
@@ -101,10 +100,7 @@ class NativeCall:
 
     def run(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Made:
         """Run on the arguments. Gives those that are written, each with its new memory (None if only the
-        content of its arrays changed).
-
-        Raises as `NativeKernel.call`; all arrays are then as before.
-        """
+        content of its arrays changed). Raises as `NativeKernel.call`; all arrays are then as before."""
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
         undoing = self._undoing

@@ -291,8 +291,7 @@ class KernelAtSite:
         engine: str,
         tracer: Tracer | None = None,
     ) -> Counter[str]:
-        """Run by the engine of this name on the arguments of the site, and bind the results. Gives the
-        host steps. Raises FinchError."""
+        """Run on the arguments and bind the results. Gives the host steps. Raises FinchError."""
         kernel = self.kernel
         tensors, numbers = self.given(arguments)
         check_outputs(kernel.tensors, tensors, self._written)

@@ -203,8 +203,7 @@ def _outside(
     operands: tuple[sparsity_pattern.SpaceOperand, ...],
     fill: ast.Literal,
 ) -> Trial:
-    """The trial that a function gives the result's fill outside of its region (SparseArray'21 section
-    5.1)."""
+    """The trial that a function gives the result's fill outside of its region (SparseArray'21, 5.1)."""
     assert function.laws.region is not None
     parameters, region = function.laws.region
     plain, args = replace(function, laws=Laws()), [*map(ast.Variable, _many(len(types)))]
@@ -358,8 +357,7 @@ class _Search:
         self.found: KernelAtSite | None = None
 
     def first(self, start: int) -> int:
-        """The number of the first operands from `start` on for which the sides differ; _NONE if there are
-        none."""
+        """The number of the first operands from `start` on for which the sides differ, or _NONE."""
         self.first_found[0] = _NONE
         self.environment.set("start", start)
         with one_call_at_a_time:

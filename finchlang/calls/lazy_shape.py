@@ -36,8 +36,7 @@ from finchlang.tensors.tensor import Tensor
 
 
 def run_kernel(kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
-    """Run a kernel on the values of its names; `calls.runner`, which imports this module, puts its
-    function here."""
+    """Run a kernel on the values of its names; `calls.runner` puts its function here."""
     raise Bug("there is no runner of kernels")
 
 
@@ -113,8 +112,7 @@ Sizes = tuple[Callable[..., int], ...]
 
 
 class _Sizes:
-    """The sizes of a template on tensors of these orders, and the conditions that kernels check for them,
-    compiled to functions."""
+    """The sizes of a template for tensors of these orders, and what kernels check of them, compiled."""
 
     def __init__(self, template: Template, orders: tuple[int, ...]):
         self.orders = dict(zip(template.names, orders, strict=True))
@@ -222,8 +220,7 @@ def _range(node: ast.Node) -> ast.Node:
 
 @lru_cache(256)
 def _copying(order: int, fill: ast.Literal) -> ast.KernelNode:
-    """The kernel `T[...] = V[...]` where V is not the fill. (A NaN fill equals nothing, so all is
-    assigned.)"""
+    """The kernel `T[...] = V[...]` where V is not the fill; of a NaN fill, which equals nothing, all."""
     indices = tuple([ast.Index(f"i{k + 1}") for k in range(order)])
     element, target = ast.Access(ast.Variable("V"), indices), ast.Access(ast.Variable("T"), indices)
     body: ast.Node = ast.Assign(target, ast.Variable("initwrite"), element)
@@ -235,8 +232,7 @@ def _copying(order: int, fill: ast.Literal) -> ast.KernelNode:
 
 
 def numpy_view(name: str, value: Any, modes: list[int], shape: tuple[int, ...]) -> Any:
-    """A NumPy array over the memory of `value` in another shape, column-major; None if its strides do not
-    allow it."""
+    """A NumPy array over the memory of `value`, column-major; None if its strides do not allow it."""
     if not isinstance(value, np.ndarray):
         return None
     if name in ("permute_dims", "permutedims"):

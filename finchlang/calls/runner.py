@@ -93,8 +93,7 @@ class KernelEvent:
 
     @property
     def decisions(self) -> tuple[tuple[str, str], ...]:
-        """The decisions of the planner and of each pass of normalisation with their reasons; first the
-        pass's name."""
+        """What the planner and each pass of normalisation decided and why, with the pass's name first."""
         return self.source.decisions + self.compiled.staged.normalized.decisions
 
     @property
@@ -104,13 +103,11 @@ class KernelEvent:
     def stage(
         self, host: Host, tracer: Tracer, noted: Callable[[Rule], Rule] = lambda rule: rule
     ) -> None:
-        """Run the rules, each wrapped by `noted`, on a recording host, reporting each step to the
-        tracer."""
+        """Run the rules, each wrapped by `noted`, on a host that records, and tell the tracer of steps."""
         self.compiled.staged.run_rules(host, tracer, noted)
 
     def run_on(self, host: ExecutingHost, residual: Residual) -> None:
-        """Run a residual of the kernel on a host that reports what it does, on copies of the first
-        arguments."""
+        """Run a residual of the kernel on a host that reports what it does, on copies of its arguments."""
         arguments, numbers = self.given
         self.compiled.staged.run_on(host, residual, self.compiled.all_of(arguments), numbers)
 
@@ -233,8 +230,7 @@ class Runner:
         return self._site(node), substitute.through_views(places, environment)
 
     def _check_values(self, now: Situation) -> None:
-        """Check that kernels take the values of its names, as far as they are used. Raises FinchError
-        "type", at the name."""
+        """Raise FinchError "type", at the name, for a value that is used and that kernels do not take."""
         site, arguments, _, environment = now
         others = [n for n, a in zip(site.variables, arguments, strict=True) if a is None]
         bound = {name: environment.get(name) for name in others if environment.has(name)}

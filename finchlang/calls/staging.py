@@ -73,8 +73,7 @@ class Staged:
 
     @cached_property
     def program(self) -> Node:
-        """The program that the rules run: the normal form with fills, spaces and copies of whole
-        tensors."""
+        """The program that the rules run: the normal form with fills, spaces and whole copies."""
         program, formats = self.normalized.program, self.normalized.formats
         return with_copies(
             with_spaces(with_fills(with_presence(program), formats), formats), formats
@@ -158,8 +157,7 @@ class Staged:
     def run_on(
         self, host: ExecutingHost, residual: ir.Residual, arguments: Values, numbers: Values
     ) -> None:
-        """Run a residual of this program on a host that reports what it does, on copies of what it
-        writes."""
+        """Run a residual of this program on a host that tells what it does, on copies of what it writes."""
         arrays, inputs = self._copied(arguments)
         run_residual(residual, arrays, [*inputs, *numbers], host)
 

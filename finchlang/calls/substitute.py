@@ -95,8 +95,7 @@ def through_views(places: Places, environment: Environment) -> Environment:
 
 
 class _Places(dict[str, Any]):
-    """The values of the tensors and numbers of views, by their new names; a new value goes to the view,
-    too."""
+    """The values of the tensors and numbers of views, by their new names; a view gets new values, too."""
 
     def __init__(self, places: dict[str, tuple[TensorView, str]]):
         super().__init__({name: view.values[own] for name, (view, own) in places.items()})
@@ -147,8 +146,7 @@ def in_ranges(
 
 
 def functions_called(nodes: Collection[ast.Node]) -> dict[str, ast.Variable]:
-    """The names called in a kernel that may be functions of the script: those without another meaning
-    there."""
+    """The names called in a kernel that have no other meaning there: perhaps functions of the script."""
     around = {id(op) for node in nodes for op in operators_in(node)}
     own = WORDS.union(*map(binds, nodes))
     called = (

@@ -22,8 +22,7 @@ from finchlang.tensors.memory import Memory
 
 
 class Output:
-    """A tensor that a kernel writes: where its buffers, inputs and outputs stand among those of the
-    kernel."""
+    """A tensor that a kernel writes, and where its buffers, inputs and outputs are among the kernel's."""
 
     def __init__(
         self,
@@ -103,8 +102,7 @@ class Output:
 
 
 class Undoing:
-    """The logs and saved copies of arrays that a kernel writes in place. Their memory is reused by the
-    next call."""
+    """The logs and saved copies of arrays that a kernel writes in place, whose memory is used again."""
 
     def __init__(self, undo_log: UndoLog):
         self._logs = {log.array: _LogMemory(log) for log in undo_log.logs}

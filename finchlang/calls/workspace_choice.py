@@ -58,8 +58,7 @@ def spans(program: ast.Node, normalized: Normalized) -> dict[str, Choice]:
 
 
 class _KnownSizes:
-    """What is known at some place of a program: the values of `let`, and the dimensions of declared
-    tensors."""
+    """What is known at a place of a program: values of `let`, and dimensions of declared tensors."""
 
     def __init__(self) -> None:
         self.known: dict[str, ast.Node] = {}

@@ -26,8 +26,7 @@ MOST = 1 << 26
 
 @lru_cache(maxsize=1024)
 def check_name(name: Any) -> None:
-    """Raises FinchError "type" for a name that is no string, "syntax" for one that no script could assign
-    to."""
+    """Raises FinchError "type" for what is no string, "syntax" for what no script could assign to."""
     if not isinstance(name, str):
         raise FinchError("type", f"a name is a string, not {foreign(name)}")
     try:

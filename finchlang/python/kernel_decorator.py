@@ -212,8 +212,7 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
 
 
 def _around(function: FunctionType, frame: FrameType, name: str, span: Span | None) -> Any:
-    """The function that a name of the text, which is no parameter, means where the kernel is defined.
-    Raises FinchError "unknown name"."""
+    """The function that a name of the text, no parameter, means there. Raises FinchError "unknown name"."""
     value = {**function.__globals__, **frame.f_locals}.get(name)
     if callable(value):
         return value
@@ -275,8 +274,7 @@ def _free(script: syntax.Node) -> dict[str, syntax.Variable]:
 
 
 def _returning(script: syntax.Script) -> syntax.Script:
-    """The script, with its last statement changed: a kernel without `return` returns the tensors that it
-    writes."""
+    """The script; of a kernel at its end that has no `return` it returns the tensors that are written."""
     *others, last = script.statements or (script,)
     if not isinstance(last, syntax.KernelNode):
         return script

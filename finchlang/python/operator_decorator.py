@@ -84,8 +84,7 @@ def _expression(text: str, what: str) -> ast.Node:
 
 
 def _stated(law: str, what: Any, given: list[Any]) -> list[ast.Node]:
-    """A law as `@properties` states it. Its values are appended to `given`, and literals in the nodes are
-    their places there."""
+    """A law as `@properties` states it, whose literals are places in `given`, where its values are put."""
 
     def argument(value: Any) -> ast.Literal:
         given.append(from_callable(value))

@@ -175,8 +175,7 @@ class Translation:
     def count(
         self, node: ast.For, target: ast.Name, args: list[ast.expr], body: list[ast.stmt]
     ) -> syntax.For:
-        """A loop over a range. In Python the variable keeps its value afterwards, so it is assigned from a
-        counter with a new name."""
+        """A loop over a range, with a new counter: its variable keeps the last value afterwards."""
         start: syntax.Node = syntax.Literal(0)
         step: syntax.Node = syntax.Literal(1)
         stop = self.expression(args[0])
