@@ -3,6 +3,7 @@ results or undo them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,14 +68,11 @@ one_call_at_a_time = reentrant_lock()
 is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[attr-defined]
 
 
-def call_within_call() -> FinchError:
-    what = "a kernel is run while another one runs in the same thread"
-    hint = "a signal's handler can note what happened, and leave the kernel for later"
-    return FinchError("life cycle", what, None, hint)
-
-
 #: the tensors and workspaces that are written, each with its new memory (None: only contents changed)
 Made = list[tuple[Argument, Memory | None]]
+#: those, and the host steps taken
+Outcome = tuple[Made, Counter[str]]
+Values = Sequence[Any]
 
 
 class NativeCall:

@@ -14,7 +14,7 @@ from finchlang.base.errors import FinchError
 from finchlang.base.locks import cached_property
 from finchlang.calls import arguments as args, substitute
 from finchlang.calls.arguments import Argument
-from finchlang.calls.call import Made, NativeCall, check_outputs
+from finchlang.calls.call import NativeCall, Outcome, Values, check_outputs
 from finchlang.calls.compile_cache import CacheEntry, cache_key
 from finchlang.calls.environment import Environment
 from finchlang.calls.lazy_shape import Template
@@ -31,12 +31,8 @@ if TYPE_CHECKING:
     from finchlang.host.executing import ExecutingHost
     from finchlang.rules.base.engine import Tracer
 
-#: the outputs with their new memory, and the host steps taken
-Outcome = tuple[Made, Counter[str]]
-
 #: for each name of a kernel the format of its value; None for a value that kernels do not take
 Formats = list[Any]
-Values = Sequence[Any]
 _NO_STEPS: Counter[str] = Counter()
 
 #: how many compiled kernels a call site keeps, one for each combination of formats
@@ -106,9 +102,7 @@ class SpecializedKernel:
             arguments = self.all_of(arguments)
         if engine == "native":  # on the arguments' own memory, restored if it fails
             return self._native_call.run(arguments, numbers), _NO_STEPS
-        if engine == "interpret":
-            return self.staged.interpret(arguments, numbers, tracer, host)
-        return self.staged.evaluate(arguments, numbers, host)
+        return self.staged.run(engine, arguments, numbers, tracer, host)
 
     def prepare(self) -> None:
         """Compile the program now."""

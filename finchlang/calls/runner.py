@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from finchlang.base.errors import Bug, FinchError, Note
 from finchlang.calls import lazy_shape, substitute
 from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
-from finchlang.calls.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
+from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
 from finchlang.calls.kernel import CallSite, Formats, KernelAtSite, SpecializedKernel
 from finchlang.calls.lazy_shape import Template
@@ -187,7 +187,11 @@ class Runner:
             # and after it the values may have changed.
             while True:
                 if is_calling():
-                    raise call_within_call()
+                    what = "a kernel is run while another one runs in the same thread"
+                    hint = (
+                        "a signal's handler can note what happened, and leave the kernel for later"
+                    )
+                    raise FinchError("life cycle", what, None, hint)
                 with one_call_at_a_time:
                     arguments, formats = site.describe(environment)
                     if Template in map(type, formats):
@@ -283,13 +287,13 @@ class Runner:
         if is_annotated or any(function.laws != Laws() for function in functions):
             _with_right_laws(KernelAtSite(site, formats))
         yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
-        for variable in (variable for found in yields for variable in found.names):
+        returned = [variable for found in yields for variable in found.names]
+        for variable in returned:
             if variable.name not in bound:
                 message = f"{variable.name} is not defined"
                 raise FinchError("unknown name", message, variable.span)
         declared, stored = set[str](), dict[str, Any]()
-        given = {"declared": declared, "stored": stored}
-        results = self.denote(node.program, bound, functions, **given)
+        results = self.denote(node.program, bound, functions, declared=declared, stored=stored)
         written = [at for at, name in enumerate(tensors) if name in results]
         check_outputs(list(tensors), list(tensors.values()), written)
         for name, dense in results.items():
@@ -299,7 +303,7 @@ class Runner:
             value = argument[KIND].commit(argument, memory)
             if value is not argument[VALUE]:
                 environment.set(name, value)
-        return yielded(tuple(v.name for y in yields for v in y.names), environment)
+        return yielded(tuple([variable.name for variable in returned]), environment)
 
 
 def yielded(names: tuple[str, ...], environment: Environment) -> Any:

@@ -3,7 +3,6 @@ residuals. Kernels found on disk are not staged."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,7 @@ from finchlang.algebra.sparsity_pattern import with_spaces, wrong_fills
 from finchlang.base.disk_cache import DiskCache
 from finchlang.base.locks import cached_property
 from finchlang.calls.arguments import ARRAYS, COUNTERS, SHAPE, Argument, in_use
-from finchlang.calls.call import Made
+from finchlang.calls.call import Made, Outcome, Values
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.workspace_choice import spans
 from finchlang.host import interrupts, ir
@@ -38,10 +37,6 @@ from finchlang.syntax.traversal import forget, substitute, walk
 from finchlang.syntax.types import Type
 from finchlang.tensors import bind
 from finchlang.tensors.memory import Memory
-
-#: the outputs with their new memory, and the host steps taken
-Outcome = tuple[Made, Counter[str]]
-Values = Sequence[Any]
 
 
 class Staged:
@@ -123,45 +118,36 @@ class Staged:
     def compile(self, cache: DiskCache | None, checked: bool) -> NativeKernel:
         return compile_residual(self.residual, cache, checked)
 
-    def interpret(
-        self,
-        arguments: Values,
-        numbers: Values,
-        tracer: Tracer | None = None,
-        host: ExecutingHost | None = None,
+    def run(
+        self, engine: str, arguments: Values, numbers: Values, tracer: Tracer | None, host: Any
     ) -> Outcome:
+        """Run by the rules (`interpret`) or by the evaluator of residuals, on `host` if given."""
+        arrays, inputs = self._copied(arguments, numbers)
+        if engine == "residual":
+            given = self.residual, arrays, inputs, host
+            host, *made = interrupts.interruptible(lambda: run_residual(*given))
+            return self._made(arguments, *made), host.steps
         # a tracer is told of every step, so nothing may be repeated from notes
-        own = host or (RememberingHost() if tracer is None else ExecutingHost())
-        arrays, inputs = self._copied(arguments)
-        buffers = [buffer for bound in self.bounds for buffer in bound.buffers]
-        own.arrays |= dict(zip(buffers, arrays, strict=True))
-        variables = [*(v for bound in self.bounds for v in bound.inputs), *self._inputs.values()]
-        for variable, value in zip(variables, [*inputs, *numbers], strict=True):
+        host = host or (RememberingHost() if tracer is None else ExecutingHost())
+        frame = self.recorded(ResidualHost())  # the residual without code
+        host.arrays |= dict(zip(frame.buffers, arrays, strict=True))
+        for variable, value in zip(frame.inputs, inputs, strict=True):
             variable.held = value
-        interrupts.interruptible(lambda: self.run_rules(own, tracer))
-        outputs = [own.cells[cell] for bound in self.bounds for cell in bound.outputs]
-        return self._made(arguments, [own.arrays[b] for b in buffers], outputs), own.steps
+        interrupts.interruptible(lambda: self.run_rules(host, tracer))
+        made = [host.arrays[b] for b in frame.buffers], [host.cells[c] for c in frame.outputs]
+        return self._made(arguments, *made), host.steps
 
     def one_by_one(self, tracer: Tracer) -> Tracer:
         """The tracer, with loops that step one by one for it."""
         return OneByOne(tracer, ExecutingHost().evaluate)
 
-    def evaluate(
-        self, arguments: Values, numbers: Values, host: ExecutingHost | None = None
-    ) -> Outcome:
-        arrays, inputs = self._copied(arguments)
-        given = self.residual, arrays, [*inputs, *numbers], host or ExecutingHost()
-        host, *made = interrupts.interruptible(lambda: run_residual(*given))
-        return self._made(arguments, *made), host.steps
-
     def run_on(
         self, host: ExecutingHost, residual: ir.Residual, arguments: Values, numbers: Values
     ) -> None:
         """Run a residual of this program on a host that tells what it does, on copies of what it writes."""
-        arrays, inputs = self._copied(arguments)
-        run_residual(residual, arrays, [*inputs, *numbers], host)
+        run_residual(residual, *self._copied(arguments, numbers), host)
 
-    def _copied(self, arguments: Sequence[Argument]) -> tuple[list[np.ndarray], list[Any]]:
+    def _copied(self, arguments: Values, numbers: Values) -> tuple[list[np.ndarray], list[Any]]:
         """The arrays in use and the inputs; the arrays of tensors that are written are copies."""
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
@@ -169,7 +155,7 @@ class Staged:
             own = in_use(argument, bound.level, bound.name in self.signature.renewed)
             arrays += [a.copy() for a in own] if bound.written else own
             inputs += bound.given(argument[SHAPE], argument[COUNTERS])
-        return arrays, inputs
+        return arrays, [*inputs, *numbers]
 
     def _made(
         self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
