@@ -42,7 +42,7 @@ KIND: Final = 8
 
 
 class Kind:
-    """How values of one kind take over the results of a kernel. Numbers and masks take none."""
+    """How values of one kind take over the results of a kernel. Numbers, masks and views take none."""
 
     #: whether the value can take new arrays, so that a result need not be in the old ones
     takes_memory = False
@@ -215,7 +215,7 @@ class _OfConverted(Kind):
         return type(value)(tensor_over(format, made, True).to_scipy())
 
 
-NUMBER, VIEW, SCALAR, TENSOR = Kind(), Kind(), _OfScalar(), _OfTensor()
+NUMBER, SCALAR, TENSOR = Kind(), _OfScalar(), _OfTensor()
 ARRAY, COPIED_ARRAY, MATRIX, CONVERTED = _OfArray(), _OfCopiedArray(), _OfMatrix(), _OfConverted()
 
 #: Of a large matrix, COMPARED indices are compared with their copy at a call and the next ones at the next
@@ -366,7 +366,7 @@ MAKERS = _Makers(
         SwizzledTensor: tensor_argument,
         Scalar: _scalar,
         MaskValue: lambda value: (value, value, (), (), (), value, 0, 0, NUMBER),
-        TensorView: lambda value: (value, value.template, (), (), (), value, 0, 0, VIEW),
+        TensorView: lambda value: (value, value.template, (), (), (), value, 0, 0, NUMBER),
     }
 )
 

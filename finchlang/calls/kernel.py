@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: for each name of a kernel the format of its value; None for a value that kernels do not take
 Formats = list[Any]
+#: gives the node that a value is where it is called, or None
+NodeOf = Callable[[Any], Node | None]
 _NO_STEPS: Counter[str] = Counter()
 
 #: how many compiled kernels a call site keeps, one for each combination of formats
@@ -126,19 +128,13 @@ class SpecializedKernel:
 
 
 class CallSite:
-    """A kernel at its place in a script, and the kernels compiled for it there, with these choices.
-    `operation` gives the function that a value is where it is called, or None."""
+    """A kernel at its place in a script, and the kernels compiled for it there, with these choices: the
+    rules, whether workspaces are inserted, and whether memory is checked."""
 
     def __init__(
-        self,
-        node: KernelNode,
-        which_rules: str,
-        workspaces: bool,
-        checked: bool = False,
-        operation: Callable[[Any], Node | None] = node_of,
+        self, node: KernelNode, choices: tuple[str, bool, bool], operation: NodeOf = node_of
     ):
-        self.node, self.choices = node, (which_rules, workspaces, checked)
-        self._operation = operation
+        self.node, self.choices, self._operation = node, choices, operation
         nodes = list(walk(node.program))
         # by identity, as nodes compare by structure and a name may be both called and used as a
         # value
@@ -173,9 +169,8 @@ class CallSite:
             value = environment.owner(name).values.get(name)
             try:
                 function = None if value is None else self._operation(value)
-                formats.append(
-                    substitute.in_ranges(function, self.node.program, self._names, found)
-                )
+                named = zip(self._names, found, strict=True)
+                formats.append(substitute.in_ranges(function, self.node.program, named))
             except FinchError as error:
                 raise error.at(node.span) from None
         for tensor, fill in self.fills(formats).items():
@@ -259,7 +254,7 @@ class KernelAtSite:
     def fitting(self, arguments: list[Argument | None]) -> KernelAtSite:
         """This kernel, or the variant whose workspace formats suit the sizes of these arguments."""
         kernel = self.kernel
-        tensors, values = self._tensors(arguments), self._values(arguments)
+        tensors, values = self.given(arguments)
         numbers = dict(zip(kernel.numbers, values, strict=True))
         read = zip(tensors, kernel.written, strict=True)
         stored = (array for a, is_written in read if not is_written for array in a[args.ARRAYS])
@@ -273,10 +268,9 @@ class KernelAtSite:
 
     def given(self, arguments: Values) -> tuple[Values, Values]:
         """The tensors and the numbers among the arguments of the site."""
-        return self._tensors(arguments), self._values(arguments) if self.kernel.numbers else ()
-
-    def _values(self, arguments: Values) -> list[Any]:
-        return [argument[args.VALUE] for argument in self._numbers(arguments)]
+        if not self.kernel.numbers:
+            return self._tensors(arguments), ()
+        return self._tensors(arguments), [a[args.VALUE] for a in self._numbers(arguments)]
 
     def run(
         self,

@@ -44,6 +44,8 @@ _NONE = 1 << 60
 _TRUE, _FALSE = ast.Literal(True), ast.Literal(False)
 #: by how much results of floats may differ, relative to the greater one, taken as from 1 to LARGEST
 TOLERANCE, LARGEST = 1e-4, 1e300
+Types = tuple[Type, ...]
+Operands = tuple[sparsity_pattern.SpaceOperand, ...]
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,7 @@ def check_laws(program: ast.Node, formats: sparsity_pattern.Formats) -> None:
 
 @lru_cache(maxsize=1024)
 def _fault(
-    function: Operation,
-    types: tuple[Type, ...],
-    operands: tuple[sparsity_pattern.SpaceOperand, ...],
-    fill: ast.Node | None,
+    function: Operation, types: Types, operands: Operands, fill: ast.Node | None
 ) -> str | None:
     """The message for the first wrong law of a function for operands of these types and fills, or None.
     `fill` is its value at the fills, if that is a literal."""
@@ -160,25 +159,21 @@ def _trials(function: Operation, types: tuple[Type, ...]) -> Iterator[Trial]:
         yield trial("right idempotent", 2, f(f(x, y), y), f(x, y))
     if "involution" in laws.properties:
         yield trial("an involution", 1, f(f(x)), x)
-    for law, given in (
-        ("identity", laws.identity),
-        *(("annihilator", a) for a in laws.annihilators),
-    ):
+    identities = [] if laws.identity is None else [("identity", *laws.identity)]
+    for law, literal, at in (*identities, *(("annihilator", *a) for a in laws.annihilators)):
         for k, own in enumerate(types):
-            value = given and _in(own, given[0])
-            if given is None or value is None or given[1] not in (None, k + 1):
+            value = _in(own, literal)
+            if value is None or at not in (None, k + 1):
                 continue
             names = dict(zip(_many(len(types) - 1), (*types[:k], *types[k + 1 :]), strict=True))
             args = [*map(ast.Variable, names)]
-            what = f"a function with the {law} {pretty(given[0])} as argument {k + 1}"
+            what = f"a function with the {law} {pretty(literal)} as argument {k + 1}"
             sides = f(*args[:k], value, *args[k:]), value if law == "annihilator" else x
             yield Trial(what, names, sides)
     if laws.inverse is not None and laws.identity is not None:
-        unit = _in(type, laws.identity[0])
+        unit, undone = _in(type, laws.identity[0]), f(x, ast.Call(laws.inverse, (x,)))
         if unit is not None:
-            yield trial(
-                f"undone by `{_name(laws.inverse)}`", 1, f(x, ast.Call(laws.inverse, (x,))), unit
-            )
+            yield trial(f"undone by `{_name(laws.inverse)}`", 1, undone, unit)
     for g, at in laws.distributes:
         what, sum = f"distributive over `{_name(g)}`", ast.Call(g, (y, z))
         if at in (None, 2):
@@ -197,12 +192,7 @@ def _trials(function: Operation, types: tuple[Type, ...]) -> Iterator[Trial]:
             yield Trial(f"what its case ({shown}) says", names, (f(*known), result))
 
 
-def _outside(
-    function: Operation,
-    types: tuple[Type, ...],
-    operands: tuple[sparsity_pattern.SpaceOperand, ...],
-    fill: ast.Literal,
-) -> Trial:
+def _outside(function: Operation, types: Types, operands: Operands, fill: ast.Literal) -> Trial:
     """The trial that a function gives the result's fill outside of its region (SparseArray'21, 5.1)."""
     assert function.laws.region is not None
     parameters, region = function.laws.region
@@ -353,7 +343,7 @@ class _Search:
         bound |= {f"values{k}": each for k, each in enumerate(values)}
         bound |= {name: _row(_limited(function)) for name, function in trial.functions.items()}
         self.environment = Environment(OUTERMOST, None, bound)
-        self.site = CallSite(node, "all", True)
+        self.site = CallSite(node, ("all", True, False))
         self.found: KernelAtSite | None = None
 
     def first(self, start: int) -> int:

@@ -14,7 +14,7 @@ from finchlang.calls import lazy_shape, substitute
 from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
-from finchlang.calls.kernel import CallSite, Formats, KernelAtSite, SpecializedKernel
+from finchlang.calls.kernel import CallSite, Formats, KernelAtSite, NodeOf, SpecializedKernel
 from finchlang.calls.lazy_shape import Template
 from finchlang.levels.level import Level
 from finchlang.operators.operator_table import node_of
@@ -147,7 +147,7 @@ class Runner:
         self._seen_through: WeakKeyDictionary[CallSite, dict[Any, Any]] = WeakKeyDictionary()
 
     #: the function or operator that a value is now; None if it cannot be called
-    operation: Callable[[Any], ast.Node | None] = staticmethod(node_of)
+    operation: NodeOf = staticmethod(node_of)
 
     def denoted(self, values: Iterable[Any]) -> dict[Any, Any]:
         """The functions among the values as the denotation takes them."""
@@ -164,7 +164,7 @@ class Runner:
         site = self._sites.pop(id(node), None)
         if site is None:
             choices = self.rules, self.workspaces, self.checked
-            site = CallSite(node, *choices, operation=self.operation)
+            site = CallSite(node, choices, self.operation)
             if len(self._sites) >= SITES:
                 del self._sites[next(iter(self._sites))]
         self._sites[id(node)] = site  # a dict keeps its order: the first is the least recently used

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from finchlang.algebra.program_context import RESERVED, WORDS, Format
@@ -124,10 +124,7 @@ def _name(operand: ast.Node) -> str:
 
 
 def in_ranges(
-    function: ast.Node | None,
-    program: ast.Node,
-    names: Sequence[str],
-    arguments: Sequence[Argument | None],
+    function: ast.Node | None, program: ast.Node, named: Iterable[tuple[str, Argument | None]]
 ) -> ast.Node | None:
     """The function with `known` of each range set: the names of operands whose present values lie in it.
     Names that the program itself assigns, declares or defines are left out."""
@@ -137,7 +134,7 @@ def in_ranges(
     made = [children(n)[0] for n in nodes if isinstance(n, (ast.Assign, ast.Declare, ast.Define))]
     own = {v.name for node in made for v in walk(node) if isinstance(v, ast.Variable)}
     read = {_name(arg) for n in nodes if isinstance(n, ast.Call) for arg in n.args} - own
-    found = [(n, a) for n, a in zip(names, arguments, strict=True) if n in read and a is not None]
+    found = [(name, a) for name, a in named if name in read and a is not None]
     ranged = tuple(
         replace(r, known=tuple(name for name, argument in found if args.lies_in(argument, r)))
         for r in function.laws.ranged
@@ -149,24 +146,19 @@ def functions_called(nodes: Collection[ast.Node]) -> dict[str, ast.Variable]:
     """The names called in a kernel that have no other meaning there: perhaps functions of the script."""
     around = {id(op) for node in nodes for op in operators_in(node)}
     own = WORDS.union(*map(binds, nodes))
-    called = (
-        n.op for n in nodes if isinstance(n, (ast.Call, ast.Assign)) and id(n.op) not in around
-    )
-    names = (op for op in called if isinstance(op, ast.Variable) and op.name not in own)
-    return {op.name: op for op in names if op.name.isidentifier()}
+    called = (n.op for n in nodes if isinstance(n, (ast.Call, ast.Assign)))
+    names = (op for op in called if isinstance(op, ast.Variable) and id(op) not in around)
+    return {op.name: op for op in names if op.name not in own and op.name.isidentifier()}
 
 
 def apart(operations: Mapping[str, ast.Node], node: ast.KernelNode) -> Mapping[str, ast.Node]:
-    """The functions that a kernel calls, renamed where a name means something else there."""
+    """The functions that a kernel calls, and those that they call, renamed apart from each other and from
+    what a name means in the kernel."""
     if not operations:
         return operations
     nodes = walk(node.program)
     others = {n.name for n in nodes if isinstance(n, (ast.Index, ast.Variable))}
-    return _named_apart(operations, RESERVED | (others - operations.keys()))
-
-
-def _named_apart(operations: Mapping[str, ast.Node], taken: Collection[str]) -> dict[str, ast.Node]:
-    """The operations, and those that they call, renamed apart from each other and from `taken`."""
+    taken = RESERVED | (others - operations.keys())
     chosen: dict[str, Operation] = {}
 
     def rename(node: ast.Node) -> ast.Node:

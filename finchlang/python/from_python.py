@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.script.make_tensors import construct_tensor
 from finchlang.script.show import kind_of
-from finchlang.script.values import is_number
+from finchlang.script.values import array_literal, is_number
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import Float64, foreign, promote, type_of_dtype, type_of_value
+from finchlang.syntax.types import foreign, type_of_dtype
 from finchlang.tensors.adopt import as_tensor, is_pydata
 from finchlang.tensors.array_base import ArrayMethods, LazyTensor, TensorBase
 from finchlang.tensors.entries import masked_entries
@@ -121,15 +121,13 @@ def _array(values: list[Any]) -> Any:
             raise FinchError("resource", "these lists are nested too deeply, or in themselves")
         outer |= own
         entries = [entry for inner in entries for entry in inner]
-    numbers = [entry for entry in entries if is_number(entry)]
-    if len(numbers) < len(entries):
-        if any(isinstance(entry, int) and not is_number(entry) for entry in entries):
+    others = [entry for entry in entries if not is_number(entry)]
+    if others:
+        if any(isinstance(entry, int) for entry in others):
             raise FinchError("type", f"this list has {foreign(1 << 64)}")
         return values  # a growing vector of scripts, as of strings
-    types = [found for entry in numbers if (found := type_of_value(entry)) is not None]
-    element = reduce(promote, types) if types else Float64
     try:
-        return np.array(numbers, element.dtype).reshape(shape)
+        return (array_literal([entries], False) if entries else np.zeros(0)).reshape(shape)
     except OverflowError:
         raise FinchError("type", "no type of 64 bits has all numbers of this list") from None
 
