@@ -9,19 +9,9 @@ from unicodedata import east_asian_width
 
 #: every kind that a `FinchError` may have
 ERROR_KINDS = (
-    "syntax",
-    "unknown name",
-    "type",
-    "dimension",
-    "life cycle",
-    "access order",
-    "bounds",
-    "I/O",
-    "resource",
-    "interrupted",
+    *("syntax", "unknown name", "type", "dimension", "life cycle", "access order", "bounds"),
+    *("I/O", "resource", "interrupted"),
 )
-
-
 #: the kind of a failure that is a Bug and not a FinchError
 BUG = "bug"
 

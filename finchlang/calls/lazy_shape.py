@@ -82,10 +82,8 @@ class TensorView(LazyTensor):
         fill = element.wrap((sparse or found)[0].fill.value)
         if sparse:
             return list_format(element, self.order, fill)
-        level: Level = Element(typed_literal(fill, element))
-        for _ in range(self.order):
-            level = Dense(level)
-        return level
+        leaf: Level = Element(typed_literal(fill, element))
+        return reduce(lambda level, _: Dense(level), range(self.order), leaf)
 
     ndim = property(lambda self: self.order)
     fill = property(lambda self: self.format.fill.value)
@@ -115,21 +113,21 @@ class _Sizes:
     """The sizes of a template for tensors of these orders, and what kernels check of them, compiled."""
 
     def __init__(self, template: Template, orders: tuple[int, ...]):
-        self.orders = dict(zip(template.names, orders, strict=True))
+        given = dict(zip(template.names, orders, strict=True))
         self.inputs = {
             (name, mode): Var(name, types.Int64)
-            for name, order in self.orders.items()
+            for name, order in given.items()
             for mode in (range(1, order + 1) or (0,))
         }
         self.equal: list[tuple[str, Sizes]] = []  # with the message if they differ
         self.products: list[Sizes] = []
         self.slices: list[Sizes] = []
-        reader = Reader(
-            lambda node: Shaped(node, self.orders[node.name]),
+        self.reader = Reader(
+            lambda node: Shaped(node, given[node.name]),
             extent=_range,
             agree=lambda a, b: self.equal.append((_AGREE, self.functions(a.stop, b.stop))),
         )
-        found = reader.shaped(template.call)
+        found = self.reader.shaped(template.call)
         for part in [*trees.walk(found.node)][::-1]:
             if isinstance(part, ast.Call) and isinstance(part.op, ast.Variable):
                 self.check(part.op.name, part.args)
@@ -138,7 +136,7 @@ class _Sizes:
 
     def check(self, name: str, args: tuple[Any, ...]) -> None:
         if name == "concat":
-            for mode in range(1, self.order(args[1]) + 1):
+            for mode in range(1, self.reader.shaped(args[1]).order + 1):
                 if mode != args[0].value:
                     message = f"tensors of sizes {{}} in dimension {mode} are not put together"
                     sizes = [Shaped(t, 0).size(mode) for t in args[1:]]
@@ -159,14 +157,6 @@ class _Sizes:
                     n = Shaped(args[0], 0).size(mode)
                     found = self.functions(part.start, part.stop, part.step or ONE, n)
                     self.slices.append(found)
-
-    def order(self, node: Any) -> int:
-        if isinstance(node, ast.Variable):
-            return self.orders[node.name]
-        if isinstance(node, ast.Formula):
-            return len(node.indices)
-        more = {"collapse": -1, "split": 1, "broadcast": 1}.get(node.op.name, 0)
-        return self.order(node.args[node.op.name == "concat"]) + more
 
     def functions(self, *nodes: ast.Node) -> Sizes:
         """Sizes as functions of the numbers and of the tensors' sizes."""

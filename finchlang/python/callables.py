@@ -42,21 +42,18 @@ _WRITTEN = {
     "radians": "radians(x) = x * (pi / 180.0)",
     "square": "square(x) = x * x",
 }
-_SAME = (
+#: functions of `math` that are in the language, or in _WRITTEN, by the same name
+_OF_MATH = (
     *("sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "hypot", "atan2"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh"),
-    *("atanh", "copysign", "nextafter", "ldexp", "isnan"),
+    *("atanh", "copysign", "nextafter", "ldexp", "isnan", "gcd", "fabs", "fmod", "pow", "isinf"),
+    *("isfinite", "degrees", "radians"),
 )
 #: functions of Python, with their names in the language or in _WRITTEN
 _PYTHON: dict[Any, str] = {
     **{abs: "abs", max: "max", min: "min", int: "int", float: "Float64", bool: "Bool"},
     **{round: "whole", pow: "power", math.floor: "lower", math.ceil: "upper", math.trunc: "int"},
-    **{
-        getattr(math, name): name
-        for name in (*_SAME, "gcd", "fabs", "fmod", "pow", "isinf", "isfinite")
-        if hasattr(math, name)
-    },
-    **{math.degrees: "degrees", math.radians: "radians"},
+    **{getattr(math, name): name for name in _OF_MATH if hasattr(math, name)},
 }
 #: NumPy's ufuncs that have another name in the language
 _UFUNCS = {
@@ -72,7 +69,7 @@ _UFUNCS = {
     **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
 }
 #: the functions of _WRITTEN that are NumPy's of the same name, too
-_SHARED = ("gcd", "fabs", "isinf", "isfinite", "degrees", "radians", "square", "pow")
+_SHARED = {"gcd", "fabs", "isinf", "isfinite", "degrees", "radians", "square", "pow"}
 
 
 class Undefined:
@@ -131,29 +128,23 @@ def _without_kernels(kernel: Any, environment: Environment) -> Any:
 @cache
 def _written(name: str) -> FinchFunction:
     (node,) = script_of(_WRITTEN[name], f"<{name}>").statements
-    assert isinstance(node, ast.Function)
     node = rewrite_bottom_up(lambda n: replace(n, span=None), node)  # errors are placed at the call
     return made(node, {"pi": math.pi})
-
-
-def _named(name: str, is_numpy: bool = False) -> Any:
-    if name in _WRITTEN and not (is_numpy and name not in _SHARED):
-        return _written(name)
-    return PREDEFINED.get(name)
 
 
 def _meaning(value: Any) -> Any:
     """A callable of Python as a value of scripts; None if it is none."""
     if isinstance(value, FunctionType):
         return function_of(value)
-    if isinstance(value, np.ufunc):
-        return _named(_UFUNCS.get(value.__name__, value.__name__), is_numpy=True)
     if isinstance(value, type) and issubclass(value, np.generic):
         return types.type_of_dtype(np.dtype(value))
-    if isinstance(value, (BuiltinFunctionType, type)):
-        name = _PYTHON.get(value)
-        return None if name is None else _named(name)
-    return value
+    if isinstance(value, np.ufunc):
+        name, written = _UFUNCS.get(value.__name__, value.__name__), _SHARED
+    elif isinstance(value, (BuiltinFunctionType, type)):
+        name, written = _PYTHON.get(value, ""), {*_WRITTEN}
+    else:
+        return value
+    return _written(name) if name in written else PREDEFINED.get(name)
 
 
 class _Names(Mapping[str, Any]):
