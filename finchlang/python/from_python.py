@@ -24,17 +24,21 @@ from finchlang.text.tree_cache import script_of
 MOST = 1 << 26
 
 
-@lru_cache(maxsize=1024)
 def check_name(name: Any) -> None:
     """Raises FinchError "type" for what is no string, "syntax" for what no script could assign to."""
     if not isinstance(name, str):
         raise FinchError("type", f"a name is a string, not {foreign(name)}")
+    if not is_name(name):
+        raise FinchError("syntax", f"{name!r} is no name")
+
+
+@lru_cache(maxsize=1024)
+def is_name(name: str) -> bool:
     try:
         statements = script_of(f"{name} = 0").statements
     except FinchError:
-        statements = ()
-    if statements != (ast.Let((ast.Variable(name),), None, ast.Literal(0)),):
-        raise FinchError("syntax", f"{name!r} is no name")
+        return False
+    return statements == (ast.Let((ast.Variable(name),), None, ast.Literal(0)),)
 
 
 def from_python(value: Any, name: str = "x") -> Any:

@@ -140,7 +140,7 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
     Python file, for a wrong text: now, or when it is called for a fault that depends on formats.
     """
     if isinstance(text, FunctionType):
-        return _decorated(text, sys._getframe(1), session or _own())
+        return _decorated(text, sys._getframe(1), session or Session(observer=_Last()))
     if not isinstance(text, str):
         message = f"a kernel is made of a text or of a function, not of a {type(text).__name__}"
         raise FinchError("type", message)
@@ -151,13 +151,10 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
     return _of_text(text, source, session)
 
 
-def _own() -> Session:
-    return Session(observer=_Last())
-
-
 def _of_text(text: str, source: Source, session: Session | None = None) -> Kernel[..., Any]:
     """A kernel of a text with its place in a source, in this session or one of its own."""
-    own, script = session or _own(), script_of(source.text, source.name)
+    own = session or Session(observer=_Last())
+    script = script_of(source.text, source.name)
     last = script.statements[-1] if script.statements else None
     if isinstance(last, syntax.Function):
         own.execute(script)

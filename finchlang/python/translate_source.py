@@ -11,7 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from finchlang.base.errors import FinchError, Source, Span
-from finchlang.python.from_python import check_name
+from finchlang.python.from_python import is_name
 from finchlang.script.functions import PREDEFINED
 from finchlang.syntax import nodes as syntax, types
 from finchlang.syntax.control_flow import NEXT, ways
@@ -79,7 +79,7 @@ class Translation:
 
     def fresh(self, name: str) -> str:
         """A name of the script similar to this one, not in use and not predefined."""
-        while name in self.taken or name in PREDEFINED or not _is_name(name):
+        while name in self.taken or name in PREDEFINED or not is_name(name):
             name += "_"
         self.taken.add(name)
         return name
@@ -266,15 +266,6 @@ class Translation:
             free += "."
         self.free[free] = name
         return syntax.Variable(free, span=span)
-
-
-@lru_cache(maxsize=1024)
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except FinchError:
-        return False
-    return True
 
 
 def _defined(module: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
