@@ -57,11 +57,8 @@ def told(what: str, path: Any) -> Iterator[None]:
 
 def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> None:
     """Write a new file, and once it is complete put it in the place of `file`, or of the file that it links
-    to, with the permissions of that.
-
-    Until then the new file has no name, if the file system allows that, so that nothing is left behind
-    however the process ends. Raises FinchError "I/O" or "resource".
-    """
+    to, with the permissions of that. Until then it has no name, if the file system allows that, so that
+    nothing is left behind however the process ends. Raises FinchError "I/O" or "resource"."""
     target = Path(os.path.realpath(file))
     new = target.with_name(f".{target.name}.{os.getpid()}.new")
     with told("write", path):
@@ -81,9 +78,7 @@ def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> No
 
 def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> None:
     """As `replace_file`, for a format that is a folder, which replaces only a folder of the same format.
-
-    A folder has a name from the start, so SIGTERM is delayed until it is complete. Raises FinchError
-    "I/O" or "resource"."""
+    It has a name from the start, so SIGTERM is delayed. Raises FinchError "I/O" or "resource"."""
     target = Path(os.path.realpath(folder))
     new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
     with told("write", path), _before_termination():

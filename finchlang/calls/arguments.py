@@ -382,9 +382,8 @@ def in_use(argument: Argument, level: Level, is_renewed: bool = False) -> list[n
 
 
 def memory_of(dense: Any, argument: Argument, stored: Any = None) -> Memory:
-    """A dense result as memory in the format of the argument that takes it, with what is `stored` (a mask)
-    beside what differs from the fill, unless that has no place there (a SparseInterval has one run, and
-    leaves fill beside it out)."""
+    """A dense result as memory in the format of the argument that takes it. What is `stored` (a mask)
+    beside what differs from the fill may have no place there, as more than one run in a SparseInterval."""
     level = argument[FORMAT]
     if argument[KIND] is SCALAR:
         return Memory((), (), tuple(level.held(level.element_type.wrap(dense))))

@@ -43,13 +43,11 @@ KERNELS = 8
 
 class SpecializedKernel:
     """A program compiled for formats. `tensors` are the script's names of the tensors it takes, in order,
-    `numbers` those of its numbers; `written` says which of the tensors it changes; `yields` are the
-    script names it hands back, `notes` remarks for the user.
+    `written` whether it changes them, `numbers` the names of its numbers; `yields` are the names it hands
+    back, `notes` remarks for the user. Native code checks memory if `checked`, or if FINCH_CHECKED is 1.
 
-    A kernel that was compiled before is found on disk, and is normalised and staged only if these stages
-    are asked for. Native code checks its memory accesses if `checked`, or if FINCH_CHECKED is 1.
-
-    Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
+    A kernel that was compiled before is found on disk, and staged only if that is asked for. Raises
+    FinchError of kind unknown name, type, dimension, life cycle or access order.
     """
 
     def __init__(
@@ -149,9 +147,8 @@ class CallSite:
         self._known: list[KernelAtSite] = []  # most recently used first
 
     def describe(self, environment: Environment) -> tuple[list[Argument | None], Formats]:
-        """The arguments that the names of the kernel are bound to now (None for a value that kernels do
-        not take), and their formats, followed by the functions that it calls. Raises FinchError, at the
-        name, for an invalid tensor and for a value that cannot be called."""
+        """What the names of the kernel are bound to now (None for a value that kernels do not take), and
+        their formats, followed by the functions that it calls. Raises FinchError at a name."""
         found: list[Argument | None] = []
         formats: Formats = []
         values, is_outermost = environment.values, environment.parent is None
@@ -218,17 +215,16 @@ class CallSite:
 
 
 def _chooser(positions: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A function from a sequence to its items at these positions. (itemgetter with one position gives no
-    sequence.)"""
-    if len(positions) > 1:
+    """A function from a sequence to its items at these positions."""
+    if len(positions) > 1:  # of one position itemgetter gives no sequence
         return itemgetter(*positions)
     return lambda items: [items[at] for at in positions]
 
 
 class KernelAtSite:
-    """A kernel compiled for the formats of its site's names, and which of these it takes. `is_ready` once
-    it was reported to the observer and, for the native engine, compiled. Variants with other workspaces
-    are made when sizes ask for them; if one of those has no memory, the `usual` one runs."""
+    """A kernel compiled for the formats of its site's names. `is_ready` once it was reported to the
+    observer and, if it is to be native, compiled. Where sizes ask for other workspaces a variant is made;
+    if that has no memory, the `usual` kernel runs."""
 
     def __init__(
         self,

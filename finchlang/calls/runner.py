@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 
 #: how many call sites are kept, the last used
 SITES = 256
-
 #: how many notes are kept, the last ones
 NOTES = 256
-
 ENGINES = ("native", "interpret", "residual", "denote", "check")
-
 
 #: a kernel's node, what its names are bound to, and its functions, as the denotation has them
 Meaning = tuple[ast.KernelNode, dict[str, Any], dict[Any, Any]]
@@ -197,8 +194,6 @@ class Runner:
                     if Template in map(type, formats):
                         site, environment = self._through_views(site, formats, environment)
                         continue
-                    if self.engine == "denote":
-                        return self._denote(Situation(site, arguments, formats, environment))
                     found = site.find(formats)
                     if found is not None and found.is_choice:
                         found = found.fitting(arguments)
@@ -209,13 +204,16 @@ class Runner:
                             self._execute(found, arguments, environment)
                         names = found.kernel.yields
                         return yielded(names, environment) if names else None
+                    now = Situation(site, arguments, formats, environment)
                     if found is None:
-                        self._check_values(Situation(site, arguments, formats, environment))
+                        self._check_values(now)
+                    if self.engine == "denote":
+                        return self._denote(now)
                 # compiled without the lock, so that other threads can call kernels
                 if found is None:
                     site.add(_with_right_laws(KernelAtSite(site, formats)))
                 else:
-                    self._make_ready(found, Situation(site, arguments, formats, environment))
+                    self._make_ready(found, now)
         except FinchError as error:
             if error.kind == "dimension" and error.hint is None:
                 error.hint = _without_size(site.node.program, environment)
@@ -278,7 +276,6 @@ class Runner:
         return node, bound, functions
 
     def _denote(self, now: Situation) -> Any:
-        self._check_values(now)
         site, arguments, formats, environment = now
         node, bound, functions = self._meaning(now)
         named = dict(zip(site.variables, arguments, strict=True))

@@ -41,10 +41,7 @@ from finchlang.tensors.memory import Memory
 
 class Staged:
     """A program for formats. `choices` are the rules, whether workspaces are inserted, and which of them
-    have their second format. `signature` may be given if it is known.
-
-    Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
-    """
+    have their second format. `signature` may be given if it is known. Raises as SpecializedKernel."""
 
     def __init__(
         self,

@@ -13,9 +13,8 @@ from finchlang.syntax import nodes as ast
 
 def spans(program: ast.Node, normalized: Normalized) -> dict[str, Choice]:
     """For the workspaces of `program`, in normal form, with two formats to choose from: how many places
-    they have in each mode, if that is known before it begins. A workspace of several modes that is
-    declared in a loop is left out: its second format, flags, takes time in proportion to its places at
-    each declaration."""
+    they have in each mode, if that is known before it begins. One of several modes that is declared in a
+    loop is left out: each declaration of its second format takes time in proportion to its places."""
     sizes, found, unknown = _KnownSizes(), dict[str, Choice](), set[str]()
     copied: dict[str, str] = {}  # the tensor that each transposed copy is of
 

@@ -45,9 +45,8 @@ def from_python(value: Any, name: str = "x") -> Any:
     """A value of Python as a value of scripts: None becomes `nothing`, lists of numbers, also nested ones,
     become arrays, and PyData's sparse arrays and lazy arrays become tensors. `name` is used in hints.
 
-    Raises FinchError "dimension" for lists of different lengths in a list, "type" for integers of more
-    than 64 bits, dtypes that are no element type and arrays of other libraries, "resource" for lists that
-    are nested too deeply or in themselves.
+    Raises FinchError "dimension" for lists of different lengths in a list, "resource" for lists nested too
+    deeply or in themselves, "type" for large integers, other dtypes and arrays of other libraries.
     """
     if value is None:
         return ast.NOTHING
