@@ -150,8 +150,8 @@ class Runner:
         """The functions among the values as the denotation takes them."""
         return {}
 
-    def check_values(self, program: ast.Node, bound: dict[str, Any]) -> None:
-        """Check that kernels take the values in `bound`. Raises FinchError "type"."""
+    def refuse(self, name: ast.Variable, value: Any) -> None:
+        """Raise FinchError "type" for a name in a kernel with a value that kernels do not take."""
 
     def denote(self, *args: Any, **named: Any) -> dict[str, Any]:
         """Run a program by the denotation."""
@@ -234,9 +234,13 @@ class Runner:
     def _check_values(self, now: Situation) -> None:
         """Raise FinchError "type", at the name, for a value that is used and that kernels do not take."""
         site, arguments, _, environment = now
-        others = [n for n, a in zip(site.variables, arguments, strict=True) if a is None]
-        bound = {name: environment.get(name) for name in others if environment.has(name)}
-        self.check_values(site.node.program, bound)
+        nodes = [*trees.walk(site.node.program)]
+        own = {getattr(n.op, "name", "") for n in nodes if isinstance(n, ast.Call)}
+        own.update(*map(trees.binds, nodes))
+        for name, argument in zip(site.variables, arguments, strict=True):
+            if argument is None and name not in own and environment.has(name):
+                uses = (n for n in nodes if isinstance(n, ast.Variable) and n.name == name)
+                self.refuse(next(uses), environment.get(name))
 
     def _make_ready(self, made: KernelAtSite, now: Situation) -> None:
         given = made.given(now.arguments)

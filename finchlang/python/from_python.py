@@ -11,7 +11,7 @@ from finchlang.base.errors import FinchError
 from finchlang.script.make_tensors import construct_tensor
 from finchlang.script.show import kind_of
 from finchlang.script.values import array_literal, is_number
-from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import foreign, type_of_dtype
 from finchlang.tensors.adopt import as_tensor, is_pydata
 from finchlang.tensors.array_base import ArrayMethods, LazyTensor, TensorBase
@@ -135,21 +135,8 @@ def _array(values: list[Any]) -> Any:
         raise FinchError("type", "no type of 64 bits has all numbers of this list") from None
 
 
-def check_values(program: ast.Node, bound: dict[str, Any]) -> None:
-    """Raises FinchError "type", at the name, if a free name of a kernel is among those `bound` to values
-    that are neither tensors nor numbers."""
-    own: set[str] = set()
-    uses: dict[str, ast.Variable] = {}
-    for node in trees.walk(program):
-        own.update(trees.binds(node))
-        if isinstance(node, ast.Call) and isinstance(node.op, ast.Variable):
-            own.add(node.op.name)
-        elif isinstance(node, ast.Variable):
-            uses.setdefault(node.name, node)
-    for name, node in uses.items():
-        if name in bound and name not in own:
-            what = "a kernel takes tensors, and numbers of the element types"
-            message = f"`{name}` is {kind_of(bound[name])}; {what}"
-            is_function = kind_of(bound[name]) == "a function"
-            hint = f"call it: `{name}(...)`" if is_function else None
-            raise FinchError("type", message, node.span, hint)
+def refuse(name: ast.Variable, value: Any) -> None:
+    """Raises FinchError "type" for a name in a kernel whose value is neither a tensor nor a number."""
+    kind, what = kind_of(value), "a kernel takes tensors, and numbers of the element types"
+    hint = f"call it: `{name.name}(...)`" if kind == "a function" else None
+    raise FinchError("type", f"`{name.name}` is {kind}; {what}", name.span, hint)
