@@ -7,7 +7,7 @@ no sum or product overflows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from itertools import accumulate, product
@@ -268,9 +268,9 @@ def _counterexample(trial: Trial) -> Found | None:
     if not all(map(len, values)):
         return None
     try:
-        search = _Search(trial, values)
+        first = _search(trial, values)
         for _ in range(PASSED_OVER):
-            code = search.first(start)
+            code = first(start)
             if code == _NONE:
                 return None
             start, found = code + 1, []
@@ -315,47 +315,43 @@ def _is_equal(one: Const, other: Const) -> bool:
     return one.type.is_float and abs(a - b) <= TOLERANCE * min(max(abs(a), abs(b), 1), LARGEST)
 
 
-class _Search:
-    """A kernel that searches for operands for which the two sides of a law differ."""
-
-    def __init__(self, trial: Trial, values: list[np.ndarray]):
-        indices = [f"i{k}" for k in range(len(values))]
-        args = ", ".join(f"values{k}[{i}]" for k, i in enumerate(indices))
-        steps = accumulate(map(len, values), mul, initial=1)
-        code = [f"({i} - 1) * {s}" for i, s in zip(indices, steps, strict=False)]
-        differ = "one != other"
-        if any(type.is_float for type in trial.names.values()):
-            # an infinity or NaN equals only itself, and no tolerance applies
-            size = f"min(max(abs(one), abs(other), 1), {LARGEST})"
-            is_near = f"abs(one - other) <= {TOLERANCE} * {size}"
-            differ += f" && (one == one || other == other) && !({is_near})"
-        text = f"""@finch for {", ".join(f"{i} = _" for i in ("o", *reversed(indices)))}
-            let one = one_side({args}), other = other_side({args}), code = {" + ".join(code) or 0}
-                if code >= start && is_meant({args}) && {differ}
-                    first[o] <<min>>= code
-                end
+def _search(trial: Trial, values: list[np.ndarray]) -> Callable[[int], int]:
+    """A kernel that gives the number of the first operands, from a number on, for which the two sides of a
+    law differ, or _NONE."""
+    indices = [f"i{k}" for k in range(len(values))]
+    args = ", ".join(f"values{k}[{i}]" for k, i in enumerate(indices))
+    steps = accumulate(map(len, values), mul, initial=1)
+    code = [f"({i} - 1) * {s}" for i, s in zip(indices, steps, strict=False)]
+    differ = "one != other"
+    if any(type.is_float for type in trial.names.values()):
+        # an infinity or NaN equals only itself, and no tolerance applies
+        size = f"min(max(abs(one), abs(other), 1), {LARGEST})"
+        is_near = f"abs(one - other) <= {TOLERANCE} * {size}"
+        differ += f" && (one == one || other == other) && !({is_near})"
+    text = f"""@finch for {", ".join(f"{i} = _" for i in ("o", *reversed(indices)))}
+        let one = one_side({args}), other = other_side({args}), code = {" + ".join(code) or 0}
+            if code >= start && is_meant({args}) && {differ}
+                first[o] <<min>>= code
             end
-        end"""
-        node = parse_script(text, "<laws>").statements[0]
-        assert isinstance(node, ast.KernelNode)
-        self.first_found = np.zeros(1, np.int64)
-        bound: dict[str, Any] = {"first": self.first_found, "start": 0}
-        bound |= {f"values{k}": each for k, each in enumerate(values)}
-        bound |= {name: _row(_limited(function)) for name, function in trial.functions.items()}
-        self.environment = Environment(OUTERMOST, None, bound)
-        self.site = CallSite(node, ("all", True, False))
-        self.found: KernelAtSite | None = None
+        end
+    end"""
+    node = parse_script(text, "<laws>").statements[0]
+    assert isinstance(node, ast.KernelNode)
+    bound: dict[str, Any] = {"first": np.zeros(1, np.int64), "start": 0}
+    bound |= {f"values{k}": each for k, each in enumerate(values)}
+    bound |= {name: _row(_limited(function)) for name, function in trial.functions.items()}
+    environment, site = Environment(OUTERMOST, None, bound), CallSite(node, ("all", True, False))
 
-    def first(self, start: int) -> int:
-        """The number of the first operands from `start` on for which the sides differ, or _NONE."""
-        self.first_found[0] = _NONE
-        self.environment.set("start", start)
+    def first(start: int) -> int:
+        bound["first"][0], bound["start"] = _NONE, start
         with one_call_at_a_time:
-            arguments, formats = self.site.describe(self.environment)
-            if self.found is None:
-                self.found = KernelAtSite(self.site, formats)
-            self.found.run(arguments, self.environment, "native")
-        return int(self.first_found[0])
+            arguments, formats = site.describe(environment)
+            if (kernel := site.find(formats)) is None:
+                site.add(kernel := KernelAtSite(site, formats))
+            kernel.run(arguments, environment, "native")
+        return int(bound["first"][0])
+
+    return first
 
 
 # ------------------------------------------------------------------------- functions that come to an end
