@@ -11,17 +11,8 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.base.locks import reentrant_lock
-from finchlang.calls.arguments import (
-    ARRAYS,
-    COUNTERS,
-    KIND,
-    OWNER,
-    SHAPE,
-    START,
-    STOP,
-    Argument,
-    in_use,
-)
+from finchlang.calls import arguments as args
+from finchlang.calls.arguments import ARRAYS, COUNTERS, KIND, OWNER, SHAPE, START, STOP, Argument
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.undo import Output, Undoing
 from finchlang.native.compiled_kernel import NativeKernel
@@ -79,11 +70,7 @@ class NativeCall:
     """Calls of one compiled kernel on tensors bound as in `bounds`, perhaps with checks of memory."""
 
     def __init__(
-        self,
-        native: NativeKernel,
-        bounds: Sequence[Bound],
-        signature: Signature,
-        checked: bool = False,
+        self, native: NativeKernel, bounds: Sequence[Bound], signature: Signature, checked: bool
     ):
         undoing = Undoing(native.layout.undo_log)
         self._native, self._undoing = native, undoing
@@ -105,7 +92,7 @@ class NativeCall:
         for at, count in self._counters:
             argument = arguments[at]
             if self._checked:  # cut to what is in use, so that a read beyond that is caught
-                arrays += in_use(argument, self._bounds[at].level)
+                arrays += args.in_use(argument, self._bounds[at].level)
             else:
                 arrays += argument[ARRAYS]
             inputs += argument[SHAPE]

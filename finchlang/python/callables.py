@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from functools import cache, partial
+from functools import cache, partial, reduce
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -160,20 +161,17 @@ class _Names(Mapping[str, Any]):
             return _written(name)
         root, *path = self.paths[name].split(".")
         try:
-            value = self.root(root)
-            for part in path:
-                value = getattr(value, part)
+            value = reduce(getattr, path, self.root(root))
         except (KeyError, ValueError, AttributeError):
             return Undefined()
         found = _meaning(value)
         return value if found is None else found
 
     def root(self, name: str) -> Any:
-        function = self.function
-        if name in function.__code__.co_freevars:
-            return function.__closure__[function.__code__.co_freevars.index(name)].cell_contents  # type: ignore[index]
-        found = function.__globals__.get(name, Undefined)
-        return vars(builtins)[name] if found is Undefined else found
+        function, own = self.function, self.function.__code__.co_freevars
+        if name in own:
+            return function.__closure__[own.index(name)].cell_contents  # type: ignore[index]
+        return ChainMap(function.__globals__, vars(builtins))[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.paths)
