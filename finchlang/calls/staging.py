@@ -66,10 +66,9 @@ class Staged:
     @cached_property
     def program(self) -> Node:
         """The program that the rules run: the normal form with fills, spaces and whole copies."""
-        program, formats = self.normalized.program, self.normalized.formats
-        return with_copies(
-            with_spaces(with_fills(with_presence(program), formats), formats), formats
-        )
+        formats = self.normalized.formats
+        program = with_fills(with_presence(self.normalized.program), formats)
+        return with_copies(with_spaces(program, formats), formats)
 
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation."""

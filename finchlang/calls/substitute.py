@@ -80,10 +80,9 @@ def with_views(
         names = found.names if isinstance(found, ast.Yield) else (getattr(found, "tensor", None),)
         whole = [n for n in names if n in calls and not isinstance(found, ast.Access)]
         if whole:
-            message = (
-                f"`{whole[0].name}` is a view of other tensors: a kernel reads and updates these"
-            )
-            hint = f"make a tensor of it: `{whole[0].name} = copy({whole[0].name})`"
+            name = whole[0].name
+            message = f"`{name}` is a view of other tensors: a kernel reads and updates these"
+            hint = f"make a tensor of it: `{name} = copy({name})`"
             raise FinchError("type", message, whole[0].span, hint)
     return ast.KernelNode(substitute(node.program, calls), span=node.span), places
 
@@ -225,11 +224,8 @@ class _OfRefilled(args.Kind):
 
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         value, format = argument[args.VALUE], argument[args.FORMAT]
-        if (
-            made is None
-            or made.shape == argument[args.SHAPE]
-            and not any(a.size for a in made.arrays)
-        ):
+        is_stored = made is not None and any(array.size for array in made.arrays)
+        if made is None or (made.shape == argument[args.SHAPE] and not is_stored):
             return value  # the declaration was not reached
         tensor = body_of(value)
         tensor.format = level_of(format)
