@@ -49,7 +49,7 @@ class Kernel(Generic[P, R]):
     ):
         self.text, self.session, self.function = text, session, function
         self.__signature__, self.__doc__ = signature, text
-        self.__name__ = self.__qualname__ = "kernel"
+        self.__name__ = self.__qualname__ = function.definition.name
         self._names = tuple(signature.parameters)
         self._source: Source | None = None  # of a kernel that can be pickled as its text
         self._is_global = False  # whether it is pickled as a name of its module
@@ -173,9 +173,7 @@ def kernel_of(
     definition, kind = function.definition, inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [inspect.Parameter(_python(name), kind) for name in definition.parameters]
     text = pretty(definition) if text is None else text
-    made = Kernel[..., Any](text, inspect.Signature(parameters), function, session)
-    made.__name__ = made.__qualname__ = definition.name
-    return made
+    return Kernel[..., Any](text, inspect.Signature(parameters), function, session)
 
 
 def _python(name: str) -> str:

@@ -176,12 +176,9 @@ class Translation:
         self, node: ast.For, target: ast.Name, args: list[ast.expr], body: list[ast.stmt]
     ) -> syntax.For:
         """A loop over a range, with a new counter: its variable keeps the last value afterwards."""
-        start: syntax.Node = syntax.Literal(0)
-        step: syntax.Node = syntax.Literal(1)
-        stop = self.expression(args[0])
-        if len(args) > 1:
-            start, stop, *rest = map(self.expression, args)
-            step = rest[0] if rest else step
+        given = [self.expression(arg) for arg in args]
+        bounds = given if len(given) > 1 else [syntax.Literal(0), *given]
+        start, stop, step = (*bounds, syntax.Literal(1))[:3]
         if not isinstance(step, syntax.Literal) or type(step.value) is not int or not step.value:
             raise self.refused(node.iter, "the step of a range is an integer, and not 0", None)
         sign = syntax.Variable("-" if step.value > 0 else "+")
