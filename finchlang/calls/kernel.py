@@ -192,11 +192,9 @@ class CallSite:
         # with views the kernel is first rewritten for their tensors (Runner._through_views)
         if not self._infers or Template in map(type, formats):
             return {}
-        from finchlang.calls.inferred_fills import inferred_fills
-
         named = self.named(formats)
         node = substitute.specialized(self.node, named, self.operations(formats))
-        return inferred_fills(node.program, substitute.stored_formats(named))
+        return substitute.inferred_fills(node.program, substitute.stored_formats(named))
 
     def find(self, formats: Formats) -> KernelAtSite | None:
         """The kernel compiled for these formats; None if there is none."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from finchlang.algebra.program_context import RESERVED, WORDS, Format
+from finchlang.algebra.program_context import RESERVED, WORDS, Format, ProgramContext
 from finchlang.base.errors import FinchError
 from finchlang.calls import arguments as args
 from finchlang.calls.arguments import Argument
 from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.lazy_shape import Template, TensorView
 from finchlang.levels.element import Element
-from finchlang.levels.level import Swizzled, level_of
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.normalize.shapes.shape_table import operators_in
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import binds, children, replace, rewrite_bottom_up, substitute, walk
@@ -192,6 +192,20 @@ def with_fills(program: ast.Node, fills: Mapping[ast.Variable, ast.Literal]) -> 
         return node
 
     return rewrite_bottom_up(change, program)
+
+
+def inferred_fills(program: ast.Node, formats: dict[str, Any]) -> dict[ast.Variable, ast.Literal]:
+    """The fill of each tensor that `program` declares by `_`. Raises FinchError "type" if there is none."""
+    from finchlang.algebra.sparsity_pattern import inferred_fill  # late: few kernels need them
+    from finchlang.normalize.pass_list import stages
+
+    declared = {n.tensor: n for n in inferring(program)}
+    levels = {n: level_of(f) for n, f in formats.items()}
+    known = {n: levels.get(n.name) for n in declared}
+    fills = {n: f.fill if isinstance(f, Level) else ast.Literal(0) for n, f in known.items()}
+    named, context = with_fills(program, fills), ProgramContext(dict(formats))
+    typed = next(stage for name, stage in stages(named, context) if name == "types")
+    return {name: inferred_fill(typed, levels, node) for name, node in declared.items()}
 
 
 def refilled(argument: Argument, fill: ast.Literal, name: ast.Variable) -> Argument:
