@@ -145,6 +145,8 @@ class CallSite:
         self._names = tuple(self.variables)
         self._infers = bool(substitute.inferring(node.program))
         self._known: list[KernelAtSite] = []  # most recently used first
+        #: by the templates of views that its names are bound to: the kernel rewritten for their tensors
+        self.seen_through: dict[Any, tuple[KernelNode, substitute.Places]] = {}
 
     def describe(self, environment: Environment) -> tuple[list[Argument | None], Formats]:
         """What the names of the kernel are bound to now (None for a value that kernels do not take), and

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from finchlang.base.errors import Bug, FinchError, Note
 from finchlang.calls import lazy_shape, substitute
@@ -126,12 +125,7 @@ class Runner:
     overrides what only values of scripts need."""
 
     def __init__(
-        self,
-        engine: str = "native",
-        rules: str = "all",
-        observer: Observer | None = None,
-        workspaces: bool = True,
-        checked: bool = False,
+        self, engine: str, rules: str, observer: Observer | None, workspaces: bool, checked: bool
     ):
         if engine not in ENGINES:
             raise FinchError("unknown name", f"no engine {engine}; there are {', '.join(ENGINES)}")
@@ -141,7 +135,6 @@ class Runner:
         self.notes: list[Note] = []
         #: by the identity of their nodes, which sites keep alive, so that no other node gets it
         self._sites: dict[int, CallSite] = {}
-        self._seen_through: WeakKeyDictionary[CallSite, dict[Any, Any]] = WeakKeyDictionary()
 
     #: the function or operator that a value is now; None if it cannot be called
     operation: NodeOf = staticmethod(node_of)
@@ -225,10 +218,10 @@ class Runner:
         """The call site of the kernel rewritten for the tensors of its views, and its environment."""
         named = site.named(formats).items()
         views = {name: found for name, found in named if type(found) is Template}
-        key, known = tuple(views.items()), self._seen_through.setdefault(site, {})
-        if key not in known:
-            known[key] = substitute.with_views(site.node, views)
-        node, places = known[key]
+        key = tuple(views.items())
+        if key not in site.seen_through:
+            site.seen_through[key] = substitute.with_views(site.node, views)
+        node, places = site.seen_through[key]
         return self._site(node), substitute.through_views(places, environment)
 
     def _check_values(self, now: Situation) -> None:
@@ -271,10 +264,8 @@ class Runner:
         named = zip(site.variables, arguments, strict=True)
         bound = {name: a[VALUE] for name, a in named if a is not None}
         # without what was found of the values, which the denotation does not use
-        named_so = site.operations(formats)
-        operations = {
-            n: self.operation(environment.get(n)) or found for n, found in named_so.items()
-        }
+        known = site.operations(formats)
+        operations = {n: self.operation(environment.get(n)) or f for n, f in known.items()}
         functions = self.denoted(map(environment.get, operations))
         node = substitute.specialized(site.node, bound, operations, site.fills(formats))
         return node, bound, functions
@@ -337,5 +328,5 @@ def _without_size(program: ast.Node, environment: Environment) -> str | None:
 
 
 #: the runner of kernels of arrays and views
-OWN = Runner()
+OWN = Runner("native", "all", None, True, False)
 lazy_shape.run_kernel = OWN.run_kernel
