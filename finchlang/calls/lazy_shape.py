@@ -19,6 +19,7 @@ import numpy as np
 from finchlang.algebra.index_arithmetic import times
 from finchlang.algebra.program_context import ONE, call
 from finchlang.base.errors import Bug, FinchError
+from finchlang.base.late import late
 from finchlang.host.construct import const
 from finchlang.host.ir import Expr, Var
 from finchlang.host.primitives import as_function
@@ -33,11 +34,6 @@ from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.adopt import as_tensor, list_format
 from finchlang.tensors.array_base import LazyTensor
 from finchlang.tensors.tensor import Tensor
-
-
-def run_kernel(kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
-    """Run a kernel on the values of its names; `calls.runner` puts its function here."""
-    raise Bug("there is no runner of kernels")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +89,7 @@ class TensorView(LazyTensor):
         """A tensor of the same elements, copied by a kernel that stores what is not the format's fill."""
         format = self.format if format is None else format
         result = Tensor(format, *self.shape)
-        run_kernel(_copying(self.order, format.fill), {"T": result, "V": self})
+        late("run_kernel")(_copying(self.order, format.fill), {"T": result, "V": self})
         return result
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from finchlang.base.errors import Bug, FinchError, Note
-from finchlang.calls import lazy_shape, substitute
+from finchlang.calls import substitute
 from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
@@ -329,4 +329,4 @@ def _without_size(program: ast.Node, environment: Environment) -> str | None:
 
 #: the runner of kernels of arrays and views
 OWN = Runner("native", "all", None, True, False)
-lazy_shape.run_kernel = OWN.run_kernel
+run_kernel = OWN.run_kernel
