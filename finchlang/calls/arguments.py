@@ -228,15 +228,13 @@ class _Copies:
     change the arrays themselves at any time. `facts` are those of the matrix when the copies were made."""
 
     def __init__(
-        self, matrix: Any, facts: tuple[Any, ...], format: Any, ptr: np.ndarray, idx: np.ndarray
+        self, matrix: Any, facts: Any, format: Any, shape: Any, ptr: np.ndarray, idx: np.ndarray
     ):
         key = id(matrix)
         # another object may get the identity of a matrix that is freed
         self.matrix: Any = ref(matrix, lambda _: _known.pop(key, None))
-        rows, columns = facts[2]
-        self.shape = (columns, rows) if isinstance(format, Swizzled) else (rows, columns)
-        self.format, self._facts, self.ptr, self.idx = format, facts, ptr, idx
-        self.counters = (ptr.item(self.shape[1]),)
+        self.format, self.shape, self.counters = format, shape, (ptr.item(shape[1]),)
+        self._facts, self.ptr, self.idx = facts, ptr, idx
         is_large = ptr.size > COMPARED or idx.size > COMPARED
         #: the first index to be compared at the next call; None if all are compared at each
         self._first = 0 if is_large else None
@@ -321,7 +319,7 @@ def _copied(matrix: Any, facts: tuple[Any, ...]) -> _Copies | None:
     if own is None:
         return None
     format = matrix_format(val.dtype, idx.dtype, kind == "csr")
-    known = _known[id(matrix)] = _Copies(matrix, facts, format, *own)
+    known = _known[id(matrix)] = _Copies(matrix, facts, format, (size, fibers), *own)
     return known
 
 

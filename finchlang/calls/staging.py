@@ -3,7 +3,7 @@ residuals. Kernels found on disk are not staged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,8 +32,8 @@ from finchlang.normalize.pass_list import Normalized, normalize, stages
 from finchlang.normalize.passes.whole_copies import with_copies
 from finchlang.rules.base.engine import Machine, OneByOne, Rule, State, Tracer
 from finchlang.rules.table import rules
-from finchlang.syntax.nodes import Block, Declare, Define, Node, Thaw, Value, Variable
-from finchlang.syntax.traversal import forget, substitute, walk
+from finchlang.syntax.nodes import Declare, Define, Node, Thaw, Value, Variable
+from finchlang.syntax.traversal import forget, statements, substitute, walk
 from finchlang.syntax.types import Type
 from finchlang.tensors import bind
 from finchlang.tensors.memory import Memory
@@ -193,7 +193,10 @@ def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
     their arrays may hold anything when it begins."""
     mentioned: set[str] = set()
     found: set[str] = set()
-    for step in _steps(program):
+    for node, around in statements(program):
+        if not all(isinstance(header, Define) for header in around):
+            continue  # it may not be run
+        step = node.value if isinstance(node, Define) else node
         if isinstance(step, Declare):
             name = step.tensor.name
             # whether declaring reads the arrays, to clear only the entries that were set
@@ -202,15 +205,3 @@ def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
                 found.add(name)
         mentioned.update(node.name for node in walk(step) if isinstance(node, Variable))
     return found
-
-
-def _steps(program: Node) -> Iterator[Node]:
-    """The statements that `program` always runs, in order."""
-    if isinstance(program, Block):
-        for statement in program.statements:
-            yield from _steps(statement)
-    elif isinstance(program, Define):
-        yield program.value
-        yield from _steps(program.body)
-    else:
-        yield program

@@ -8,7 +8,7 @@ from finchlang.algebra.index_arithmetic import length, terms
 from finchlang.algebra.program_context import is_call, reads, root
 from finchlang.calls.workspace_exchange import Choice, Sum
 from finchlang.normalize.pass_list import Normalized
-from finchlang.syntax import nodes as ast
+from finchlang.syntax import nodes as ast, traversal as trees
 
 
 def spans(program: ast.Node, normalized: Normalized) -> dict[str, Choice]:
@@ -17,42 +17,32 @@ def spans(program: ast.Node, normalized: Normalized) -> dict[str, Choice]:
     loop is left out: each declaration of its second format takes time in proportion to its places."""
     sizes, found, unknown = _KnownSizes(), dict[str, Choice](), set[str]()
     copied: dict[str, str] = {}  # the tensor that each transposed copy is of
-
-    def visit(node: ast.Node, loops: tuple[Sum | None, ...]) -> None:
+    totals: dict[int, Sum | None] = {}  # of loops, by identity
+    for node, around in trees.statements(program) if normalized.choices else ():
+        loops = [totals[id(header)] for header in around if isinstance(header, ast.Loop)]
         match node:
-            case ast.Block(statements):
-                for s in statements:
-                    visit(s, loops)
-            case ast.Define(variable, value, body):
+            case ast.Define(variable, value):
                 sizes.known[variable.name] = value
-                visit(body, loops)
-            case ast.Loop(_, extent, body):
-                visit(body, (*loops, sizes.extent(extent)))
-            case ast.Sieve(_, body):
-                visit(body, loops)
+            case ast.Loop(_, extent):
+                totals[id(node)] = sizes.extent(extent)
             case ast.Declare(tensor, _, dims):
-                totals = sizes.declared[tensor.name] = tuple(map(sizes.extent, dims))
-                known = tuple([total for total in totals if total is not None])
+                declared = sizes.declared[tensor.name] = tuple(map(sizes.extent, dims))
+                known = tuple([total for total in declared if total is not None])
                 is_choice = tensor.name in normalized.choices and len(known) == len(dims)
                 if is_choice and (len(dims) == 1 or not loops):
                     found[tensor.name] = known, ()
                     if loops:
                         unknown.add(tensor.name)
             case ast.Assign(target, _, value):
-                update(node, root(target.tensor), loops)
+                name = root(target.tensor)
+                if name in found:
+                    read = tuple(copied.get(n, n) for n in reads(node) if n != name)
+                    known = tuple([size for size in loops if size is not None])
+                    if len(known) < len(loops) or not normalized.tensors.keys() >= {*read}:
+                        unknown.add(name)
+                    found[name] = found[name][0], (*found[name][1], (known, read))
                 if isinstance(value, ast.Access):
-                    copied[str(root(target.tensor))] = str(root(value.tensor))
-
-    def update(node: ast.Assign, name: str | None, loops: tuple[Sum | None, ...]) -> None:
-        if name in found:
-            read = tuple(copied.get(n, n) for n in reads(node) if n != name)
-            known = tuple([size for size in loops if size is not None])
-            if len(known) < len(loops) or not normalized.tensors.keys() >= {*read}:
-                unknown.add(name)
-            found[name] = found[name][0], (*found[name][1], (known, read))
-
-    if normalized.choices:
-        visit(program, ())
+                    copied[str(name)] = str(root(value.tensor))
     return {name: (c[0], ()) if name in unknown else c for name, c in found.items()}
 
 
