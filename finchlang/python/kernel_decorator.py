@@ -13,7 +13,7 @@ from types import FrameType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from finchlang.algebra.program_context import root
-from finchlang.base.errors import FinchError, Source, Span
+from finchlang.base.errors import FinchError, Source
 from finchlang.calls.arguments import MAKERS
 from finchlang.calls.environment import assigned_names
 from finchlang.calls.runner import KernelEvent, Observer
@@ -51,8 +51,7 @@ class Kernel(Generic[P, R]):
         self.__signature__, self.__doc__ = signature, text
         self.__name__ = self.__qualname__ = function.definition.name
         self._names = tuple(signature.parameters)
-        self._source: Source | None = None  # of a kernel that can be pickled as its text
-        self._is_global = False  # whether it is pickled as a name of its module
+        self._pickled: Any = None  # as what it is pickled, if it can be
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         """Run it. Raises TypeError if the arguments do not fit the parameters, FinchError for a fault of
@@ -83,10 +82,8 @@ class Kernel(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         """A decorated function is pickled by its name, as others are, and another kernel by its text."""
-        if self._is_global:
-            return self.__qualname__
-        if self._source is not None:
-            return _of_text, (self.text, self._source)
+        if self._pickled is not None:
+            return self._pickled
         message = f"{self!r} runs in a session that it was given, which cannot be pickled"
         hint = "`finchlang.kernel(text)` without a session makes one that can"
         raise FinchError("type", message, hint=hint)
@@ -162,7 +159,7 @@ def _of_text(text: str, source: Source, session: Session | None = None) -> Kerne
     else:
         function = _function(own, script, tuple(_free(script)))
     made = kernel_of(function, own, text)
-    made._source = source if session is None else None
+    made._pickled = (_of_text, (text, source)) if session is None else None
     return made
 
 
@@ -195,24 +192,20 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     script = script_of(source.text, source.name)
     signature = inspect.signature(function)
     names = tuple(signature.parameters)
+    around = {**function.__globals__, **frame.f_locals}
     for name, node in _free(script).items():
-        if name not in names:
-            session[name] = _around(function, frame, name, node.span)
+        if name in names:
+            continue
+        if not callable(around.get(name)):
+            what = f"neither a parameter of {function.__name__} nor a function of Python"
+            raise FinchError("unknown name", f"`{name}` is {what}", node.span)
+        session[name] = around[name]
     called = _function(session, script, names, function.__name__)
     made = Kernel[..., Any](text, signature, called, session)
-    made._is_global = True
     for name in ("__name__", "__qualname__", "__module__"):
         setattr(made, name, getattr(function, name))
+    made._pickled = made.__qualname__
     return made
-
-
-def _around(function: FunctionType, frame: FrameType, name: str, span: Span | None) -> Any:
-    """The function that a name of the text, no parameter, means there. Raises FinchError "unknown name"."""
-    value = {**function.__globals__, **frame.f_locals}.get(name)
-    if callable(value):
-        return value
-    message = f"`{name}` is neither a parameter of {function.__name__} nor a function of Python"
-    raise FinchError("unknown name", message, span)
 
 
 def _source(text: str, file: str, lines: list[str], first: int | None, last: int | None) -> Source:
