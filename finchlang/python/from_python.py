@@ -62,7 +62,10 @@ def from_python(value: Any, name: str = "x") -> Any:
         raise masked_entries(name)
     library = type(value).__module__.partition(".")[0]
     if library == "polars" or (library not in _TAKEN and hasattr(type(value), "__array__")):
-        raise _refusal(value, name)
+        ways = (f"{name}.{call}" for way, call in _WAYS.items() if hasattr(type(value), way))
+        what = f"an object {library}.{type(value).__name__}"
+        message = f"{what} is not taken, an array of NumPy with its values is"
+        raise FinchError("type", message, None, f"`{next(ways, f'np.asarray({name})')}`")
     dtype = getattr(value, "dtype", None) if library in ("numpy", "scipy") else None
     if isinstance(dtype, np.dtype) and type_of_dtype(dtype.newbyteorder("=")) is None:
         what = "a number" if isinstance(value, np.generic) else "an array"
@@ -102,15 +105,6 @@ _WAYS = {
     "numpy": "numpy()",
     "compute": "compute()",
 }
-
-
-def _refusal(value: Any, name: str) -> FinchError:
-    kind = type(value)
-    calls = (f"{name}.{call}" for way, call in _WAYS.items() if hasattr(kind, way))
-    library = kind.__module__.partition(".")[0]
-    what = f"an object {library}.{kind.__name__}"
-    message = f"{what} is not taken, an array of NumPy with its values is"
-    return FinchError("type", message, None, f"`{next(calls, f'np.asarray({name})')}`")
 
 
 def _array(values: list[Any]) -> Any:
