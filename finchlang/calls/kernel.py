@@ -69,10 +69,9 @@ class SpecializedKernel:
         self.was_found = entry is not None  # it was compiled before
         self.signature = signature = entry.signature if entry else self.staged.signature
         self.bounds = signature.bounds(formats) if entry else self.staged.bounds
-        self.tensors = tuple(signature.tensors.values())
+        self.tensors, self.numbers = tuple(signature.tensors.values()), signature.numbers
         self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
-        self.numbers, self.yields = signature.numbers, signature.yields
-        self.notes = signature.notes
+        self.yields, self.notes = signature.yields, signature.notes
         # tensors of the kernel's own, which keep their memory from call to call
         self._workspaces = [Tensor(bound.level) for bound in self.bounds[len(self.tensors) :]]
 
@@ -134,8 +133,7 @@ class CallSite:
     ):
         self.node, self.choices, self._operation = node, choices, operation
         nodes = list(walk(node.program))
-        # by identity, as nodes compare by structure and a name may be both called and used as a
-        # value
+        # by identity: nodes compare by structure, and a name may be called and be a value, too
         called = {id(n.op): n.op for n in nodes if isinstance(n, (Call, Assign))}
         self.variables = {
             n.name: n for n in nodes if isinstance(n, Variable) and id(n) not in called
@@ -200,12 +198,11 @@ class CallSite:
 
     def find(self, formats: Formats) -> KernelAtSite | None:
         """The kernel compiled for these formats; None if there is none."""
-        for kernel in self._known:
+        for at, kernel in enumerate(self._known):
             if kernel.formats == formats:
                 kernel.formats = formats  # identical objects compare fastest at the next call
-                if kernel is not self._known[0]:
-                    self._known.remove(kernel)
-                    self._known.insert(0, kernel)
+                if at > 0:
+                    self._known.insert(0, self._known.pop(at))
                 return kernel
         return None
 

@@ -131,28 +131,28 @@ class _Sizes:
         self.sizes = self.functions(*[Shaped(found.node, 0).size(k) for k in modes])
 
     def check(self, name: str, args: tuple[Any, ...]) -> None:
+        def size(mode: int, place: int = 0) -> ast.Node:
+            return Shaped(args[place], 0).size(mode)
+
         if name == "concat":
             for mode in range(1, self.reader.shaped(args[1]).order + 1):
                 if mode != args[0].value:
                     message = f"tensors of sizes {{}} in dimension {mode} are not put together"
-                    sizes = [Shaped(t, 0).size(mode) for t in args[1:]]
+                    sizes = [size(mode, place) for place in range(1, len(args))]
                     self.equal.append((message, self.functions(*sizes)))
         elif name == "collapse":
-            self.products.append(
-                self.functions(*[Shaped(args[0], 0).size(p.value) for p in args[1:]])
-            )
+            self.products.append(self.functions(*[size(p.value) for p in args[1:]]))
         elif name == "broadcast":
             self.products.append(self.functions(args[2]))
         elif name == "split" and args[3:] in ((), (ast.Literal(True),)):
-            n = Shaped(args[0], 0).size(args[1].value)
+            n = size(args[1].value)
             rest = call("div", n, call("max", args[2], ONE))
             self.equal.append((_AGREE, self.functions(n, times(args[2], rest))))
         elif name == "window":
             for mode, part in enumerate(args[1:], 1):
                 if isinstance(part, ast.Extent):
-                    n = Shaped(args[0], 0).size(mode)
-                    found = self.functions(part.start, part.stop, part.step or ONE, n)
-                    self.slices.append(found)
+                    step = part.step or ONE
+                    self.slices.append(self.functions(part.start, part.stop, step, size(mode)))
 
     def functions(self, *nodes: ast.Node) -> Sizes:
         """Sizes as functions of the numbers and of the tensors' sizes."""
