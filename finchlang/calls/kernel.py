@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from finchlang.host.executing import ExecutingHost
     from finchlang.rules.base.engine import Tracer
 
-#: for each name of a kernel the format of its value; None for a value that kernels do not take
+#: for each name of a kernel its value as an argument, and the format of that; None for a value that
+#: kernels do not take
+Given = list[Argument | None]
 Formats = list[Any]
 #: gives the node that a value is where it is called, or None
 NodeOf = Callable[[Any], Node | None]
@@ -146,10 +148,10 @@ class CallSite:
         #: by the templates of views that its names are bound to: the kernel rewritten for their tensors
         self.seen_through: dict[Any, tuple[KernelNode, substitute.Places]] = {}
 
-    def describe(self, environment: Environment) -> tuple[list[Argument | None], Formats]:
+    def describe(self, environment: Environment) -> tuple[Given, Formats]:
         """What the names of the kernel are bound to now (None for a value that kernels do not take), and
         their formats, followed by the functions that it calls. Raises FinchError at a name."""
-        found: list[Argument | None] = []
+        found: Given = []
         formats: Formats = []
         values, is_outermost = environment.values, environment.parent is None
         try:
@@ -244,7 +246,7 @@ class KernelAtSite:
         self._written = [at for at, written in enumerate(kernel.written) if written]
         self.is_choice = bool(kernel.signature.spans)
 
-    def fitting(self, arguments: list[Argument | None]) -> KernelAtSite:
+    def fitting(self, arguments: Given) -> KernelAtSite:
         """This kernel, or the variant whose workspace formats suit the sizes of these arguments."""
         kernel = self.kernel
         tensors, values = self.given(arguments)
@@ -266,11 +268,7 @@ class KernelAtSite:
         return self._tensors(arguments), [a[args.VALUE] for a in self._numbers(arguments)]
 
     def run(
-        self,
-        arguments: list[Argument | None],
-        environment: Environment,
-        engine: str,
-        tracer: Tracer | None = None,
+        self, arguments: Given, environment: Environment, engine: str, tracer: Tracer | None = None
     ) -> Counter[str]:
         """Run on the arguments and bind the results. Gives the host steps. Raises FinchError."""
         kernel = self.kernel

@@ -13,7 +13,7 @@ from finchlang.calls import substitute
 from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
-from finchlang.calls.kernel import CallSite, Formats, KernelAtSite, NodeOf, SpecializedKernel
+from finchlang.calls.kernel import CallSite, Formats, Given, KernelAtSite, NodeOf, SpecializedKernel
 from finchlang.calls.lazy_shape import Template
 from finchlang.levels.level import Level
 from finchlang.operators.operator_table import node_of
@@ -40,7 +40,7 @@ class Situation(NamedTuple):
     """A call site in a call: what the names of its kernel are bound to, and where."""
 
     site: CallSite
-    arguments: list[Argument | None]
+    arguments: Given
     formats: Formats
     environment: Environment
 
@@ -247,9 +247,7 @@ class Runner:
             made.kernel.prepare()
         made.is_ready = True
 
-    def _execute(
-        self, found: KernelAtSite, arguments: list[Argument | None], environment: Environment
-    ) -> None:
+    def _execute(self, found: KernelAtSite, arguments: Given, environment: Environment) -> None:
         """Run by an engine that counts steps."""
         tracer: Tracer | None = self.observer.rule if self.observer.traces else None
         if tracer and self.observer.one_by_one:

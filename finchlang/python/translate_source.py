@@ -167,10 +167,9 @@ class Translation:
         if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
             message = f"{len(targets)} names of an operator are given {len(targets)} values"
             raise self.refused(value, message, "as in `a, b = b, a`")
-        if len(targets) == 1:
-            return syntax.Let(targets, None, self.expression(value.elts[0]), span=span)
-        values = syntax.Group(tuple(map(self.expression, value.elts)))
-        return syntax.Let(targets, None, values, span=span)
+        values = tuple(map(self.expression, value.elts))
+        whole = values[0] if len(values) == 1 else syntax.Group(values)
+        return syntax.Let(targets, None, whole, span=span)
 
     def count(
         self, node: ast.For, target: ast.Name, args: list[ast.expr], body: list[ast.stmt]
