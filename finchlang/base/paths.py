@@ -31,13 +31,12 @@ def checked_path(path: Any, suffixes: Iterable[str]) -> Path:
 def read_script(path: str | Path) -> str:
     """The text of a file. Raises FinchError "I/O" if it is not there or not UTF-8, "type" for no path."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with told("read", path):
+            return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise FinchError("I/O", f"{path} is not UTF-8 text") from None
     except TypeError:
         raise FinchError("type", f"a path is a text, not a {type(path).__name__}") from None
-    except OSError as error:
-        raise FinchError("I/O", f"cannot read {path}: {error.strerror}") from None
 
 
 def failure(what: str, path: Any, why: str, hint: str | None = None) -> FinchError:

@@ -35,18 +35,16 @@ def check_outputs(
         for other in tensors:
             is_near = start < other[STOP] and other[START] < stop or other[OWNER] is owner
             if is_near and other is not tensor:
-                _check_apart(names, tensors, tensor, other)
+                own = [known is other for known in tensors].index(True)
+                _check_apart(f"{names[at]} and {names[own]}", tensor, other)
 
 
-def _check_apart(
-    names: Sequence[str], tensors: Sequence[Argument], written: Argument, other: Argument
-) -> None:
+def _check_apart(names: str, written: Argument, other: Argument) -> None:
     is_same = written[OWNER] is other[OWNER]
     seen, others = written[KIND].seen(written), other[KIND].seen(other)
     if is_same or any(np.shares_memory(a, b) for a in seen for b in others):
-        name, other_name = [names[list(map(id, tensors)).index(id(t))] for t in (written, other)]
         what = "the same tensor" if is_same else "views of the same memory"
-        message = f"{name} and {other_name} are {what}, and the kernel writes it"
+        message = f"{names} are {what}, and the kernel writes it"
         raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
 
 
