@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.algebra.index_arithmetic import length, terms
-from finchlang.algebra.program_context import is_call, reads, root
+from finchlang.algebra.program_context import reads, root
 from finchlang.calls.workspace_exchange import Choice, Sum
 from finchlang.normalize.pass_list import Normalized
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -61,23 +61,20 @@ class _KnownSizes:
             return next((s for s in map(self.extent, node.args) if s is not None), None)
         return self.sum(length(node)) if isinstance(node, ast.Extent) else None
 
-    def sum(self, node: ast.Node) -> Sum | None:
+    def sum(self, node: Any) -> Sum | None:
+        match node:
+            case ast.Literal(int(value)):
+                return ((value, "", 0),)
+            case ast.Variable(name):
+                known = self.known.get(name)
+                return ((1, name, 0),) if known is None else self.sum(known)
+            case ast.Call(ast.Variable("size"), (ast.Variable(name), ast.Literal(mode))):
+                dims = self.declared.get(name)
+                return ((1, name, mode),) if dims is None else dims[mode - 1]
         total: list[tuple[int, str, int]] = []
         for sign, term in terms(node):
-            part = self.term(term)
+            part = None if term is node else self.sum(term)
             if part is None:
                 return None
             total += [(sign * factor, name, mode) for factor, name, mode in part]
         return tuple(total)
-
-    def term(self, node: Any) -> Sum | None:
-        if isinstance(node, ast.Literal) and isinstance(node.value, int):
-            return ((node.value, "", 0),)
-        if isinstance(node, ast.Variable):
-            known = self.known.get(node.name)
-            return ((1, node.name, 0),) if known is None else self.sum(known)
-        if not is_call(node, "size"):
-            return None
-        name, mode = node.args[0].name, node.args[1].value
-        dims = self.declared.get(name)
-        return ((1, name, mode),) if dims is None else dims[mode - 1]
