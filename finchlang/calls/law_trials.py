@@ -18,6 +18,7 @@ import numpy as np
 
 from finchlang.algebra import sparsity_pattern
 from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.program_context import call
 from finchlang.base.errors import FinchError
 from finchlang.calls.call import one_call_at_a_time
 from finchlang.calls.environment import OUTERMOST, Environment
@@ -362,22 +363,17 @@ def _limited(function: ast.Node) -> ast.Node:
     if not isinstance(function, Operation):
         return function
     taken = ast.Variable("steps taken")
-    more = ast.Let((taken,), None, ast.Call(ast.Variable("+"), (taken, ast.Literal(1))))
-    is_few = ast.Call(ast.Variable("<"), (taken, ast.Literal(STEPS)))
+    more = ast.Let((taken,), None, call("+", taken, ast.Literal(1)))
+    is_few = call("<", taken, ast.Literal(STEPS))
+    otherwise_break = (is_few, ast.Script(())), (_TRUE, ast.Script((ast.Break(),)))
 
     def change(node: Any) -> Any:
         match node:
             case ast.While(condition, body):
-                return replace(
-                    node,
-                    condition=ast.Call(ast.Variable("&&"), (is_few, condition)),
-                    body=ast.Script((more, body)),
-                )
+                both = call("&&", is_few, condition)
+                return replace(node, condition=both, body=ast.Script((more, body)))
             case ast.For(_, _, body):
-                left = ast.If(
-                    ((is_few, ast.Script(())), (ast.Literal(True), ast.Script((ast.Break(),))))
-                )
-                return replace(node, body=ast.Script((more, left, body)))
+                return replace(node, body=ast.Script((more, ast.If(otherwise_break), body)))
             case ast.Call(Operation() as inner):
                 return replace(node, op=_limited(inner))
         return node
