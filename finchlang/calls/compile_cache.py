@@ -87,9 +87,7 @@ class CacheKey:
 
     def keep(self, entry: CacheEntry) -> None:
         """Store `entry`, unless it would not be decoded to an equal one."""
-        with suppress(
-            ValueError, FinchError
-        ):  # a span in another text, a format that is not written
+        with suppress(ValueError, FinchError):  # for a span elsewhere, a format that is not written
             content = json.dumps(_encoded(entry, self.sources))
             if _decoded(json.loads(content), self.sources) == entry:
                 self.cache.put(self.name, content.encode())
