@@ -41,6 +41,7 @@ _MODULES = {
 _METHODS = {
     "getitem": "array.indexing",
     "html": "script.display",
+    "run_kernel": "calls.runner",
     "tensor_in_python": "python.from_python",
     **dict.fromkeys(
         (

@@ -12,8 +12,7 @@ ALIGNMENT = 64
 
 
 def empty_aligned(shape: int | tuple[int, ...], dtype: np.dtype | type) -> np.ndarray:
-    """As numpy.empty in Fortran order, aligned. Raises MemoryError, also for sizes beyond the address
-    space."""
+    """As numpy.empty in Fortran order, aligned. Raises MemoryError for any size that is too large."""
     kind = np.dtype(dtype)
     size = kind.itemsize * (math.prod(shape) if isinstance(shape, tuple) else shape)
     try:

@@ -45,8 +45,7 @@ class DiskCache:
         return None
 
     def put(self, key: str, content: bytes) -> None:
-        """Store `content` under `key`; other processes see the whole file or none. A failure to store is
-        ignored."""
+        """Store `content` under `key` if possible; other processes see the whole file or none."""
         with contextlib.suppress(OSError):
             _make_directory(self.directory)
             with self._opened() as folder:
@@ -86,8 +85,7 @@ class DiskCache:
 
 
 def _seal(key: str, content: bytes) -> bytes:
-    """The file's content with its checksum, which covers the key: a renamed or exchanged file is not
-    valid."""
+    """The content after its checksum, which covers the key: a renamed file is not valid."""
     return _MAGIC + hashlib.sha256(key.encode() + b"\n" + content).digest() + content
 
 
@@ -98,8 +96,7 @@ def _check(found: os.stat_result) -> None:
 
 
 def _read(folder: int, name: str) -> bytes:
-    """The content of a file. Raises OSError unless it is a regular file of ours: links are not followed,
-    pipes not opened."""
+    """The content of a regular file of ours; links are not followed, pipes not opened. Raises OSError."""
     if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
         raise OSError("it is no regular file")
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC

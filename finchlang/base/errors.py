@@ -9,19 +9,9 @@ from unicodedata import east_asian_width
 
 #: every kind that a `FinchError` may have
 ERROR_KINDS = (
-    "syntax",
-    "unknown name",
-    "type",
-    "dimension",
-    "life cycle",
-    "access order",
-    "bounds",
-    "I/O",
-    "resource",
-    "interrupted",
+    *("syntax", "unknown name", "type", "dimension", "life cycle", "access order", "bounds"),
+    *("I/O", "resource", "interrupted"),
 )
-
-
 #: the kind of a failure that is a Bug and not a FinchError
 BUG = "bug"
 
@@ -119,8 +109,7 @@ class FinchError(Exception):
         return str(self).split("\n")
 
     def render(self) -> str:
-        """`name:line:column: kind error: message`, the source line with carets, the calls that led
-        there, and the hint."""
+        """`name:line:column: kind error: message`, the line with carets, the calls around it, the hint."""
         span = self.span
         lines = [f"{located(span)}{self.kind} error: {self.message}"]
         if span is not None:

@@ -29,16 +29,14 @@ def checked_path(path: Any, suffixes: Iterable[str]) -> Path:
 
 
 def read_script(path: str | Path) -> str:
-    """The text of a script file. Raises FinchError "I/O" if it cannot be read or is not UTF-8, "type" for
-    what is no path."""
+    """The text of a file. Raises FinchError "I/O" if it is not there or not UTF-8, "type" for no path."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with told("read", path):
+            return Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise FinchError("I/O", f"{path} is not UTF-8 text") from None
     except TypeError:
         raise FinchError("type", f"a path is a text, not a {type(path).__name__}") from None
-    except OSError as error:
-        raise FinchError("I/O", f"cannot read {path}: {error.strerror}") from None
 
 
 def failure(what: str, path: Any, why: str, hint: str | None = None) -> FinchError:
@@ -47,8 +45,7 @@ def failure(what: str, path: Any, why: str, hint: str | None = None) -> FinchErr
 
 @contextlib.contextmanager
 def told(what: str, path: Any) -> Iterator[None]:
-    """Turns OSError and MemoryError into FinchErrors "I/O" and "resource" about reading or writing
-    `path`."""
+    """Turns OSError and MemoryError into FinchErrors "I/O" and "resource" about `path`."""
     try:
         yield
     except OSError as error:
@@ -59,11 +56,8 @@ def told(what: str, path: Any) -> Iterator[None]:
 
 def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> None:
     """Write a new file, and once it is complete put it in the place of `file`, or of the file that it links
-    to, with the permissions of that.
-
-    Until then the new file has no name, if the file system allows that, so that nothing is left behind
-    however the process ends. Raises FinchError "I/O" or "resource".
-    """
+    to, with the permissions of that. Until then it has no name, if the file system allows that, so that
+    nothing is left behind however the process ends. Raises FinchError "I/O" or "resource"."""
     target = Path(os.path.realpath(file))
     new = target.with_name(f".{target.name}.{os.getpid()}.new")
     with told("write", path):
@@ -83,9 +77,7 @@ def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> No
 
 def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> None:
     """As `replace_file`, for a format that is a folder, which replaces only a folder of the same format.
-
-    A folder has a name from the start, so SIGTERM is delayed until it is complete. Raises FinchError
-    "I/O" or "resource"."""
+    It has a name from the start, so SIGTERM is delayed. Raises FinchError "I/O" or "resource"."""
     target = Path(os.path.realpath(folder))
     new, old = (target.with_name(f".{target.name}.{os.getpid()}.{end}") for end in ("new", "old"))
     with told("write", path), _before_termination():
@@ -165,7 +157,6 @@ def _give_name(handle: int, new: Path) -> None:
 
 
 def check_memory(file: Path, bytes_needed: int) -> None:
-    """Raises FinchError "resource" if a file says that it holds more than the machine's memory: sizes are
-    checked before arrays of them are made."""
+    """Raises FinchError "resource" if a file says that it holds more than the machine's memory."""
     if bytes_needed > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
         raise FinchError("resource", f"no memory for what {file} holds")

@@ -11,10 +11,11 @@ import numpy as np
 
 from finchlang.base.errors import Bug, FinchError
 from finchlang.calls.lazy_shape import TensorView
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.native.copy_coordinates import ordered_copies
 from finchlang.native.link import address_finder
 from finchlang.syntax.types import PairType, type_of_value
+from finchlang.syntax.user_function import Ranged
 from finchlang.tensors.adopt import as_tensor, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, tensor_over
@@ -41,7 +42,7 @@ KIND: Final = 8
 
 
 class Kind:
-    """How values of one kind take over the results of a kernel. Numbers and masks take none."""
+    """How values of one kind take over the results of a kernel. Numbers, masks and views take none."""
 
     #: whether the value can take new arrays, so that a result need not be in the old ones
     takes_memory = False
@@ -56,8 +57,7 @@ class Kind:
         return all([array.flags.writeable for array in self.seen(argument)])
 
     def is_handed_out(self, argument: Argument) -> bool:
-        """Whether arrays of the tensor were given away: these keep their content when the tensor is
-        declared anew."""
+        """Whether arrays were given away, whose content stays when the tensor is declared anew."""
         return False
 
     def back_buffer(self, argument: Argument) -> Memory | None:
@@ -100,11 +100,12 @@ def tensor_argument(value: Tensor | SwizzledTensor) -> Argument:
     if not tensor.checked:
         tensor.validate()
     memory = tensor.memory
-    arrays, rooms = memory.arrays, memory.rooms
+    arrays, rooms, start, stop = memory.arrays, memory.rooms, 0, 0
     if rooms and any([a.size < n for a, n in zip(arrays, rooms, strict=True)]):
         raise FinchError("bounds", "an array that a tensor stands for was cut short in place")
-    # Arrays that were never given away cannot overlap another argument's.
-    start, stop = _reach(arrays) if memory.is_shared else (0, 0)
+    if memory.is_shared:  # arrays that were never given away cannot overlap another argument's
+        starts = [(address_finder()(array), array.nbytes) for array in arrays]
+        start, stop = min(starts)[0], max([begin + size for begin, size in starts])
     counters = memory.counters
     return value, value.format, memory.shape, arrays, counters, memory, start, stop, TENSOR
 
@@ -124,6 +125,9 @@ def _scalar(value: Scalar) -> Argument:
 
 
 class _OfArray(Kind):
+    #: whether kernels are given a copy, so that also a result in its place is taken over
+    is_copied = False
+
     def seen(self, argument: Argument) -> Sequence[np.ndarray]:
         return (argument[VALUE],)
 
@@ -132,6 +136,8 @@ class _OfArray(Kind):
 
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         value, format = argument[VALUE], argument[FORMAT]
+        if made is None and self.is_copied:
+            made = Memory(*argument[SHAPE:OWNER])
         if made is not None:
             result = made.arrays[0][: math.prod(made.shape)].reshape(made.shape, order="F")
             if isinstance(format, Swizzled):
@@ -144,15 +150,11 @@ class _OfArray(Kind):
 
 
 class _OfCopiedArray(_OfArray):
-    def commit(self, argument: Argument, made: Memory | None) -> Any:
-        if made is None:
-            made = Memory(argument[SHAPE], argument[ARRAYS], ())
-        return super().commit(argument, made)
+    is_copied = True
 
 
 def _array(value: np.ndarray) -> Argument:
-    """A NumPy array, used in place if it is contiguous in some order of its axes and aligned, else
-    copied."""
+    """A NumPy array: in place if it is aligned and contiguous in some order of its axes, else copied."""
     format, axes, shape, alignment = layout_of_array(value.dtype, value.shape, value.strides)
     if axes is not None:
         start = address_finder()(value)
@@ -192,31 +194,29 @@ def _with_parts(matrix: Any, format: Any, memory: Memory) -> Any:
     if shape != matrix.shape:
         data, indices, indptr = [made[k].copy() for k in ("data", "indices", "indptr")]
         return type(matrix)((data, indices, indptr), shape)
+    find = address_finder()
     for name, array in made.items():
-        if not _is_same_memory(getattr(matrix, name), array):
+        old = getattr(matrix, name)
+        if old.size != array.size or find(old) != find(array):
             setattr(matrix, name, array)
     return matrix
 
 
 class _OfConverted(Kind):
-    """A sparse array of SciPy that is copied: neither CSC nor CSR, or with arrays that cannot be used in
-    place."""
+    """A sparse array of SciPy that is neither CSC nor CSR, or with arrays that cannot be used in place."""
 
     takes_memory = True
 
     def commit(self, argument: Argument, made: Memory | None) -> Any:
         value, format = argument[VALUE], argument[FORMAT]
-        if made is None:
-            made = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
+        made = made or Memory(*argument[SHAPE:OWNER])
         if value.format in ("csc", "csr") and value.ndim == 2:
             return _with_parts(value, format, made)
         return type(value)(tensor_over(format, made, True).to_scipy())
 
 
-NUMBER, SCALAR, TENSOR, CONVERTED = Kind(), _OfScalar(), _OfTensor(), _OfConverted()
-VIEW = Kind()
-ARRAY, COPIED_ARRAY, MATRIX = _OfArray(), _OfCopiedArray(), _OfMatrix()
-
+NUMBER, SCALAR, TENSOR = Kind(), _OfScalar(), _OfTensor()
+ARRAY, COPIED_ARRAY, MATRIX, CONVERTED = _OfArray(), _OfCopiedArray(), _OfMatrix(), _OfConverted()
 
 #: Of a large matrix, COMPARED indices are compared with their copy at a call and the next ones at the next
 #: call, which takes 1 to 4 us; the last LAST indices are compared at every call.
@@ -228,15 +228,13 @@ class _Copies:
     change the arrays themselves at any time. `facts` are those of the matrix when the copies were made."""
 
     def __init__(
-        self, matrix: Any, facts: tuple[Any, ...], format: Any, ptr: np.ndarray, idx: np.ndarray
+        self, matrix: Any, facts: Any, format: Any, shape: Any, ptr: np.ndarray, idx: np.ndarray
     ):
         key = id(matrix)
         # another object may get the identity of a matrix that is freed
         self.matrix: Any = ref(matrix, lambda _: _known.pop(key, None))
-        rows, columns = facts[2]
-        self.shape = (columns, rows) if isinstance(format, Swizzled) else (rows, columns)
-        self.format, self._facts, self.ptr, self.idx = format, facts, ptr, idx
-        self.counters = (ptr.item(self.shape[1]),)
+        self.format, self.shape, self.counters = format, shape, (ptr.item(shape[1]),)
+        self._facts, self.ptr, self.idx = facts, ptr, idx
         is_large = ptr.size > COMPARED or idx.size > COMPARED
         #: the first index to be compared at the next call; None if all are compared at each
         self._first = 0 if is_large else None
@@ -272,8 +270,7 @@ def _facts(matrix: Any) -> tuple[Any, ...]:
 
 
 def _marks(matrix: Any) -> list[int]:
-    """Marks that change if a large matrix gets other index arrays, or if SciPy has sorted them in place
-    (it then sets attributes)."""
+    """What changes if a large matrix gets other index arrays or SciPy sorts them, which sets attributes."""
     find = address_finder()
     attributes = matrix.__dict__.values()
     sizes = matrix.indptr.size, matrix.indices.size
@@ -281,8 +278,7 @@ def _marks(matrix: Any) -> list[int]:
 
 
 def _bytes(ptr: np.ndarray, idx: np.ndarray, first: int | None) -> tuple[bytes, ...]:
-    """The indices that are compared at a call: COMPARED from `first` on, and the last; all if it is
-    None."""
+    """The indices that are compared at a call: COMPARED from `first` on and the last, or all."""
     if first is None:
         return ptr.tobytes(), idx.tobytes()
     stop = first + COMPARED
@@ -309,25 +305,21 @@ def _matrix(value: Any) -> Argument:
 
 
 def _copied(matrix: Any, facts: tuple[Any, ...]) -> _Copies | None:
-    """The copies of a matrix whose indices are in order already, else None. It is checked while copying,
-    in less time than SciPy's own check takes."""
+    """The copies of a matrix if its indices are in order, else None: quicker than SciPy's own check."""
     kind = matrix.format
     if not facts or kind not in ("csc", "csr") or len(facts[2]) != 2:
         return None
     ptr, idx, val = matrix.indptr, matrix.indices, matrix.data
-    if not ptr.ndim == idx.ndim == val.ndim == 1 or ptr.dtype != idx.dtype:
-        return None
-    flags = val.flags
-    if not (flags.c_contiguous and flags.aligned and val.dtype.isnative):
-        return None
     size, fibers = facts[2] if kind == "csc" else facts[2][::-1]
-    if idx.dtype not in _INDICES or ptr.size <= fibers:
+    are_lists = ptr.ndim == idx.ndim == val.ndim == 1 and ptr.dtype == idx.dtype
+    is_in_place = val.flags.c_contiguous and val.flags.aligned and val.dtype.isnative
+    if not are_lists or not is_in_place or idx.dtype not in _INDICES or ptr.size <= fibers:
         return None
     own = ordered_copies(ptr, idx, fibers, size, min(idx.size, val.size))
     if own is None:
         return None
     format = matrix_format(val.dtype, idx.dtype, kind == "csr")
-    known = _known[id(matrix)] = _Copies(matrix, facts, format, *own)
+    known = _known[id(matrix)] = _Copies(matrix, facts, format, (size, fibers), *own)
     return known
 
 
@@ -335,22 +327,9 @@ def _copied(matrix: Any, facts: tuple[Any, ...]) -> _Copies | None:
 _INDICES = frozenset((np.dtype(np.int32), np.dtype(np.int64)))
 
 
-def _is_same_memory(array: np.ndarray, other: np.ndarray) -> bool:
-    find = address_finder()
-    return array.size == other.size and find(array) == find(other)
-
-
-def _reach(arrays: Sequence[np.ndarray]) -> tuple[int, int]:
-    """The addresses of the first byte of some arrays and of the one after their last."""
-    starts = [(address_finder()(array), array.nbytes) for array in arrays]
-    return min(starts)[0], max([start + size for start, size in starts])
-
-
 def describe(value: Any) -> Argument | None:
-    """A value as an argument, as it is now; None for a value that kernels do not take.
-
-    Raises FinchError for a value that would be a tensor if it were valid.
-    """
+    """A value as an argument, as it is now; None for a value that kernels do not take. Raises FinchError
+    for a value that would be a tensor if it were valid."""
     return MAKERS[type(value)](value)
 
 
@@ -385,7 +364,7 @@ MAKERS = _Makers(
         SwizzledTensor: tensor_argument,
         Scalar: _scalar,
         MaskValue: lambda value: (value, value, (), (), (), value, 0, 0, NUMBER),
-        TensorView: lambda value: (value, value.template, (), (), (), value, 0, 0, VIEW),
+        TensorView: lambda value: (value, value.template, (), (), (), value, 0, 0, NUMBER),
     }
 )
 
@@ -394,16 +373,15 @@ def in_use(argument: Argument, level: Level, is_renewed: bool = False) -> list[n
     """The arrays of a value of this format, cut to what is in use; nothing of them if it is renewed."""
     if argument[KIND].is_undeclared:
         return [*argument[ARRAYS]]
-    memory = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
+    memory = Memory(*argument[SHAPE:OWNER])
     storage = zip(level.levels(), memory.storage(level), strict=True)
     used = [own[name] for part, own in storage for name, _ in part.arrays]
     return [array[:0] for array in used] if is_renewed else used
 
 
 def memory_of(dense: Any, argument: Argument, stored: Any = None) -> Memory:
-    """A dense result as memory in the format of the argument that takes it, with what is `stored` (a mask)
-    beside what differs from the fill, unless that has no place there (a SparseInterval has one run, and
-    leaves fill beside it out)."""
+    """A dense result as memory in the format of the argument that takes it. What is `stored` (a mask)
+    beside what differs from the fill may have no place there, as more than one run in a SparseInterval."""
     level = argument[FORMAT]
     if argument[KIND] is SCALAR:
         return Memory((), (), tuple(level.held(level.element_type.wrap(dense))))
@@ -414,3 +392,18 @@ def memory_of(dense: Any, argument: Argument, stored: Any = None) -> Memory:
         return Tensor.from_numpy(dense, level, stored).memory
     except FinchError:
         return Tensor.from_numpy(dense, level).memory
+
+
+def lies_in(argument: Argument, ranged: Ranged) -> bool:
+    """Whether all values of an argument, and its fill, lie in a range. (Ranges are convex.)"""
+    format = argument[FORMAT]
+    level = level_of(format)
+    if not isinstance(level, Level) or level.order == 0:
+        value = argument[VALUE]
+        return isinstance(value, (bool, int, float)) and ranged.holds(value)
+    memory = Memory(*argument[SHAPE:OWNER])
+    values = memory.storage(level)[-1].get("val")
+    if values is None or isinstance(level.element_type, PairType):
+        return False
+    ends = (values.min().item(), values.max().item()) if values.size else ()
+    return all(map(ranged.holds, (*ends, level.fill.value)))

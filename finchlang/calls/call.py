@@ -3,6 +3,7 @@ results or undo them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,17 +11,8 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.base.locks import reentrant_lock
-from finchlang.calls.arguments import (
-    ARRAYS,
-    COUNTERS,
-    KIND,
-    OWNER,
-    SHAPE,
-    START,
-    STOP,
-    Argument,
-    in_use,
-)
+from finchlang.calls import arguments as args
+from finchlang.calls.arguments import ARRAYS, COUNTERS, KIND, OWNER, SHAPE, START, STOP, Argument
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.undo import Output, Undoing
 from finchlang.native.compiled_kernel import NativeKernel
@@ -43,18 +35,16 @@ def check_outputs(
         for other in tensors:
             is_near = start < other[STOP] and other[START] < stop or other[OWNER] is owner
             if is_near and other is not tensor:
-                _check_apart(names, tensors, tensor, other)
+                own = [known is other for known in tensors].index(True)
+                _check_apart(f"{names[at]} and {names[own]}", tensor, other)
 
 
-def _check_apart(
-    names: Sequence[str], tensors: Sequence[Argument], written: Argument, other: Argument
-) -> None:
+def _check_apart(names: str, written: Argument, other: Argument) -> None:
     is_same = written[OWNER] is other[OWNER]
     seen, others = written[KIND].seen(written), other[KIND].seen(other)
     if is_same or any(np.shares_memory(a, b) for a in seen for b in others):
-        name, other_name = [names[list(map(id, tensors)).index(id(t))] for t in (written, other)]
         what = "the same tensor" if is_same else "views of the same memory"
-        message = f"{name} and {other_name} are {what}, and the kernel writes it"
+        message = f"{names} are {what}, and the kernel writes it"
         raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
 
 
@@ -67,26 +57,18 @@ one_call_at_a_time = reentrant_lock()
 is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[attr-defined]
 
 
-def call_within_call() -> FinchError:
-    what = "a kernel is run while another one runs in the same thread"
-    hint = "a signal's handler can note what happened, and leave the kernel for later"
-    return FinchError("life cycle", what, None, hint)
-
-
 #: the tensors and workspaces that are written, each with its new memory (None: only contents changed)
 Made = list[tuple[Argument, Memory | None]]
+#: those, and the host steps taken
+Outcome = tuple[Made, Counter[str]]
+Values = Sequence[Any]
 
 
 class NativeCall:
-    """Calls of one compiled kernel on tensors bound as in `bounds`; with memory checks if it is
-    `checked`."""
+    """Calls of one compiled kernel on tensors bound as in `bounds`, perhaps with checks of memory."""
 
     def __init__(
-        self,
-        native: NativeKernel,
-        bounds: Sequence[Bound],
-        signature: Signature,
-        checked: bool = False,
+        self, native: NativeKernel, bounds: Sequence[Bound], signature: Signature, checked: bool
     ):
         undoing = Undoing(native.layout.undo_log)
         self._native, self._undoing = native, undoing
@@ -101,17 +83,14 @@ class NativeCall:
 
     def run(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Made:
         """Run on the arguments. Gives those that are written, each with its new memory (None if only the
-        content of its arrays changed).
-
-        Raises as `NativeKernel.call`; all arrays are then as before.
-        """
+        content of its arrays changed). Raises as `NativeKernel.call`; all arrays are then as before."""
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
         undoing = self._undoing
         for at, count in self._counters:
             argument = arguments[at]
             if self._checked:  # cut to what is in use, so that a read beyond that is caught
-                arrays += in_use(argument, self._bounds[at].level)
+                arrays += args.in_use(argument, self._bounds[at].level)
             else:
                 arrays += argument[ARRAYS]
             inputs += argument[SHAPE]

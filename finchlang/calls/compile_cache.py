@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
@@ -86,13 +87,10 @@ class CacheKey:
 
     def keep(self, entry: CacheEntry) -> None:
         """Store `entry`, unless it would not be decoded to an equal one."""
-        try:
+        with suppress(ValueError, FinchError):  # for a span elsewhere, a format that is not written
             content = json.dumps(_encoded(entry, self.sources))
-            is_kept = _decoded(json.loads(content), self.sources) == entry
-        except (ValueError, FinchError):  # a span in some other text, a format that is not written
-            return
-        if is_kept:
-            self.cache.put(self.name, content.encode())
+            if _decoded(json.loads(content), self.sources) == entry:
+                self.cache.put(self.name, content.encode())
 
 
 def cache_key(
@@ -100,10 +98,11 @@ def cache_key(
 ) -> CacheKey | None:
     """The key of a kernel, compiled as `choices` say; None without a cache, or if a part of it is of a
     class outside this package, whose source is not in the key."""
-    if cache is None or not all(map(_is_ours, map(type, POLICIES.values()))):
+    if cache is None:
         return None
     sources: list[Source] = []
     try:
+        all(map(_label, map(type, POLICIES.values())))  # raises for policies of others
         parts = (_plain(program, sources), _plain(tuple(formats.items()), sources), choices)
     except TypeError:
         return None
@@ -139,19 +138,14 @@ def _names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-def _is_ours(kind: Any) -> bool:
-    return kind.__module__.startswith("finchlang.")
-
-
 @cache
 def _label(kind: Any) -> str:
-    if not _is_ours(kind):
+    if not kind.__module__.startswith("finchlang."):
         raise TypeError(f"{kind} is none of ours")  # its source is not in the key
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 # ----------------------------------------------------------------------------------------- the entry
-
 
 #: the classes that an entry is made of
 _PARTS = {c.__name__: c for c in (CacheEntry, Signature, Layout, Failure, UndoLog, Log, Note)}

@@ -47,9 +47,8 @@ OUTERMOST = Scope()
 
 class Environment:
     """The values of a scope's names while it runs, with the environment of the scope around it as
-    `parent`. The outermost environment is that of a file or the prompt; `outermost` is its dict of values
-    and not the environment itself: that would be a reference cycle, which is freed only by the garbage
-    collector."""
+    `parent`. `outermost` are the values of the file or the prompt, and not their environment: that would
+    be a reference cycle, which is freed only by the garbage collector."""
 
     __slots__ = ("outermost", "parent", "scope", "values")
 

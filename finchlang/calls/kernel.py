@@ -12,17 +12,9 @@ from finchlang.algebra.program_context import Format
 from finchlang.base.disk_cache import default_cache
 from finchlang.base.errors import FinchError
 from finchlang.base.locks import cached_property
-from finchlang.calls import substitute
-from finchlang.calls.arguments import (
-    ARRAYS,
-    FORMAT,
-    KIND,
-    MAKERS,
-    VALUE,
-    Argument,
-    tensor_argument,
-)
-from finchlang.calls.call import Made, NativeCall, check_outputs
+from finchlang.calls import arguments as args, substitute
+from finchlang.calls.arguments import Argument
+from finchlang.calls.call import NativeCall, Outcome, Values, check_outputs
 from finchlang.calls.compile_cache import CacheEntry, cache_key
 from finchlang.calls.environment import Environment
 from finchlang.calls.lazy_shape import Template
@@ -39,12 +31,12 @@ if TYPE_CHECKING:
     from finchlang.host.executing import ExecutingHost
     from finchlang.rules.base.engine import Tracer
 
-#: the outputs with their new memory, and the host steps taken
-Outcome = tuple[Made, Counter[str]]
-
-#: for each name of a kernel the format of its value; None for a value that kernels do not take
+#: for each name of a kernel its value as an argument, and the format of that; None for a value that
+#: kernels do not take
+Given = list[Argument | None]
 Formats = list[Any]
-Values = Sequence[Any]
+#: gives the node that a value is where it is called, or None
+NodeOf = Callable[[Any], Node | None]
 _NO_STEPS: Counter[str] = Counter()
 
 #: how many compiled kernels a call site keeps, one for each combination of formats
@@ -53,13 +45,11 @@ KERNELS = 8
 
 class SpecializedKernel:
     """A program compiled for formats. `tensors` are the script's names of the tensors it takes, in order,
-    `numbers` those of its numbers; `written` says which of the tensors it changes; `yields` are the
-    script names it hands back, `notes` remarks for the user.
+    `written` whether it changes them, `numbers` the names of its numbers; `yields` are the names it hands
+    back, `notes` remarks for the user. Native code checks memory if `checked`, or if FINCH_CHECKED is 1.
 
-    A kernel that was compiled before is found on disk, and is normalised and staged only if these stages
-    are asked for. Native code checks its memory accesses if `checked`, or if FINCH_CHECKED is 1.
-
-    Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
+    A kernel that was compiled before is found on disk, and staged only if that is asked for. Raises
+    FinchError of kind unknown name, type, dimension, life cycle or access order.
     """
 
     def __init__(
@@ -81,10 +71,9 @@ class SpecializedKernel:
         self.was_found = entry is not None  # it was compiled before
         self.signature = signature = entry.signature if entry else self.staged.signature
         self.bounds = signature.bounds(formats) if entry else self.staged.bounds
-        self.tensors = tuple(signature.tensors.values())
+        self.tensors, self.numbers = tuple(signature.tensors.values()), signature.numbers
         self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
-        self.numbers, self.yields = signature.numbers, signature.yields
-        self.notes = signature.notes
+        self.yields, self.notes = signature.yields, signature.notes
         # tensors of the kernel's own, which keep their memory from call to call
         self._workspaces = [Tensor(bound.level) for bound in self.bounds[len(self.tensors) :]]
 
@@ -98,7 +87,7 @@ class SpecializedKernel:
 
     def all_of(self, arguments: Values) -> Values:
         """The arguments, and the kernel's own tensors."""
-        return [*arguments, *map(tensor_argument, self._workspaces)]
+        return [*arguments, *map(args.tensor_argument, self._workspaces)]
 
     def run(
         self,
@@ -114,9 +103,7 @@ class SpecializedKernel:
             arguments = self.all_of(arguments)
         if engine == "native":  # on the arguments' own memory, restored if it fails
             return self._native_call.run(arguments, numbers), _NO_STEPS
-        if engine == "interpret":
-            return self.staged.interpret(arguments, numbers, tracer, host)
-        return self.staged.evaluate(arguments, numbers, host)
+        return self.staged.run(engine, arguments, numbers, tracer, host)
 
     def prepare(self) -> None:
         """Compile the program now."""
@@ -140,22 +127,15 @@ class SpecializedKernel:
 
 
 class CallSite:
-    """A kernel at its place in a script, and the kernels compiled for it there, with these choices.
-    `operation` gives the function that a value is where it is called, or None."""
+    """A kernel at its place in a script, and the kernels compiled for it there, with these choices: the
+    rules, whether workspaces are inserted, and whether memory is checked."""
 
     def __init__(
-        self,
-        node: KernelNode,
-        which_rules: str,
-        workspaces: bool,
-        checked: bool = False,
-        operation: Callable[[Any], Node | None] = node_of,
+        self, node: KernelNode, choices: tuple[str, bool, bool], operation: NodeOf = node_of
     ):
-        self.node, self.choices = node, (which_rules, workspaces, checked)
-        self._operation = operation
+        self.node, self.choices, self._operation = node, choices, operation
         nodes = list(walk(node.program))
-        # by identity, as nodes compare by structure and a name may be both called and used as a
-        # value
+        # by identity: nodes compare by structure, and a name may be called and be a value, too
         called = {id(n.op): n.op for n in nodes if isinstance(n, (Call, Assign))}
         self.variables = {
             n.name: n for n in nodes if isinstance(n, Variable) and id(n) not in called
@@ -165,12 +145,13 @@ class CallSite:
         self._names = tuple(self.variables)
         self._infers = bool(substitute.inferring(node.program))
         self._known: list[KernelAtSite] = []  # most recently used first
+        #: by the templates of views that its names are bound to: the kernel rewritten for their tensors
+        self.seen_through: dict[Any, tuple[KernelNode, substitute.Places]] = {}
 
-    def describe(self, environment: Environment) -> tuple[list[Argument | None], Formats]:
-        """The arguments that the names of the kernel are bound to now (None for a value that kernels do
-        not take), and their formats, followed by the functions that it calls. Raises FinchError, at the
-        name, for an invalid tensor and for a value that cannot be called."""
-        found: list[Argument | None] = []
+    def describe(self, environment: Environment) -> tuple[Given, Formats]:
+        """What the names of the kernel are bound to now (None for a value that kernels do not take), and
+        their formats, followed by the functions that it calls. Raises FinchError at a name."""
+        found: Given = []
         formats: Formats = []
         values, is_outermost = environment.values, environment.parent is None
         try:
@@ -178,18 +159,17 @@ class CallSite:
                 if not is_outermost:
                     values = environment.owner(name).values
                 value = values.get(name)
-                argument = MAKERS[type(value)](value)
+                argument = args.MAKERS[type(value)](value)
                 found.append(argument)
-                formats.append(argument and argument[FORMAT])
+                formats.append(argument and argument[args.FORMAT])
         except FinchError as error:
             raise error.at(self.variables[self._names[len(found)]].span) from None
         for name, node in self.called.items():
             value = environment.owner(name).values.get(name)
             try:
                 function = None if value is None else self._operation(value)
-                formats.append(
-                    substitute.in_ranges(function, self.node.program, self._names, found)
-                )
+                named = zip(self._names, found, strict=True)
+                formats.append(substitute.in_ranges(function, self.node.program, named))
             except FinchError as error:
                 raise error.at(node.span) from None
         for tensor, fill in self.fills(formats).items():
@@ -197,7 +177,7 @@ class CallSite:
             given = found[at]
             if given is not None:
                 found[at] = new = substitute.refilled(given, fill, tensor)
-                formats[at] = new[FORMAT]
+                formats[at] = new[args.FORMAT]
         return found, formats
 
     def named(self, formats: Formats) -> dict[str, Any]:
@@ -211,28 +191,20 @@ class CallSite:
 
     def fills(self, formats: Formats) -> dict[Variable, Literal]:
         """The inferred fill of each tensor that is declared by `_`."""
-        if not self._infers:
+        # with views the kernel is first rewritten for their tensors (Runner._through_views)
+        if not self._infers or Template in map(type, formats):
             return {}
         named = self.named(formats)
-        if Template in map(
-            type, named.values()
-        ):  # with views the kernel is first rewritten for their tensors (Runner._through_views)
-            return {}
-        from finchlang.calls.inferred_fills import inferred_fills
-
-        node = substitute.with_operations(
-            substitute.masked(self.node, named), self.operations(formats)
-        )
-        return inferred_fills(node.program, substitute.stored_formats(named))
+        node = substitute.specialized(self.node, named, self.operations(formats))
+        return substitute.inferred_fills(node.program, substitute.stored_formats(named))
 
     def find(self, formats: Formats) -> KernelAtSite | None:
         """The kernel compiled for these formats; None if there is none."""
-        for kernel in self._known:
+        for at, kernel in enumerate(self._known):
             if kernel.formats == formats:
                 kernel.formats = formats  # identical objects compare fastest at the next call
-                if kernel is not self._known[0]:
-                    self._known.remove(kernel)
-                    self._known.insert(0, kernel)
+                if at > 0:
+                    self._known.insert(0, self._known.pop(at))
                 return kernel
         return None
 
@@ -242,17 +214,16 @@ class CallSite:
 
 
 def _chooser(positions: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A function from a sequence to its items at these positions. (itemgetter with one position gives no
-    sequence.)"""
-    if len(positions) > 1:
+    """A function from a sequence to its items at these positions."""
+    if len(positions) > 1:  # of one position itemgetter gives no sequence
         return itemgetter(*positions)
     return lambda items: [items[at] for at in positions]
 
 
 class KernelAtSite:
-    """A kernel compiled for the formats of its site's names, and which of these it takes. `is_ready` once
-    it was reported to the observer and, for the native engine, compiled. Variants with other workspaces
-    are made when sizes ask for them; if one of those has no memory, the `usual` one runs."""
+    """A kernel compiled for the formats of its site's names. `is_ready` once it was reported to the
+    observer and, if it is to be native, compiled. Where sizes ask for other workspaces a variant is made;
+    if that has no memory, the `usual` kernel runs."""
 
     def __init__(
         self,
@@ -263,28 +234,25 @@ class KernelAtSite:
     ):
         self.site, self.formats, self.usual, self.is_ready = site, formats, usual, False
         self._others: dict[frozenset[str], KernelAtSite] = {}
-        named, operations = site.named(formats), site.operations(formats)
-        node = substitute.with_operations(
-            substitute.masked(site.node, named), substitute.apart(operations, site.node)
-        )
-        self.node = substitute.with_inferred(node, site.fills(formats))
+        named = site.named(formats)
+        operations = substitute.apart(site.operations(formats), site.node)
+        self.node = substitute.specialized(site.node, named, operations, site.fills(formats))
         stored = substitute.stored_formats(named)
-        kernel = self.kernel = SpecializedKernel(
-            self.node.program, stored, *site.choices, exchanged
-        )
+        kernel = SpecializedKernel(self.node.program, stored, *site.choices, exchanged)
+        self.kernel = kernel
         names = list(site.variables)
         self._tensors = _chooser([names.index(name) for name in kernel.tensors])
         self._numbers = _chooser([names.index(name) for name in kernel.numbers])
         self._written = [at for at, written in enumerate(kernel.written) if written]
         self.is_choice = bool(kernel.signature.spans)
 
-    def fitting(self, arguments: list[Argument | None]) -> KernelAtSite:
+    def fitting(self, arguments: Given) -> KernelAtSite:
         """This kernel, or the variant whose workspace formats suit the sizes of these arguments."""
         kernel = self.kernel
-        tensors, values = self._tensors(arguments), self._values(arguments)
+        tensors, values = self.given(arguments)
         numbers = dict(zip(kernel.numbers, values, strict=True))
         read = zip(tensors, kernel.written, strict=True)
-        stored = (array for a, is_written in read if not is_written for array in a[ARRAYS])
+        stored = (array for a, is_written in read if not is_written for array in a[args.ARRAYS])
         given = dict(zip(kernel.signature.tensors, tensors, strict=True))
         exchanged = to_exchange(kernel.signature.spans, given, numbers, stored)
         if not exchanged:
@@ -295,20 +263,14 @@ class KernelAtSite:
 
     def given(self, arguments: Values) -> tuple[Values, Values]:
         """The tensors and the numbers among the arguments of the site."""
-        return self._tensors(arguments), self._values(arguments) if self.kernel.numbers else ()
-
-    def _values(self, arguments: Values) -> list[Any]:
-        return [argument[VALUE] for argument in self._numbers(arguments)]
+        if not self.kernel.numbers:
+            return self._tensors(arguments), ()
+        return self._tensors(arguments), [a[args.VALUE] for a in self._numbers(arguments)]
 
     def run(
-        self,
-        arguments: list[Argument | None],
-        environment: Environment,
-        engine: str,
-        tracer: Tracer | None = None,
+        self, arguments: Given, environment: Environment, engine: str, tracer: Tracer | None = None
     ) -> Counter[str]:
-        """Run by the engine of this name on the arguments of the site, and bind the results. Gives the
-        host steps. Raises FinchError."""
+        """Run on the arguments and bind the results. Gives the host steps. Raises FinchError."""
         kernel = self.kernel
         tensors, numbers = self.given(arguments)
         check_outputs(kernel.tensors, tensors, self._written)
@@ -319,8 +281,8 @@ class KernelAtSite:
                 raise
             return self.usual.run(arguments, environment, engine, tracer)
         for argument, memory in made:
-            value = argument[KIND].commit(argument, memory)
-            if value is not argument[VALUE]:
+            value = argument[args.KIND].commit(argument, memory)
+            if value is not argument[args.VALUE]:
                 at = [tensor is argument for tensor in tensors].index(True)
                 environment.set(kernel.tensors[at], value)
         return steps

@@ -7,7 +7,7 @@ no sum or product overflows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from itertools import accumulate, product
@@ -18,14 +18,15 @@ import numpy as np
 
 from finchlang.algebra import sparsity_pattern
 from finchlang.algebra.expression_types import type_of
-from finchlang.base.errors import Bug, FinchError
+from finchlang.algebra.program_context import call
+from finchlang.base.errors import FinchError
 from finchlang.calls.call import one_call_at_a_time
 from finchlang.calls.environment import OUTERMOST, Environment
 from finchlang.calls.kernel import CallSite, KernelAtSite
 from finchlang.host.construct import const
 from finchlang.host.ir import Const
 from finchlang.operators.operator import value_in
-from finchlang.operators.operator_table import NOT, literal_type, operator
+from finchlang.operators.operator_table import NOT, Operator, operator
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, PairType, Type, promote
 from finchlang.syntax.user_function import Laws, Operation, Ranged
@@ -44,6 +45,8 @@ _NONE = 1 << 60
 _TRUE, _FALSE = ast.Literal(True), ast.Literal(False)
 #: by how much results of floats may differ, relative to the greater one, taken as from 1 to LARGEST
 TOLERANCE, LARGEST = 1e-4, 1e300
+Types = tuple[Type, ...]
+Operands = tuple[sparsity_pattern.SpaceOperand, ...]
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,12 @@ class Trial:
     where: ast.Node = _TRUE
     near: tuple[Any, ...] = ()
     range: Ranged | None = None
+
+    @property
+    def functions(self) -> dict[str, Operation]:
+        """Whether operands are meant, and the sides, as functions of the operands."""
+        parts = {"is_meant": self.where, "one_side": self.sides[0], "other_side": self.sides[1]}
+        return {name: Operation(name, (*self.names,), part) for name, part in parts.items()}
 
 
 def check_laws(program: ast.Node, formats: sparsity_pattern.Formats) -> None:
@@ -88,10 +97,7 @@ def check_laws(program: ast.Node, formats: sparsity_pattern.Formats) -> None:
 
 @lru_cache(maxsize=1024)
 def _fault(
-    function: Operation,
-    types: tuple[Type, ...],
-    operands: tuple[sparsity_pattern.SpaceOperand, ...],
-    fill: ast.Node | None,
+    function: Operation, types: Types, operands: Operands, fill: ast.Node | None
 ) -> str | None:
     """The message for the first wrong law of a function for operands of these types and fills, or None.
     `fill` is its value at the fills, if that is a literal."""
@@ -154,25 +160,21 @@ def _trials(function: Operation, types: tuple[Type, ...]) -> Iterator[Trial]:
         yield trial("right idempotent", 2, f(f(x, y), y), f(x, y))
     if "involution" in laws.properties:
         yield trial("an involution", 1, f(f(x)), x)
-    for law, given in (
-        ("identity", laws.identity),
-        *(("annihilator", a) for a in laws.annihilators),
-    ):
+    identities = [] if laws.identity is None else [("identity", *laws.identity)]
+    for law, literal, at in (*identities, *(("annihilator", *a) for a in laws.annihilators)):
         for k, own in enumerate(types):
-            value = given and _in(own, given[0])
-            if given is None or value is None or given[1] not in (None, k + 1):
+            value = _in(own, literal)
+            if value is None or at not in (None, k + 1):
                 continue
             names = dict(zip(_many(len(types) - 1), (*types[:k], *types[k + 1 :]), strict=True))
             args = [*map(ast.Variable, names)]
-            what = f"a function with the {law} {pretty(given[0])} as argument {k + 1}"
+            what = f"a function with the {law} {pretty(literal)} as argument {k + 1}"
             sides = f(*args[:k], value, *args[k:]), value if law == "annihilator" else x
             yield Trial(what, names, sides)
     if laws.inverse is not None and laws.identity is not None:
-        unit = _in(type, laws.identity[0])
+        unit, undone = _in(type, laws.identity[0]), f(x, ast.Call(laws.inverse, (x,)))
         if unit is not None:
-            yield trial(
-                f"undone by `{_name(laws.inverse)}`", 1, f(x, ast.Call(laws.inverse, (x,))), unit
-            )
+            yield trial(f"undone by `{_name(laws.inverse)}`", 1, undone, unit)
     for g, at in laws.distributes:
         what, sum = f"distributive over `{_name(g)}`", ast.Call(g, (y, z))
         if at in (None, 2):
@@ -191,14 +193,8 @@ def _trials(function: Operation, types: tuple[Type, ...]) -> Iterator[Trial]:
             yield Trial(f"what its case ({shown}) says", names, (f(*known), result))
 
 
-def _outside(
-    function: Operation,
-    types: tuple[Type, ...],
-    operands: tuple[sparsity_pattern.SpaceOperand, ...],
-    fill: ast.Literal,
-) -> Trial:
-    """The trial that a function gives the result's fill outside of its region (SparseArray'21 section
-    5.1)."""
+def _outside(function: Operation, types: Types, operands: Operands, fill: ast.Literal) -> Trial:
+    """The trial that a function gives the result's fill outside of its region (SparseArray'21, 5.1)."""
     assert function.laws.region is not None
     parameters, region = function.laws.region
     plain, args = replace(function, laws=Laws()), [*map(ast.Variable, _many(len(types)))]
@@ -273,9 +269,9 @@ def _counterexample(trial: Trial) -> Found | None:
     if not all(map(len, values)):
         return None
     try:
-        search = _Search(trial, values)
+        first = _search(trial, values)
         for _ in range(PASSED_OVER):
-            code = search.first(start)
+            code = first(start)
             if code == _NONE:
                 return None
             start, found = code + 1, []
@@ -295,9 +291,9 @@ def _counterexample(trial: Trial) -> Found | None:
 
 
 def _differing(trial: Trial, values: list[Any]) -> Found | None:
-    given = {n: const(v, t) for (n, t), v in zip(trial.names.items(), values, strict=True)}
+    given = [const(v, t) for v, t in zip(values, trial.names.values(), strict=True)]
     try:
-        is_meant, one, other = (_value(side, given) for side in (trial.where, *trial.sides))
+        is_meant, one, other = (_row(f).folded(given) for f in trial.functions.values())
     except FinchError:
         return None
     if is_meant is None or not is_meant.value:
@@ -307,18 +303,10 @@ def _differing(trial: Trial, values: list[Any]) -> Found | None:
     return values, one.value, other.value
 
 
-def _value(side: ast.Node, given: dict[str, Const]) -> Const | None:
-    """The value of a side; None if there is none, or after too many steps."""
-    match side:
-        case ast.Literal(value) if (type := literal_type(side)) is not None:
-            return const(value, type)
-        case ast.Variable(name):
-            return given[name]
-        case ast.Call(op, args):
-            row, values = operator(op), [_value(arg, given) for arg in args]
-            known = [value for value in values if value is not None]
-            return None if row is None or len(known) < len(values) else row.folded(known)
-    raise Bug(f"{side!r} is no side of a law")
+def _row(function: ast.Node) -> Operator:
+    row = operator(function)
+    assert row is not None
+    return row
 
 
 def _is_equal(one: Const, other: Const) -> bool:
@@ -328,56 +316,43 @@ def _is_equal(one: Const, other: Const) -> bool:
     return one.type.is_float and abs(a - b) <= TOLERANCE * min(max(abs(a), abs(b), 1), LARGEST)
 
 
-class _Search:
-    """A kernel that searches for operands for which the two sides of a law differ."""
-
-    def __init__(self, trial: Trial, values: list[np.ndarray]):
-        self.functions: dict[ast.Node, str] = {}
-        one, other = (pretty(trees.rewrite_bottom_up(self._by_name, side)) for side in trial.sides)
-        indices = [f"i{k}" for k in range(len(trial.names))]
-        names = [f"{n} = values{k}[{indices[k]}]" for k, n in enumerate(trial.names)]
-        steps = accumulate(map(len, values), mul, initial=1)
-        code = " + ".join(f"({i} - 1) * {s}" for i, s in zip(indices, steps, strict=False))
+def _search(trial: Trial, values: list[np.ndarray]) -> Callable[[int], int]:
+    """A kernel that gives the number of the first operands, from a number on, for which the two sides of a
+    law differ, or _NONE."""
+    indices = [f"i{k}" for k in range(len(values))]
+    args = ", ".join(f"values{k}[{i}]" for k, i in enumerate(indices))
+    steps = accumulate(map(len, values), mul, initial=1)
+    code = [f"({i} - 1) * {s}" for i, s in zip(indices, steps, strict=False)]
+    differ = "one != other"
+    if any(type.is_float for type in trial.names.values()):
         # an infinity or NaN equals only itself, and no tolerance applies
-        about = f"abs(one - other) <= {TOLERANCE} * min(max(abs(one), abs(other), 1), {LARGEST})"
-        differ = f"one != other && (one == one || other == other) && !({about})"
-        names = [*names, f"one = {one}", f"other = {other}", f"code = {code or 0}"]
-        loops = ", ".join(f"{i} = _" for i in ("o", *reversed(indices)))
-        if not any(type.is_float for type in trial.names.values()):
-            differ = "one != other"
-        opened = "\n".join(f"let {name}" for name in names)
-        closed = "end\n" * len(names)
-        text = (
-            f"@finch for {loops}\n{opened}\nif code >= start && ({pretty(trial.where)}) && {differ}\n"
-            f"first[o] <<min>>= code\nend\n{closed}end"
-        )
-        node = parse_script(text, "<laws>").statements[0]
-        assert isinstance(node, ast.KernelNode)
-        self.first_found = np.zeros(1, np.int64)
-        rows = {name: operator(_limited(function)) for function, name in self.functions.items()}
-        arrays = {f"values{k}": each for k, each in enumerate(values)}
-        bound = {**arrays, "first": self.first_found, "start": 0, **rows}
-        self.environment = Environment(OUTERMOST, None, bound)
-        self.site = CallSite(node, "all", True)
-        self.found: KernelAtSite | None = None
+        size = f"min(max(abs(one), abs(other), 1), {LARGEST})"
+        is_near = f"abs(one - other) <= {TOLERANCE} * {size}"
+        differ += f" && (one == one || other == other) && !({is_near})"
+    text = f"""@finch for {", ".join(f"{i} = _" for i in ("o", *reversed(indices)))}
+        let one = one_side({args}), other = other_side({args}), code = {" + ".join(code) or 0}
+            if code >= start && is_meant({args}) && {differ}
+                first[o] <<min>>= code
+            end
+        end
+    end"""
+    node = parse_script(text, "<laws>").statements[0]
+    assert isinstance(node, ast.KernelNode)
+    bound: dict[str, Any] = {"first": np.zeros(1, np.int64), "start": 0}
+    bound |= {f"values{k}": each for k, each in enumerate(values)}
+    bound |= {name: _row(_limited(function)) for name, function in trial.functions.items()}
+    environment, site = Environment(OUTERMOST, None, bound), CallSite(node, ("all", True, False))
 
-    def _by_name(self, node: ast.Node) -> ast.Node:
-        if isinstance(node, ast.Call) and isinstance(node.op, Operation):
-            name = self.functions.setdefault(node.op, f"f{len(self.functions)}")
-            return replace(node, op=ast.Variable(name))
-        return node
-
-    def first(self, start: int) -> int:
-        """The number of the first operands from `start` on for which the sides differ; _NONE if there are
-        none."""
-        self.first_found[0] = _NONE
-        self.environment.set("start", start)
+    def first(start: int) -> int:
+        bound["first"][0], bound["start"] = _NONE, start
         with one_call_at_a_time:
-            arguments, formats = self.site.describe(self.environment)
-            if self.found is None:
-                self.found = KernelAtSite(self.site, formats)
-            self.found.run(arguments, self.environment, "native")
-        return int(self.first_found[0])
+            arguments, formats = site.describe(environment)
+            if (kernel := site.find(formats)) is None:
+                site.add(kernel := KernelAtSite(site, formats))
+            kernel.run(arguments, environment, "native")
+        return int(bound["first"][0])
+
+    return first
 
 
 # ------------------------------------------------------------------------- functions that come to an end
@@ -388,22 +363,17 @@ def _limited(function: ast.Node) -> ast.Node:
     if not isinstance(function, Operation):
         return function
     taken = ast.Variable("steps taken")
-    more = ast.Let((taken,), None, ast.Call(ast.Variable("+"), (taken, ast.Literal(1))))
-    is_few = ast.Call(ast.Variable("<"), (taken, ast.Literal(STEPS)))
+    more = ast.Let((taken,), None, call("+", taken, ast.Literal(1)))
+    is_few = call("<", taken, ast.Literal(STEPS))
+    otherwise_break = (is_few, ast.Script(())), (_TRUE, ast.Script((ast.Break(),)))
 
     def change(node: Any) -> Any:
         match node:
             case ast.While(condition, body):
-                return replace(
-                    node,
-                    condition=ast.Call(ast.Variable("&&"), (is_few, condition)),
-                    body=ast.Script((more, body)),
-                )
+                both = call("&&", is_few, condition)
+                return replace(node, condition=both, body=ast.Script((more, body)))
             case ast.For(_, _, body):
-                left = ast.If(
-                    ((is_few, ast.Script(())), (ast.Literal(True), ast.Script((ast.Break(),))))
-                )
-                return replace(node, body=ast.Script((more, left, body)))
+                return replace(node, body=ast.Script((more, ast.If(otherwise_break), body)))
             case ast.Call(Operation() as inner):
                 return replace(node, op=_limited(inner))
         return node

@@ -19,6 +19,7 @@ import numpy as np
 from finchlang.algebra.index_arithmetic import times
 from finchlang.algebra.program_context import ONE, call
 from finchlang.base.errors import Bug, FinchError
+from finchlang.base.late import late
 from finchlang.host.construct import const
 from finchlang.host.ir import Expr, Var
 from finchlang.host.primitives import as_function
@@ -33,12 +34,6 @@ from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.adopt import as_tensor, list_format
 from finchlang.tensors.array_base import LazyTensor
 from finchlang.tensors.tensor import Tensor
-
-
-def run_kernel(kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
-    """Run a kernel on the values of its names; `calls.runner`, which imports this module, puts its
-    function here."""
-    raise Bug("there is no runner of kernels")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +78,8 @@ class TensorView(LazyTensor):
         fill = element.wrap((sparse or found)[0].fill.value)
         if sparse:
             return list_format(element, self.order, fill)
-        level: Level = Element(typed_literal(fill, element))
-        for _ in range(self.order):
-            level = Dense(level)
-        return level
+        leaf: Level = Element(typed_literal(fill, element))
+        return reduce(lambda level, _: Dense(level), range(self.order), leaf)
 
     ndim = property(lambda self: self.order)
     fill = property(lambda self: self.format.fill.value)
@@ -96,7 +89,7 @@ class TensorView(LazyTensor):
         """A tensor of the same elements, copied by a kernel that stores what is not the format's fill."""
         format = self.format if format is None else format
         result = Tensor(format, *self.shape)
-        run_kernel(_copying(self.order, format.fill), {"T": result, "V": self})
+        late("run_kernel")(_copying(self.order, format.fill), {"T": result, "V": self})
         return result
 
     def __repr__(self) -> str:
@@ -113,25 +106,24 @@ Sizes = tuple[Callable[..., int], ...]
 
 
 class _Sizes:
-    """The sizes of a template on tensors of these orders, and the conditions that kernels check for them,
-    compiled to functions."""
+    """The sizes of a template for tensors of these orders, and what kernels check of them, compiled."""
 
     def __init__(self, template: Template, orders: tuple[int, ...]):
-        self.orders = dict(zip(template.names, orders, strict=True))
+        given = dict(zip(template.names, orders, strict=True))
         self.inputs = {
             (name, mode): Var(name, types.Int64)
-            for name, order in self.orders.items()
+            for name, order in given.items()
             for mode in (range(1, order + 1) or (0,))
         }
         self.equal: list[tuple[str, Sizes]] = []  # with the message if they differ
         self.products: list[Sizes] = []
         self.slices: list[Sizes] = []
-        reader = Reader(
-            lambda node: Shaped(node, self.orders[node.name]),
+        self.reader = Reader(
+            lambda node: Shaped(node, given[node.name]),
             extent=_range,
             agree=lambda a, b: self.equal.append((_AGREE, self.functions(a.stop, b.stop))),
         )
-        found = reader.shaped(template.call)
+        found = self.reader.shaped(template.call)
         for part in [*trees.walk(found.node)][::-1]:
             if isinstance(part, ast.Call) and isinstance(part.op, ast.Variable):
                 self.check(part.op.name, part.args)
@@ -139,36 +131,28 @@ class _Sizes:
         self.sizes = self.functions(*[Shaped(found.node, 0).size(k) for k in modes])
 
     def check(self, name: str, args: tuple[Any, ...]) -> None:
+        def size(mode: int, place: int = 0) -> ast.Node:
+            return Shaped(args[place], 0).size(mode)
+
         if name == "concat":
-            for mode in range(1, self.order(args[1]) + 1):
+            for mode in range(1, self.reader.shaped(args[1]).order + 1):
                 if mode != args[0].value:
                     message = f"tensors of sizes {{}} in dimension {mode} are not put together"
-                    sizes = [Shaped(t, 0).size(mode) for t in args[1:]]
+                    sizes = [size(mode, place) for place in range(1, len(args))]
                     self.equal.append((message, self.functions(*sizes)))
         elif name == "collapse":
-            self.products.append(
-                self.functions(*[Shaped(args[0], 0).size(p.value) for p in args[1:]])
-            )
+            self.products.append(self.functions(*[size(p.value) for p in args[1:]]))
         elif name == "broadcast":
             self.products.append(self.functions(args[2]))
         elif name == "split" and args[3:] in ((), (ast.Literal(True),)):
-            n = Shaped(args[0], 0).size(args[1].value)
+            n = size(args[1].value)
             rest = call("div", n, call("max", args[2], ONE))
             self.equal.append((_AGREE, self.functions(n, times(args[2], rest))))
         elif name == "window":
             for mode, part in enumerate(args[1:], 1):
                 if isinstance(part, ast.Extent):
-                    n = Shaped(args[0], 0).size(mode)
-                    found = self.functions(part.start, part.stop, part.step or ONE, n)
-                    self.slices.append(found)
-
-    def order(self, node: Any) -> int:
-        if isinstance(node, ast.Variable):
-            return self.orders[node.name]
-        if isinstance(node, ast.Formula):
-            return len(node.indices)
-        more = {"collapse": -1, "split": 1, "broadcast": 1}.get(node.op.name, 0)
-        return self.order(node.args[node.op.name == "concat"]) + more
+                    step = part.step or ONE
+                    self.slices.append(self.functions(part.start, part.stop, step, size(mode)))
 
     def functions(self, *nodes: ast.Node) -> Sizes:
         """Sizes as functions of the numbers and of the tensors' sizes."""
@@ -222,8 +206,7 @@ def _range(node: ast.Node) -> ast.Node:
 
 @lru_cache(256)
 def _copying(order: int, fill: ast.Literal) -> ast.KernelNode:
-    """The kernel `T[...] = V[...]` where V is not the fill. (A NaN fill equals nothing, so all is
-    assigned.)"""
+    """The kernel `T[...] = V[...]` where V is not the fill; of a NaN fill, which equals nothing, all."""
     indices = tuple([ast.Index(f"i{k + 1}") for k in range(order)])
     element, target = ast.Access(ast.Variable("V"), indices), ast.Access(ast.Variable("T"), indices)
     body: ast.Node = ast.Assign(target, ast.Variable("initwrite"), element)
@@ -235,8 +218,7 @@ def _copying(order: int, fill: ast.Literal) -> ast.KernelNode:
 
 
 def numpy_view(name: str, value: Any, modes: list[int], shape: tuple[int, ...]) -> Any:
-    """A NumPy array over the memory of `value` in another shape, column-major; None if its strides do not
-    allow it."""
+    """A NumPy array over the memory of `value`, column-major; None if its strides do not allow it."""
     if not isinstance(value, np.ndarray):
         return None
     if name in ("permute_dims", "permutedims"):

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from finchlang.base.errors import Bug, FinchError, Note
-from finchlang.calls import lazy_shape, substitute
+from finchlang.calls import substitute
 from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
-from finchlang.calls.call import call_within_call, check_outputs, is_calling, one_call_at_a_time
+from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
-from finchlang.calls.kernel import CallSite, Formats, KernelAtSite, SpecializedKernel
+from finchlang.calls.kernel import CallSite, Formats, Given, KernelAtSite, NodeOf, SpecializedKernel
 from finchlang.calls.lazy_shape import Template
 from finchlang.levels.level import Level
 from finchlang.operators.operator_table import node_of
@@ -29,12 +28,9 @@ if TYPE_CHECKING:
 
 #: how many call sites are kept, the last used
 SITES = 256
-
 #: how many notes are kept, the last ones
 NOTES = 256
-
 ENGINES = ("native", "interpret", "residual", "denote", "check")
-
 
 #: a kernel's node, what its names are bound to, and its functions, as the denotation has them
 Meaning = tuple[ast.KernelNode, dict[str, Any], dict[Any, Any]]
@@ -44,7 +40,7 @@ class Situation(NamedTuple):
     """A call site in a call: what the names of its kernel are bound to, and where."""
 
     site: CallSite
-    arguments: list[Argument | None]
+    arguments: Given
     formats: Formats
     environment: Environment
 
@@ -93,8 +89,7 @@ class KernelEvent:
 
     @property
     def decisions(self) -> tuple[tuple[str, str], ...]:
-        """The decisions of the planner and of each pass of normalisation with their reasons; first the
-        pass's name."""
+        """What the planner and each pass of normalisation decided and why, with the pass's name first."""
         return self.source.decisions + self.compiled.staged.normalized.decisions
 
     @property
@@ -104,13 +99,11 @@ class KernelEvent:
     def stage(
         self, host: Host, tracer: Tracer, noted: Callable[[Rule], Rule] = lambda rule: rule
     ) -> None:
-        """Run the rules, each wrapped by `noted`, on a recording host, reporting each step to the
-        tracer."""
+        """Run the rules, each wrapped by `noted`, on a host that records, and tell the tracer of steps."""
         self.compiled.staged.run_rules(host, tracer, noted)
 
     def run_on(self, host: ExecutingHost, residual: Residual) -> None:
-        """Run a residual of the kernel on a host that reports what it does, on copies of the first
-        arguments."""
+        """Run a residual of the kernel on a host that reports what it does, on copies of its arguments."""
         arguments, numbers = self.given
         self.compiled.staged.run_on(host, residual, self.compiled.all_of(arguments), numbers)
 
@@ -132,12 +125,7 @@ class Runner:
     overrides what only values of scripts need."""
 
     def __init__(
-        self,
-        engine: str = "native",
-        rules: str = "all",
-        observer: Observer | None = None,
-        workspaces: bool = True,
-        checked: bool = False,
+        self, engine: str, rules: str, observer: Observer | None, workspaces: bool, checked: bool
     ):
         if engine not in ENGINES:
             raise FinchError("unknown name", f"no engine {engine}; there are {', '.join(ENGINES)}")
@@ -147,17 +135,16 @@ class Runner:
         self.notes: list[Note] = []
         #: by the identity of their nodes, which sites keep alive, so that no other node gets it
         self._sites: dict[int, CallSite] = {}
-        self._seen_through: WeakKeyDictionary[CallSite, dict[Any, Any]] = WeakKeyDictionary()
 
     #: the function or operator that a value is now; None if it cannot be called
-    operation: Callable[[Any], ast.Node | None] = staticmethod(node_of)
+    operation: NodeOf = staticmethod(node_of)
 
     def denoted(self, values: Iterable[Any]) -> dict[Any, Any]:
         """The functions among the values as the denotation takes them."""
         return {}
 
-    def check_values(self, program: ast.Node, bound: dict[str, Any]) -> None:
-        """Check that kernels take the values in `bound`. Raises FinchError "type"."""
+    def refuse(self, name: ast.Variable, value: Any) -> None:
+        """Raise FinchError "type" for a name in a kernel with a value that kernels do not take."""
 
     def denote(self, *args: Any, **named: Any) -> dict[str, Any]:
         """Run a program by the denotation."""
@@ -167,7 +154,7 @@ class Runner:
         site = self._sites.pop(id(node), None)
         if site is None:
             choices = self.rules, self.workspaces, self.checked
-            site = CallSite(node, *choices, operation=self.operation)
+            site = CallSite(node, choices, self.operation)
             if len(self._sites) >= SITES:
                 del self._sites[next(iter(self._sites))]
         self._sites[id(node)] = site  # a dict keeps its order: the first is the least recently used
@@ -190,14 +177,16 @@ class Runner:
             # and after it the values may have changed.
             while True:
                 if is_calling():
-                    raise call_within_call()
+                    what = "a kernel is run while another one runs in the same thread"
+                    hint = (
+                        "a signal's handler can note what happened, and leave the kernel for later"
+                    )
+                    raise FinchError("life cycle", what, None, hint)
                 with one_call_at_a_time:
                     arguments, formats = site.describe(environment)
                     if Template in map(type, formats):
                         site, environment = self._through_views(site, formats, environment)
                         continue
-                    if self.engine == "denote":
-                        return self._denote(Situation(site, arguments, formats, environment))
                     found = site.find(formats)
                     if found is not None and found.is_choice:
                         found = found.fitting(arguments)
@@ -208,13 +197,16 @@ class Runner:
                             self._execute(found, arguments, environment)
                         names = found.kernel.yields
                         return yielded(names, environment) if names else None
+                    now = Situation(site, arguments, formats, environment)
                     if found is None:
-                        self._check_values(Situation(site, arguments, formats, environment))
+                        self._check_values(now)
+                    if self.engine == "denote":
+                        return self._denote(now)
                 # compiled without the lock, so that other threads can call kernels
                 if found is None:
                     site.add(_with_right_laws(KernelAtSite(site, formats)))
                 else:
-                    self._make_ready(found, Situation(site, arguments, formats, environment))
+                    self._make_ready(found, now)
         except FinchError as error:
             if error.kind == "dimension" and error.hint is None:
                 error.hint = _without_size(site.node.program, environment)
@@ -226,19 +218,22 @@ class Runner:
         """The call site of the kernel rewritten for the tensors of its views, and its environment."""
         named = site.named(formats).items()
         views = {name: found for name, found in named if type(found) is Template}
-        key, known = tuple(views.items()), self._seen_through.setdefault(site, {})
-        if key not in known:
-            known[key] = substitute.with_views(site.node, views)
-        node, places = known[key]
+        key = tuple(views.items())
+        if key not in site.seen_through:
+            site.seen_through[key] = substitute.with_views(site.node, views)
+        node, places = site.seen_through[key]
         return self._site(node), substitute.through_views(places, environment)
 
     def _check_values(self, now: Situation) -> None:
-        """Check that kernels take the values of its names, as far as they are used. Raises FinchError
-        "type", at the name."""
+        """Raise FinchError "type", at the name, for a value that is used and that kernels do not take."""
         site, arguments, _, environment = now
-        others = [n for n, a in zip(site.variables, arguments, strict=True) if a is None]
-        bound = {name: environment.get(name) for name in others if environment.has(name)}
-        self.check_values(site.node.program, bound)
+        nodes = [*trees.walk(site.node.program)]
+        own = {getattr(n.op, "name", "") for n in nodes if isinstance(n, ast.Call)}
+        own.update(*map(trees.binds, nodes))
+        for name, argument in zip(site.variables, arguments, strict=True):
+            if argument is None and name not in own and environment.has(name):
+                uses = (n for n in nodes if isinstance(n, ast.Variable) and n.name == name)
+                self.refuse(next(uses), environment.get(name))
 
     def _make_ready(self, made: KernelAtSite, now: Situation) -> None:
         given = made.given(now.arguments)
@@ -252,9 +247,7 @@ class Runner:
             made.kernel.prepare()
         made.is_ready = True
 
-    def _execute(
-        self, found: KernelAtSite, arguments: list[Argument | None], environment: Environment
-    ) -> None:
+    def _execute(self, found: KernelAtSite, arguments: Given, environment: Environment) -> None:
         """Run by an engine that counts steps."""
         tracer: Tracer | None = self.observer.rule if self.observer.traces else None
         if tracer and self.observer.one_by_one:
@@ -269,16 +262,13 @@ class Runner:
         named = zip(site.variables, arguments, strict=True)
         bound = {name: a[VALUE] for name, a in named if a is not None}
         # without what was found of the values, which the denotation does not use
-        named_so = site.operations(formats)
-        operations = {
-            n: self.operation(environment.get(n)) or found for n, found in named_so.items()
-        }
+        known = site.operations(formats)
+        operations = {n: self.operation(environment.get(n)) or f for n, f in known.items()}
         functions = self.denoted(map(environment.get, operations))
-        node = substitute.with_operations(substitute.masked(site.node, bound), operations)
-        return substitute.with_inferred(node, site.fills(formats)), bound, functions
+        node = substitute.specialized(site.node, bound, operations, site.fills(formats))
+        return node, bound, functions
 
     def _denote(self, now: Situation) -> Any:
-        self._check_values(now)
         site, arguments, formats, environment = now
         node, bound, functions = self._meaning(now)
         named = dict(zip(site.variables, arguments, strict=True))
@@ -287,13 +277,13 @@ class Runner:
         if is_annotated or any(function.laws != Laws() for function in functions):
             _with_right_laws(KernelAtSite(site, formats))
         yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
-        for variable in (variable for found in yields for variable in found.names):
+        returned = [variable for found in yields for variable in found.names]
+        for variable in returned:
             if variable.name not in bound:
                 message = f"{variable.name} is not defined"
                 raise FinchError("unknown name", message, variable.span)
         declared, stored = set[str](), dict[str, Any]()
-        given = {"declared": declared, "stored": stored}
-        results = self.denote(node.program, bound, functions, **given)
+        results = self.denote(node.program, bound, functions, declared=declared, stored=stored)
         written = [at for at, name in enumerate(tensors) if name in results]
         check_outputs(list(tensors), list(tensors.values()), written)
         for name, dense in results.items():
@@ -303,7 +293,7 @@ class Runner:
             value = argument[KIND].commit(argument, memory)
             if value is not argument[VALUE]:
                 environment.set(name, value)
-        return yielded(tuple(v.name for y in yields for v in y.names), environment)
+        return yielded(tuple([variable.name for variable in returned]), environment)
 
 
 def yielded(names: tuple[str, ...], environment: Environment) -> Any:
@@ -336,5 +326,5 @@ def _without_size(program: ast.Node, environment: Environment) -> str | None:
 
 
 #: the runner of kernels of arrays and views
-OWN = Runner()
-lazy_shape.run_kernel = OWN.run_kernel
+OWN = Runner("native", "all", None, True, False)
+run_kernel = OWN.run_kernel

@@ -3,8 +3,7 @@ residuals. Kernels found on disk are not staged."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from finchlang.algebra.sparsity_pattern import with_spaces, wrong_fills
 from finchlang.base.disk_cache import DiskCache
 from finchlang.base.locks import cached_property
 from finchlang.calls.arguments import ARRAYS, COUNTERS, SHAPE, Argument, in_use
-from finchlang.calls.call import Made
+from finchlang.calls.call import Made, Outcome, Values
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.workspace_choice import spans
 from finchlang.host import interrupts, ir
@@ -34,23 +33,16 @@ from finchlang.normalize.pass_list import Normalized, normalize, stages
 from finchlang.normalize.passes.whole_copies import with_copies
 from finchlang.rules.base.engine import Machine, OneByOne, Rule, State, Tracer
 from finchlang.rules.table import rules
-from finchlang.syntax.nodes import Block, Declare, Define, Node, Thaw, Value, Variable
-from finchlang.syntax.traversal import forget, substitute, walk
+from finchlang.syntax.nodes import Declare, Define, Node, Thaw, Value, Variable
+from finchlang.syntax.traversal import forget, statements, substitute, walk
 from finchlang.syntax.types import Type
 from finchlang.tensors import bind
 from finchlang.tensors.memory import Memory
 
-#: the outputs with their new memory, and the host steps taken
-Outcome = tuple[Made, Counter[str]]
-Values = Sequence[Any]
-
 
 class Staged:
     """A program for formats. `choices` are the rules, whether workspaces are inserted, and which of them
-    have their second format. `signature` may be given if it is known.
-
-    Raises FinchError of kind unknown name, type, dimension, life cycle or access order.
-    """
+    have their second format. `signature` may be given if it is known. Raises as SpecializedKernel."""
 
     def __init__(
         self,
@@ -74,12 +66,10 @@ class Staged:
 
     @cached_property
     def program(self) -> Node:
-        """The program that the rules run: the normal form with fills, spaces and copies of whole
-        tensors."""
-        program, formats = self.normalized.program, self.normalized.formats
-        return with_copies(
-            with_spaces(with_fills(with_presence(program), formats), formats), formats
-        )
+        """The program that the rules run: the normal form with fills, spaces and whole copies."""
+        formats = self.normalized.formats
+        program = with_fills(with_presence(self.normalized.program), formats)
+        return with_copies(with_spaces(program, formats), formats)
 
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation."""
@@ -125,46 +115,36 @@ class Staged:
     def compile(self, cache: DiskCache | None, checked: bool) -> NativeKernel:
         return compile_residual(self.residual, cache, checked)
 
-    def interpret(
-        self,
-        arguments: Values,
-        numbers: Values,
-        tracer: Tracer | None = None,
-        host: ExecutingHost | None = None,
+    def run(
+        self, engine: str, arguments: Values, numbers: Values, tracer: Tracer | None, host: Any
     ) -> Outcome:
+        """Run by the rules (`interpret`) or by the evaluator of residuals, on `host` if given."""
+        arrays, inputs = self._copied(arguments, numbers)
+        if engine == "residual":
+            given = self.residual, arrays, inputs, host
+            host, *made = interrupts.interruptible(lambda: run_residual(*given))
+            return self._made(arguments, *made), host.steps
         # a tracer is told of every step, so nothing may be repeated from notes
-        own = host or (RememberingHost() if tracer is None else ExecutingHost())
-        arrays, inputs = self._copied(arguments)
-        buffers = [buffer for bound in self.bounds for buffer in bound.buffers]
-        own.arrays |= dict(zip(buffers, arrays, strict=True))
-        variables = [*(v for bound in self.bounds for v in bound.inputs), *self._inputs.values()]
-        for variable, value in zip(variables, [*inputs, *numbers], strict=True):
+        host = host or (RememberingHost() if tracer is None else ExecutingHost())
+        frame = self.recorded(ResidualHost())  # the residual without code
+        host.arrays |= dict(zip(frame.buffers, arrays, strict=True))
+        for variable, value in zip(frame.inputs, inputs, strict=True):
             variable.held = value
-        interrupts.interruptible(lambda: self.run_rules(own, tracer))
-        outputs = [own.cells[cell] for bound in self.bounds for cell in bound.outputs]
-        return self._made(arguments, [own.arrays[b] for b in buffers], outputs), own.steps
+        interrupts.interruptible(lambda: self.run_rules(host, tracer))
+        made = [host.arrays[b] for b in frame.buffers], [host.cells[c] for c in frame.outputs]
+        return self._made(arguments, *made), host.steps
 
     def one_by_one(self, tracer: Tracer) -> Tracer:
         """The tracer, with loops that step one by one for it."""
         return OneByOne(tracer, ExecutingHost().evaluate)
 
-    def evaluate(
-        self, arguments: Values, numbers: Values, host: ExecutingHost | None = None
-    ) -> Outcome:
-        arrays, inputs = self._copied(arguments)
-        given = self.residual, arrays, [*inputs, *numbers], host or ExecutingHost()
-        host, *made = interrupts.interruptible(lambda: run_residual(*given))
-        return self._made(arguments, *made), host.steps
-
     def run_on(
         self, host: ExecutingHost, residual: ir.Residual, arguments: Values, numbers: Values
     ) -> None:
-        """Run a residual of this program on a host that reports what it does, on copies of what it
-        writes."""
-        arrays, inputs = self._copied(arguments)
-        run_residual(residual, arrays, [*inputs, *numbers], host)
+        """Run a residual of this program on a host that tells what it does, on copies of what it writes."""
+        run_residual(residual, *self._copied(arguments, numbers), host)
 
-    def _copied(self, arguments: Sequence[Argument]) -> tuple[list[np.ndarray], list[Any]]:
+    def _copied(self, arguments: Values, numbers: Values) -> tuple[list[np.ndarray], list[Any]]:
         """The arrays in use and the inputs; the arrays of tensors that are written are copies."""
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
@@ -172,7 +152,7 @@ class Staged:
             own = in_use(argument, bound.level, bound.name in self.signature.renewed)
             arrays += [a.copy() for a in own] if bound.written else own
             inputs += bound.given(argument[SHAPE], argument[COUNTERS])
-        return arrays, inputs
+        return arrays, [*inputs, *numbers]
 
     def _made(
         self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
@@ -237,7 +217,10 @@ def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
     their arrays may hold anything when it begins."""
     mentioned: set[str] = set()
     found: set[str] = set()
-    for step in _steps(program):
+    for node, around in statements(program):
+        if not all(isinstance(header, Define) for header in around):
+            continue  # it may not be run
+        step = node.value if isinstance(node, Define) else node
         if isinstance(step, Declare):
             name = step.tensor.name
             # whether declaring reads the arrays, to clear only the entries that were set
@@ -246,15 +229,3 @@ def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
                 found.add(name)
         mentioned.update(node.name for node in walk(step) if isinstance(node, Variable))
     return found
-
-
-def _steps(program: Node) -> Iterator[Node]:
-    """The statements that `program` always runs, in order."""
-    if isinstance(program, Block):
-        for statement in program.statements:
-            yield from _steps(statement)
-    elif isinstance(program, Define):
-        yield program.value
-        yield from _steps(program.body)
-    else:
-        yield program

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from finchlang.algebra.program_context import RESERVED, WORDS, Format
+from finchlang.algebra.program_context import RESERVED, WORDS, Format, ProgramContext
 from finchlang.base.errors import FinchError
-from finchlang.calls.arguments import (
-    ARRAYS,
-    COUNTERS,
-    FORMAT,
-    KIND,
-    OWNER,
-    SHAPE,
-    TENSOR,
-    VALUE,
-    Argument,
-    Kind,
-)
+from finchlang.calls import arguments as args
+from finchlang.calls.arguments import Argument
 from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.lazy_shape import Template, TensorView
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.normalize.shapes.shape_table import operators_in
-from finchlang.syntax import nodes as ast, types
-from finchlang.syntax.traversal import children, replace, rewrite_bottom_up, substitute, walk
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import binds, children, replace, rewrite_bottom_up, substitute, walk
 from finchlang.syntax.user_function import Operation, Ranged
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import body_of
@@ -37,15 +27,32 @@ def stored_formats(formats: dict[str, Any]) -> dict[str, Format]:
     return {n: f for n, f in formats.items() if not isinstance(f, MaskValue)}
 
 
-def masked(node: ast.KernelNode, values: dict[str, Any]) -> ast.KernelNode:
-    """The kernel with masks in place of the names bound to them."""
-    masks = {name: mask for name, mask in values.items() if isinstance(mask, MaskValue)}
-    if not masks:
-        return node
-    calls: dict[ast.Node, ast.Node] = {
-        ast.Variable(name): mask.call for name, mask in masks.items()
+def specialized(
+    node: ast.KernelNode,
+    values: Mapping[str, Any],
+    operations: Mapping[str, ast.Node],
+    fills: Mapping[ast.Variable, ast.Literal] | None = None,
+) -> ast.KernelNode:
+    """The kernel with the masks among the values, with functions, and with fills in place of `_`."""
+
+    def change(node: Any) -> ast.Node:
+        if not isinstance(node, (ast.Call, ast.Assign)) or not isinstance(node.op, ast.Variable):
+            return node
+        found = operations.get(node.op.name)
+        if isinstance(found, Operation) and found.laws.ranged:
+            ranged = tuple(_of_call(r, node) for r in found.laws.ranged)
+            found = replace(found, laws=replace(found.laws, ranged=ranged))
+        return node if found is None else replace(node, op=replace(found, span=node.op.span))
+
+    masks: dict[Any, Any] = {
+        ast.Variable(name): v.call for name, v in values.items() if isinstance(v, MaskValue)
     }
-    return replace(node, program=substitute(node.program, calls))
+    program = substitute(node.program, masks) if masks else node.program
+    if operations:
+        program = rewrite_bottom_up(change, program)
+    if fills:
+        program = with_fills(program, fills)
+    return node if program is node.program else replace(node, program=program)
 
 
 #: for each new name in a kernel: the name of the view, and the name in that view's template
@@ -73,10 +80,9 @@ def with_views(
         names = found.names if isinstance(found, ast.Yield) else (getattr(found, "tensor", None),)
         whole = [n for n in names if n in calls and not isinstance(found, ast.Access)]
         if whole:
-            message = (
-                f"`{whole[0].name}` is a view of other tensors: a kernel reads and updates these"
-            )
-            hint = f"make a tensor of it: `{whole[0].name} = copy({whole[0].name})`"
+            name = whole[0].name
+            message = f"`{name}` is a view of other tensors: a kernel reads and updates these"
+            hint = f"make a tensor of it: `{name} = copy({name})`"
             raise FinchError("type", message, whole[0].span, hint)
     return ast.KernelNode(substitute(node.program, calls), span=node.span), places
 
@@ -88,8 +94,7 @@ def through_views(places: Places, environment: Environment) -> Environment:
 
 
 class _Places(dict[str, Any]):
-    """The values of the tensors and numbers of views, by their new names; a new value goes to the view,
-    too."""
+    """The values of the tensors and numbers of views, by their new names; a view gets new values, too."""
 
     def __init__(self, places: dict[str, tuple[TensorView, str]]):
         super().__init__({name: view.values[own] for name, (view, own) in places.items()})
@@ -99,23 +104,6 @@ class _Places(dict[str, Any]):
         super().__setitem__(name, value)
         view, own = self.places[name]
         view.values[own] = value
-
-
-def with_operations(node: ast.KernelNode, operations: Mapping[str, ast.Node]) -> ast.KernelNode:
-    """The kernel with functions in place of the names it calls them by."""
-    if not operations:
-        return node
-
-    def change(node: Any) -> ast.Node:
-        if not isinstance(node, (ast.Call, ast.Assign)) or not isinstance(node.op, ast.Variable):
-            return node
-        found = operations.get(node.op.name)
-        if isinstance(found, Operation) and found.laws.ranged:
-            ranged = tuple(_of_call(r, node) for r in found.laws.ranged)
-            found = replace(found, laws=replace(found.laws, ranged=ranged))
-        return node if found is None else replace(node, op=replace(found, span=node.op.span))
-
-    return replace(node, program=rewrite_bottom_up(change, node.program))
 
 
 def _of_call(ranged: Ranged, node: ast.Call | ast.Assign) -> Ranged:
@@ -135,10 +123,7 @@ def _name(operand: ast.Node) -> str:
 
 
 def in_ranges(
-    function: ast.Node | None,
-    program: ast.Node,
-    names: Sequence[str],
-    arguments: Sequence[Argument | None],
+    function: ast.Node | None, program: ast.Node, named: Iterable[tuple[str, Argument | None]]
 ) -> ast.Node | None:
     """The function with `known` of each range set: the names of operands whose present values lie in it.
     Names that the program itself assigns, declares or defines are left out."""
@@ -148,54 +133,31 @@ def in_ranges(
     made = [children(n)[0] for n in nodes if isinstance(n, (ast.Assign, ast.Declare, ast.Define))]
     own = {v.name for node in made for v in walk(node) if isinstance(v, ast.Variable)}
     read = {_name(arg) for n in nodes if isinstance(n, ast.Call) for arg in n.args} - own
-    found = [(n, a) for n, a in zip(names, arguments, strict=True) if n in read and a is not None]
+    found = [(name, a) for name, a in named if name in read and a is not None]
     ranged = tuple(
-        replace(r, known=tuple(name for name, argument in found if _lies(r, argument)))
+        replace(r, known=tuple(name for name, argument in found if args.lies_in(argument, r)))
         for r in function.laws.ranged
     )
     return replace(function, laws=replace(function.laws, ranged=ranged))
 
 
-def _lies(ranged: Ranged, argument: Argument) -> bool:
-    """Whether all values of an argument, and its fill, lie in a range. Ranges are convex, so the least
-    and the greatest value are enough."""
-    format = argument[FORMAT]
-    level = level_of(format)
-    if not isinstance(level, Level) or level.order == 0:
-        value = argument[VALUE]
-        return isinstance(value, (bool, int, float)) and ranged.holds(value)
-    memory = Memory(argument[SHAPE], argument[ARRAYS], argument[COUNTERS])
-    values = memory.storage(level)[-1].get("val")
-    if values is None or isinstance(level.element_type, types.PairType):
-        return False
-    ends = (values.min().item(), values.max().item()) if values.size else ()
-    return all(map(ranged.holds, (*ends, level.fill.value)))
-
-
 def functions_called(nodes: Collection[ast.Node]) -> dict[str, ast.Variable]:
-    """The names called in a kernel that may be functions of the script: those without another meaning
-    there."""
+    """The names called in a kernel that have no other meaning there: perhaps functions of the script."""
     around = {id(op) for node in nodes for op in operators_in(node)}
-    own = {n.index.name for n in nodes if isinstance(n, ast.Loop)} | WORDS
-    own |= {n.variable.name for n in nodes if isinstance(n, ast.Define)}
-    called = (
-        n.op for n in nodes if isinstance(n, (ast.Call, ast.Assign)) and id(n.op) not in around
-    )
-    names = (op for op in called if isinstance(op, ast.Variable) and op.name not in own)
-    return {op.name: op for op in names if op.name.isidentifier()}
+    own = WORDS.union(*map(binds, nodes))
+    called = (n.op for n in nodes if isinstance(n, (ast.Call, ast.Assign)))
+    names = (op for op in called if isinstance(op, ast.Variable) and id(op) not in around)
+    return {op.name: op for op in names if op.name not in own and op.name.isidentifier()}
 
 
 def apart(operations: Mapping[str, ast.Node], node: ast.KernelNode) -> Mapping[str, ast.Node]:
-    """The functions that a kernel calls, renamed where a name means something else there."""
+    """The functions that a kernel calls, and those that they call, renamed apart from each other and from
+    what a name means in the kernel."""
     if not operations:
         return operations
     nodes = walk(node.program)
     others = {n.name for n in nodes if isinstance(n, (ast.Index, ast.Variable))}
-    return _named_apart(operations, RESERVED | (others - operations.keys()))
-
-
-def _named_apart(operations: Mapping[str, ast.Node], taken: Collection[str]) -> dict[str, ast.Node]:
-    """The operations, and those that they call, renamed apart from each other and from `taken`."""
+    taken = RESERVED | (others - operations.keys())
     chosen: dict[str, Operation] = {}
 
     def rename(node: ast.Node) -> ast.Node:
@@ -221,12 +183,7 @@ def inferring(program: ast.Node) -> list[ast.Declare]:
     return [n for n in found if isinstance(n.init, ast.Dimensionless)]
 
 
-def with_inferred(node: ast.KernelNode, fills: dict[ast.Variable, ast.Literal]) -> ast.KernelNode:
-    """The kernel with these fills in place of `_`."""
-    return replace(node, program=with_fills(node.program, fills)) if fills else node
-
-
-def with_fills(program: ast.Node, fills: dict[ast.Variable, ast.Literal]) -> ast.Node:
+def with_fills(program: ast.Node, fills: Mapping[ast.Variable, ast.Literal]) -> ast.Node:
     """The program with these fills in place of `_`."""
 
     def change(node: ast.Node) -> ast.Node:
@@ -237,28 +194,42 @@ def with_fills(program: ast.Node, fills: dict[ast.Variable, ast.Literal]) -> ast
     return rewrite_bottom_up(change, program)
 
 
+def inferred_fills(program: ast.Node, formats: dict[str, Any]) -> dict[ast.Variable, ast.Literal]:
+    """The fill of each tensor that `program` declares by `_`. Raises FinchError "type" if there is none."""
+    from finchlang.algebra.sparsity_pattern import inferred_fill  # late: few kernels need them
+    from finchlang.normalize.pass_list import stages
+
+    declared = {n.tensor: n for n in inferring(program)}
+    levels = {n: level_of(f) for n, f in formats.items()}
+    known = {n: levels.get(n.name) for n in declared}
+    fills = {n: f.fill if isinstance(f, Level) else ast.Literal(0) for n, f in known.items()}
+    named, context = with_fills(program, fills), ProgramContext(dict(formats))
+    typed = next(stage for name, stage in stages(named, context) if name == "types")
+    return {name: inferred_fill(typed, levels, node) for name, node in declared.items()}
+
+
 def refilled(argument: Argument, fill: ast.Literal, name: ast.Variable) -> Argument:
     """The argument for a tensor that a kernel may declare with another fill: its arrays are empty, as
     before any declaration. A tensor that is Dense in every mode keeps its own. Raises FinchError "type"
     for a value that cannot take the fill."""
-    format = argument[FORMAT]
+    format = argument[args.FORMAT]
     level = level_of(format)
     if level.is_all_dense or level.order == 0 or level.fill == fill:
         return argument
-    if argument[KIND] is not TENSOR or not isinstance(level.leaf, Element):
+    if argument[args.KIND] is not args.TENSOR or not isinstance(level.leaf, Element):
         message = f"`{name.name} .= _` finds the fill {fill.value}, which it cannot have"
         hint = f"bind {name.name} to a Tensor over an Element"
         raise FinchError("type", message, name.span, hint)
     new: Any = level.with_leaf(Element(fill))
     storage = [part.empty() for part in new.levels()]
-    memory = Memory.of(new, argument[SHAPE], storage, copied=False)
+    memory = Memory.of(new, argument[args.SHAPE], storage, copied=False)
     if isinstance(format, Swizzled):
         new = Swizzled(new, format.permutation)
     body = memory.shape, memory.arrays, memory.counters
-    return (argument[VALUE], new, *body, *argument[OWNER:KIND], REFILLED)
+    return (argument[args.VALUE], new, *body, *argument[args.OWNER : args.KIND], REFILLED)
 
 
-class _OfRefilled(Kind):
+class _OfRefilled(args.Kind):
     """A tensor that takes the new format and memory if the kernel declared it: then some array has
     entries, unless the tensor has no elements."""
 
@@ -266,8 +237,9 @@ class _OfRefilled(Kind):
     is_undeclared = True
 
     def commit(self, argument: Argument, made: Memory | None) -> Any:
-        value, format = argument[VALUE], argument[FORMAT]
-        if made is None or made.shape == argument[SHAPE] and not any(a.size for a in made.arrays):
+        value, format = argument[args.VALUE], argument[args.FORMAT]
+        is_stored = made is not None and any(array.size for array in made.arrays)
+        if made is None or (made.shape == argument[args.SHAPE] and not is_stored):
             return value  # the declaration was not reached
         tensor = body_of(value)
         tensor.format = level_of(format)

@@ -7,7 +7,7 @@ it overwrites (`optimize/undo_log.py`). *Else* the arrays are saved before the c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,7 @@ from finchlang.tensors.memory import Memory
 
 
 class Output:
-    """A tensor that a kernel writes: where its buffers, inputs and outputs stand among those of the
-    kernel."""
+    """A tensor that a kernel writes, and where its buffers, inputs and outputs are among the kernel's."""
 
     def __init__(
         self,
@@ -97,14 +96,12 @@ class Output:
         if not takes_memory and shape != argument[SHAPE]:
             # the value cannot take another size: it is restored, and the name gets a copy
             own = [array.copy() for array in own]
-            for number, _ in self.written:
-                self.undoing.undo_one(number)
+            self.undoing.undo({number for number, _ in self.written})
         return Memory(shape, own, counters)
 
 
 class Undoing:
-    """The logs and saved copies of arrays that a kernel writes in place. Their memory is reused by the
-    next call."""
+    """The logs and saved copies of arrays that a kernel writes in place, whose memory is used again."""
 
     def __init__(self, undo_log: UndoLog):
         self._logs = {log.array: _LogMemory(log) for log in undo_log.logs}
@@ -142,22 +139,16 @@ class Undoing:
                 inputs.append(log.given)
             log.given = 0
 
-    def undo(self) -> None:
+    def undo(self, numbers: Collection[int] | None = None) -> None:
+        """Restore the arrays of all buffers, or of these alone."""
         for number, array in self.kept:
-            self._restore(number, array)
-
-    def undo_one(self, number: int) -> None:
-        """Restore the array of this buffer alone."""
-        for kept, array in self.kept:
-            if kept == number:
-                self._restore(number, array)
-
-    def _restore(self, number: int, array: np.ndarray) -> None:
-        log = self._logs.get(number)
-        if log is not None:
-            undo(array, log.at, log.was)
-        else:
-            array[...] = self._saved[number]
+            if numbers is not None and number not in numbers:
+                continue
+            log = self._logs.get(number)
+            if log is not None:
+                undo(array, log.at, log.was)
+            else:
+                array[...] = self._saved[number]
 
 
 class _LogMemory:

@@ -5,61 +5,49 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.algebra.index_arithmetic import length, terms
-from finchlang.algebra.program_context import is_call, reads, root
+from finchlang.algebra.program_context import reads, root
 from finchlang.calls.workspace_exchange import Choice, Sum
 from finchlang.normalize.pass_list import Normalized
-from finchlang.syntax import nodes as ast
+from finchlang.syntax import nodes as ast, traversal as trees
 
 
 def spans(program: ast.Node, normalized: Normalized) -> dict[str, Choice]:
     """For the workspaces of `program`, in normal form, with two formats to choose from: how many places
-    they have in each mode, if that is known before it begins. A workspace of several modes that is
-    declared in a loop is left out: its second format, flags, takes time in proportion to its places at
-    each declaration."""
+    they have in each mode, if that is known before it begins. One of several modes that is declared in a
+    loop is left out: each declaration of its second format takes time in proportion to its places."""
     sizes, found, unknown = _KnownSizes(), dict[str, Choice](), set[str]()
     copied: dict[str, str] = {}  # the tensor that each transposed copy is of
-
-    def visit(node: ast.Node, loops: tuple[Sum | None, ...]) -> None:
+    totals: dict[int, Sum | None] = {}  # of loops, by identity
+    for node, around in trees.statements(program) if normalized.choices else ():
+        loops = [totals[id(header)] for header in around if isinstance(header, ast.Loop)]
         match node:
-            case ast.Block(statements):
-                for s in statements:
-                    visit(s, loops)
-            case ast.Define(variable, value, body):
+            case ast.Define(variable, value):
                 sizes.known[variable.name] = value
-                visit(body, loops)
-            case ast.Loop(_, extent, body):
-                visit(body, (*loops, sizes.extent(extent)))
-            case ast.Sieve(_, body):
-                visit(body, loops)
+            case ast.Loop(_, extent):
+                totals[id(node)] = sizes.extent(extent)
             case ast.Declare(tensor, _, dims):
-                totals = sizes.declared[tensor.name] = tuple(map(sizes.extent, dims))
-                known = tuple([total for total in totals if total is not None])
+                declared = sizes.declared[tensor.name] = tuple(map(sizes.extent, dims))
+                known = tuple([total for total in declared if total is not None])
                 is_choice = tensor.name in normalized.choices and len(known) == len(dims)
                 if is_choice and (len(dims) == 1 or not loops):
                     found[tensor.name] = known, ()
                     if loops:
                         unknown.add(tensor.name)
             case ast.Assign(target, _, value):
-                update(node, root(target.tensor), loops)
+                name = root(target.tensor)
+                if name in found:
+                    read = tuple(copied.get(n, n) for n in reads(node) if n != name)
+                    known = tuple([size for size in loops if size is not None])
+                    if len(known) < len(loops) or not normalized.tensors.keys() >= {*read}:
+                        unknown.add(name)
+                    found[name] = found[name][0], (*found[name][1], (known, read))
                 if isinstance(value, ast.Access):
-                    copied[str(root(target.tensor))] = str(root(value.tensor))
-
-    def update(node: ast.Assign, name: str | None, loops: tuple[Sum | None, ...]) -> None:
-        if name in found:
-            read = tuple(copied.get(n, n) for n in reads(node) if n != name)
-            known = tuple([size for size in loops if size is not None])
-            if len(known) < len(loops) or not normalized.tensors.keys() >= {*read}:
-                unknown.add(name)
-            found[name] = found[name][0], (*found[name][1], (known, read))
-
-    if normalized.choices:
-        visit(program, ())
+                    copied[str(name)] = str(root(value.tensor))
     return {name: (c[0], ()) if name in unknown else c for name, c in found.items()}
 
 
 class _KnownSizes:
-    """What is known at some place of a program: the values of `let`, and the dimensions of declared
-    tensors."""
+    """What is known at a place of a program: values of `let`, and dimensions of declared tensors."""
 
     def __init__(self) -> None:
         self.known: dict[str, ast.Node] = {}
@@ -73,23 +61,20 @@ class _KnownSizes:
             return next((s for s in map(self.extent, node.args) if s is not None), None)
         return self.sum(length(node)) if isinstance(node, ast.Extent) else None
 
-    def sum(self, node: ast.Node) -> Sum | None:
+    def sum(self, node: Any) -> Sum | None:
+        match node:
+            case ast.Literal(int(value)):
+                return ((value, "", 0),)
+            case ast.Variable(name):
+                known = self.known.get(name)
+                return ((1, name, 0),) if known is None else self.sum(known)
+            case ast.Call(ast.Variable("size"), (ast.Variable(name), ast.Literal(mode))):
+                dims = self.declared.get(name)
+                return ((1, name, mode),) if dims is None else dims[mode - 1]
         total: list[tuple[int, str, int]] = []
         for sign, term in terms(node):
-            part = self.term(term)
+            part = None if term is node else self.sum(term)
             if part is None:
                 return None
             total += [(sign * factor, name, mode) for factor, name, mode in part]
         return tuple(total)
-
-    def term(self, node: Any) -> Sum | None:
-        if isinstance(node, ast.Literal) and isinstance(node.value, int):
-            return ((node.value, "", 0),)
-        if isinstance(node, ast.Variable):
-            known = self.known.get(node.name)
-            return ((1, node.name, 0),) if known is None else self.sum(known)
-        if not is_call(node, "size"):
-            return None
-        name, mode = node.args[0].name, node.args[1].value
-        dims = self.declared.get(name)
-        return ((1, name, mode),) if dims is None else dims[mode - 1]

@@ -49,11 +49,8 @@ def to_exchange(
         elif len(totals) == 1:
             is_other = places > max(costs.PLACES, costs.PER_ENTRY * entries)
         else:
-            is_other = (
-                costs.LEAST
-                <= places
-                <= min(costs.MOST, costs.FEW * sum(expected or [entries // 2]))
-            )
+            most = min(costs.MOST, costs.FEW * sum(expected or [entries // 2]))
+            is_other = costs.LEAST <= places <= most
         if is_other:
             found.add(name)
     return frozenset(found)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from functools import cache, partial
+from functools import cache, partial, reduce
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
-from finchlang.python.translate_source import WORDS, translated
+from finchlang.python.translate_source import WORDS, Translation
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.syntax import nodes as ast, types
@@ -42,21 +43,18 @@ _WRITTEN = {
     "radians": "radians(x) = x * (pi / 180.0)",
     "square": "square(x) = x * x",
 }
-_SAME = (
+#: functions of `math` that are in the language, or in _WRITTEN, by the same name
+_OF_MATH = (
     *("sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "hypot", "atan2"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh"),
-    *("atanh", "copysign", "nextafter", "ldexp", "isnan"),
+    *("atanh", "copysign", "nextafter", "ldexp", "isnan", "gcd", "fabs", "fmod", "pow", "isinf"),
+    *("isfinite", "degrees", "radians"),
 )
 #: functions of Python, with their names in the language or in _WRITTEN
 _PYTHON: dict[Any, str] = {
     **{abs: "abs", max: "max", min: "min", int: "int", float: "Float64", bool: "Bool"},
     **{round: "whole", pow: "power", math.floor: "lower", math.ceil: "upper", math.trunc: "int"},
-    **{
-        getattr(math, name): name
-        for name in (*_SAME, "gcd", "fabs", "fmod", "pow", "isinf", "isfinite")
-        if hasattr(math, name)
-    },
-    **{math.degrees: "degrees", math.radians: "radians"},
+    **{getattr(math, name): name for name in _OF_MATH if hasattr(math, name)},
 }
 #: NumPy's ufuncs that have another name in the language
 _UFUNCS = {
@@ -72,7 +70,7 @@ _UFUNCS = {
     **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
 }
 #: the functions of _WRITTEN that are NumPy's of the same name, too
-_SHARED = ("gcd", "fabs", "isinf", "isfinite", "degrees", "radians", "square", "pow")
+_SHARED = {"gcd", "fabs", "isinf", "isfinite", "degrees", "radians", "square", "pow"}
 
 
 class Undefined:
@@ -84,22 +82,20 @@ class Undefined:
 def from_callable(value: Any) -> Any:
     """A function of Python or NumPy as a value of scripts; another value itself. Raises FinchError "type"
     for a function that cannot be translated, or that no operator equals."""
-    if isinstance(value, FunctionType):
-        return function_of(value)
-    if isinstance(value, (np.ufunc, BuiltinFunctionType)):
+    if isinstance(value, (FunctionType, np.ufunc, BuiltinFunctionType)):
         found = _meaning(value)
-        if found is None:
-            name = value.__name__
-            what = f"NumPy's `{name}`" if isinstance(value, np.ufunc) else f"Python's `{name}`"
-            hint = "write it as a function of Python, or of the script"
-            raise FinchError("type", f"{what} is no operator here", hint=hint)
-        return found
-    if isinstance(value, (partial, MethodType)):
+        if found is not None:
+            return found
+        library = "NumPy" if isinstance(value, np.ufunc) else "Python"
+        what = f"{library}'s `{value.__name__}`"
+        hint = "write it as a function of Python, or of the script"
+    elif isinstance(value, (partial, MethodType)):
         what = f"this {type(value).__name__} of Python"
         hint = "write what it computes as a function of its own"
-        raise FinchError("type", f"{what} is no operator here", hint=hint)
-    own = getattr(type(value), "as_function", None)  # of a Kernel
-    return value if own is None else own(value)
+    else:
+        own = getattr(type(value), "as_function", None)  # of a Kernel
+        return value if own is None else own(value)
+    raise FinchError("type", f"{what} is no operator here", hint=hint)
 
 
 def function_of(function: FunctionType) -> FinchFunction:
@@ -107,8 +103,9 @@ def function_of(function: FunctionType) -> FinchFunction:
     known = getattr(function, "__finch__", None)
     # `functools.wraps` copies attributes to another function
     if known is None or known[0] is not function.__code__:
-        node, free = translated(function)
-        remember(function, made(node, _Names(function, free)))
+        translation = Translation(function)
+        names = _Names(function, translation.free)
+        remember(function, made(translation.definition(), names))
         known = function.__finch__  # type: ignore[attr-defined]
     return known[1]
 
@@ -132,29 +129,23 @@ def _without_kernels(kernel: Any, environment: Environment) -> Any:
 @cache
 def _written(name: str) -> FinchFunction:
     (node,) = script_of(_WRITTEN[name], f"<{name}>").statements
-    assert isinstance(node, ast.Function)
     node = rewrite_bottom_up(lambda n: replace(n, span=None), node)  # errors are placed at the call
     return made(node, {"pi": math.pi})
-
-
-def _named(name: str, is_numpy: bool = False) -> Any:
-    if name in _WRITTEN and not (is_numpy and name not in _SHARED):
-        return _written(name)
-    return PREDEFINED.get(name)
 
 
 def _meaning(value: Any) -> Any:
     """A callable of Python as a value of scripts; None if it is none."""
     if isinstance(value, FunctionType):
         return function_of(value)
-    if isinstance(value, np.ufunc):
-        return _named(_UFUNCS.get(value.__name__, value.__name__), is_numpy=True)
     if isinstance(value, type) and issubclass(value, np.generic):
         return types.type_of_dtype(np.dtype(value))
-    if isinstance(value, (BuiltinFunctionType, type)):
-        name = _PYTHON.get(value)
-        return None if name is None else _named(name)
-    return value
+    if isinstance(value, np.ufunc):
+        name, written = _UFUNCS.get(value.__name__, value.__name__), _SHARED
+    elif isinstance(value, (BuiltinFunctionType, type)):
+        name, written = _PYTHON.get(value, ""), {*_WRITTEN}
+    else:
+        return value
+    return _written(name) if name in written else PREDEFINED.get(name)
 
 
 class _Names(Mapping[str, Any]):
@@ -170,20 +161,17 @@ class _Names(Mapping[str, Any]):
             return _written(name)
         root, *path = self.paths[name].split(".")
         try:
-            value = self.root(root)
-            for part in path:
-                value = getattr(value, part)
+            value = reduce(getattr, path, self.root(root))
         except (KeyError, ValueError, AttributeError):
             return Undefined()
         found = _meaning(value)
         return value if found is None else found
 
     def root(self, name: str) -> Any:
-        function = self.function
-        if name in function.__code__.co_freevars:
-            return function.__closure__[function.__code__.co_freevars.index(name)].cell_contents  # type: ignore[index]
-        found = function.__globals__.get(name, Undefined)
-        return vars(builtins)[name] if found is Undefined else found
+        function, own = self.function, self.function.__code__.co_freevars
+        if name in own:
+            return function.__closure__[own.index(name)].cell_contents  # type: ignore[index]
+        return ChainMap(function.__globals__, vars(builtins))[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.paths)

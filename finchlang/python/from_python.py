@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.script.make_tensors import construct_tensor
 from finchlang.script.show import kind_of
-from finchlang.script.values import is_number
-from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import Float64, foreign, promote, type_of_dtype, type_of_value
+from finchlang.script.values import array_literal, is_number
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.types import foreign, type_of_dtype
 from finchlang.tensors.adopt import as_tensor, is_pydata
 from finchlang.tensors.array_base import ArrayMethods, LazyTensor, TensorBase
 from finchlang.tensors.entries import masked_entries
@@ -24,27 +24,29 @@ from finchlang.text.tree_cache import script_of
 MOST = 1 << 26
 
 
-@lru_cache(maxsize=1024)
 def check_name(name: Any) -> None:
-    """Raises FinchError "type" for a name that is no string, "syntax" for one that no script could assign
-    to."""
+    """Raises FinchError "type" for what is no string, "syntax" for what no script could assign to."""
     if not isinstance(name, str):
         raise FinchError("type", f"a name is a string, not {foreign(name)}")
+    if not is_name(name):
+        raise FinchError("syntax", f"{name!r} is no name")
+
+
+@lru_cache(maxsize=1024)
+def is_name(name: str) -> bool:
     try:
         statements = script_of(f"{name} = 0").statements
     except FinchError:
-        statements = ()
-    if statements != (ast.Let((ast.Variable(name),), None, ast.Literal(0)),):
-        raise FinchError("syntax", f"{name!r} is no name")
+        return False
+    return statements == (ast.Let((ast.Variable(name),), None, ast.Literal(0)),)
 
 
 def from_python(value: Any, name: str = "x") -> Any:
     """A value of Python as a value of scripts: None becomes `nothing`, lists of numbers, also nested ones,
     become arrays, and PyData's sparse arrays and lazy arrays become tensors. `name` is used in hints.
 
-    Raises FinchError "dimension" for lists of different lengths in a list, "type" for integers of more
-    than 64 bits, dtypes that are no element type and arrays of other libraries, "resource" for lists that
-    are nested too deeply or in themselves.
+    Raises FinchError "dimension" for lists of different lengths in a list, "resource" for lists nested too
+    deeply or in themselves, "type" for large integers, other dtypes and arrays of other libraries.
     """
     if value is None:
         return ast.NOTHING
@@ -60,7 +62,10 @@ def from_python(value: Any, name: str = "x") -> Any:
         raise masked_entries(name)
     library = type(value).__module__.partition(".")[0]
     if library == "polars" or (library not in _TAKEN and hasattr(type(value), "__array__")):
-        raise _refusal(value, name)
+        ways = (f"{name}.{call}" for way, call in _WAYS.items() if hasattr(type(value), way))
+        what = f"an object {library}.{type(value).__name__}"
+        message = f"{what} is not taken, an array of NumPy with its values is"
+        raise FinchError("type", message, None, f"`{next(ways, f'np.asarray({name})')}`")
     dtype = getattr(value, "dtype", None) if library in ("numpy", "scipy") else None
     if isinstance(dtype, np.dtype) and type_of_dtype(dtype.newbyteorder("=")) is None:
         what = "a number" if isinstance(value, np.generic) else "an array"
@@ -102,15 +107,6 @@ _WAYS = {
 }
 
 
-def _refusal(value: Any, name: str) -> FinchError:
-    kind = type(value)
-    calls = (f"{name}.{call}" for way, call in _WAYS.items() if hasattr(kind, way))
-    library = kind.__module__.partition(".")[0]
-    what = f"an object {library}.{kind.__name__}"
-    message = f"{what} is not taken, an array of NumPy with its values is"
-    return FinchError("type", message, None, f"`{next(calls, f'np.asarray({name})')}`")
-
-
 def _array(values: list[Any]) -> Any:
     shape, entries, outer = [len(values)], values, {id(values)}
     while entries and all(type(entry) is list for entry in entries):
@@ -122,37 +118,19 @@ def _array(values: list[Any]) -> Any:
             raise FinchError("resource", "these lists are nested too deeply, or in themselves")
         outer |= own
         entries = [entry for inner in entries for entry in inner]
-    numbers = [entry for entry in entries if is_number(entry)]
-    if len(numbers) < len(entries):
-        if any(isinstance(entry, int) and not is_number(entry) for entry in entries):
+    others = [entry for entry in entries if not is_number(entry)]
+    if others:
+        if any(isinstance(entry, int) for entry in others):
             raise FinchError("type", f"this list has {foreign(1 << 64)}")
         return values  # a growing vector of scripts, as of strings
-    types = [found for entry in numbers if (found := type_of_value(entry)) is not None]
-    element = reduce(promote, types) if types else Float64
     try:
-        return np.array(numbers, element.dtype).reshape(shape)
+        return (array_literal([entries], False) if entries else np.zeros(0)).reshape(shape)
     except OverflowError:
         raise FinchError("type", "no type of 64 bits has all numbers of this list") from None
 
 
-def check_values(program: ast.Node, bound: dict[str, Any]) -> None:
-    """Raises FinchError "type", at the name, if a free name of a kernel is among those `bound` to values
-    that are neither tensors nor numbers."""
-    own: set[str] = set()
-    uses: dict[str, ast.Variable] = {}
-    for node in trees.walk(program):
-        if isinstance(node, ast.Loop):
-            own.add(node.index.name)
-        elif isinstance(node, ast.Define):
-            own.add(node.variable.name)
-        elif isinstance(node, ast.Call) and isinstance(node.op, ast.Variable):
-            own.add(node.op.name)
-        elif isinstance(node, ast.Variable):
-            uses.setdefault(node.name, node)
-    for name, node in uses.items():
-        if name in bound and name not in own:
-            what = "a kernel takes tensors, and numbers of the element types"
-            message = f"`{name}` is {kind_of(bound[name])}; {what}"
-            is_function = kind_of(bound[name]) == "a function"
-            hint = f"call it: `{name}(...)`" if is_function else None
-            raise FinchError("type", message, node.span, hint)
+def refuse(name: ast.Variable, value: Any) -> None:
+    """Raises FinchError "type" for a name in a kernel whose value is neither a tensor nor a number."""
+    kind, what = kind_of(value), "a kernel takes tensors, and numbers of the element types"
+    hint = f"call it: `{name.name}(...)`" if kind == "a function" else None
+    raise FinchError("type", f"`{name.name}` is {kind}; {what}", name.span, hint)

@@ -13,17 +13,17 @@ from types import FrameType, FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from finchlang.algebra.program_context import root
-from finchlang.base.errors import FinchError, Source, Span
+from finchlang.base.errors import FinchError, Source
 from finchlang.calls.arguments import MAKERS
 from finchlang.calls.environment import assigned_names
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.python.callables import from_callable
 from finchlang.python.from_python import from_python
 from finchlang.python.session import Session
-from finchlang.python.translate_source import defined, file_called, parsed
+from finchlang.python.translate_source import definition_of, file_called
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.syntax import nodes as syntax
-from finchlang.syntax.traversal import EnoughFrames, block, replace, walk
+from finchlang.syntax.traversal import EnoughFrames, binds, block, replace, walk
 from finchlang.text.print import pretty
 from finchlang.text.tree_cache import script_of
 
@@ -49,10 +49,9 @@ class Kernel(Generic[P, R]):
     ):
         self.text, self.session, self.function = text, session, function
         self.__signature__, self.__doc__ = signature, text
-        self.__name__ = self.__qualname__ = "kernel"
+        self.__name__ = self.__qualname__ = function.definition.name
         self._names = tuple(signature.parameters)
-        self._source: Source | None = None  # of a kernel that can be pickled as its text
-        self._is_global = False  # whether it is pickled as a name of its module
+        self._pickled: Any = None  # as what it is pickled, if it can be
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
         """Run it. Raises TypeError if the arguments do not fit the parameters, FinchError for a fault of
@@ -83,10 +82,8 @@ class Kernel(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         """A decorated function is pickled by its name, as others are, and another kernel by its text."""
-        if self._is_global:
-            return self.__qualname__
-        if self._source is not None:
-            return _of_text, (self.text, self._source)
+        if self._pickled is not None:
+            return self._pickled
         message = f"{self!r} runs in a session that it was given, which cannot be pickled"
         hint = "`finchlang.kernel(text)` without a session makes one that can"
         raise FinchError("type", message, hint=hint)
@@ -140,7 +137,7 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
     Python file, for a wrong text: now, or when it is called for a fault that depends on formats.
     """
     if isinstance(text, FunctionType):
-        return _decorated(text, sys._getframe(1), session or _own())
+        return _decorated(text, sys._getframe(1), session or Session(observer=_Last()))
     if not isinstance(text, str):
         message = f"a kernel is made of a text or of a function, not of a {type(text).__name__}"
         raise FinchError("type", message)
@@ -151,13 +148,10 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
     return _of_text(text, source, session)
 
 
-def _own() -> Session:
-    return Session(observer=_Last())
-
-
 def _of_text(text: str, source: Source, session: Session | None = None) -> Kernel[..., Any]:
     """A kernel of a text with its place in a source, in this session or one of its own."""
-    own, script = session or _own(), script_of(source.text, source.name)
+    own = session or Session(observer=_Last())
+    script = script_of(source.text, source.name)
     last = script.statements[-1] if script.statements else None
     if isinstance(last, syntax.Function):
         own.execute(script)
@@ -165,7 +159,7 @@ def _of_text(text: str, source: Source, session: Session | None = None) -> Kerne
     else:
         function = _function(own, script, tuple(_free(script)))
     made = kernel_of(function, own, text)
-    made._source = source if session is None else None
+    made._pickled = (_of_text, (text, source)) if session is None else None
     return made
 
 
@@ -176,9 +170,7 @@ def kernel_of(
     definition, kind = function.definition, inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [inspect.Parameter(_python(name), kind) for name in definition.parameters]
     text = pretty(definition) if text is None else text
-    made = Kernel[..., Any](text, inspect.Signature(parameters), function, session)
-    made.__name__ = made.__qualname__ = definition.name
-    return made
+    return Kernel[..., Any](text, inspect.Signature(parameters), function, session)
 
 
 def _python(name: str) -> str:
@@ -191,13 +183,8 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     if not text or not text.strip():
         message = f"`{code.co_name}` has no docstring, which would be the text of the kernel"
         raise FinchError("type", message)
-    file, first = inspect.getsourcefile(function) or code.co_filename, code.co_firstlineno
-    last = None
-    try:
-        lines = inspect.findsource(function)[0]
-        found = defined(parsed("".join(lines)), code)
-    except (OSError, TypeError, SyntaxError, IndexError):
-        lines, found = [], None
+    file, lines, found = definition_of(function)
+    first, last = code.co_firstlineno, None
     if isinstance(found, ast.FunctionDef):
         text = ast.get_docstring(found, clean=False) or text  # Python 3.13 removes indentation
         first, last = found.body[0].lineno, found.body[0].end_lineno
@@ -205,25 +192,20 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     script = script_of(source.text, source.name)
     signature = inspect.signature(function)
     names = tuple(signature.parameters)
+    around = {**function.__globals__, **frame.f_locals}
     for name, node in _free(script).items():
-        if name not in names:
-            session[name] = _around(function, frame, name, node.span)
+        if name in names:
+            continue
+        if not callable(around.get(name)):
+            what = f"neither a parameter of {function.__name__} nor a function of Python"
+            raise FinchError("unknown name", f"`{name}` is {what}", node.span)
+        session[name] = around[name]
     called = _function(session, script, names, function.__name__)
     made = Kernel[..., Any](text, signature, called, session)
-    made._is_global = True
     for name in ("__name__", "__qualname__", "__module__"):
         setattr(made, name, getattr(function, name))
+    made._pickled = made.__qualname__
     return made
-
-
-def _around(function: FunctionType, frame: FrameType, name: str, span: Span | None) -> Any:
-    """The function that a name of the text, which is no parameter, means where the kernel is defined.
-    Raises FinchError "unknown name"."""
-    value = {**function.__globals__, **frame.f_locals}.get(name)
-    if callable(value):
-        return value
-    message = f"`{name}` is neither a parameter of {function.__name__} nor a function of Python"
-    raise FinchError("unknown name", message, span)
 
 
 def _source(text: str, file: str, lines: list[str], first: int | None, last: int | None) -> Source:
@@ -243,29 +225,28 @@ def _source(text: str, file: str, lines: list[str], first: int | None, last: int
 
 def own_names(script: syntax.Node) -> set[str]:
     """The names that a script binds somewhere itself, and the predefined names."""
-    own = {*PREDEFINED, *assigned_names(script)}
+    own = {*PREDEFINED}
     for node in walk(script):
-        bound = *getattr(node, "parameters", ()), getattr(node, "variable", None)
-        own |= {name for name in bound if isinstance(name, str)}
-        if isinstance(node, syntax.Function):
-            own |= {node.name, *assigned_names(node.body)}
-        elif isinstance(node, syntax.For):
-            own |= {*node.names}
-        elif isinstance(node, syntax.Comprehension):
-            own |= {name for names in node.names for name in names}
-        elif isinstance(node, syntax.Lambda):
-            own |= assigned_names(node.body)
-        elif isinstance(node, syntax.Local):
-            own |= {*(name for name, _ in node.values), *assigned_names(node.body)}
-        elif isinstance(node, syntax.Try):
-            own.add(node.name)
-        elif isinstance(node, syntax.Loop):
-            own.add(node.index.name)
-        elif isinstance(node, syntax.Define):
-            own.add(node.variable.name)
-        elif isinstance(node, syntax.Macro) and node.name in ("properties", "case", "iterate"):
-            inside = (n for a in node.args[1:] for n in walk(a))
-            own |= {n.name for n in inside if isinstance(n, syntax.Variable)}
+        match node:
+            case syntax.Function(name, parameters):
+                own |= {name, *parameters}
+            case syntax.Lambda(parameters):
+                own |= {*parameters}
+            case syntax.For(variable, _, _, names):
+                own |= {variable, *names}
+            case syntax.Comprehension(names=names):
+                own |= {name for each in names for name in each}
+            case syntax.Local(values):
+                own |= {name for name, _ in values}
+            case syntax.Try(name=name):
+                own.add(name)
+            case syntax.Loop() | syntax.Define():
+                own.update(binds(node))
+            case syntax.Macro("properties" | "case" | "iterate", (_, *laws)):
+                inside = (n for law in laws for n in walk(law))
+                own |= assigned_names(node) | {n.name for n in inside if type(n) is syntax.Variable}
+            case syntax.Let():
+                own |= assigned_names(node)
     return own
 
 
@@ -281,8 +262,7 @@ def _free(script: syntax.Node) -> dict[str, syntax.Variable]:
 
 
 def _returning(script: syntax.Script) -> syntax.Script:
-    """The script, with its last statement changed: a kernel without `return` returns the tensors that it
-    writes."""
+    """The script; of a kernel at its end that has no `return` it returns the tensors that are written."""
     *others, last = script.statements or (script,)
     if not isinstance(last, syntax.KernelNode):
         return script

@@ -84,22 +84,22 @@ def _expression(text: str, what: str) -> ast.Node:
 
 
 def _stated(law: str, what: Any, given: list[Any]) -> list[ast.Node]:
-    """A law as `@properties` states it. Its values are appended to `given`, and literals in the nodes are
-    their places there."""
+    """A law as `@properties` states it, whose literals are places in `given`, where its values are put."""
 
     def argument(value: Any) -> ast.Literal:
         given.append(from_callable(value))
         return ast.Literal(len(given) - 1)
 
-    if law in law_declarations.PROPERTIES and what is True:
+    properties = law_declarations.PROPERTIES
+    others = *law_declarations.OF_VALUES, *law_declarations.OF_OPERATORS
+    if law in properties and what is True:
         return [ast.Variable(law)]
-    if law in (*law_declarations.OF_VALUES, *law_declarations.OF_OPERATORS):
+    if law in others:
         if not isinstance(what, Mapping):
             return [ast.Call(ast.Variable(law), (argument(what),))]
         pairs = [pair if law == "distributes" else pair[::-1] for pair in what.items()]
         return [ast.Call(ast.Variable(law), (argument(x), argument(at + 1))) for x, at in pairs]
-    of_values = *law_declarations.OF_VALUES, *law_declarations.OF_OPERATORS
-    names = ", ".join((*law_declarations.PROPERTIES, *of_values, "cases", "iterate", "where"))
+    names = ", ".join((*properties, *others, "cases", "iterate", "where"))
     message = f"`{law}={what!r}` is no property of a function"
     raise FinchError("type", message, hint=f"there are {names}")
 

@@ -13,7 +13,7 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.kernel import CallSite
 from finchlang.calls.runner import SITES, Observer, Runner
 from finchlang.python.callables import from_callable
-from finchlang.python.from_python import check_name, check_values, from_python
+from finchlang.python.from_python import check_name, from_python, refuse
 from finchlang.script.as_operator import denoted, operation
 from finchlang.script.checker import Checker
 from finchlang.script.evaluate import Evaluator
@@ -130,7 +130,7 @@ class Session(Runner):
     # ------------------------------------------------------------------- what kernels need of scripts
 
     operation = staticmethod(operation)
-    check_values = staticmethod(check_values)
+    refuse = staticmethod(refuse)
 
     def denoted(self, values: Iterable[Any]) -> dict[Any, Any]:
         return denoted(self._evaluator.apply, values)

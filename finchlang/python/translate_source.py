@@ -11,7 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from finchlang.base.errors import FinchError, Source, Span
-from finchlang.python.from_python import check_name
+from finchlang.python.from_python import is_name
 from finchlang.script.functions import PREDEFINED
 from finchlang.syntax import nodes as syntax, types
 from finchlang.syntax.control_flow import NEXT, ways
@@ -31,17 +31,22 @@ _ALLOWED = (
 )
 
 
-def translated(function: FunctionType) -> tuple[syntax.Function, dict[str, str]]:
-    """A function of Python as one of the script, and its free names, each with its path in Python
-    (`math.pi`). Raises FinchError "type" if there is no source, or it cannot be translated."""
-    made = _Translation(function)
-    return made.definition(), made.free
+#: the trees of the last few texts of Python files
+_parsed = lru_cache(maxsize=8)(ast.parse)
 
 
-@lru_cache(maxsize=8)
-def parsed(text: str) -> ast.Module:
-    """The tree of a Python file, of the last few texts cached. Raises SyntaxError."""
-    return ast.parse(text)
+def definition_of(
+    function: FunctionType,
+) -> tuple[str, list[str], ast.FunctionDef | ast.Lambda | None]:
+    """The file of a Python function, the file's lines, and the function's definition in it, which is None
+    if the file cannot be read or has changed."""
+    code = function.__code__
+    file = inspect.getsourcefile(function) or code.co_filename
+    try:
+        lines = inspect.findsource(function)[0]
+        return file, lines, _defined(_parsed("".join(lines)), code)
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return file, [], None
 
 
 def file_called(file: str) -> str:
@@ -51,24 +56,20 @@ def file_called(file: str) -> str:
     return cell[1] if cell else file
 
 
-class _Translation:
-    """The translation of one function. `names` maps the function's own names to names of the script, `free`
-    names of the script to paths outside of the function."""
+class Translation:
+    """A function of Python to one of the script. `names` maps the function's own names to names of the
+    script, `free` names of the script to paths outside of the function (`math.pi`). Raises FinchError
+    "type" if there is no source, or it cannot be translated."""
 
     def __init__(self, function: FunctionType):
         code = function.__code__
         self.name = code.co_name
-        try:
-            self.file = file_called(inspect.getsourcefile(function) or code.co_filename)
-            self.text = "".join(inspect.findsource(function)[0])
-            found = defined(parsed(self.text), code)
-        except (OSError, TypeError, SyntaxError, IndexError):
-            found = None
+        file, lines, found = definition_of(function)
         if found is None:
             message = f"the source of the Python function `{self.name}` cannot be found"
             hint = f"an operator is translated from its source: define `{self.name}` in a file"
             raise FinchError("type", message, hint=hint)
-        self.node = found
+        self.node, self.source = found, Source("".join(lines), file_called(file))
         self.free: dict[str, str] = {}
         self.names: dict[str, str] = {}
         self.taken = set(WORDS)
@@ -78,14 +79,14 @@ class _Translation:
 
     def fresh(self, name: str) -> str:
         """A name of the script similar to this one, not in use and not predefined."""
-        while name in self.taken or name in PREDEFINED or not _is_name(name):
+        while name in self.taken or name in PREDEFINED or not is_name(name):
             name += "_"
         self.taken.add(name)
         return name
 
     def span(self, node: Any = None) -> Span:
         node = self.node if node is None else node
-        lines = self.text.split("\n")
+        lines = self.source.text.split("\n")
         last, end = node.end_lineno, node.end_col_offset
         if isinstance(node, ast.FunctionDef):  # only its first line
             last, end = node.lineno, len(lines[node.lineno - 1].encode())
@@ -93,7 +94,7 @@ class _Translation:
             len(lines[line - 1].encode()[:offset].decode(errors="replace")) + 1
             for line, offset in ((node.lineno, node.col_offset), (last, end))
         ]
-        return Span(Source(self.text, self.file), node.lineno, columns[0], last, columns[1])
+        return Span(self.source, node.lineno, columns[0], last, columns[1])
 
     def refused(self, node: ast.AST, message: str = "", hint: str | None = _ALLOWED) -> FinchError:
         if not message:
@@ -166,22 +167,17 @@ class _Translation:
         if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
             message = f"{len(targets)} names of an operator are given {len(targets)} values"
             raise self.refused(value, message, "as in `a, b = b, a`")
-        if len(targets) == 1:
-            return syntax.Let(targets, None, self.expression(value.elts[0]), span=span)
-        values = syntax.Group(tuple(map(self.expression, value.elts)))
-        return syntax.Let(targets, None, values, span=span)
+        values = tuple(map(self.expression, value.elts))
+        whole = values[0] if len(values) == 1 else syntax.Group(values)
+        return syntax.Let(targets, None, whole, span=span)
 
     def count(
         self, node: ast.For, target: ast.Name, args: list[ast.expr], body: list[ast.stmt]
     ) -> syntax.For:
-        """A loop over a range. In Python the variable keeps its value afterwards, so it is assigned from a
-        counter with a new name."""
-        start: syntax.Node = syntax.Literal(0)
-        step: syntax.Node = syntax.Literal(1)
-        stop = self.expression(args[0])
-        if len(args) > 1:
-            start, stop, *rest = map(self.expression, args)
-            step = rest[0] if rest else step
+        """A loop over a range, with a new counter: its variable keeps the last value afterwards."""
+        given = [self.expression(arg) for arg in args]
+        bounds = given if len(given) > 1 else [syntax.Literal(0), *given]
+        start, stop, step = (*bounds, syntax.Literal(1))[:3]
         if not isinstance(step, syntax.Literal) or type(step.value) is not int or not step.value:
             raise self.refused(node.iter, "the step of a range is an integer, and not 0", None)
         sign = syntax.Variable("-" if step.value > 0 else "+")
@@ -268,16 +264,7 @@ class _Translation:
         return syntax.Variable(free, span=span)
 
 
-@lru_cache(maxsize=1024)
-def _is_name(name: str) -> bool:
-    try:
-        check_name(name)
-    except FinchError:
-        return False
-    return True
-
-
-def defined(module: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
+def _defined(module: ast.Module, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
     """The definition from which this code was compiled; None if the file has changed."""
     found: Any = None
     for node in ast.walk(module):
