@@ -125,9 +125,9 @@ def rounded_quotient(name: str) -> Build:
     def rounded(whole: Expr, rest: Expr, b: Expr) -> Expr:
         one = const(1, whole.type)
         if name == "floor":
-            return op("select", _is_cut_up(rest, b), op("sub", whole, one), whole)
+            return op("select", _is_cut(rest, b, "ne"), op("sub", whole, one), whole)
         if name == "ceil":
-            return op("select", _is_cut_down(rest, b), op("add", whole, one), whole)
+            return op("select", _is_cut(rest, b, "eq"), op("add", whole, one), whole)
         return whole
 
     return build
@@ -140,25 +140,17 @@ def modulus(a: Expr, b: Expr) -> Expr:
         a, b = cast(a, number(type)), cast(b, number(type))
     rest = remainder(a, b)
     same = op("copysign", rest, b) if type.is_float else rest  # a 0 has the sign of b, too
-    return op("select", _is_cut_up(rest, b), op("add", rest, b), same)
+    return op("select", _is_cut(rest, b, "ne"), op("add", rest, b), same)
 
 
-def _is_cut_up(rest: Expr, b: Expr) -> Expr:
-    """Whether truncating a quotient with this remainder rounded it up: it is negative and not whole."""
-    if rest.type.kind == "uint":
-        return const(False)
-    zero = const(0, rest.type)
-    signs = op("ne", op("lt", rest, zero), op("lt", b, zero))
-    return op("and", op("ne", rest, zero), signs)
-
-
-def _is_cut_down(rest: Expr, b: Expr) -> Expr:
-    """Whether truncating a quotient with this remainder rounded it down: it is positive and not whole."""
+def _is_cut(rest: Expr, b: Expr, signs: str) -> Expr:
+    """Whether a quotient with this remainder is not whole, and negative, so that truncating it rounds up
+    (`signs` "ne": those of the remainder and b differ), or positive ("eq")."""
     zero = const(0, rest.type)
     is_rest = op("ne", rest, zero)
     if rest.type.kind == "uint":
-        return is_rest
-    return op("and", is_rest, op("eq", op("lt", rest, zero), op("lt", b, zero)))
+        return is_rest if signs == "eq" else const(False)
+    return op("and", is_rest, op(signs, op("lt", rest, zero), op("lt", b, zero)))
 
 
 def power(a: Expr, b: Expr) -> Expr:
