@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import inf, nan
+from operator import attrgetter
 from typing import Any, TypeGuard
 
-from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.base.errors import FinchError, Span
 from finchlang.host.construct import cast, const, op
 from finchlang.host.ir import Expr
 from finchlang.operators import build
@@ -28,15 +29,15 @@ from finchlang.operators.operator import (
     initwrite,
     law,
 )
-from finchlang.operators.staged_body import StagedBody
+from finchlang.operators.staged_body import StagedOperator
 from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import remembered, walk
 from finchlang.syntax.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
 from finchlang.syntax.user_function import Operation
 
 
-def _infinite(sign: int) -> ByType:
-    return lambda type: sign * inf if type.is_float else None
+def _of_floats(value: float) -> ByType:
+    return lambda type: value if type.is_float else None
 
 
 def _whole_one(type: Type) -> Any:
@@ -48,19 +49,8 @@ def _all_ones(type: Type) -> Any:
     return type.wrap(-1) if type != Bool else True
 
 
-def _highest(type: Type) -> Any:
-    return type.highest
-
-
-def _lowest(type: Type) -> Any:
-    return type.lowest
-
-
-_ABOVE, _BELOW = _infinite(1), _infinite(-1)
-
-
-def _minus_one(type: Type) -> Any:
-    return -1 if type.kind == "int" else None
+_ABOVE, _BELOW, _NAN = _of_floats(inf), _of_floats(-inf), _of_floats(nan)
+_highest, _lowest = attrgetter("highest"), attrgetter("lowest")
 
 
 def _end(name: str, *kinds: str) -> ByType:
@@ -81,27 +71,18 @@ def _at_ends(less: int, is_strict: bool) -> tuple[Law, ...]:
     )
 
 
-def _nan(type: Type) -> Any:
-    return nan if type.is_float else None
-
-
 #: 0 divided by anything, and its remainder, is 0; so is what is divided by an infinity
 _OF_NOTHING = law(0, at=1)
 _OVER_INFINITY = law(_ABOVE, at=2, result=0), law(_BELOW, at=2, result=0)
 
-
-def _one_alone() -> Space:
-    """(x | y) & ~(x & y), of Bools alone: only there is what differs from a fill one certain value."""
-    x, y = Variable("x"), Variable("y")
-    either, both = (Call(Variable(name), (x, y)) for name in "|&")
-    region = Call(Variable("&"), (either, Call(Variable("~"), (both,))))
-    return Space(("x", "y"), region, lambda types: set(types) == {Bool}, is_exact=True)
-
-
-_ONE_ALONE = _one_alone()
-
-#: operators by name, with the host operation for that part of a pair
-_PARTS = (("first", "first"), ("last", "second"))
+_EITHER, _BOTH = (Call(Variable(name), (Variable("x"), Variable("y"))) for name in "|&")
+#: (x | y) & ~(x & y), of Bools alone: only there is what differs from a fill one certain value
+_ONE_ALONE = Space(
+    ("x", "y"),
+    Call(Variable("&"), (_EITHER, Call(Variable("~"), (_BOTH,)))),
+    lambda types: set(types) == {Bool},
+    is_exact=True,
+)
 
 
 _ROWS = (
@@ -187,7 +168,8 @@ _ROWS = (
             made,
             annihilators=(
                 _OF_NOTHING,
-                *(law(one, at=2, result=0) for one in (_whole_one, _minus_one)),
+                law(_whole_one, at=2, result=0),
+                law(lambda type: -1 if type.kind == "int" else None, at=2, result=0),
             ),
             right_idempotent=name == "%",  # `mod` of floats may round to the divisor itself
             undefined=build.divides_by_zero,
@@ -207,7 +189,8 @@ _ROWS = (
     ),
     Operator("sub_times", (3, 3), build.times("add_times", negated=True)),
     Operator("=>", (2, 2), lambda a, b: op("pair", a, b), makes_pair=True),
-    *(Operator(name, (1, 1), lambda a, part=part: op(part, a)) for name, part in _PARTS),
+    Operator("first", (1, 1), lambda a: op("first", a)),
+    Operator("last", (1, 1), lambda a: op("second", a)),
     *(
         Operator(
             name,
@@ -227,7 +210,7 @@ _ROWS = (
             commutative=name in ("eq", "ne"),
             converse=converse,
             mask=mask,
-            annihilators=(*ends, law(_nan, result=name == "ne")),
+            annihilators=(*ends, law(_NAN, result=name == "ne")),
             space=_ONE_ALONE if name in ("eq", "ne") else None,
         )
         for spelling, name, converse, mask, ends in (
@@ -424,11 +407,7 @@ def _row(node: Operation, places: tuple[Span | None, ...]) -> Operator:
     match node.body:
         case Call(Variable(name), args) if args == parameters:  # an operator by another name
             return replace(OPERATORS[name], **fields)
-    return Operator(build=_not_built, staged=StagedBody(node, operator), **fields)
-
-
-def _not_built(*args: Expr) -> Expr:
-    raise Bug("a function of the script is staged over a host")
+    return StagedOperator(lookup=operator, **fields)
 
 
 def literal_type(literal: Literal) -> Type | None:
