@@ -5,7 +5,6 @@ A script is turned into closures once (`Evaluator.closure`), which then run in a
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
 from finchlang.script import law_declarations
-from finchlang.script.evaluate_expressions import Closure, Leave, placed
+from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, placed
 from finchlang.script.evaluate_forms import Forms, interruptible, taken_apart
 from finchlang.script.functions import PYTHON_FAULTS, FinchFunction, fault
 from finchlang.script.show import show, text
@@ -27,22 +26,11 @@ from finchlang.syntax.traversal import EnoughFrames, replace
 SCRIPTS = 256
 
 
-#: runs a kernel on the values of its free names, and returns what the kernel returns
-RunKernel = Callable[[ast.KernelNode, Environment], Any]
-#: makes the array of `@array` or `@einsum`, given the names, and the functions that evaluate nodes of the
-#: script and run kernels
-MakeArray = Callable[[ast.Macro, Environment, Callable[[ast.Node], Any], RunKernel], Any]
-
-
 class Evaluator(Forms):
-    """Evaluates scripts. `run_kernel` runs the kernels of `@finch`, `arrays` makes the arrays of `@array`
-    and `@einsum`, and `output` prints. All errors are FinchErrors with their place in the script."""
-
-    arrays: MakeArray
+    """Evaluates scripts. All errors are FinchErrors with their place in the script."""
 
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
-        self.run_kernel = run_kernel
-        self.output = output or (lambda s: sys.stdout.write(s))
+        super().__init__(run_kernel, output)
         self._ready: dict[int, tuple[ast.Node, Closure]] = {}  # by the script's id
 
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:
@@ -65,8 +53,7 @@ class Evaluator(Forms):
         except Leave as leave:
             raise leave.outside() from None
         except FinchError as error:
-            error.at(span)
-            raise
+            raise error.at(span) from None
         except RecursionError:
             raise FinchError("resource", "this is nested too deeply", span) from None
         except MemoryError:
@@ -82,9 +69,6 @@ class Evaluator(Forms):
                 del self._ready[next(iter(self._ready))]
             known = self._ready[id(script)] = script, self.closure(script, scope)
         return known[1]
-
-    def closure(self, node: ast.Node, scope: Scope) -> Closure:
-        return getattr(self, type(node).__name__)(node, scope)
 
     def Script(self, node: ast.Script, scope: Scope) -> Closure:
         statements = self.closures(node.statements, scope)
@@ -175,8 +159,7 @@ class Evaluator(Forms):
             try:
                 set_subscript(array, at, value)
             except FinchError as error:
-                error.at(span)
-                raise
+                raise error.at(span) from None
             except PYTHON_FAULTS as error:
                 raise fault(error, "the assignment", span) from None
 
@@ -245,9 +228,11 @@ class Evaluator(Forms):
     # ---------------------------------------------------------------- macros
 
     def Macro(self, node: ast.Macro, scope: Scope) -> Closure:
-        others = {"time": self.timed, "elapsed": self.timed, "show": self.shown}
-        others |= {"assert": self.assertion, "__DIR__": self.directory}
-        others |= {"array": self.array, "einsum": self.array}
+        others = {
+            **{"time": self.timed, "elapsed": self.timed, "show": self.shown},
+            **{"assert": self.assertion, "__DIR__": self.directory},
+            **{"array": self.array, "einsum": self.array},
+        }
         return others.get(node.name, self.declaration)(node, scope)
 
     def declaration(self, node: ast.Macro, scope: Scope) -> Closure:
@@ -276,9 +261,10 @@ class Evaluator(Forms):
         return declare
 
     def array(self, node: ast.Macro, scope: Scope) -> Closure:
-
         def array(env: Environment) -> Any:
-            return self.arrays(node, env, lambda n: self.closure(n, scope)(env), self.run_kernel)
+            from finchlang.script.array_statements import made
+
+            return made(node, env, lambda n: self.closure(n, scope)(env), self.run_kernel)
 
         return placed(node.span, array)
 

@@ -22,7 +22,6 @@ from finchlang.text.tree_cache import script_of
 class Forms(Expressions):
     """Turns forms that open a scope, or that apply a function to many elements, into closures."""
 
-    arrays: Callable[..., Any]
     environment: Environment  # the outermost one
 
     def Function(self, node: ast.Function, scope: Scope) -> Closure:
@@ -69,9 +68,10 @@ class Forms(Expressions):
             parts = [list(items(source(env))) for source in sources]
             found = []
             for places in product(*parts[::-1]):  # column-major: the first source is the fastest
-                known: dict[str, Any] = {}
-                for item, names in zip(places[::-1], node.names, strict=True):
-                    known |= taken_apart(item, names)
+                named = zip(places[::-1], node.names, strict=True)
+                known = {
+                    n: v for place, names in named for n, v in taken_apart(place, names).items()
+                }
                 found.append(value(Environment(inner, env, known)))
             return shaped(found, tuple(map(len, parts)))
 
@@ -95,12 +95,8 @@ class Forms(Expressions):
         def run(env: Environment) -> Any:
             function, given = called(env), [arg(env) for arg in arguments]
             apply = self.apply
-            return elementwise(
-                function,
-                given,
-                lambda *xs: apply(function, list(xs), {}, span),
-                lambda *made: self.arrays(*made, self.run_kernel),
-            )
+            each = lambda *xs: apply(function, list(xs), {}, span)  # noqa: E731
+            return elementwise(function, given, each, self.run_kernel)
 
         return interruptible(span, placed(span, run))
 
@@ -126,8 +122,7 @@ class Forms(Expressions):
             try:
                 return truth(value(env))
             except FinchError as error:
-                error.at(span)
-                raise
+                raise error.at(span) from None
 
         return holds
 

@@ -17,7 +17,8 @@ from finchlang.script import values as data
 from finchlang.syntax.nodes import Call, KernelNode, Macro, Variable
 from finchlang.tensors.array_base import size_text
 
-Apply = Callable[..., Any]
+#: runs a kernel on the values of its names
+Run = Callable[[KernelNode, Environment], Any]
 
 
 def is_by_kernel(op: Operator, args: list[Any]) -> bool:
@@ -28,7 +29,7 @@ def is_by_kernel(op: Operator, args: list[Any]) -> bool:
     return bool(arrays) and not is_dense and op.name in data.ARITHMETIC
 
 
-def compute(op: Operator, args: list[Any], run: Callable[[KernelNode, Environment], Any]) -> Any:
+def compute(op: Operator, args: list[Any], run: Run) -> Any:
     """`op` of two tensors of one size, or of a tensor and perhaps a number, as a tensor; `run` runs its
     kernel. What none of the operands stores is not stored in the result.
 
@@ -77,12 +78,12 @@ def _common(formats: list[Level], leaf: Level) -> Level:
 # ------------------------------------------------------------------------------ with a dot
 
 
-def elementwise(function: Any, args: list[Any], apply: Apply, arrays: Apply) -> Any:
-    """`function.(args...)`. With tensors it is computed by a kernel, as `@array` does (`arrays`); else
+def elementwise(function: Any, args: list[Any], apply: Callable[..., Any], run: Run) -> Any:
+    """`function.(args...)`. With tensors it is computed by a kernel, as `@array` does; else
     `apply` calls the function for each element, in column-major order. Dimensions are matched from the
     first on, and those of size 1 are repeated. Raises FinchError "dimension" if sizes do not match."""
     if any(data.is_array(a) and not isinstance(a, np.ndarray) for a in args):
-        return _of_tensors(function, args, arrays)
+        return _of_tensors(function, args, run)
     shapes = [_shape(a) for a in args]
     if not any(s is not None for s in shapes):
         return apply(*args)
@@ -120,9 +121,11 @@ def _spread(value: Any, own: tuple[int, ...] | None, shape: tuple[int, ...]) -> 
     return np.broadcast_to(array.reshape(own + (1,) * (len(shape) - len(own))), shape)
 
 
-def _of_tensors(function: Any, args: list[Any], arrays: Callable[..., Any]) -> Any:
+def _of_tensors(function: Any, args: list[Any], run: Run) -> Any:
+    from finchlang.script.array_statements import made
+
     values = {f"x{k}": arg for k, arg in enumerate(args)} | {"f": function}
     op = f".{function.name}" if isinstance(function, Operator) else "f"
     names = tuple(Variable(name) for name in values if name != "f")
     node = Macro("array", (Call(Variable(op), names),))
-    return arrays(node, Environment(values=values), lambda n: values[n.name])
+    return made(node, Environment(values=values), lambda n: values[n.name], run)  # type: ignore[attr-defined]
