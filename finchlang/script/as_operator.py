@@ -4,7 +4,7 @@ from around it (`syntax.Operation`). What an operator cannot have is refused her
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -102,37 +102,33 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     return made
 
 
+@dataclass(eq=False)
 class _Closing:
     """A function being closed. A function within another (`outer`) gets the names of that which it uses
     (`free`) as further arguments. `own` are the names that it binds, `taken` those that a loop's variable
     may not be renamed to, `local` the functions within it."""
 
-    def __init__(
-        self,
-        definition: ast.Function,
-        scope: Scope,
-        environment: Environment,
-        within: tuple[FinchFunction, ...],
-        outer: _Closing | None = None,
-    ):
-        self.definition, self.scope, self.environment = definition, scope, environment
-        self.within, self.outer = within, outer
-        self.name, self.parameters = definition.name, definition.parameters
-        self.own = scope.owned
-        self.taken: set[str] = set(self.own) | (outer.taken if outer is not None else set())
-        self.free: list[str] = []
-        self.local: dict[str, tuple[Operation, list[str]]] = {}
-        self.uses: list[Use] = []
-        self.functions: list[tuple[Operation, FinchFunction | Operator]] = []
+    definition: ast.Function
+    scope: Scope
+    environment: Environment
+    within: tuple[FinchFunction, ...]
+    outer: _Closing | None = None
+    free: list[str] = field(default_factory=list)
+    local: dict[str, tuple[Operation, list[str]]] = field(default_factory=dict)
+    uses: list[Use] = field(default_factory=list)
+    functions: list[tuple[Operation, FinchFunction | Operator]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.name, self.parameters = self.definition.name, self.definition.parameters
+        self.own, self.taken = self.scope.owned, set(self.scope.owned)
+        if self.outer is not None:
+            self.taken |= self.outer.taken
 
     def operation(self) -> Operation:
         definition, names = self.definition, {n: n for n in self.own}
         if definition.types:
             message = f"`{self.name}` has parameters with types, which kernels do not check"
             raise FinchError("type", message, definition.span, "leave the types out")
-        repeated = next((p for p in self.parameters if self.parameters.count(p) > 1), None)
-        if repeated is not None:
-            raise FinchError("type", f"`{repeated}` is a parameter twice", definition.span)
         body = definition.body
         if isinstance(body, ast.Script):
             body = self.block(body, names, is_last=True)
@@ -280,40 +276,34 @@ class _Closing:
                 return self.number(name, node.span)
             case ast.Call(ast.Variable() as op, args):
                 return self.call(node, op, tuple([self.expression(a, names) for a in args]), names)
-        raise self.refused(node)
-
-    def refused(self, node: ast.Node) -> FinchError:
         what = _WHAT.get(type(node), "this")
         message = f"{what} has no place in `{self.name}`, which is used in a kernel"
-        return FinchError("type", message, node.span, _ALLOWED)
+        raise FinchError("type", message, node.span, _ALLOWED)
 
     def number(self, name: str, span: Span | None) -> ast.Node:
         """A name of a function around this one, or a literal of the script's present value."""
         if any(name in closing.own and name not in closing.local for closing in self.outers()):
             self.free += [name] * (name not in self.free)
             return ast.Variable(name, span=span)
-        value = self.bound(name)
+        value = self.bound(name, span)
         found = type_of_value(value)
-        if value is None and name not in PREDEFINED:
-            raise self.unknown(name, span)
         if found is None or isinstance(found, PairType):
-            what = kind_of(PREDEFINED[name] if value is None else value)
+            what = kind_of(value)
             message = f"`{name}` is {what}; what `{self.name}` takes from around it are numbers"
             raise FinchError("type", message, span, _ALLOWED)
         held = value.item() if isinstance(value, np.generic) else value
         type = None if type_of_value(held) is found else found.name
         return ast.Literal(held, type, span=span)
 
-    def bound(self, name: str) -> Any:
-        """The value of a name around the function, None if it has none; noted as used."""
+    def bound(self, name: str, span: Span | None) -> Any:
+        """The value of a name around the function, noted as used. Raises FinchError "unknown name"."""
         values = self.environment.owner(name).values
         value = values.get(name)
         self.uses.append((values, name, value))
-        return value
-
-    def unknown(self, name: str, span: Span | None) -> FinchError:
-        guess = did_you_mean(name, {*self.own, *PREDEFINED})
-        return explained(FinchError("unknown name", f"`{name}` is not defined", span, guess))
+        if value is None and name not in PREDEFINED:
+            guess = did_you_mean(name, {*self.own, *PREDEFINED})
+            raise explained(FinchError("unknown name", f"`{name}` is not defined", span, guess))
+        return PREDEFINED[name] if value is None else value
 
     def call(
         self, node: ast.Node, op: ast.Variable, args: tuple[ast.Node, ...], names: dict[str, str]
@@ -331,7 +321,7 @@ class _Closing:
         if name in names:
             message = f"`{name}` is a value here: an operator calls functions of the script by name"
             raise FinchError("type", message, span)
-        value = self.bound(name)
+        value = self.bound(name, span)
         if isinstance(value, FinchFunction):
             if value in self.within:
                 raise self.recursive(name, node.span)
@@ -341,12 +331,9 @@ class _Closing:
             found = inner.operation
             check_count(name, (len(found.parameters),) * 2, len(args), node.span, found.parameters)
             return ast.Call(trees.replace(found, span=span), args, span=node.span)
-        row = OPERATORS.get(name) if value is None else _operator(value)
+        row = _operator(value)
         if row is None:
-            if value is None and name not in PREDEFINED:
-                raise self.unknown(name, span)
-            what = kind_of(PREDEFINED[name] if value is None else value)
-            message = f"`{name}` is {what}, which `{self.name}` cannot call in a kernel"
+            message = f"`{name}` is {kind_of(value)}, which `{self.name}` cannot call in a kernel"
             raise FinchError("type", message, span, _ALLOWED)
         least, most = row.arity
         meant: ast.Node = ast.Variable(row.name, span=span)
