@@ -118,8 +118,10 @@ class _Elements:
 
     def _node(self, node: ast.Node) -> lazy.Expression:
         match node:
-            case ast.Literal():
-                return literal(node)
+            case ast.Literal(value):
+                if (type := literal_type(node)) is None:
+                    raise FinchError("type", "this is no number")
+                return lazy.Constant(typed_literal(type.wrap(value), type))
             case ast.Call(ast.Variable(name), args):
                 return self.call(name, node.op, args)
             case ast.KeywordCall(ast.Variable(name), args, keywords):
@@ -181,12 +183,7 @@ class _Elements:
         for place in (*places[:1], *places[-1:]):
             if not 1 <= place <= size:
                 raise FinchError("bounds", f"index {place} of a mode of size {size}", node.span)
-        if not is_range:
-            return places[0] - 1
-        if not places:
-            return slice(0, 0)
-        after = places[-1] - 1 + (1 if value.step > 0 else -1)
-        return slice(places[0] - 1, None if after < 0 else after, value.step)
+        return value.slice if is_range else places[0] - 1
 
 
 class _Einsum(_Elements):
@@ -274,13 +271,6 @@ def operand(value: Any) -> lazy.Expression:
         raise FinchError("type", f"{kind_of(value)} is no array") from None
 
 
-def literal(node: ast.Literal) -> lazy.Expression:
-    type = literal_type(node)
-    if type is None:
-        raise FinchError("type", "this is no number")
-    return lazy.Constant(typed_literal(type.wrap(node.value), type))
-
-
 # -------------------------------------------------------------------------------------- functions
 
 
@@ -293,15 +283,14 @@ def elementwise(op: Any, args: list[lazy.Expression]) -> lazy.Expression:
             texts = [size_text(arg.shape) for arg in args if arg.shape]
             message = f"arrays of sizes {' and '.join(texts)} do not broadcast"
             raise FinchError("dimension", message)
-    parts = [_of_order(arg, order) if arg.shape else arg for arg in args]
+    parts = []
+    for arg in args:
+        new = order - len(arg.shape) if arg.shape else 0
+        shape = arg.shape + (1,) * new
+        parts.append(lazy.View(arg, tuple(range(order - new)), shape) if new else arg)
     if isinstance(op, str) and len(parts) > 2 and op in ("+", "*", "&&", "||", "min", "max"):
         return reduce(lambda a, b: lazy.apply(op, a, b), parts)
     return lazy.apply(op, *parts)
-
-
-def _of_order(arg: lazy.Expression, order: int) -> lazy.Expression:
-    new = order - len(arg.shape)
-    return lazy.View(arg, tuple(range(order - new)), arg.shape + (1,) * new) if new else arg
 
 
 def summed(op: Any, arg: lazy.Expression, axes: tuple[int, ...]) -> lazy.Expression:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from finchlang.script import (
 )
 from finchlang.script.make_tensors import element_type, tensor_of
 from finchlang.script.show import joined, kind_of, text
-from finchlang.script.vectors_and_dicts import are_true, items
+from finchlang.script.vectors_and_dicts import are_true, items, with_function
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
@@ -167,13 +168,10 @@ def _size(value: Any, mode: Any = None) -> Any:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    if data.is_array(value) or isinstance(value, Scalar):
-        return tuple(value.shape)
-    if isinstance(value, (list, tuple, str, dict, data.FinchRange)):
-        return (len(value),)
-    if data.is_number(value):
-        return ()
-    raise FinchError("type", f"{kind_of(value)} has no size")
+    shape = () if data.is_number(value) else data.shape_of(value, str, dict)
+    if shape is None:
+        raise FinchError("type", f"{kind_of(value)} has no size")
+    return shape
 
 
 @BUILTINS.add("sizeof(A)", "the bytes that A is stored in")
@@ -243,20 +241,15 @@ def _reduction(name: str, what: str, operator: str, ufunc: Any) -> None:
     """Adds a reduction: by NumPy for arrays, by the operator for other values."""
 
     def reduce(call: Callable[..., Any], *args: Any) -> Any:
-        *function, value = args if args else (0,)
-        if len(function) > 1 or not args:
-            raise FinchError("type", f"{name} takes an array, or a function and an array")
+        function, value = with_function(name, "an array", args)
         if function:
-            value = [call(function[0], x) for x in items(value)]
+            value = [call(*function, x) for x in items(value)]
         if data.is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
             return data.plain(data.reduced(ufunc, value))
         found = list(data.entries(value))
         if not found and name != "sum":
             raise FinchError("type", f"{name} of nothing")
-        result = found[0] if found else 0
-        for item in found[1:]:
-            result = data.operate(OPERATORS[operator], [result, item])
-        return result
+        return functools.reduce(data.binary(operator), found or [0])
 
     doc = f"{what} of the entries, or of what a function gives for them"
     BUILTINS.add(f"{name}(f, A)", doc, reduce, calls=True)

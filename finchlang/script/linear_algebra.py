@@ -13,7 +13,7 @@ from finchlang.script.make_tensors import tensor_of
 from finchlang.script.shape_functions import FUNCTIONS as shapes
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtins, FinchRange, dense, is_array, is_number, plain, whole
-from finchlang.script.vectors_and_dicts import items
+from finchlang.script.vectors_and_dicts import items, sizes
 from finchlang.syntax.types import type_of_value
 from finchlang.tensors.formats import construct
 
@@ -69,7 +69,7 @@ def _dot(a: Any, b: Any) -> Any:
 
 @FUNCTIONS.add("axes(A, k)", "the ranges of the indices, or the k-th")
 def _axes(value: Any, mode: Any = None) -> Any:
-    shape = tuple(value.shape) if is_array(value) else (len(items(value)),)  # type: ignore[arg-type]
+    shape = sizes(value)
     if mode is None:
         return tuple(FinchRange(1, 1, n) for n in shape)
     k = whole(mode, "the number of a dimension")
@@ -78,7 +78,7 @@ def _axes(value: Any, mode: Any = None) -> Any:
 
 @FUNCTIONS.add("eachindex(v)", "the range of the indices of a vector")
 def _each_index(value: Any) -> FinchRange:
-    shape = value.shape if is_array(value) else (len(items(value)),)  # type: ignore[arg-type]
+    shape = sizes(value)
     if len(shape) != 1:
         hint = "write a loop for each dimension, as in `for j = axes(A, 2), i = axes(A, 1)`"
         raise FinchError("dimension", f"{kind_of(value)} has no single index", hint=hint)

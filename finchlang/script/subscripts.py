@@ -98,11 +98,10 @@ def _key(indices: list[Any]) -> Any:
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """The sizes of a value that can be indexed. Raises FinchError "type" for others."""
-    if data.is_array(value) or isinstance(value, Scalar):
-        return tuple(value.shape)
-    if isinstance(value, (list, tuple, str, data.FinchRange)):
-        return (len(value),)
-    raise FinchError("type", f"{kind_of(value)} cannot be indexed")
+    shape = data.shape_of(value, str)
+    if shape is None:
+        raise FinchError("type", f"{kind_of(value)} cannot be indexed")
+    return shape
 
 
 def _dense_view(value: Any) -> np.ndarray | None:
@@ -172,14 +171,9 @@ def _subscript(index: Any, size: int) -> int | slice:
     if index is ALL:
         return ALL
     if isinstance(index, data.FinchRange):
-        parts = [data.whole(k, "an index") for k in index]
-        for k in parts[:1] + parts[-1:]:
-            _subscript(k, size)
-        if not parts:
-            return slice(0, 0)
-        step = int(index.step)
-        stop = parts[-1] + (0 if step > 0 else -2)
-        return slice(parts[0] - 1, stop if stop >= 0 else None, step)
+        for k in (0, len(index) - 1)[: len(index)]:
+            _subscript(data.whole(index[k], "an index"), size)
+        return index.slice
     k = data.whole(index, "an index")
     if not 1 <= k <= size:
         hint = f"indices count from 1; the last one is {size}" if k <= 0 < size else None

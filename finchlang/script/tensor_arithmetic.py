@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import zip_longest
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from finchlang.operators.operator_table import Operator
 from finchlang.script import values as data
 from finchlang.syntax.nodes import Call, KernelNode, Macro, Variable
 from finchlang.tensors.array_base import size_text
+from finchlang.tensors.tensor import Scalar
 
 #: runs a kernel on the values of its names
 Run = Callable[[KernelNode, Environment], Any]
@@ -84,41 +85,34 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any], run: 
     first on, and those of size 1 are repeated. Raises FinchError "dimension" if sizes do not match."""
     if any(data.is_array(a) and not isinstance(a, np.ndarray) for a in args):
         return _of_tensors(function, args, run)
-    shapes = [_shape(a) for a in args]
-    if not any(s is not None for s in shapes):
+    shapes = [None if isinstance(a, Scalar) else data.shape_of(a) for a in args]
+    known = [s for s in shapes if s is not None]
+    if not known:
         return apply(*args)
-    sizes = [*zip_longest(*[s or () for s in shapes], fillvalue=1)]
-    shape = tuple(next((n for n in each if n != 1), 1) for each in sizes)
-    if any(n not in (1, size) for each, size in zip(sizes, shape, strict=True) for n in each):
-        told = " and ".join(size_text(s) for s in shapes if s)
-        raise FinchError("dimension", f"arrays of sizes {told} do not match")
+    try:
+        shape = np.broadcast_shapes(*[s[::-1] for s in known])[::-1]
+    except ValueError:
+        told = " and ".join(size_text(s) for s in known if s)
+        raise FinchError("dimension", f"arrays of sizes {told} do not match") from None
     are_floats = all(type(a) is float or getattr(a, "dtype", None) == np.float64 for a in args)
-    parts = [_spread(a, s, shape) for a, s in zip(args, shapes, strict=True)]
+    parts = [a if s is None else _spread(a, shape) for a, s in zip(args, shapes, strict=True)]
     if isinstance(function, Operator) and function.name in data.ARITHMETIC and are_floats:
         with np.errstate(all="ignore"):
             return np.asfortranarray(data.ARITHMETIC[function.name](*parts))
-    flat = [p.flatten(order="F") if isinstance(p, np.ndarray) else [p] for p in parts]
-    count = int(np.prod(shape))
-    each = [list(map(data.plain, f)) if len(f) == count else [*f] * count for f in flat]
-    return data.shaped([apply(*xs) for xs in zip(*each, strict=True)], shape)
+    each = [
+        map(data.plain, p.flatten(order="F")) if isinstance(p, np.ndarray) else repeat(p)
+        for p in parts
+    ]
+    return data.shaped([apply(*xs) for xs in zip(*each, strict=False)], shape)
 
 
-def _shape(value: Any) -> tuple[int, ...] | None:
-    """The sizes of a value that has elements; None for one that counts as a single element, as a string."""
-    if data.is_array(value):
-        return tuple(value.shape)
-    return (len(value),) if isinstance(value, (list, tuple, data.FinchRange)) else None
-
-
-def _spread(value: Any, own: tuple[int, ...] | None, shape: tuple[int, ...]) -> Any:
-    if own is None:
-        return value
+def _spread(value: Any, shape: tuple[int, ...]) -> np.ndarray:
     if data.is_array(value):
         array = data.dense(value)
     else:
         array = np.empty(len(value), object)
         array[:] = list(value)
-    return np.broadcast_to(array.reshape(own + (1,) * (len(shape) - len(own))), shape)
+    return np.broadcast_to(array.T, shape[::-1]).T
 
 
 def _of_tensors(function: Any, args: list[Any], run: Run) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial, reduce
 from itertools import starmap
@@ -15,7 +16,7 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
-from finchlang.operators.operator_table import Operator
+from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.show import check_depth, joined, kind_of, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
@@ -100,6 +101,15 @@ class FinchRange:
     def __iter__(self) -> Iterator[Any]:
         return map(self._element, range(len(self)))
 
+    @property
+    def slice(self) -> slice:
+        """The indices that a range of integers stands for, counted from 0."""
+        if not len(self):
+            return slice(0, 0)
+        first, last = self[0], self[len(self) - 1]
+        after = last - 1 + (1 if self.step > 0 else -1)
+        return slice(first - 1, None if after < 0 else after, self.step)
+
     def _element(self, k: int) -> Any:
         start, step, _ = self._exact
         is_narrow = isinstance(self.start, np.integer) and type(self.start) is type(self.stop)
@@ -163,6 +173,15 @@ def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
     return (total + rest * rest.dtype.type(others))[0]
 
 
+def shape_of(value: Any, *more: Any) -> tuple[int, ...] | None:
+    """The sizes of an array, vector, tuple, range or Scalar, or of a value of `more` types with a length;
+    None for others."""
+    if is_array(value) or isinstance(value, Scalar):
+        return tuple(value.shape)
+    has_length = isinstance(value, (list, tuple, FinchRange, *more))
+    return (len(value),) if has_length else None
+
+
 def entries(value: Any) -> Iterable[Any]:
     """The entries of a value, in order: of an array column-major, of a dictionary its pairs. Raises
     FinchError "type" for a value without entries."""
@@ -187,26 +206,20 @@ class PlainFunctions(dict[tuple[type, ...], Callable[..., Any] | None]):
         self.op = op
 
     def __missing__(self, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
-        self[kinds] = self._function(kinds)
-        return self[kinds]
-
-    def _function(self, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
-        if kinds == (str, str) and self.op.name in ("==", "!="):
-            return operator.eq if self.op.name == "==" else operator.ne
         types, (low, high) = tuple(_PLAIN[kind] for kind in kinds if kind in _PLAIN), self.op.arity
-        if len(types) < len(kinds) or not low <= len(kinds) <= high:
-            return None
-        try:
-            function, result = on_types(self.op, types)
-        except FinchError:  # reported when the operator is applied, with its place
-            return None
-        return function if result in _PLAIN.values() else None
+        found: Callable[..., Any] | None = None
+        if kinds == (str, str):
+            found = {"==": operator.eq, "!=": operator.ne}.get(self.op.name)
+        elif len(types) == len(kinds) and low <= len(kinds) <= high:
+            with suppress(FinchError):  # reported when the operator is applied, with its place
+                function, result = on_types(self.op, types)
+                found = function if result in _PLAIN.values() else None
+        self[kinds] = found
+        return found
 
 
-@cache
-def plain_functions(op: Operator) -> PlainFunctions:
-    """The PlainFunctions of an operator, one object for each."""
-    return PlainFunctions(op)
+#: the PlainFunctions of an operator, one object for each
+plain_functions = cache(PlainFunctions)
 
 
 def operate(op: Operator, args: list[Any]) -> Any:
@@ -221,7 +234,10 @@ def operate(op: Operator, args: list[Any]) -> Any:
     if op.name in ("==", "!=") and len(args) == 2:
         return equal(*args) == (op.name == "==")
     if op.name in ARITHMETIC and any(is_array(a) for a in args):
-        return _on_arrays(op.name, args)
+        check_arrays(op.name, args)
+        arrays = [dense(a) if is_array(a) else a for a in args]
+        with np.errstate(all="ignore"):
+            return -arrays[0] if len(arrays) == 1 else ARITHMETIC[op.name](*arrays)
     if all(isinstance(a, str) for a in args):
         if op.name == "*":
             return joined(args)
@@ -237,6 +253,11 @@ def operate(op: Operator, args: list[Any]) -> Any:
         raise FinchError("bounds", f"{op.name} of nothing")
     others = " and ".join(kind_of(a) for a in args)
     raise FinchError("type", f"`{op.name}` does not take {others}")
+
+
+def binary(name: str) -> Callable[[Any, Any], Any]:
+    """An operator of the table as a function of two values."""
+    return lambda a, b: operate(OPERATORS[name], [a, b])
 
 
 def _on_numbers(op: Operator, args: list[Any]) -> Any:
@@ -274,33 +295,23 @@ def on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any],
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 
 
-def _on_arrays(name: str, args: list[Any]) -> Any:
-    check_arrays(name, args)
-    arrays = [dense(a) if is_array(a) else a for a in args]
-    with np.errstate(all="ignore"):
-        return -arrays[0] if len(arrays) == 1 else ARITHMETIC[name](*arrays)
-
-
 def check_arrays(name: str, args: list[Any]) -> None:
     """Raises FinchError "dimension" or "type" unless `name` takes these arrays and numbers: a sum or
     difference of arrays of one size, an array times a number or divided by it, or minus an array."""
-    are_arrays = tuple([is_array(a) for a in args])
-    if are_arrays == (True, True) and name not in ("+", "-"):
+    are_arrays = [is_array(a) for a in args]
+    if are_arrays == [True, True] and name not in ("+", "-"):
         hint = f"write `a .{name} b`"
         if name == "*":
             hint = "write `@array c = a * b`; of their elements, `a .* b`"
         raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
-    if are_arrays == (True, True):
-        a, b = args
-        if a.shape != b.shape:
-            sizes = f"{size_text(a.shape)} and {size_text(b.shape)}"
-            raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
-        is_taken = True
-    elif len(args) == 2 and all(is_array(a) or is_number(a) for a in args):
-        is_taken = name == "*" or (name == "/" and is_array(args[0]))
-    else:
-        is_taken = name == "-" and are_arrays == (True,)
-    if not is_taken:
+    if are_arrays == [True, True]:
+        if args[0].shape == args[1].shape:
+            return
+        sizes = " and ".join(size_text(a.shape) for a in args)
+        raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
+    is_negated = name == "-" and are_arrays == [True]
+    is_scaled = len(args) == 2 and (name == "*" or name == "/" and are_arrays[0])
+    if not is_negated and not (is_scaled and all(is_array(a) or is_number(a) for a in args)):
         hint = "write a kernel: `@finch for i = _; ... end`"
         raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
 
@@ -378,8 +389,7 @@ def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
     if not entries:
         return []  # a list: a vector that can grow
     if all(is_number(e) for e in entries):
-        types = [found for e in entries if (found := type_of_value(e)) is not None]
-        element = reduce(promote, types) if types else Float64
+        element: Any = reduce(promote, map(type_of_value, entries))  # type: ignore[arg-type]
         array = np.array(rows if is_matrix else entries, element.dtype)
         return np.asfortranarray(array)
     if is_matrix or any(is_array(e) for e in entries):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cmp_to_key, reduce, wraps
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.operators.operator_table import OPERATORS
 from finchlang.script import values as data
 from finchlang.script.show import kind_of
 from finchlang.syntax import nodes as ast, types
@@ -22,6 +22,11 @@ FUNCTIONS = data.Builtins()
 def items(value: Any) -> Iterable[Any]:
     """The entries of a value, in order; the characters of a string."""
     return value if isinstance(value, str) else data.entries(value)
+
+
+def sizes(value: Any) -> tuple[int, ...]:
+    """The sizes of an array, or the number of entries of another value. Raises FinchError "type"."""
+    return tuple(value.shape) if data.is_array(value) else (len([*items(value)]),)
 
 
 # ------------------------------------------------------------------------------ vectors that grow
@@ -93,7 +98,7 @@ def _ordered(
                 if not data.equal(x, y):
                     return less(x, y)
             return len(a) < len(b)
-        return data.truth(data.operate(OPERATORS["<"], [a, b]))
+        return data.truth(data.binary("<")(a, b))
 
     def compare(j: int, k: int) -> int:
         return -1 if less(keys[j], keys[k]) else int(less(keys[k], keys[j]))
@@ -210,12 +215,17 @@ def _mapreduced(
     return _reduced(call, operator, [call(function, x) for x in items(value)], init=init)
 
 
+def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+    """The function of `name(f, A)`, if one is given, and A. Raises FinchError "type" for others."""
+    if not 1 <= len(args) <= 2:
+        raise FinchError("type", f"{name} takes {what}, or a function and {what}")
+    return args[:-1], args[-1]
+
+
 def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     """For each entry whether it is true, or the function given is true for it."""
-    *function, value = args if args else (None,)
-    if len(function) > 1 or not args:
-        raise FinchError("type", f"{name} takes a vector, or a function and a vector")
-    return (data.truth(call(function[0], x) if function else x) for x in items(value))
+    function, value = with_function(name, "a vector", args)
+    return (data.truth(call(*function, x) if function else x) for x in items(value))
 
 
 @FUNCTIONS.add("count(f, v)", "how many entries a function is true for, or are true", calls=True)
@@ -246,15 +256,12 @@ def _zipped(*vs: Any) -> Any:
 
 @FUNCTIONS.add("cumsum(v)", "the sums of the first entries")
 def _cumulated(value: Any) -> Any:
-    found: list[Any] = []
-    for item in items(value):
-        found.append(data.operate(OPERATORS["+"], [found[-1], item]) if found else item)
-    return data.shaped(found)
+    return data.shaped([*accumulate(items(value), data.binary("+"))])
 
 
 @FUNCTIONS.add("prod(v)", "the product of the entries")
 def _product(value: Any) -> Any:
-    return reduce(lambda a, b: data.operate(OPERATORS["*"], [a, b]), items(value), 1)
+    return reduce(data.binary("*"), items(value), 1)
 
 
 @FUNCTIONS.add("mean(v)", "the mean of the entries")
@@ -262,13 +269,12 @@ def _mean(value: Any) -> float:
     found = list(items(value))
     if not found:
         raise FinchError("type", "mean of nothing")
-    total = reduce(lambda a, b: data.operate(OPERATORS["+"], [a, b]), found)
-    return data.plain(data.operate(OPERATORS["/"], [total, len(found)]))
+    return data.plain(data.binary("/")(reduce(data.binary("+"), found), len(found)))
 
 
 @FUNCTIONS.add("isempty(v)", "whether there are no entries")
 def _is_empty(value: Any) -> bool:
-    return 0 in value.shape if data.is_array(value) else not len(items(value))  # type: ignore[arg-type]
+    return 0 in sizes(value)
 
 
 @FUNCTIONS.add("isin(x, v)", "whether x is an entry of v, as is `x in v`")
