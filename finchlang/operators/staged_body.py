@@ -8,7 +8,7 @@ types.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property, reduce
 from typing import Any
 
@@ -125,6 +125,7 @@ class _Hasty(ExecutingHost):
         super().loop(condition, step)
 
 
+@dataclass(eq=False)
 class _Body:
     """One run of a body over a host. A name has a cell if it is assigned more than once, or not at the
     outermost level. The cell `mark` holds how the last statement ended, where that is asked for.
@@ -135,21 +136,19 @@ class _Body:
     it, or never.
     """
 
-    def __init__(
-        self,
-        staged: StagedOperator,
-        host: Host,
-        args: Sequence[Expr],
-        names: Names,
-        is_first: bool = False,
-    ):
-        self.staged, self.host, self.names, self.is_first = staged, host, names, is_first
-        self.operation = staged.node
-        self.values: dict[str, Expr] = dict(zip(self.operation.parameters, args, strict=True))
-        self.cells: dict[str, Cell] = {}
+    staged: StagedOperator
+    host: Host
+    args: InitVar[Sequence[Expr]]
+    names: Names
+    is_first: bool = False
+    cells: dict[str, Cell] = field(default_factory=dict)
+    mark: Cell | None = None
+
+    def __post_init__(self, args: Sequence[Expr]) -> None:
+        self.operation = self.staged.node
+        self.values = dict(zip(self.operation.parameters, args, strict=True))
         self.known = set(self.operation.parameters)
         self.broken: list[list[set[str]]] = []  # what is known at the breaks of the loops around
-        self.mark: Cell | None = None
 
     def run(self, given: Expr) -> Expr:
         body, host, names = self.operation.body, self.host, self.names
