@@ -134,20 +134,18 @@ class Forms(Expressions):
 
         def attempt(env: Environment) -> Any:
             try:
-                return body(env)
-            except FinchError as error:
-                if handler is None or error.kind == "interrupted":
-                    raise
-                message = error.message
-            return handler(Environment(inner, env, {node.name: message}))
-
-        def attempt_and(env: Environment) -> Any:
-            try:
-                return attempt(env)
+                try:
+                    return body(env)
+                except FinchError as error:
+                    if handler is None or error.kind == "interrupted":
+                        raise
+                    message = error.message
+                return handler(Environment(inner, env, {node.name: message}))
             finally:
-                last(env)  # type: ignore[misc]
+                if last is not None:
+                    last(env)
 
-        return attempt if last is None else attempt_and
+        return attempt
 
     def include(self, path: Any, span: Span | None) -> Any:
         """Runs the script in a file, in the outermost environment. A relative path is taken from the folder
