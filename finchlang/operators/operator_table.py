@@ -303,7 +303,7 @@ _ROWS = (
             n,
             (1, 1),
             build.conversion(t),
-            undefined=build.cannot_hold(t),
+            undefined=build.cannot_hold(t) if t.is_integer else None,
             fault=f"{n} cannot hold {{}}",
         )
         for n, t in TYPES.items()
