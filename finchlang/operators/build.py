@@ -54,6 +54,13 @@ def number(type: Type) -> Type:
     return Int64 if type == Bool else type
 
 
+def numbers(*args: Expr) -> tuple[list[Expr], Type]:
+    """The arguments in their common type, which is one of numbers."""
+    exprs, type = promoted(args)
+    type = number(type)
+    return [cast(a, type) for a in exprs], type
+
+
 def maker(function: Callable[..., Expr]) -> Callable[..., Build]:
     """`function(which, *args)` as a function of `which` that gives a function of the arguments."""
     return partial(partial, function)
@@ -99,10 +106,8 @@ def inverse(a: Expr) -> Expr:
 
 def remainder(a: Expr, b: Expr) -> Expr:
     """The remainder with the sign of a."""
-    (a, b), type = promoted((a, b))
-    if type.is_float:
-        return op("fmod", a, b)
-    return op("irem", cast(a, number(type)), cast(b, number(type)))
+    (a, b), type = numbers(a, b)
+    return op("fmod" if type.is_float else "irem", a, b)
 
 
 def divides_by_zero(a: Expr, b: Expr) -> Expr:
@@ -115,9 +120,8 @@ def divides_by_zero(a: Expr, b: Expr) -> Expr:
 def rounded_quotient(way: str, a: Expr, b: Expr) -> Expr:
     """The quotient rounded towards 0 ("trunc"), down ("floor") or up ("ceil"). Of floats it is that of
     the numbers as they are: 1.0 / 0.1 is rounded to 10, but 0.1 is in 1.0 only 9 times."""
-    (a, b), type = promoted((a, b))
+    (a, b), type = numbers(a, b)
     if not type.is_float:
-        a, b = cast(a, number(type)), cast(b, number(type))
         return _rounded(way, op("idiv", a, b), op("irem", a, b), b)
     rest, quotient = op("fmod", a, b), op("fdiv", a, b)
     whole = op("copysign", op("round", op("fdiv", op("sub", a, rest), b)), quotient)
@@ -135,9 +139,7 @@ def _rounded(way: str, whole: Expr, rest: Expr, b: Expr) -> Expr:
 
 def modulus(a: Expr, b: Expr) -> Expr:
     """The remainder with the sign of b."""
-    (a, b), type = promoted((a, b))
-    if not type.is_float:
-        a, b = cast(a, number(type)), cast(b, number(type))
+    (a, b), type = numbers(a, b)
     rest = remainder(a, b)
     same = op("copysign", rest, b) if type.is_float else rest  # a 0 has the sign of b, too
     return op("select", _is_cut(rest, b, "ne"), op("add", rest, b), same)

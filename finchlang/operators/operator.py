@@ -161,8 +161,13 @@ class Operator:
         return result
 
 
+def having(*laws: str) -> Any:
+    """The fields of a row for laws without a value."""
+    return dict.fromkeys(laws, True)
+
+
 #: f(a, a) = a, and f(f(a, b), b) = f(a, b)
-ONCE: Any = {"idempotent": True, "right_idempotent": True}
+ONCE = ("idempotent", "right_idempotent")
 
 
 def choose(z: Literal) -> Operator:
@@ -176,10 +181,8 @@ def choose(z: Literal) -> Operator:
         f"choose({z.value})",
         (2, 2),
         build,
-        associative=True,
-        **ONCE,
+        **having("associative", "overrides", *ONCE),
         identity=law(z.value),
-        overrides=True,
     )
 
 
@@ -190,7 +193,7 @@ def initwrite(z: Literal) -> Operator:
         f"initwrite({z.value})",
         (2, 2),
         lambda a, b: b,
-        **ONCE,
+        **having(*ONCE),
         identity=law(z.value, at=2),
         keeps_old=False,
     )

@@ -26,6 +26,7 @@ from finchlang.operators.operator import (
     Space,
     choose,
     fields_of,
+    having,
     initwrite,
     law,
 )
@@ -92,14 +93,11 @@ _ROWS = (
         lambda a, b=None: (
             cast(a, build.number(a.type)) if b is None else build.arithmetic("add")(a, b)
         ),
-        associative=True,
-        commutative=True,
+        **having("associative", "commutative", "translates", "is_modular"),
         identity=law(0),
         annihilators=(law(_ABOVE), law(_BELOW)),
         repeated="*",
         stepped="add_times",
-        translates=True,
-        is_modular=True,
         sizing=build.IN_A_ROW,
         group="+",
         inverse="-",
@@ -109,7 +107,7 @@ _ROWS = (
         "-",
         (1, 2),
         build.minus,
-        involution=True,
+        **having("involution", "translates"),
         identity=law(0, at=2),
         annihilators=(
             *(law(_ABOVE, at=1), law(_BELOW, at=1)),
@@ -117,20 +115,17 @@ _ROWS = (
         ),
         repeated="*",
         stepped="sub_times",
-        translates=True,
         group="+",
     ),
     Operator(
         "*",
         (2, 2),
         build.arithmetic("mul", bools=True),
-        associative=True,
-        commutative=True,
+        **having("associative", "commutative", "is_modular"),
         identity=law(1),
         annihilators=(law(0),),  # of NaN and Inf, too: a literal zero is structure
         repeated="^",
         stepped="mul_times",
-        is_modular=True,
         sizing=build.PLACES,
         distributes_over={"+": None},
         group="*",
@@ -196,9 +191,8 @@ _ROWS = (
             name,
             (2, 2),
             build.by_first(worse),
-            **ONCE,
+            **having("first_counts", *ONCE),
             identity=law(lambda type, unit=unit: Pair(unit(type.first), None), at=2),
-            first_counts=True,
         )
         for name, worse, unit in (("minby", "gt", _highest), ("maxby", "lt", _lowest))
     ),
@@ -227,9 +221,7 @@ _ROWS = (
             name,
             (2, 2),
             made,
-            associative=True,
-            commutative=True,
-            **ONCE,
+            **having("associative", "commutative", *ONCE),
             identity=law(unit),
             annihilators=(law(zero),),
             distributes_over={other: None},
@@ -250,9 +242,7 @@ _ROWS = (
         "xor",
         (2, 2),
         build.bitwise("xor"),
-        associative=True,
-        commutative=True,
-        is_modular=True,
+        **having("associative", "commutative", "is_modular"),
         identity=law(0),
         space=_ONE_ALONE,
     ),
@@ -269,10 +259,8 @@ _ROWS = (
         "coalesce",
         (1, 9),
         lambda a, *rest: a,  # a value that is not statically missing is there
-        associative=True,
+        **having("associative", "overrides", "lazy_missing"),
         identity=law(MISSING),
-        overrides=True,
-        lazy_missing=True,
     ),
     Operator("identity", (1, 1), lambda a: a),
     Operator("inv", (1, 1), build.inverse, involution=True, group="*"),
@@ -295,7 +283,7 @@ _ROWS = (
     Operator("ldexp", (2, 2), build.scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
     # what `=` and `:=` mean as reductions: the new value, whatever was there
     *(
-        Operator(n, (2, 2), lambda a, b: b, **ONCE, keeps_old=False, is_modular=True)
+        Operator(n, (2, 2), lambda a, b: b, **having("is_modular", *ONCE), keeps_old=False)
         for n in ("initwrite", "overwrite")
     ),
     *(
