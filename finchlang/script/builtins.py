@@ -15,16 +15,15 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script import (
+    containers,
     linear_algebra,
     make_tensors,
     shape_functions,
-    strings,
     values as data,
-    vectors_and_dicts,
 )
+from finchlang.script.containers import are_true, items, with_function
 from finchlang.script.make_tensors import element_type, tensor_of
 from finchlang.script.show import joined, kind_of, text
-from finchlang.script.vectors_and_dicts import are_true, items, with_function
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
@@ -32,7 +31,7 @@ from finchlang.tensors.formats import LEVELS, construct
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 BUILTINS = data.Builtins()
-for _module in (make_tensors, shape_functions, vectors_and_dicts, strings, linear_algebra):
+for _module in (make_tensors, shape_functions, containers, linear_algebra):
     BUILTINS |= _module.FUNCTIONS
 
 

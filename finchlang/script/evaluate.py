@@ -15,12 +15,12 @@ from typing import Any
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.script import functions, law_declarations
+from finchlang.script.containers import items
 from finchlang.script.evaluate_expressions import Closure, Expressions, Leave, RunKernel, placed
 from finchlang.script.show import show, text
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise
 from finchlang.script.values import shaped, truth
-from finchlang.script.vectors_and_dicts import items
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
 from finchlang.text.literals import SPELLINGS

@@ -81,10 +81,8 @@ class Expressions:
         return lambda env: value
 
     def Variable(self, node: ast.Variable, scope: Scope) -> Closure:
-        return self.named(node.name, node.span, scope)
-
-    def named(self, name: str, span: Span | None, scope: Scope) -> Closure:
         """The value of a name, bound in the script or predefined."""
+        name, span = node.name, node.span
         values, is_local = scope.values_with(name), scope.is_local(name)
 
         def missing(env: Environment) -> Any:
@@ -261,7 +259,7 @@ class Expressions:
         self, op: ast.Variable, arguments: list[Closure], span: Span | None, scope: Scope
     ) -> Closure:
         """A call of the function that a name is bound to in the script, or else in the language."""
-        bound = self.call_of(self.named(op.name, op.span, scope), arguments, span)
+        bound = self.call_of(self.Variable(op, scope), arguments, span)
         meant = functions.PREDEFINED.get(op.name)
         if scope.is_local(op.name):
             return bound

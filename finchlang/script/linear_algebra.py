@@ -9,11 +9,11 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
+from finchlang.script.containers import items, sizes
 from finchlang.script.make_tensors import tensor_of
 from finchlang.script.shape_functions import FUNCTIONS as shapes
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtins, FinchRange, dense, is_array, is_number, plain, whole
-from finchlang.script.vectors_and_dicts import items, sizes
 from finchlang.syntax.types import type_of_value
 from finchlang.tensors.formats import construct
 
