@@ -129,7 +129,9 @@ class _Elements:
                 if not is_known or len(args) != 1 or [key for key, _ in keywords] != ["dims"]:
                     hint = f"with `dims` of one array: {', '.join(FUNCTIONS)}"
                     raise FinchError("type", f"this is not how `{name}` is called here", hint=hint)
-                return FUNCTIONS[name](self.node(args[0]), self.value(keywords[0][1]))
+                return FUNCTIONS[name](
+                    lazy.Array(self.node(args[0])), self.value(keywords[0][1])
+                ).node
             case ast.Subscript(array, indices) if indices:
                 found = self.node(array)
                 if len(indices) != len(found.shape):
@@ -145,7 +147,7 @@ class _Elements:
     def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> lazy.Expression:
         takes = range(1, 3 if name == "permutedims" else 2)
         if name in FUNCTIONS and len(args) in takes and not self.environment.has(name):
-            return FUNCTIONS[name](self.node(args[0]), *map(self.value, args[1:]))
+            return FUNCTIONS[name](lazy.Array(self.node(args[0])), *map(self.value, args[1:])).node
         parts = [self.node(arg) for arg in args]
         if name[0] == ".":
             return elementwise(SPELLINGS.get(name[1:], name[1:]), parts)
@@ -312,51 +314,43 @@ def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:
     return summed("+", lazy.apply("*", lazy.View(a, (0, last), shape), second), (last,))
 
 
-def axes_of(arg: lazy.Expression, dims: Any) -> tuple[int, ...] | None:
+def axes_of(array: lazy.Array, dims: Any) -> tuple[int, ...] | None:
     """`dims`, which count from 1, as axes from 0; None for all. Raises FinchError "dimension"."""
     if dims is None or isinstance(dims, ast.Colon):
         return None
     given = list(dims) if isinstance(dims, (tuple, list, FinchRange)) else [dims]
     axes = [operator.index(mode) - 1 for mode in given]
     for axis in axes:
-        if not 0 <= axis < len(arg.shape):
-            message = f"an array of size {size_text(arg.shape)} has no mode {axis + 1}"
+        if not 0 <= axis < len(array.shape):
+            message = f"an array of size {size_text(array.shape)} has no mode {axis + 1}"
             raise FinchError("dimension", message)
         if axes.count(axis) > 1:
             raise FinchError("dimension", f"mode {axis + 1} is there twice in `dims`")
     return tuple(axes)
 
 
-def _reduction(name: str) -> Callable[..., lazy.Expression]:
+def _reduction(name: str) -> Callable[..., lazy.Array]:
     function = getattr(namespace, name)
 
-    def reduction(arg: lazy.Expression, dims: Any = None) -> lazy.Expression:
-        axes = axes_of(arg, dims)
-        return function(lazy.Array(arg), axis=axes, keepdims=axes is not None).node
+    def reduction(array: lazy.Array, dims: Any = None) -> lazy.Array:
+        axes = axes_of(array, dims)
+        return function(array, axis=axes, keepdims=axes is not None)
 
     return reduction
 
 
-def _permuted(arg: lazy.Expression, order: Any = None) -> lazy.Expression:
-    axes = None if order is None else axes_of(arg, order)
-    return namespace.permute_dims(lazy.Array(arg), axes).node
-
-
-def _transposed(arg: lazy.Expression) -> lazy.Expression:
-    if len(arg.shape) not in (1, 2):
-        raise FinchError("dimension", f"an array of {len(arg.shape)} modes has no transpose")
-    is_row = len(arg.shape) == 1
-    return namespace.expand_dims(lazy.Array(arg), axis=0).node if is_row else _permuted(arg)
-
-
-def _dropped(arg: lazy.Expression, dims: Any = None) -> lazy.Expression:
-    return namespace.squeeze(lazy.Array(arg), axis=axes_of(arg, dims)).node
+def _transposed(array: lazy.Array) -> lazy.Array:
+    if len(array.shape) not in (1, 2):
+        raise FinchError("dimension", f"an array of {len(array.shape)} modes has no transpose")
+    is_row = len(array.shape) == 1
+    return namespace.expand_dims(array, axis=0) if is_row else namespace.permute_dims(array)
 
 
 #: functions of whole arrays, by Julia's names
-FUNCTIONS: dict[str, Callable[..., lazy.Expression]] = {
+FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
     **{name: _reduction(name) for name in ("sum", "prod", "any", "all", "mean")},
-    **{"maximum": _reduction("max"), "minimum": _reduction("min")},
-    **{"transpose": _transposed, "permutedims": _permuted, "dropdims": _dropped},
+    **{"maximum": _reduction("max"), "minimum": _reduction("min"), "transpose": _transposed},
+    "permutedims": lambda array, order=None: namespace.permute_dims(array, axes_of(array, order)),
+    "dropdims": lambda array, dims=None: namespace.squeeze(array, axis=axes_of(array, dims)),
 }
 assert all(name not in types.TYPES for name in FUNCTIONS)
