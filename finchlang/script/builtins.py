@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -123,16 +123,16 @@ def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype | None)
         raise FinchError("resource", message) from None
 
 
-def _constant(value: int) -> Callable[..., np.ndarray]:
-    def make(*args: Any) -> np.ndarray:
-        type, sizes = _sizes(args)
-        return _full("ones" if value else "zeros", sizes, value, type.dtype)
-
-    return make
+@BUILTINS.add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`")
+def _zeros(*args: Any) -> np.ndarray:
+    type, sizes = _sizes(args)
+    return _full("zeros", sizes, 0, type.dtype)
 
 
-BUILTINS.add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`", _constant(0))
-BUILTINS.add("ones(n...)", "an array of 1.0, or of a type's one", _constant(1))
+@BUILTINS.add("ones(n...)", "an array of 1.0, or of a type's one")
+def _ones(*args: Any) -> np.ndarray:
+    type, sizes = _sizes(args)
+    return _full("ones", sizes, 1, type.dtype)
 
 
 @BUILTINS.add("fill(v, n...)", "an array of v")
@@ -236,73 +236,69 @@ def _fwrite(path: Any, value: Any) -> Any:
 # ------------------------------------------------------------------------------ numbers and ranges
 
 
-def _reduction(name: str, what: str, operator: str, ufunc: Any) -> None:
-    """Adds a reduction: by NumPy for arrays, by the operator for other values."""
-
-    def reduce(call: Callable[..., Any], *args: Any) -> Any:
-        function, value = with_function(name, "an array", args)
-        if function:
-            value = [call(*function, x) for x in items(value)]
-        if data.is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
-            return data.plain(data.reduced(ufunc, value))
-        found = list(data.entries(value))
-        if not found and name != "sum":
-            raise FinchError("type", f"{name} of nothing")
-        return functools.reduce(data.binary(operator), found or [0])
-
-    doc = f"{what} of the entries, or of what a function gives for them"
-    BUILTINS.add(f"{name}(f, A)", doc, reduce, calls=True)
+def _reduced(name: str, operator: str, ufunc: Any, call: Callable[..., Any], *args: Any) -> Any:
+    """A reduction: by NumPy for arrays, by the operator for other values."""
+    function, value = with_function(name, "an array", args)
+    if function:
+        value = [call(*function, x) for x in items(value)]
+    if data.is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
+        return data.plain(data.reduced(ufunc, value))
+    found = list(data.entries(value))
+    if not found and name != "sum":
+        raise FinchError("type", f"{name} of nothing")
+    return reduce(data.binary(operator), found or [0])
 
 
-_reduction("sum", "the sum", "+", np.sum)
-_reduction("maximum", "the greatest", "max", np.max)
-_reduction("minimum", "the least", "min", np.min)
+for _name, _what, _operator, _ufunc in (
+    ("sum", "the sum", "+", np.sum),
+    ("maximum", "the greatest", "max", np.max),
+    ("minimum", "the least", "min", np.min),
+):
+    _doc = f"{_what} of the entries, or of what a function gives for them"
+    _function = partial(_reduced, _name, _operator, _ufunc)
+    BUILTINS.add(f"{_name}(f, A)", _doc, _function, calls=True)
 
 
-def _coordinates(name: str, what: str, find: Callable[[np.ndarray], Any]) -> None:
-    """Adds `argmin` or `argmax`: the coordinates of the first such entry, column-major; NaN counts as least
-    and as greatest."""
-
-    def found(value: Any) -> Any:
-        array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
-        if array.size == 0 or array.dtype.kind not in "biuf":
-            raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
-        flat = int(find(array.flatten(order="F")))
-        index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
-        return index[0] if len(index) == 1 else index
-
-    BUILTINS.add(f"{name}(A)", f"the coordinates of the first of the {what} entries", found)
+def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
+    """The coordinates of the first such entry, column-major; NaN counts as least and as greatest."""
+    array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
+    if array.size == 0 or array.dtype.kind not in "biuf":
+        raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
+    flat = int(find(array.flatten(order="F")))
+    index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
+    return index[0] if len(index) == 1 else index
 
 
-_coordinates("argmin", "least", np.argmin)
-_coordinates("argmax", "greatest", np.argmax)
+for _name, _what, _find in (("argmin", "least", np.argmin), ("argmax", "greatest", np.argmax)):
+    _doc = f"the coordinates of the first of the {_what} entries"
+    BUILTINS.add(f"{_name}(A)", _doc, partial(_coordinates, _find))
 
 
-def _rounded(name: str, what: str) -> None:
-    """Adds `round(x)`, `round(Int64, x)`, `round(x; digits = 2)`, and the like."""
-
-    def rounded(*args: Any, digits: Any = None) -> Any:
-        type, x = (None, *args)[-2:] if args else (None, None)
-        is_typed = type is None or isinstance(type, types.Type)
-        if len(args) > 2 or data.is_array(x) or not is_typed:
-            raise FinchError("type", f"{name} takes a number, or a type and a number")
-        if digits is not None:
-            scale = 10.0 ** data.whole(digits, "digits")
-            return data.operate(OPERATORS[name], [x * scale]) / scale
-        result = data.operate(OPERATORS[name], [x])
-        if type is None:
-            return result
-        if not type.is_float and (not math.isfinite(result) or type.wrap(result) != result):
-            raise FinchError("type", f"{type} cannot hold {text(result)}")
-        return data.number(result, type)
-
-    BUILTINS.add(f"{name}(type, x; digits)", f"the {what}, of `type` if given", rounded)
+def _rounded(name: str, *args: Any, digits: Any = None) -> Any:
+    """`round(x)`, `round(Int64, x)`, `round(x; digits = 2)`, and the like."""
+    type, x = (None, *args)[-2:] if args else (None, None)
+    is_typed = type is None or isinstance(type, types.Type)
+    if len(args) > 2 or data.is_array(x) or not is_typed:
+        raise FinchError("type", f"{name} takes a number, or a type and a number")
+    if digits is not None:
+        scale = 10.0 ** data.whole(digits, "digits")
+        return data.operate(OPERATORS[name], [x * scale]) / scale
+    result = data.operate(OPERATORS[name], [x])
+    if type is None:
+        return result
+    if not type.is_float and (not math.isfinite(result) or type.wrap(result) != result):
+        raise FinchError("type", f"{type} cannot hold {text(result)}")
+    return data.number(result, type)
 
 
-_rounded("round", "nearest whole number")
-_rounded("floor", "next lower whole number")
-_rounded("ceil", "next higher whole number")
-_rounded("trunc", "next whole number towards 0")
+for _name, _what in (
+    ("round", "nearest whole number"),
+    ("floor", "next lower whole number"),
+    ("ceil", "next higher whole number"),
+    ("trunc", "next whole number towards 0"),
+):
+    _doc = f"the {_what}, of `type` if given"
+    BUILTINS.add(f"{_name}(type, x; digits)", _doc, partial(_rounded, _name))
 
 
 @BUILTINS.add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b")

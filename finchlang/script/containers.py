@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cmp_to_key, reduce, wraps
+from functools import cmp_to_key, partial, reduce, wraps
 from itertools import accumulate
 from typing import Any
 
@@ -193,13 +193,10 @@ def _foreach(call: Call, function: Any, *values: Any) -> Any:
     return ast.NOTHING
 
 
-_MISSING = object()
-
-
 @FUNCTIONS.add("reduce(f, v; init)", "the entries put together two by two", calls=True)
-def _reduced(call: Call, function: Any, value: Any, *, init: Any = _MISSING) -> Any:
+def _reduced(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
     found = list(items(value))
-    if init is not _MISSING:
+    if init is not None:
         found.insert(0, init)
     if not found:
         raise FinchError("type", "reduce of nothing needs `init`")
@@ -209,9 +206,7 @@ def _reduced(call: Call, function: Any, value: Any, *, init: Any = _MISSING) -> 
 @FUNCTIONS.add(
     "mapreduce(f, op, v; init)", "what f gives for the entries, put together by op", calls=True
 )
-def _mapreduced(
-    call: Call, function: Any, operator: Any, value: Any, *, init: Any = _MISSING
-) -> Any:
+def _mapreduced(call: Call, function: Any, operator: Any, value: Any, *, init: Any = None) -> Any:
     return _reduced(call, operator, [call(function, x) for x in items(value)], init=init)
 
 
@@ -346,15 +341,12 @@ def _replaced(string: Any, *pairs: Any) -> str:
     return string
 
 
-def _padded(name: str) -> Callable[..., str]:
-    def padded(value: Any, size: Any, sign: Any = " ") -> str:
-        string, missing = text(value), data.whole(size, "a length") - len(text(value))
-        if not isinstance(sign, str) or len(sign) != 1:
-            raise FinchError("type", f"{name} pads with one character")
-        parts = [joined([sign] * max(0, missing)), string]
-        return joined(parts if name == "lpad" else parts[::-1])
-
-    return padded
+def _padded(name: str, value: Any, size: Any, sign: Any = " ") -> str:
+    string, missing = text(value), data.whole(size, "a length") - len(text(value))
+    if not isinstance(sign, str) or len(sign) != 1:
+        raise FinchError("type", f"{name} pads with one character")
+    parts = [joined([sign] * max(0, missing)), string]
+    return joined(parts if name == "lpad" else parts[::-1])
 
 
 def split_string(string: str, sign: Any = None) -> list[str]:
@@ -393,5 +385,6 @@ _of_string("occursin(a, s)", "whether a is in the string s", lambda a, s: a in s
 _of_string("contains(s, a)", "whether a is in the string s", lambda s, a: a in s)
 _of_string("startswith(s, a)", "whether the string begins with a", str.startswith)
 _of_string("endswith(s, a)", "whether the string ends with a", str.endswith)
-FUNCTIONS.add("lpad(x, n, s)", "a string of at least n characters, x at its right", _padded("lpad"))
-FUNCTIONS.add("rpad(x, n, s)", "a string of at least n characters, x at its left", _padded("rpad"))
+for _name, _side in (("lpad", "right"), ("rpad", "left")):
+    _doc = f"a string of at least n characters, x at its {_side}"
+    FUNCTIONS.add(f"{_name}(x, n, s)", _doc, partial(_padded, _name))

@@ -38,8 +38,7 @@ class Evaluator(Expressions):
         self._ready: dict[int, tuple[ast.Node, Closure]] = {}  # by the script's id
 
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:
-        """Run a script in the outermost environment. Returns the value of its last statement, None if that
-        has none."""
+        """Run a script in the outermost environment. Returns the value of its last statement, or None."""
         self.environment = environment
         return self._outermost(
             lambda: self.ready(script, environment.scope)(environment), script.span
@@ -92,8 +91,7 @@ class Evaluator(Expressions):
     # ---------------------------------------------------------------- assignments
 
     def Let(self, node: ast.Let, scope: Scope) -> Closure:
-        """`x = value`, `a, b = values`, and `x += value` as `x = x + value`, which reads x first, as Julia
-        does."""
+        """`x = value`, `a, b = values`, and `x += value` as `x = x + value`, which reads x first."""
         span, target = node.span, node.targets[0]
         if node.op is not None and isinstance(target, ast.Subscript) and not _is_plain(target):
             return self.update(node, target, scope)
@@ -275,10 +273,9 @@ class Evaluator(Expressions):
             parts = [list(items(source(env))) for source in sources]
             found = []
             for places in product(*parts[::-1]):  # column-major: the first source is the fastest
-                named = zip(places[::-1], node.names, strict=True)
-                known = {
-                    n: v for place, names in named for n, v in taken_apart(place, names).items()
-                }
+                known: dict[str, Any] = {}
+                for item, names in zip(places[::-1], node.names, strict=True):
+                    known |= taken_apart(item, names)
                 found.append(value(Environment(inner, env, known)))
             return shaped(found, tuple(map(len, parts)))
 

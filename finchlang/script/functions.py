@@ -15,7 +15,7 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.show import kind_of
-from finchlang.script.values import Builtin, FinchRange, is_array, is_number
+from finchlang.script.values import Builtin, FinchRange, NamedValue, is_array, is_number
 from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
@@ -53,29 +53,19 @@ class FinchFunction:
 
 
 @dataclass(frozen=True)
-class LevelName:
-    """The name of a level, perhaps with parameters, as a value that makes levels: `Dense`,
-    `Element{0.0}`."""
+class LevelName(NamedValue):
+    """The name of a level, perhaps with parameters, as a value that makes levels: `Element{0.0}`."""
 
-    name: str
     parameters: tuple[Any, ...] = ()
 
     kind: ClassVar[str] = "a level's name"
 
-    def __str__(self) -> str:
-        return self.name
-
 
 @dataclass(frozen=True)
-class MaskName:
+class MaskName(NamedValue):
     """The name of a mask as a value that makes masks: `UpTriMask`."""
 
-    name: str
-
     kind: ClassVar[str] = "a mask's name"
-
-    def __str__(self) -> str:
-        return self.name
 
 
 #: the values of names that a script has not bound
@@ -115,9 +105,8 @@ PYTHON_FAULTS = tuple(_KINDS)
 
 def fault(error: Exception, what: str, span: Span | None) -> FinchError:
     kind = next(name for type, name in _KINDS.items() if isinstance(error, type))
-    is_memory = kind == "resource"
-    told = "there is no memory for it" if is_memory else f"{what} does not take these: {error}"
-    return FinchError(kind, told, span)
+    told = f"{what} does not take these: {error}"
+    return FinchError(kind, "there is no memory for it" if kind == "resource" else told, span)
 
 
 # --------------------------------------------------------- types, defaults and names of parameters
@@ -125,10 +114,9 @@ def fault(error: Exception, what: str, span: Span | None) -> FinchError:
 
 def _is_array(*dimensions: int) -> Callable[[Any], bool]:
     def check(value: Any) -> bool:
-        shape = value.shape if is_array(value) else None
         if isinstance(value, (list, FinchRange)):
-            shape = (len(value),)
-        return shape is not None and (not dimensions or len(shape) in dimensions)
+            return 1 in (dimensions or (1,))
+        return is_array(value) and (not dimensions or len(value.shape) in dimensions)
 
     return check
 
@@ -162,8 +150,7 @@ ABSTRACT: dict[str, Callable[[Any], bool]] = {
 
 
 def check_types(definition: ast.Function) -> None:
-    """Raises FinchError "unknown name" for a type that there is not, "type" for two parameters of one
-    name."""
+    """Raises FinchError "unknown name" for a type that there is not, "type" for equal parameters."""
     names = definition.parameters
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -26,11 +26,20 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 
 @dataclass(frozen=True)
-class Builtin:
+class NamedValue:
+    """A value that is printed as its name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Builtin(NamedValue):
     """A built-in function with its usage and documentation. One that `prints` gets the output's `write` as
     its first argument; one that `calls` functions of the script gets a `Caller`."""
 
-    name: str
     usage: str
     doc: str
     function: Callable[..., Any]
@@ -38,9 +47,6 @@ class Builtin:
     calls: bool = False
 
     kind: ClassVar[str] = "a function"
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class Builtins(dict[str, Builtin]):
