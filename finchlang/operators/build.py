@@ -1,5 +1,4 @@
-"""What operators compute: each function here makes the host expression for its arguments and thereby
-fixes the type of the result. The rows of `operator_table.py` name them."""
+"""What operators compute: each function makes the host expression, and so the type, of a result."""
 
 from __future__ import annotations
 

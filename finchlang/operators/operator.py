@@ -64,8 +64,7 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A row of the table. `build(*exprs)` makes the host expression and thereby fixes the type of
-    the result.
+    """A row of the table. `build(*exprs)` makes the host expression and fixes the type of the result.
 
     Laws, for all a, b, c (Finch'25 section 5.6, Looplets'23 Fig 5), each of which rules read:
 
@@ -187,8 +186,7 @@ def choose(z: Literal) -> Operator:
 
 
 def initwrite(z: Literal) -> Operator:
-    """`initwrite(z)(a, b)` is b: what `=` means where a is known to be z still, so that writing z
-    is no write at all."""
+    """`initwrite(z)(a, b)` is b: what `=` means where a is known to be z, so that writing z is no write."""
     return Operator(
         f"initwrite({z.value})",
         (2, 2),
@@ -207,7 +205,7 @@ def _type_of_result(build: Build, *types: Type) -> Type:
 def fields_of(function: Operation) -> dict[str, Any]:
     """The declared laws of a function as fields of its row."""
     laws = function.laws.known
-    found: dict[str, Any] = dict.fromkeys(laws.properties, True)
+    found: dict[str, Any] = having(*laws.properties)
     found["annihilators"] = tuple(_of_literal(*given) for given in laws.annihilators)
     if laws.identity is not None:
         found["identity"] = _of_literal(*laws.identity)
@@ -277,7 +275,6 @@ def wrong_count(
     name: str, arity: tuple[int, int], given: int, span: Span | None, hint: str | None = None
 ) -> FinchError:
     least, most = arity
-    count = (
-        f"{least} argument{'s' * (least != 1)}" if least == most else f"{least} to {most} arguments"
-    )
+    one = f"{least} argument{'s' * (least != 1)}"
+    count = one if least == most else f"{least} to {most} arguments"
     return FinchError("type", f"`{name}` takes {count}, not {given}", span, hint)

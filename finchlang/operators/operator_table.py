@@ -15,7 +15,6 @@ from typing import Any, TypeGuard
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.host.construct import cast, const, op
-from finchlang.host.ir import Expr
 from finchlang.operators import build
 from finchlang.operators.operator import (
     ONCE,
@@ -54,21 +53,20 @@ _ABOVE, _BELOW, _NAN = _of_floats(inf), _of_floats(-inf), _of_floats(nan)
 _highest, _lowest = attrgetter("highest"), attrgetter("lowest")
 
 
-def _end(name: str, *kinds: str) -> ByType:
-    """The least ("lowest") or greatest ("highest") value of types of these kinds. Unsigned integers are
-    left out: they may be compared with signed ones, which go beyond their ends."""
-    return lambda type: getattr(type, name) if type.kind in kinds else None
-
-
 def _at_ends(less: int, is_strict: bool) -> tuple[Law, ...]:
     """Laws of a comparison that asks whether the argument `less` (1 or 2) is less than the other: strict,
     it is false if that is the greatest value or the other the least; not strict, true if that is the
-    least or the other the greatest, but not of floats, since NaN compares false."""
+    least or the other the greatest, but not of floats, since NaN compares false. Unsigned integers are
+    left out: they may be compared with signed ones, which go beyond their ends."""
     kinds = ("bool", "int", "float") if is_strict else ("bool", "int")
-    low, high = _end("lowest", *kinds), _end("highest", *kinds)
-    ends = (high, low) if is_strict else (low, high)
+    ends = ("highest", "lowest") if is_strict else ("lowest", "highest")
     return tuple(
-        law(end, at, result=not is_strict) for end, at in zip(ends, (less, 3 - less), strict=True)
+        law(
+            lambda type, end=end: getattr(type, end) if type.kind in kinds else None,
+            at,
+            not is_strict,
+        )
+        for end, at in zip(ends, (less, 3 - less), strict=True)
     )
 
 
@@ -315,11 +313,8 @@ def _steps(row: Operator, n: Any) -> Operator:
     count, h = const(n.value) if isinstance(n, Literal) else n.expr, OPERATORS[row.stepped or ""]
     # a step with the identity changes nothing, nor do n of them
     unit = row.identity and replace(row.identity, at=2)
-
-    def made(x: Expr, a: Expr) -> Expr:
-        return h.build(x, a, count)
-
-    return Operator(h.name, (2, 2), made, identity=unit, annihilators=row.annihilators, count=count)
+    laws: Any = {"identity": unit, "annihilators": row.annihilators, "count": count}
+    return Operator(h.name, (2, 2), lambda x, a: h.build(x, a, count), **laws)
 
 
 #: operators with parameters, given as literals, or values
@@ -387,8 +382,7 @@ def _places(node: Operation) -> Iterator[Span | None]:
 
 @lru_cache(maxsize=1024)
 def _row(node: Operation, places: tuple[Span | None, ...]) -> Operator:
-    """The row of a function of the script. Equal functions share it only if they are written in the same
-    places: errors in their bodies have these places."""
+    """Equal functions share a row only if written in the same places, which errors in them have."""
     fields, parameters = fields_of(node), tuple(map(Variable, node.parameters))
     count = len(parameters)
     fields |= {"name": node.name, "arity": (count, count), "node": node}

@@ -1,8 +1,7 @@
 """Functions of scripts as operators: their bodies, staged over a host where they are called.
 
 Each name in a function, and its result, has one type on all ways through it, so that a kernel computes
-what the script would. These types are found by staging the body once for variables of the arguments'
-types.
+what the script would. Staging the body once for variables of the arguments' types finds these types.
 """
 
 from __future__ import annotations
@@ -320,8 +319,8 @@ class _Body:
         is_endless: bool,
         begin: Callable[[], None] = lambda: None,
     ) -> None:
-        """A loop whose steps do `begin` first. If its body may break or return, the mark of that is
-        looked at before the condition."""
+        """A loop whose steps do `begin` first. The mark of a break or return is looked at before the
+        condition."""
         host, ends = self.host, ways(body)
         before = set(self.known)
         self.broken.append([])
