@@ -63,8 +63,7 @@ _named: dict[int, tuple[ast.KernelNode, ast.KernelNode, dict[str, ast.Node]]] = 
 
 
 def _called_by_name(kernel: ast.KernelNode) -> tuple[ast.KernelNode, dict[str, ast.Node]]:
-    """A kernel that calls functions of the script by name, as kernels in scripts do, and the functions by
-    these names."""
+    """A kernel that calls the script's functions by name, and these functions by their names."""
     known = _named.get(id(kernel))
     if known is None:
         found = dict.fromkeys(n for n in trees.walk(kernel.program) if isinstance(n, Operation))
@@ -189,8 +188,7 @@ class _Elements:
 
 
 class _Einsum(_Elements):
-    """Builds the expression of `@einsum`. Its modes are the indices: those of the target, then those that
-    are reduced."""
+    """Builds the expression of `@einsum`, whose modes are the target's indices, then those reduced."""
 
     def statement(self, *parts: Any) -> tuple[lazy.Expression, bool]:
         target, op, value = parts
@@ -239,8 +237,7 @@ class _Einsum(_Elements):
         return lazy.View(found, places, shape) if shape else found
 
     def _part(self, access: ast.Access) -> tuple[lazy.Expression, tuple[ast.Node, ...]]:
-        """The part of an array that an access reads, without the modes that are indexed by a number, and
-        the indices of the other modes."""
+        """What an access reads, without the modes indexed by a number, and the other modes' indices."""
         array = operand(self.value(access.tensor))
         if len(access.indices) != len(array.shape):
             message = f"{len(access.indices)} indices of an array of {len(array.shape)} modes"

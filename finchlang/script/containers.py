@@ -33,8 +33,7 @@ def sizes(value: Any) -> tuple[int, ...]:
 
 
 def _growing(usage: str, doc: str, change: Callable[..., Any]) -> None:
-    """Adds `change`, which changes a vector in place, as a function that returns the vector if `change`
-    returns None. It raises FinchError "type" for what is no growing vector."""
+    """Adds `change` of a growing vector as a function that returns the vector if `change` returns None."""
 
     @wraps(change)  # it is called as `change` is
     def changed(vector: Any, *args: Any) -> Any:

@@ -30,11 +30,8 @@ HEADINGS = ("level", "dimension", "size", "positions", "bytes")
 
 
 def display_text(value: Any) -> str:
-    """What `display` prints. For a tensor, an array or a SciPy matrix: a line with its size, fill and
-    number of stored entries; a line for each level, with its dimensions, the number of its positions
-    (fibers; for the leaf, values), the bytes of its arrays, and the arrays if they are short; then the
-    entries of a small tensor, or a picture of where a large one has entries. Other values print as with
-    `println`."""
+    """What `display` prints: of a tensor, an array or a SciPy matrix a summary, a line for each level with
+    its arrays if they are short, and the entries, or a picture of a large one; of others as `println`."""
     tensor = as_tensor(value)
     if tensor is None or isinstance(tensor, Scalar) or tensor.order == 0:
         return show(value if tensor is None else tensor)

@@ -455,8 +455,7 @@ class Evaluator(Expressions):
 
 
 def taken_apart(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """The values of a loop's names for an item, which is taken apart if there are several names. Raises
-    FinchError "type" if it has too few parts."""
+    """The values of a loop's names for an item, which is taken apart if there are several names."""
     if len(names) == 1:
         return {names[0]: item}
     parts = list(items(item))

@@ -45,8 +45,7 @@ class Leave(Exception):
 
 
 class Caller(NamedTuple):
-    """The first argument of built-in functions that call others: the evaluator, and where they are called
-    themselves."""
+    """The first argument of built-in functions that call others, with the place of their own call."""
 
     evaluator: Any
     span: Span | None
@@ -57,8 +56,7 @@ class Caller(NamedTuple):
 
 class Expressions:
     """Turns nodes into closures. The method with the name of a kind of node takes such a node and the scope
-    around it, and makes the closures of its parts once, not at each run. `output` prints, `run_kernel` runs
-    kernels."""
+    around it, and makes the closures of its parts once. `output` prints, `run_kernel` runs kernels."""
 
     depth = 0  # of calls of the script's functions
 
@@ -307,8 +305,7 @@ class Expressions:
     def apply(
         self, function: Any, args: list[Any], keywords: dict[str, Any], span: Span | None
     ) -> Any:
-        """`function(args...; keywords...)` for any value. Raises FinchError "type" if it cannot be
-        called."""
+        """`function(args...; keywords...)`. Raises FinchError "type" for a value that is no function."""
         if isinstance(function, data.Builtin):
             return self.apply_builtin(function, args, keywords, span)
         if isinstance(function, functions.FinchFunction):

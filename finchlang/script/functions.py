@@ -162,8 +162,7 @@ def check_types(definition: ast.Function) -> None:
 
 
 def refuse_methods(definition: ast.Function, known: Any) -> None:
-    """Raises FinchError "type" if a text defines a function twice with other types of parameters: in Julia
-    these would be two methods."""
+    """Raises FinchError "type" if a text defines a function again for other types, as methods in Julia."""
     old = known.definition if isinstance(known, FinchFunction) else None
     if old is None or old.span is None or definition.span is None or old is definition:
         return

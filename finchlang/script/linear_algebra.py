@@ -23,8 +23,6 @@ FUNCTIONS = Builtins()
 @FUNCTIONS.add("transpose(A)", "the same as adjoint")
 @FUNCTIONS.add("adjoint(A)", "A with its dimensions in the other order; a vector as a row")
 def _adjoint(value: Any) -> Any:
-    """The transpose of a matrix; a vector as a row; a number itself. Raises FinchError "type" for
-    others."""
     if isinstance(value, (list, FinchRange)):
         value = np.array(list(value))
     if is_number(value):
@@ -47,7 +45,6 @@ def _numbers(value: Any, name: str) -> np.ndarray:
 
 @FUNCTIONS.add("norm(A, p)", "the 2-norm of the entries, or the p-norm")
 def _norm(value: Any, order: Any = 2) -> float:
-    """The p-norm of the entries, also for a matrix (Julia's `norm`)."""
     found = np.abs(_numbers(value, "norm"))
     if not is_number(order):
         raise FinchError("type", f"the order of a norm is a number, not {kind_of(order)}")

@@ -105,8 +105,7 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 
 def _dense_view(value: Any) -> np.ndarray | None:
-    """An array over the memory of a tensor that is dense in every mode; None for another tensor. It is
-    not given away."""
+    """An array over the memory of a tensor that is dense in every mode; None for another tensor."""
     if isinstance(value, np.ndarray):
         return np.asarray(value)
     if isinstance(value, SwizzledTensor):
@@ -161,8 +160,7 @@ def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None
 
 
 def _subscripts(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
-    """The indices for NumPy: counted from 0, ranges as slices. Raises FinchError "dimension" or
-    "bounds"."""
+    """The indices for NumPy: counted from 0, ranges as slices."""
     _check_count(value, shape, indices)
     return tuple(_subscript(i, size) for i, size in zip(indices, shape, strict=True))
 

@@ -31,13 +31,10 @@ def is_by_kernel(op: Operator, args: list[Any]) -> bool:
 
 
 def compute(op: Operator, args: list[Any], run: Run) -> Any:
-    """`op` of two tensors of one size, or of a tensor and perhaps a number, as a tensor; `run` runs its
-    kernel. What none of the operands stores is not stored in the result.
-
-    The modes of the result are stored in the same order as in the first tensor. The result has the
+    """`op` of two tensors of one size, or of a tensor and perhaps a number, as a tensor. What none of the
+    operands stores is not stored in it; its modes are stored in the order of the first tensor. It has the
     format of the operands if that is one for all and can hold any entries; else a mode is dense if it is
-    dense in all operands, and a list if not. Raises FinchError "dimension" or "type".
-    """
+    dense in all operands, and a list if not. Raises FinchError "dimension" or "type"."""
     data.check_arrays(op.name, args)
     from finchlang.array.compute import computed, sized_tensor
     from finchlang.script.array_statements import elementwise, operand

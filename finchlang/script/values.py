@@ -164,8 +164,7 @@ def dense(value: Any) -> np.ndarray:
 
 
 def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
-    """np.sum, np.max or np.min of an array or tensor: of its stored values, and of the fill once for each
-    place that is not stored."""
+    """np.sum, np.max or np.min of an array or tensor, with the fill once for each place not stored."""
     body = body_of(value)
     if not isinstance(body, Tensor) or is_whole(body.format):
         return ufunc(dense(value))
@@ -349,8 +348,7 @@ def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth:
 
 
 def identical(a: Any, b: Any) -> Any:
-    """Whether numbers, or the entries of arrays of one shape, are equal as Julia's `isequal` has it: NaN is
-    equal to itself, and -0.0 not to 0.0."""
+    """Equality of numbers or entries as of Julia's `isequal`: NaN is equal to itself, -0.0 not to 0.0."""
     if any(np.asarray(x).dtype.kind not in "biuf" for x in (a, b)):
         return a == b
     return (a == b) & (np.signbit(a) == np.signbit(b)) | (a != a) & (b != b)
