@@ -96,10 +96,7 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any], run: 
     if isinstance(function, Operator) and function.name in data.ARITHMETIC and are_floats:
         with np.errstate(all="ignore"):
             return np.asfortranarray(data.ARITHMETIC[function.name](*parts))
-    each = [
-        map(data.plain, p.flatten(order="F")) if isinstance(p, np.ndarray) else repeat(p)
-        for p in parts
-    ]
+    each = [data.entries(p) if isinstance(p, np.ndarray) else repeat(p) for p in parts]
     return data.shaped([apply(*xs) for xs in zip(*each, strict=False)], shape)
 
 

@@ -129,9 +129,13 @@ def is_number(value: Any) -> bool:
     return type_of_value(value) is not None
 
 
+#: the types whose numbers scripts keep as Python's
+PYTHONS = (np.int64, np.float64, np.bool_)
+
+
 def plain(value: Any) -> Any:
     """A number as scripts keep it: Int64, Float64 and Bool as Python's numbers, other types as NumPy's."""
-    if isinstance(value, np.generic) and value.dtype in (np.int64, np.float64, np.bool_):
+    if isinstance(value, np.generic) and value.dtype in PYTHONS:
         return value.item()
     return Pair(*value.item()) if isinstance(value, np.void) else value
 
@@ -193,7 +197,8 @@ def entries(value: Any) -> Iterable[Any]:
     if isinstance(value, (list, tuple, FinchRange)):
         return value
     if is_array(value):
-        return map(plain, dense(value).flatten(order="F"))
+        flat = dense(value).flatten(order="F")
+        return flat.tolist() if flat.dtype in PYTHONS else map(plain, flat)
     if isinstance(value, dict):
         return [*starmap(Pair, value.items())]
     raise FinchError("type", f"{kind_of(value)} has no entries")
@@ -262,7 +267,8 @@ def operate(op: Operator, args: list[Any]) -> Any:
 
 def binary(name: str) -> Callable[[Any, Any], Any]:
     """An operator of the table as a function of two values."""
-    return lambda a, b: operate(OPERATORS[name], [a, b])
+    op = OPERATORS[name]
+    return lambda a, b: operate(op, [a, b])
 
 
 def _on_numbers(op: Operator, args: list[Any]) -> Any:
