@@ -1,8 +1,5 @@
-"""The operator table: what each operator computes, on which types, and the algebraic properties the
-Simplify rule goes by (SparseArray'21 section 4, Finch'25 section 5.6).
-
-A new operator is one more row of `OPERATORS`, or of `FAMILIES` if it has parameters (`choose(z)`).
-"""
+"""The operator table: what each operator computes, and its laws (SparseArray'21 section 4, Finch'25
+section 5.6). A new operator is one more row, or one of `FAMILIES` if it has parameters (`choose(z)`)."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from itertools import zip_longest
 from typing import Any
 
@@ -326,14 +326,9 @@ def axes_of(array: lazy.Array, dims: Any) -> tuple[int, ...] | None:
     return tuple(axes)
 
 
-def _reduction(name: str) -> Callable[..., lazy.Array]:
-    function = getattr(namespace, name)
-
-    def reduction(array: lazy.Array, dims: Any = None) -> lazy.Array:
-        axes = axes_of(array, dims)
-        return function(array, axis=axes, keepdims=axes is not None)
-
-    return reduction
+def _reduced(function: Callable[..., Any], array: lazy.Array, dims: Any = None) -> lazy.Array:
+    axes = axes_of(array, dims)
+    return function(array, axis=axes, keepdims=axes is not None)
 
 
 def _transposed(array: lazy.Array) -> lazy.Array:
@@ -345,8 +340,13 @@ def _transposed(array: lazy.Array) -> lazy.Array:
 
 #: functions of whole arrays, by Julia's names
 FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
-    **{name: _reduction(name) for name in ("sum", "prod", "any", "all", "mean")},
-    **{"maximum": _reduction("max"), "minimum": _reduction("min"), "transpose": _transposed},
+    **{
+        name: partial(_reduced, getattr(namespace, name))
+        for name in ("sum", "prod", "any", "all", "mean")
+    },
+    "maximum": partial(_reduced, namespace.max),
+    "minimum": partial(_reduced, namespace.min),
+    "transpose": _transposed,
     "permutedims": lambda array, order=None: namespace.permute_dims(array, axes_of(array, order)),
     "dropdims": lambda array, dims=None: namespace.squeeze(array, axis=axes_of(array, dims)),
 }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,38 +113,31 @@ def fault(error: Exception, what: str, span: Span | None) -> FinchError:
 # --------------------------------------------------------- types, defaults and names of parameters
 
 
-def _is_array(*dimensions: int) -> Callable[[Any], bool]:
-    def check(value: Any) -> bool:
-        if isinstance(value, (list, FinchRange)):
-            return 1 in (dimensions or (1,))
-        return is_array(value) and (not dimensions or len(value.shape) in dimensions)
-
-    return check
+def _is_array(order: int | None, value: Any) -> bool:
+    if isinstance(value, (list, FinchRange)):
+        return order in (None, 1)
+    return is_array(value) and order in (None, len(value.shape))
 
 
-def _is_numeric(*kinds: str) -> Callable[[Any], bool]:
-    def check(value: Any) -> bool:
-        found = types.type_of_value(value)
-        return found is not None and found.kind in kinds
-
-    return check
+def _is_numeric(kinds: tuple[str, ...], value: Any) -> bool:
+    found = types.type_of_value(value)
+    return found is not None and found.kind in kinds
 
 
-_INTEGERS, _FLOATS = _is_numeric("int", "uint", "bool"), _is_numeric("float")
 #: Julia's names of abstract types, and of types of values that are no numbers
 ABSTRACT: dict[str, Callable[[Any], bool]] = {
     "Any": lambda value: True,
     "Number": is_number,
     "Real": is_number,
-    "Integer": _INTEGERS,
-    "AbstractFloat": _FLOATS,
+    "Integer": partial(_is_numeric, ("int", "uint", "bool")),
+    "AbstractFloat": partial(_is_numeric, ("float",)),
     **dict.fromkeys(("String", "AbstractString"), lambda value: isinstance(value, str)),
     "Tuple": lambda value: isinstance(value, tuple),
     "Dict": lambda value: isinstance(value, dict),
     "Function": lambda value: isinstance(value, (FinchFunction, Builtin)),
-    **dict.fromkeys(("AbstractArray", "Array", "AbstractTensor"), _is_array()),
-    **dict.fromkeys(("AbstractVector", "Vector"), _is_array(1)),
-    **dict.fromkeys(("AbstractMatrix", "Matrix"), _is_array(2)),
+    **dict.fromkeys(("AbstractArray", "Array", "AbstractTensor"), partial(_is_array, None)),
+    **dict.fromkeys(("AbstractVector", "Vector"), partial(_is_array, 1)),
+    **dict.fromkeys(("AbstractMatrix", "Matrix"), partial(_is_array, 2)),
     "Tensor": lambda value: isinstance(value, (Tensor, SwizzledTensor)),
     "Scalar": lambda value: isinstance(value, Scalar),
 }

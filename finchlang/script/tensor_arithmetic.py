@@ -11,7 +11,7 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.calls.environment import Environment
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.operators.operator_table import Operator
 from finchlang.script import values as data
 from finchlang.syntax.nodes import Call, KernelNode, Macro, Variable
@@ -42,10 +42,9 @@ def compute(op: Operator, args: list[Any], run: Run) -> Any:
     operands = [operand(arg) for arg in args]
     root = elementwise(op.name, operands)
     formats = [arg.static.format for arg in operands if arg.shape]
-    first = formats[0]
-    permutation = _order(first)
+    permutation = getattr(formats[0], "permutation", None)
     # operands stored in another order do not count: they are copied to that of the first
-    alike = [f.level if permutation else f for f in formats if _order(f) == permutation]
+    alike = [level_of(f) for f in formats if getattr(f, "permutation", None) == permutation]
     # for a dense tensor and a number the result is dense, and its fill does not matter
     is_known = root.values.is_fill or all(arg.shape for arg in operands)
     type, fill = root.values.type, root.values.fill.value if is_known else 0
@@ -56,10 +55,6 @@ def compute(op: Operator, args: list[Any], run: Run) -> Any:
         return run(kernel, Environment(values=values))
 
     return computed((root,), outs=(sized_tensor(format, root.shape),), run_kernel=run_kernel)[0]
-
-
-def _order(format: Level | Swizzled) -> tuple[int, ...] | None:
-    return format.permutation if isinstance(format, Swizzled) else None
 
 
 def _common(formats: list[Level], leaf: Level) -> Level:
