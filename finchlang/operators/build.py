@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import cast, const, op
@@ -269,6 +270,13 @@ def by_first(worse: str, a: Expr, b: Expr) -> Expr:
     exprs, _ = promoted((a, b))
     is_second = comparison(worse)(op("first", a), op("first", b))
     return op("select", is_second, exprs[1], exprs[0])
+
+
+@maker
+def chosen(z: Any, a: Expr, b: Expr) -> Expr:
+    """a if it is not z, else b."""
+    (a, b), type = promoted((a, b))
+    return op("select", op("ne", a, const(z, type)), a, b)
 
 
 def isnan(a: Expr) -> Expr:

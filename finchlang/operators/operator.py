@@ -9,10 +9,10 @@ from math import isinf
 from typing import Any, ClassVar
 
 from finchlang.base.errors import FinchError, Span
-from finchlang.host.construct import FALSE, TRUE, conjunction, const, op
+from finchlang.host.construct import FALSE, TRUE, conjunction, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
-from finchlang.operators.build import Build, Sizing, promoted
+from finchlang.operators.build import Build, Sizing
 from finchlang.syntax.nodes import Literal, Node, Variable
 from finchlang.syntax.types import Bool, PairType, Type
 from finchlang.syntax.user_function import Case, Operation
@@ -163,38 +163,6 @@ class Operator:
 def having(*laws: str) -> Any:
     """The fields of a row for laws without a value."""
     return dict.fromkeys(laws, True)
-
-
-#: f(a, a) = a, and f(f(a, b), b) = f(a, b)
-ONCE = ("idempotent", "right_idempotent")
-
-
-def choose(z: Literal) -> Operator:
-    """`choose(z)(a, b)` is a if a is not z, else b (Finch'25 section 7.3)."""
-
-    def build(a: Expr, b: Expr) -> Expr:
-        exprs, type = promoted((a, b))
-        return op("select", op("ne", exprs[0], const(z.value, type)), *exprs)
-
-    return Operator(
-        f"choose({z.value})",
-        (2, 2),
-        build,
-        **having("associative", "overrides", *ONCE),
-        identity=law(z.value),
-    )
-
-
-def initwrite(z: Literal) -> Operator:
-    """`initwrite(z)(a, b)` is b: what `=` means where a is known to be z, so that writing z is no write."""
-    return Operator(
-        f"initwrite({z.value})",
-        (2, 2),
-        lambda a, b: b,
-        **having(*ONCE),
-        identity=law(z.value, at=2),
-        keeps_old=False,
-    )
 
 
 @lru_cache(maxsize=1024)

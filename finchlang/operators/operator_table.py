@@ -14,16 +14,13 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.host.construct import cast, const, op
 from finchlang.operators import build
 from finchlang.operators.operator import (
-    ONCE,
     ByType,
     Law,
     Operator,
     Reference,
     Space,
-    choose,
     fields_of,
     having,
-    initwrite,
     law,
 )
 from finchlang.operators.staged_body import StagedOperator
@@ -31,6 +28,9 @@ from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import remembered, walk
 from finchlang.syntax.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
 from finchlang.syntax.user_function import Operation
+
+#: f(a, a) = a, and f(f(a, b), b) = f(a, b)
+ONCE = ("idempotent", "right_idempotent")
 
 
 def _of_floats(value: float) -> ByType:
@@ -314,8 +314,20 @@ def _steps(row: Operator, n: Any) -> Operator:
     return Operator(h.name, (2, 2), lambda x, a: h.build(x, a, count), **laws)
 
 
+def _choose(z: Literal) -> Operator:
+    """`choose(z)(a, b)` is a if a is not z, else b (Finch'25 section 7.3)."""
+    name, laws = f"choose({z.value})", having("associative", "overrides", *ONCE)
+    return Operator(name, (2, 2), build.chosen(z.value), identity=law(z.value), **laws)
+
+
+def _initwrite(z: Literal) -> Operator:
+    """`initwrite(z)(a, b)` is b: what `=` means where a is known to be z, so that writing z is no write."""
+    name, laws = f"initwrite({z.value})", {**having(*ONCE), "keeps_old": False}
+    return Operator(name, (2, 2), lambda a, b: b, identity=law(z.value, at=2), **laws)
+
+
 #: operators with parameters, given as literals, or values
-FAMILIES: dict[str, Callable[..., Operator]] = {"choose": choose, "initwrite": initwrite}
+FAMILIES: dict[str, Callable[..., Operator]] = {"choose": _choose, "initwrite": _initwrite}
 FAMILIES |= {row.stepped: partial(_steps, row) for row in _ROWS if row.stepped}
 
 
