@@ -145,14 +145,14 @@ def modulus(a: Expr, b: Expr) -> Expr:
     return op("select", _is_cut(rest, b, "ne"), op("add", rest, b), same)
 
 
-def _is_cut(rest: Expr, b: Expr, signs: str) -> Expr:
+def _is_cut(rest: Expr, b: Expr, relation: str) -> Expr:
     """Whether a quotient with this remainder is not whole, and negative, so that truncating it rounds up
-    (`signs` "ne": those of the remainder and b differ), or positive ("eq")."""
+    (`relation` "ne": the signs of the remainder and b differ), or positive ("eq")."""
     zero = const(0, rest.type)
-    is_rest = op("ne", rest, zero)
     if rest.type.kind == "uint":
-        return is_rest if signs == "eq" else const(False)
-    return op("and", is_rest, op(signs, op("lt", rest, zero), op("lt", b, zero)))
+        return op("ne", rest, zero) if relation == "eq" else const(False)
+    signs = op(relation, op("lt", rest, zero), op("lt", b, zero))
+    return op("and", op("ne", rest, zero), signs)
 
 
 def power(a: Expr, b: Expr) -> Expr:

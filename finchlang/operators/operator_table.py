@@ -56,7 +56,8 @@ def _at_ends(less: int, is_strict: bool) -> tuple[Law, ...]:
     least or the other the greatest, but not of floats, since NaN compares false. Unsigned integers are
     left out: they may be compared with signed ones, which go beyond their ends."""
     kinds = ("bool", "int", "float") if is_strict else ("bool", "int")
-    ends = ("highest", "lowest") if is_strict else ("lowest", "highest")
+    low, high = "lowest", "highest"
+    ends = (high, low) if is_strict else (low, high)
     return tuple(
         law(
             lambda type, end=end: getattr(type, end) if type.kind in kinds else None,
@@ -102,7 +103,7 @@ _ROWS = (
         "-",
         (1, 2),
         build.minus,
-        **having("involution", "translates"),
+        involution=True,
         identity=law(0, at=2),
         annihilators=(
             *(law(_ABOVE, at=1), law(_BELOW, at=1)),
@@ -110,6 +111,7 @@ _ROWS = (
         ),
         repeated="*",
         stepped="sub_times",
+        translates=True,
         group="+",
     ),
     Operator(
@@ -237,7 +239,9 @@ _ROWS = (
         "xor",
         (2, 2),
         build.bitwise("xor"),
-        **having("associative", "commutative", "is_modular"),
+        associative=True,
+        commutative=True,
+        is_modular=True,
         identity=law(0),
         space=_ONE_ALONE,
     ),

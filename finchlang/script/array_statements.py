@@ -285,8 +285,9 @@ def elementwise(op: Any, args: list[lazy.Expression]) -> lazy.Expression:
     parts = []
     for arg in args:
         new = order - len(arg.shape) if arg.shape else 0
-        shape = arg.shape + (1,) * new
-        parts.append(lazy.View(arg, tuple(range(order - new)), shape) if new else arg)
+        parts.append(
+            lazy.View(arg, tuple(range(order - new)), arg.shape + (1,) * new) if new else arg
+        )
     if isinstance(op, str) and len(parts) > 2 and op in ("+", "*", "&&", "||", "min", "max"):
         return reduce(lambda a, b: lazy.apply(op, a, b), parts)
     return lazy.apply(op, *parts)

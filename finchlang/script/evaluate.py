@@ -73,6 +73,9 @@ class Evaluator(Expressions):
             known = self._ready[id(script)] = script, self.closure(script, scope)
         return known[1]
 
+    def closure(self, node: ast.Node, scope: Scope) -> Closure:
+        return getattr(self, type(node).__name__)(node, scope)
+
     def Script(self, node: ast.Script, scope: Scope) -> Closure:
         statements = self.closures(node.statements, scope)
 

@@ -60,15 +60,13 @@ class Expressions:
 
     depth = 0  # of calls of the script's functions
 
+    closure: Callable[[ast.Node, Scope], Closure]
     #: the closure of an operator with a dot (`a .+ b`)
     dotted: Callable[[ast.Call, Scope], Closure]
 
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
         self.run_kernel = run_kernel
         self.output = output or (lambda s: sys.stdout.write(s))
-
-    def closure(self, node: ast.Node, scope: Scope) -> Closure:
-        return getattr(self, type(node).__name__)(node, scope)
 
     def closures(self, nodes: tuple[ast.Node, ...], scope: Scope) -> list[Closure]:
         return [self.closure(node, scope) for node in nodes]
