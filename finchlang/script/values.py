@@ -112,9 +112,9 @@ class FinchRange:
         """The indices that a range of integers stands for, counted from 0."""
         if not len(self):
             return slice(0, 0)
-        first, last = self[0], self[len(self) - 1]
-        after = last - 1 + (1 if self.step > 0 else -1)
-        return slice(first - 1, None if after < 0 else after, self.step)
+        start, step, _ = self._exact
+        after = start + (len(self) - 1) * step - 1 + (1 if step > 0 else -1)
+        return slice(start - 1, None if after < 0 else after, step)
 
     def _element(self, k: int) -> Any:
         start, step, _ = self._exact
