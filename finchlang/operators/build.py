@@ -1,10 +1,11 @@
-"""What operators compute: each function here makes the host expression for its arguments and thereby
-fixes the type of the result. The rows of `operator_table.py` name them."""
+"""What operators compute: each function makes the host expression, and so the type, of a result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import cast, const, op
@@ -53,26 +54,33 @@ def number(type: Type) -> Type:
     return Int64 if type == Bool else type
 
 
-def arithmetic(name: str, bools: bool = False) -> Build:
-    def build(a: Expr, b: Expr) -> Expr:
-        (a, b), type = promoted((a, b))
-        if type == Bool:
-            if bools:
-                return op({"mul": "and", "min": "and", "max": "or"}[name], a, b)
-            a, b = cast(a, Int64), cast(b, Int64)
-        return op(name, a, b)
-
-    return build
+def numbers(*args: Expr) -> tuple[list[Expr], Type]:
+    """The arguments in their common type, which is one of numbers."""
+    exprs, type = promoted(args)
+    type = number(type)
+    return [cast(a, type) for a in exprs], type
 
 
-def times(name: str, negated: bool = False) -> Build:
+def maker(function: Callable[..., Expr]) -> Callable[..., Build]:
+    """`function(which, *args)` as a function of `which` that gives a function of the arguments."""
+    return partial(partial, function)
+
+
+@maker
+def arithmetic(name: str, a: Expr, b: Expr, bools: bool = False) -> Expr:
+    (a, b), type = promoted((a, b))
+    if type == Bool:
+        if bools:
+            return op({"mul": "and", "min": "and", "max": "or"}[name], a, b)
+        a, b = cast(a, Int64), cast(b, Int64)
+    return op(name, a, b)
+
+
+@maker
+def times(name: str, x: Expr, a: Expr, n: Expr, negated: bool = False) -> Expr:
     """x after n steps with a, or -a if `negated`, in floats, as one host operation."""
-
-    def build(x: Expr, a: Expr, n: Expr) -> Expr:
-        x, a = floats((x, a))
-        return op(name, x, op("neg", a) if negated else a, cast(n, Int64))
-
-    return build
+    x, a = floats((x, a))
+    return op(name, x, op("neg", a) if negated else a, cast(n, Int64))
 
 
 def minus(a: Expr, b: Expr | None = None) -> Expr:
@@ -86,8 +94,9 @@ def floats(args: tuple[Expr, ...]) -> list[Expr]:
     return exprs if type.is_float else [cast(a, Float64) for a in args]
 
 
-def on_floats(name: str) -> Build:
-    return lambda *args: op(name, *floats(args))
+@maker
+def on_floats(name: str, *args: Expr) -> Expr:
+    return op(name, *floats(args))
 
 
 def inverse(a: Expr) -> Expr:
@@ -97,10 +106,8 @@ def inverse(a: Expr) -> Expr:
 
 def remainder(a: Expr, b: Expr) -> Expr:
     """The remainder with the sign of a."""
-    (a, b), type = promoted((a, b))
-    if type.is_float:
-        return op("fmod", a, b)
-    return op("irem", cast(a, number(type)), cast(b, number(type)))
+    (a, b), type = numbers(a, b)
+    return op("fmod" if type.is_float else "irem", a, b)
 
 
 def divides_by_zero(a: Expr, b: Expr) -> Expr:
@@ -109,56 +116,43 @@ def divides_by_zero(a: Expr, b: Expr) -> Expr:
     return const(False) if type.is_float else op("eq", b, const(0, b.type))
 
 
-def rounded_quotient(name: str) -> Build:
+@maker
+def rounded_quotient(way: str, a: Expr, b: Expr) -> Expr:
     """The quotient rounded towards 0 ("trunc"), down ("floor") or up ("ceil"). Of floats it is that of
     the numbers as they are: 1.0 / 0.1 is rounded to 10, but 0.1 is in 1.0 only 9 times."""
+    (a, b), type = numbers(a, b)
+    if not type.is_float:
+        return _rounded(way, op("idiv", a, b), op("irem", a, b), b)
+    rest, quotient = op("fmod", a, b), op("fdiv", a, b)
+    whole = op("copysign", op("round", op("fdiv", op("sub", a, rest), b)), quotient)
+    return op("select", op("eq", b, const(0, type)), quotient, _rounded(way, whole, rest, b))
 
-    def build(a: Expr, b: Expr) -> Expr:
-        (a, b), type = promoted((a, b))
-        if not type.is_float:
-            a, b = cast(a, number(type)), cast(b, number(type))
-            return rounded(op("idiv", a, b), op("irem", a, b), b)
-        rest, quotient = op("fmod", a, b), op("fdiv", a, b)
-        whole = op("copysign", op("round", op("fdiv", op("sub", a, rest), b)), quotient)
-        return op("select", op("eq", b, const(0, type)), quotient, rounded(whole, rest, b))
 
-    def rounded(whole: Expr, rest: Expr, b: Expr) -> Expr:
-        one = const(1, whole.type)
-        if name == "floor":
-            return op("select", _is_cut_up(rest, b), op("sub", whole, one), whole)
-        if name == "ceil":
-            return op("select", _is_cut_down(rest, b), op("add", whole, one), whole)
-        return whole
-
-    return build
+def _rounded(way: str, whole: Expr, rest: Expr, b: Expr) -> Expr:
+    one = const(1, whole.type)
+    if way == "floor":
+        return op("select", _is_cut(rest, b, "ne"), op("sub", whole, one), whole)
+    if way == "ceil":
+        return op("select", _is_cut(rest, b, "eq"), op("add", whole, one), whole)
+    return whole
 
 
 def modulus(a: Expr, b: Expr) -> Expr:
     """The remainder with the sign of b."""
-    (a, b), type = promoted((a, b))
-    if not type.is_float:
-        a, b = cast(a, number(type)), cast(b, number(type))
+    (a, b), type = numbers(a, b)
     rest = remainder(a, b)
     same = op("copysign", rest, b) if type.is_float else rest  # a 0 has the sign of b, too
-    return op("select", _is_cut_up(rest, b), op("add", rest, b), same)
+    return op("select", _is_cut(rest, b, "ne"), op("add", rest, b), same)
 
 
-def _is_cut_up(rest: Expr, b: Expr) -> Expr:
-    """Whether truncating a quotient with this remainder rounded it up: it is negative and not whole."""
-    if rest.type.kind == "uint":
-        return const(False)
+def _is_cut(rest: Expr, b: Expr, relation: str) -> Expr:
+    """Whether a quotient with this remainder is not whole, and negative, so that truncating it rounds up
+    (`relation` "ne": the signs of the remainder and b differ), or positive ("eq")."""
     zero = const(0, rest.type)
-    signs = op("ne", op("lt", rest, zero), op("lt", b, zero))
+    if rest.type.kind == "uint":
+        return op("ne", rest, zero) if relation == "eq" else const(False)
+    signs = op(relation, op("lt", rest, zero), op("lt", b, zero))
     return op("and", op("ne", rest, zero), signs)
-
-
-def _is_cut_down(rest: Expr, b: Expr) -> Expr:
-    """Whether truncating a quotient with this remainder rounded it down: it is positive and not whole."""
-    zero = const(0, rest.type)
-    is_rest = op("ne", rest, zero)
-    if rest.type.kind == "uint":
-        return is_rest
-    return op("and", is_rest, op("eq", op("lt", rest, zero), op("lt", b, zero)))
 
 
 def power(a: Expr, b: Expr) -> Expr:
@@ -178,15 +172,11 @@ def _exponent(b: Expr) -> Expr:
     return op("select", is_large, op("or", low, const(2**62, Int64)), count)
 
 
-def comparison(name: str) -> Build:
-    def build(a: Expr, b: Expr) -> Expr:
-        signs = {t.kind for t in (a.type, b.type)}
-        if signs == {"int", "uint"}:
-            return mixed_signs(name, a, b)
-        exprs, _ = promoted((a, b))
-        return op(name, *exprs)
-
-    return build
+@maker
+def comparison(name: str, a: Expr, b: Expr) -> Expr:
+    if {a.type.kind, b.type.kind} == {"int", "uint"}:
+        return mixed_signs(name, a, b)
+    return op(name, *promoted((a, b))[0])
 
 
 def mixed_signs(name: str, a: Expr, b: Expr) -> Expr:
@@ -199,33 +189,27 @@ def mixed_signs(name: str, a: Expr, b: Expr) -> Expr:
     return op("select", negative, const(name in ("lt", "le", "ne")), wide)
 
 
-def logical(name: str) -> Build:
-    def build(*args: Expr) -> Expr:
-        for arg in args:
-            if arg.type != Bool:
-                raise FinchError("type", f"a condition must be a Bool, not {arg.type}")
-        return op(name, *args)
-
-    return build
+@maker
+def logical(name: str, *args: Expr) -> Expr:
+    for arg in args:
+        if arg.type != Bool:
+            raise FinchError("type", f"a condition must be a Bool, not {arg.type}")
+    return op(name, *args)
 
 
-def bitwise(name: str) -> Build:
-    def build(*args: Expr) -> Expr:
-        exprs, type = promoted(args)
-        if type.is_float:
-            raise FinchError("type", f"bit operations need integers or Bools, not {type}")
-        return op(name, *exprs)
-
-    return build
+@maker
+def bitwise(name: str, *args: Expr) -> Expr:
+    exprs, type = promoted(args)
+    if type.is_float:
+        raise FinchError("type", f"bit operations need integers or Bools, not {type}")
+    return op(name, *exprs)
 
 
-def shift(name: str) -> Build:
-    def build(a: Expr, b: Expr) -> Expr:
-        if a.type.is_float or b.type.is_float:
-            raise FinchError("type", "a shift needs integers")
-        return op(name, cast(a, number(a.type)), _count(b))
-
-    return build
+@maker
+def shift(name: str, a: Expr, b: Expr) -> Expr:
+    if a.type.is_float or b.type.is_float:
+        raise FinchError("type", "a shift needs integers")
+    return op(name, cast(a, number(a.type)), _count(b))
 
 
 def scaled(a: Expr, b: Expr) -> Expr:
@@ -242,33 +226,31 @@ def _count(b: Expr) -> Expr:
     return cast(b if most is None else op("min", b, most), Int64)
 
 
-def rounding(name: str) -> Build:
-    return lambda a: a if a.type.kind in _EXACT else op(name, a)
+@maker
+def rounding(name: str, a: Expr) -> Expr:
+    return a if a.type.kind in _EXACT else op(name, a)
 
 
 def ifelse(c: Expr, a: Expr, b: Expr) -> Expr:
     if c.type != Bool:
         raise FinchError("type", f"a condition must be a Bool, not {c.type}")
-    exprs, _ = promoted((a, b))
-    return op("select", c, *exprs)
+    return op("select", c, *promoted((a, b))[0])
 
 
-def conversion(type: Type) -> Build:
-    return lambda a: op("ne", a, const(0, a.type)) if type == Bool else cast(a, type)
+@maker
+def conversion(type: Type, a: Expr) -> Expr:
+    return op("ne", a, const(0, a.type)) if type == Bool else cast(a, type)
 
 
-def cannot_hold(type: Type) -> Build | None:
-    """Whether a float has no value in an integer type: a fraction, out of range, NaN. None for others."""
-
-    def build(a: Expr) -> Expr:
-        if not a.type.is_float:
-            return const(False)
-        # highest + 1 is a power of 2, which is exact as a float; highest is not
-        low, behind = (const(float(end), a.type) for end in (type.lowest, type.highest + 1))
-        is_within = op("and", op("ge", a, low), op("lt", a, behind))
-        return op("not", op("and", is_within, op("eq", op("trunc", a), a)))
-
-    return build if type.is_integer else None
+@maker
+def cannot_hold(type: Type, a: Expr) -> Expr:
+    """Whether a float has no value in an integer type: a fraction, out of range, NaN."""
+    if not a.type.is_float:
+        return const(False)
+    # highest + 1 is a power of 2, which is exact as a float; highest is not
+    low, behind = (const(float(end), a.type) for end in (type.lowest, type.highest + 1))
+    is_within = op("and", op("ge", a, low), op("lt", a, behind))
+    return op("not", op("and", is_within, op("eq", op("trunc", a), a)))
 
 
 def sign(a: Expr) -> Expr:
@@ -280,19 +262,21 @@ def sign(a: Expr) -> Expr:
     return op("select", op("gt", a, zero), one, below)
 
 
-def by_first(name: str) -> Build:
-    """The pair with the lesser (`name` "gt") or greater ("lt") first part; of equal ones the first."""
+@maker
+def by_first(worse: str, a: Expr, b: Expr) -> Expr:
+    """The pair with the lesser (`worse` "gt") or greater ("lt") first part; of equal ones the first."""
+    if not (isinstance(a.type, PairType) and isinstance(b.type, PairType)):
+        raise FinchError("type", "these are no pairs", hint="a pair is written `value => place`")
+    exprs, _ = promoted((a, b))
+    is_second = comparison(worse)(op("first", a), op("first", b))
+    return op("select", is_second, exprs[1], exprs[0])
 
-    def build(a: Expr, b: Expr) -> Expr:
-        if not (isinstance(a.type, PairType) and isinstance(b.type, PairType)):
-            raise FinchError(
-                "type", "these are no pairs", hint="a pair is written `value => place`"
-            )
-        exprs, _ = promoted((a, b))
-        is_second = comparison(name)(op("first", a), op("first", b))
-        return op("select", is_second, exprs[1], exprs[0])
 
-    return build
+@maker
+def chosen(z: Any, a: Expr, b: Expr) -> Expr:
+    """a if it is not z, else b."""
+    (a, b), type = promoted((a, b))
+    return op("select", op("ne", a, const(z, type)), a, b)
 
 
 def isnan(a: Expr) -> Expr:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isinf
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from finchlang.base.errors import FinchError, Span
-from finchlang.host.construct import FALSE, TRUE, conjunction, const, op
+from finchlang.host.construct import FALSE, TRUE, conjunction, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
-from finchlang.operators.build import Build, Sizing, promoted
+from finchlang.operators.build import Build, Sizing
 from finchlang.syntax.nodes import Literal, Node, Variable
 from finchlang.syntax.types import Bool, PairType, Type
 from finchlang.syntax.user_function import Case, Operation
@@ -62,23 +62,9 @@ class Space:
     is_exact: bool = False
 
 
-class Staging(Protocol):
-    """What an operator does that is not built but staged: see `staged_body.StagedBody`."""
-
-    def result(self, types: tuple[Type, ...]) -> Type:
-        """The type of the result for arguments of these types."""
-
-    def run(self, host: Host, args: Sequence[Expr], given: Expr) -> Expr:
-        """The result for arguments, used only where `given` holds."""
-
-    def folded(self, args: Sequence[Const]) -> Const | None:
-        """The result for constants, or None."""
-
-
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A row of the table. `build(*exprs)` makes the host expression and thereby fixes the type of
-    the result.
+    """A row of the table. `build(*exprs)` makes the host expression and fixes the type of the result.
 
     Laws, for all a, b, c (Finch'25 section 5.6, Looplets'23 Fig 5), each of which rules read:
 
@@ -136,8 +122,9 @@ class Operator:
     undefined: Build | None = None  # the condition under which there is no result, but an error
     fault: str = "an integer is divided by 0"  # its message, with {} for the first argument
     cases: Sequence[Case] = ()  # declared special cases
-    staged: Staging | None = None  # a function of the script, which is not built but staged
     node: Operation | None = None  # the function of the script that this is
+
+    is_staged: ClassVar[bool] = False  # whether it is not built but staged: see `StagedOperator`
 
     @property
     def reference(self) -> Reference:
@@ -152,53 +139,30 @@ class Operator:
 
     def result_type(self, types: tuple[Type, ...]) -> Type:
         """The type of the result for arguments of these types. Raises FinchError "type"."""
-        if self.staged is not None:
-            return self.staged.result(types)
         return _type_of_result(self.build, *types)
 
     def folded(self, args: Sequence[Const]) -> Const | None:
         """The result for constants; None if there is none. Raises FinchError "type"."""
-        if self.staged is not None:
-            return self.staged.folded(args)
         if self.undefined is not None and self.undefined(*args) is TRUE:
             return None
         result = self.build(*args)
         return result if isinstance(result, Const) else None  # else it would take too many steps
 
-
-#: f(a, a) = a, and f(f(a, b), b) = f(a, b)
-ONCE: Any = {"idempotent": True, "right_idempotent": True}
-
-
-def choose(z: Literal) -> Operator:
-    """`choose(z)(a, b)` is a if a is not z, else b (Finch'25 section 7.3)."""
-
-    def build(a: Expr, b: Expr) -> Expr:
-        exprs, type = promoted((a, b))
-        return op("select", op("ne", exprs[0], const(z.value, type)), *exprs)
-
-    return Operator(
-        f"choose({z.value})",
-        (2, 2),
-        build,
-        associative=True,
-        **ONCE,
-        identity=law(z.value),
-        overrides=True,
-    )
+    def applied(
+        self, args: Sequence[Expr], host: Host, span: Span | None, given: Expr = TRUE
+    ) -> Expr:
+        """The value on arguments; the host fails where there is none and `given` holds."""
+        result = self.build(*args)
+        if self.undefined is not None:
+            undefined = conjunction(given, self.undefined(*args))
+            values = tuple(args[: self.fault.count("{}")])
+            host.branch(undefined, lambda: host.fail("bounds", self.fault, values, span))
+        return result
 
 
-def initwrite(z: Literal) -> Operator:
-    """`initwrite(z)(a, b)` is b: what `=` means where a is known to be z still, so that writing z
-    is no write at all."""
-    return Operator(
-        f"initwrite({z.value})",
-        (2, 2),
-        lambda a, b: b,
-        **ONCE,
-        identity=law(z.value, at=2),
-        keeps_old=False,
-    )
+def having(*laws: str) -> Any:
+    """The fields of a row for laws without a value."""
+    return dict.fromkeys(laws, True)
 
 
 @lru_cache(maxsize=1024)
@@ -209,19 +173,22 @@ def _type_of_result(build: Build, *types: Type) -> Type:
 def fields_of(function: Operation) -> dict[str, Any]:
     """The declared laws of a function as fields of its row."""
     laws = function.laws.known
-    found: dict[str, Any] = dict.fromkeys(laws.properties, True)
+    found: dict[str, Any] = having(*laws.properties)
     found["annihilators"] = tuple(_of_literal(*given) for given in laws.annihilators)
     if laws.identity is not None:
         found["identity"] = _of_literal(*laws.identity)
     if laws.inverse is not None:
         found |= {"group": function, "inverse": laws.inverse}
     if laws.distributes:
-        found["distributes_over"] = {_reference(g): at for g, at in laws.distributes}
+        named = ((g.name if isinstance(g, Variable) else g, at) for g, at in laws.distributes)
+        found["distributes_over"] = dict(named)
     if laws.region is not None:
         parameters, region = laws.region
         found["space"] = Space(tuple(p.name for p in parameters), region)  # type: ignore[attr-defined]
     # cases with fewer free names are more special; of equals the first declared comes first
-    found["cases"] = sorted(laws.cases, key=lambda case: len(names_of(case)))
+    found["cases"] = sorted(
+        laws.cases, key=lambda case: len({p for p in case.patterns if isinstance(p, Variable)})
+    )
     return {name: value for name, value in found.items() if value}
 
 
@@ -235,14 +202,6 @@ def value_in(value: Any, type: Type) -> Any:
         return None
     wrapped = type.wrap(value)
     return wrapped if wrapped == value or value != value else None
-
-
-def _reference(node: Node) -> Reference:
-    return node.name if isinstance(node, Variable) else node
-
-
-def names_of(case: Case) -> set[str]:
-    return {p.name for p in case.patterns if isinstance(p, Variable)}
 
 
 # ------------------------------------------------------------------------------------ application
@@ -264,7 +223,7 @@ def called(
     try:
         for arg in args:
             exprs.append(evaluate(arg, _needed(row, exprs, given)))
-        return applied(row, exprs, host, span, given)
+        return row.applied(exprs, host, span, given)
     except FinchError as error:
         raise error.at(span) from None
 
@@ -280,25 +239,10 @@ def _needed(row: Operator, before: list[Expr], given: Expr) -> Expr:
     return conjunction(given, op("not", first) if zero else first)
 
 
-def applied(
-    row: Operator, args: Sequence[Expr], host: Host, span: Span | None, given: Expr = TRUE
-) -> Expr:
-    """The value of an operator on arguments; the host fails where it has none and `given` holds."""
-    if row.staged is not None:
-        return row.staged.run(host, args, given)
-    result = row.build(*args)
-    if row.undefined is not None:
-        undefined = conjunction(given, row.undefined(*args))
-        values = tuple(args[: row.fault.count("{}")])
-        host.branch(undefined, lambda: host.fail("bounds", row.fault, values, span))
-    return result
-
-
 def wrong_count(
     name: str, arity: tuple[int, int], given: int, span: Span | None, hint: str | None = None
 ) -> FinchError:
     least, most = arity
-    count = (
-        f"{least} argument{'s' * (least != 1)}" if least == most else f"{least} to {most} arguments"
-    )
+    one = f"{least} argument{'s' * (least != 1)}"
+    count = one if least == most else f"{least} to {most} arguments"
     return FinchError("type", f"`{name}` takes {count}, not {given}", span, hint)

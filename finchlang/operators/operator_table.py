@@ -1,8 +1,5 @@
-"""The operator table: what each operator computes, on which types, and the algebraic properties the
-Simplify rule goes by (SparseArray'21 section 4, Finch'25 section 5.6).
-
-A new operator is one more row of `OPERATORS`, or of `FAMILIES` if it has parameters (`choose(z)`).
-"""
+"""The operator table: what each operator computes, and its laws (SparseArray'21 section 4, Finch'25
+section 5.6). A new operator is one more row, or one of `FAMILIES` if it has parameters (`choose(z)`)."""
 
 from __future__ import annotations
 
@@ -10,33 +7,34 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import inf, nan
+from operator import attrgetter
 from typing import Any, TypeGuard
 
-from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.base.errors import FinchError, Span
 from finchlang.host.construct import cast, const, op
-from finchlang.host.ir import Expr
 from finchlang.operators import build
 from finchlang.operators.operator import (
-    ONCE,
     ByType,
     Law,
     Operator,
     Reference,
     Space,
-    choose,
     fields_of,
-    initwrite,
+    having,
     law,
 )
-from finchlang.operators.staged_body import StagedBody
+from finchlang.operators.staged_body import StagedOperator
 from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import remembered, walk
 from finchlang.syntax.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
 from finchlang.syntax.user_function import Operation
 
+#: f(a, a) = a, and f(f(a, b), b) = f(a, b)
+ONCE = ("idempotent", "right_idempotent")
 
-def _infinite(sign: int) -> ByType:
-    return lambda type: sign * inf if type.is_float else None
+
+def _of_floats(value: float) -> ByType:
+    return lambda type: value if type.is_float else None
 
 
 def _whole_one(type: Type) -> Any:
@@ -48,60 +46,40 @@ def _all_ones(type: Type) -> Any:
     return type.wrap(-1) if type != Bool else True
 
 
-def _highest(type: Type) -> Any:
-    return type.highest
-
-
-def _lowest(type: Type) -> Any:
-    return type.lowest
-
-
-_ABOVE, _BELOW = _infinite(1), _infinite(-1)
-
-
-def _minus_one(type: Type) -> Any:
-    return -1 if type.kind == "int" else None
-
-
-def _end(name: str, *kinds: str) -> ByType:
-    """The least ("lowest") or greatest ("highest") value of types of these kinds. Unsigned integers are
-    left out: they may be compared with signed ones, which go beyond their ends."""
-    return lambda type: getattr(type, name) if type.kind in kinds else None
+_ABOVE, _BELOW, _NAN = _of_floats(inf), _of_floats(-inf), _of_floats(nan)
+_highest, _lowest = attrgetter("highest"), attrgetter("lowest")
 
 
 def _at_ends(less: int, is_strict: bool) -> tuple[Law, ...]:
     """Laws of a comparison that asks whether the argument `less` (1 or 2) is less than the other: strict,
     it is false if that is the greatest value or the other the least; not strict, true if that is the
-    least or the other the greatest, but not of floats, since NaN compares false."""
+    least or the other the greatest, but not of floats, since NaN compares false. Unsigned integers are
+    left out: they may be compared with signed ones, which go beyond their ends."""
     kinds = ("bool", "int", "float") if is_strict else ("bool", "int")
-    low, high = _end("lowest", *kinds), _end("highest", *kinds)
+    low, high = "lowest", "highest"
     ends = (high, low) if is_strict else (low, high)
     return tuple(
-        law(end, at, result=not is_strict) for end, at in zip(ends, (less, 3 - less), strict=True)
+        law(
+            lambda type, end=end: getattr(type, end) if type.kind in kinds else None,
+            at,
+            not is_strict,
+        )
+        for end, at in zip(ends, (less, 3 - less), strict=True)
     )
-
-
-def _nan(type: Type) -> Any:
-    return nan if type.is_float else None
 
 
 #: 0 divided by anything, and its remainder, is 0; so is what is divided by an infinity
 _OF_NOTHING = law(0, at=1)
 _OVER_INFINITY = law(_ABOVE, at=2, result=0), law(_BELOW, at=2, result=0)
 
-
-def _one_alone() -> Space:
-    """(x | y) & ~(x & y), of Bools alone: only there is what differs from a fill one certain value."""
-    x, y = Variable("x"), Variable("y")
-    either, both = (Call(Variable(name), (x, y)) for name in "|&")
-    region = Call(Variable("&"), (either, Call(Variable("~"), (both,))))
-    return Space(("x", "y"), region, lambda types: set(types) == {Bool}, is_exact=True)
-
-
-_ONE_ALONE = _one_alone()
-
-#: operators by name, with the host operation for that part of a pair
-_PARTS = (("first", "first"), ("last", "second"))
+_EITHER, _BOTH = (Call(Variable(name), (Variable("x"), Variable("y"))) for name in "|&")
+#: (x | y) & ~(x & y), of Bools alone: only there is what differs from a fill one certain value
+_ONE_ALONE = Space(
+    ("x", "y"),
+    Call(Variable("&"), (_EITHER, Call(Variable("~"), (_BOTH,)))),
+    lambda types: set(types) == {Bool},
+    is_exact=True,
+)
 
 
 _ROWS = (
@@ -111,14 +89,11 @@ _ROWS = (
         lambda a, b=None: (
             cast(a, build.number(a.type)) if b is None else build.arithmetic("add")(a, b)
         ),
-        associative=True,
-        commutative=True,
+        **having("associative", "commutative", "translates", "is_modular"),
         identity=law(0),
         annihilators=(law(_ABOVE), law(_BELOW)),
         repeated="*",
         stepped="add_times",
-        translates=True,
-        is_modular=True,
         sizing=build.IN_A_ROW,
         group="+",
         inverse="-",
@@ -143,13 +118,11 @@ _ROWS = (
         "*",
         (2, 2),
         build.arithmetic("mul", bools=True),
-        associative=True,
-        commutative=True,
+        **having("associative", "commutative", "is_modular"),
         identity=law(1),
         annihilators=(law(0),),  # of NaN and Inf, too: a literal zero is structure
         repeated="^",
         stepped="mul_times",
-        is_modular=True,
         sizing=build.PLACES,
         distributes_over={"+": None},
         group="*",
@@ -187,7 +160,8 @@ _ROWS = (
             made,
             annihilators=(
                 _OF_NOTHING,
-                *(law(one, at=2, result=0) for one in (_whole_one, _minus_one)),
+                law(_whole_one, at=2, result=0),
+                law(lambda type: -1 if type.kind == "int" else None, at=2, result=0),
             ),
             right_idempotent=name == "%",  # `mod` of floats may round to the divisor itself
             undefined=build.divides_by_zero,
@@ -207,15 +181,15 @@ _ROWS = (
     ),
     Operator("sub_times", (3, 3), build.times("add_times", negated=True)),
     Operator("=>", (2, 2), lambda a, b: op("pair", a, b), makes_pair=True),
-    *(Operator(name, (1, 1), lambda a, part=part: op(part, a)) for name, part in _PARTS),
+    Operator("first", (1, 1), lambda a: op("first", a)),
+    Operator("last", (1, 1), lambda a: op("second", a)),
     *(
         Operator(
             name,
             (2, 2),
             build.by_first(worse),
-            **ONCE,
+            **having("first_counts", *ONCE),
             identity=law(lambda type, unit=unit: Pair(unit(type.first), None), at=2),
-            first_counts=True,
         )
         for name, worse, unit in (("minby", "gt", _highest), ("maxby", "lt", _lowest))
     ),
@@ -227,7 +201,7 @@ _ROWS = (
             commutative=name in ("eq", "ne"),
             converse=converse,
             mask=mask,
-            annihilators=(*ends, law(_nan, result=name == "ne")),
+            annihilators=(*ends, law(_NAN, result=name == "ne")),
             space=_ONE_ALONE if name in ("eq", "ne") else None,
         )
         for spelling, name, converse, mask, ends in (
@@ -244,9 +218,7 @@ _ROWS = (
             name,
             (2, 2),
             made,
-            associative=True,
-            commutative=True,
-            **ONCE,
+            **having("associative", "commutative", *ONCE),
             identity=law(unit),
             annihilators=(law(zero),),
             distributes_over={other: None},
@@ -286,10 +258,8 @@ _ROWS = (
         "coalesce",
         (1, 9),
         lambda a, *rest: a,  # a value that is not statically missing is there
-        associative=True,
+        **having("associative", "overrides", "lazy_missing"),
         identity=law(MISSING),
-        overrides=True,
-        lazy_missing=True,
     ),
     Operator("identity", (1, 1), lambda a: a),
     Operator("inv", (1, 1), build.inverse, involution=True, group="*"),
@@ -312,7 +282,7 @@ _ROWS = (
     Operator("ldexp", (2, 2), build.scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
     # what `=` and `:=` mean as reductions: the new value, whatever was there
     *(
-        Operator(n, (2, 2), lambda a, b: b, **ONCE, keeps_old=False, is_modular=True)
+        Operator(n, (2, 2), lambda a, b: b, **having("is_modular", *ONCE), keeps_old=False)
         for n in ("initwrite", "overwrite")
     ),
     *(
@@ -320,7 +290,7 @@ _ROWS = (
             n,
             (1, 1),
             build.conversion(t),
-            undefined=build.cannot_hold(t),
+            undefined=build.cannot_hold(t) if t.is_integer else None,
             fault=f"{n} cannot hold {{}}",
         )
         for n, t in TYPES.items()
@@ -344,15 +314,24 @@ def _steps(row: Operator, n: Any) -> Operator:
     count, h = const(n.value) if isinstance(n, Literal) else n.expr, OPERATORS[row.stepped or ""]
     # a step with the identity changes nothing, nor do n of them
     unit = row.identity and replace(row.identity, at=2)
+    laws: Any = {"identity": unit, "annihilators": row.annihilators, "count": count}
+    return Operator(h.name, (2, 2), lambda x, a: h.build(x, a, count), **laws)
 
-    def made(x: Expr, a: Expr) -> Expr:
-        return h.build(x, a, count)
 
-    return Operator(h.name, (2, 2), made, identity=unit, annihilators=row.annihilators, count=count)
+def _choose(z: Literal) -> Operator:
+    """`choose(z)(a, b)` is a if a is not z, else b (Finch'25 section 7.3)."""
+    name, laws = f"choose({z.value})", having("associative", "overrides", *ONCE)
+    return Operator(name, (2, 2), build.chosen(z.value), identity=law(z.value), **laws)
+
+
+def _initwrite(z: Literal) -> Operator:
+    """`initwrite(z)(a, b)` is b: what `=` means where a is known to be z, so that writing z is no write."""
+    name, laws = f"initwrite({z.value})", {**having(*ONCE), "keeps_old": False}
+    return Operator(name, (2, 2), lambda a, b: b, identity=law(z.value, at=2), **laws)
 
 
 #: operators with parameters, given as literals, or values
-FAMILIES: dict[str, Callable[..., Operator]] = {"choose": choose, "initwrite": initwrite}
+FAMILIES: dict[str, Callable[..., Operator]] = {"choose": _choose, "initwrite": _initwrite}
 FAMILIES |= {row.stepped: partial(_steps, row) for row in _ROWS if row.stepped}
 
 
@@ -416,19 +395,14 @@ def _places(node: Operation) -> Iterator[Span | None]:
 
 @lru_cache(maxsize=1024)
 def _row(node: Operation, places: tuple[Span | None, ...]) -> Operator:
-    """The row of a function of the script. Equal functions share it only if they are written in the same
-    places: errors in their bodies have these places."""
+    """Equal functions share a row only if written in the same places, which errors in them have."""
     fields, parameters = fields_of(node), tuple(map(Variable, node.parameters))
     count = len(parameters)
     fields |= {"name": node.name, "arity": (count, count), "node": node}
     match node.body:
         case Call(Variable(name), args) if args == parameters:  # an operator by another name
             return replace(OPERATORS[name], **fields)
-    return Operator(build=_not_built, staged=StagedBody(node, operator), **fields)
-
-
-def _not_built(*args: Expr) -> Expr:
-    raise Bug("a function of the script is staged over a host")
+    return StagedOperator(lookup=operator, **fields)
 
 
 def literal_type(literal: Literal) -> Type | None:

@@ -1,15 +1,14 @@
 """Functions of scripts as operators: their bodies, staged over a host where they are called.
 
 Each name in a function, and its result, has one type on all ways through it, so that a kernel computes
-what the script would. These types are found by staging the body once for variables of the arguments'
-types.
+what the script would. Staging the body once for variables of the arguments' types finds these types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property, reduce
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError, Span
@@ -18,7 +17,7 @@ from finchlang.host.executing import ExecutingHost
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Const, Expr, Var
 from finchlang.host.recording import ResidualHost
-from finchlang.operators.build import modulus
+from finchlang.operators.build import Build, modulus
 from finchlang.operators.operator import Operator, called
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.control_flow import BREAK, CONTINUE, NEXT, RETURN, Ways, arms, flat, ways
@@ -27,58 +26,68 @@ from finchlang.syntax.user_function import Operation
 
 #: how many steps of loops a call on literals may take when the kernel is made, or it is left to run time
 STEPS = 10_000
+#: the name of the result, which no name of a script is
+RESULT = "return"
 #: gives the row of the operator that a node names
 Lookup = Callable[[ast.Node], Operator | None]
 
 
 @dataclass(eq=False)
 class Names:
-    """What staging a body for argument types finds: the types of the result and of its names, and whether
+    """What staging a body for argument types finds: the types of its names and of the result, and whether
     a cell must hold how the last statement ended (`is_marked`)."""
 
-    result: Type | None = None
     types: dict[str, Type] = field(default_factory=dict)
     is_marked: bool = False
 
 
-class StagedBody:
-    """The `staged` field of an Operation's row; `lookup` gives the rows of operators in its body."""
+def _not_built(*args: Expr) -> Expr:
+    raise Bug("a function of the script is staged over a host")
 
-    def __init__(self, operation: Operation, lookup: Lookup):
-        self.operation, self.lookup = operation, lookup
-        self._names: dict[tuple[Type, ...], Names] = {}
-        body = operation.body
-        nodes = list(trees.walk(body))
-        given = [t.name for n in nodes if isinstance(n, ast.Let) for t in n.targets]  # type: ignore
-        outermost = flat(body.statements) if isinstance(body, ast.Script) else ()
-        returns = [n for n in nodes if isinstance(n, ast.Return)]
-        #: whether the one `return` is the last statement
-        self.returns_last = len(returns) == 1 and outermost[-1] is returns[0]
-        once = [t.name for n in outermost if isinstance(n, ast.Let) for t in n.targets]  # type: ignore
-        #: names that are assigned once, at the outermost level, and so need no cell; and all others
-        self.fixed = {n for n in once if given.count(n) == 1 and n not in operation.parameters}
-        self.changing = {n for n in given if n not in self.fixed}
+
+@dataclass(frozen=True, eq=False)
+class StagedOperator(Operator):
+    """The row of a function of the script, its `node`. `lookup` gives the rows of operators in its body."""
+
+    build: Build = _not_built
+    node: Operation = field(kw_only=True)
+    lookup: Lookup = field(kw_only=True)
+    known_names: dict[tuple[Type, ...], Names] = field(default_factory=dict)
+    is_staged = True
+
+    @cached_property
+    def returns_last(self) -> bool:
+        """Whether the one `return` of the body is its last statement."""
+        body: Any = self.node.body
+        returns = [n for n in trees.walk(body) if isinstance(n, ast.Return)]
+        return len(returns) == 1 and flat(body.statements)[-1] is returns[0]
+
+    @cached_property
+    def changing(self) -> set[str]:
+        """The names that need a cell: those not assigned once alone, at the outermost level."""
+        body, given = self.node.body, [*_assigned(trees.walk(self.node.body))]
+        once = _assigned(flat(body.statements)) if isinstance(body, ast.Script) else ()
+        fixed = {n for n in once if given.count(n) == 1 and n not in self.node.parameters}
+        return {*given} - fixed
 
     def names(self, types: tuple[Type, ...]) -> Names:
         """The types of names for arguments of these types. Raises FinchError "type"."""
-        if types not in self._names:
-            host, names = ResidualHost(), Names()
-            args = [Var(n, t) for n, t in zip(self.operation.parameters, types, strict=True)]
-            result = _Body(self, host, args, names, is_first=True).run(TRUE)
-            names.result = result.type
-            self._names[types] = names
-        return self._names[types]
+        if types not in self.known_names:
+            names = Names()
+            args = [Var(n, t) for n, t in zip(self.node.parameters, types, strict=True)]
+            result = _Body(self, ResidualHost(), args, names, is_first=True).run(TRUE)
+            names.types[RESULT] = result.type
+            self.known_names[types] = names
+        return self.known_names[types]
 
-    def result(self, types: tuple[Type, ...]) -> Type:
-        found = self.names(types).result
-        assert found is not None
-        return found
+    def result_type(self, types: tuple[Type, ...]) -> Type:
+        return self.names(types).types[RESULT]
 
-    def run(self, host: Host, args: Sequence[Expr], given: Expr = TRUE) -> Expr:
-        """The result for these arguments, used only where `given` holds."""
-        args = [
-            host.let(arg, name) for arg, name in zip(args, self.operation.parameters, strict=True)
-        ]
+    def applied(
+        self, args: Sequence[Expr], host: Host, span: Span | None, given: Expr = TRUE
+    ) -> Expr:
+        named = zip(self.node.parameters, args, strict=True)
+        args = [host.let(arg, name) for name, arg in named]
         names = self.names(tuple([arg.type for arg in args]))
         return _Body(self, host, args, names).run(given)
 
@@ -86,10 +95,15 @@ class StagedBody:
         """The result for constants; None if there is none, or finding it takes too many steps."""
         host = _Hasty()
         try:
-            result = self.run(host, args)
+            result = self.applied(args, host, None)
             return const(host.evaluate(result), result.type)
         except (FinchError, _TooLong):
             return None
+
+
+def _assigned(nodes: Iterable[ast.Node]) -> Iterator[str]:
+    """The names that statements assign to, each as often as it is assigned."""
+    return (t.name for n in nodes if isinstance(n, ast.Let) for t in n.targets)  # type: ignore
 
 
 class _TooLong(Exception):
@@ -110,6 +124,7 @@ class _Hasty(ExecutingHost):
         super().loop(condition, step)
 
 
+@dataclass(eq=False)
 class _Body:
     """One run of a body over a host. A name has a cell if it is assigned more than once, or not at the
     outermost level. The cell `mark` holds how the last statement ended, where that is asked for.
@@ -120,23 +135,19 @@ class _Body:
     it, or never.
     """
 
-    def __init__(
-        self,
-        staged: StagedBody,
-        host: Host,
-        args: Sequence[Expr],
-        names: Names,
-        is_first: bool = False,
-    ):
-        self.staged, self.host, self.names, self.is_first = staged, host, names, is_first
-        self.operation = staged.operation
-        self.values: dict[str, Expr] = {}
-        self.cells: dict[str, Cell] = {}
+    staged: StagedOperator
+    host: Host
+    args: InitVar[Sequence[Expr]]
+    names: Names
+    is_first: bool = False
+    cells: dict[str, Cell] = field(default_factory=dict)
+    mark: Cell | None = None
+
+    def __post_init__(self, args: Sequence[Expr]) -> None:
+        self.operation = self.staged.node
+        self.values = dict(zip(self.operation.parameters, args, strict=True))
         self.known = set(self.operation.parameters)
         self.broken: list[list[set[str]]] = []  # what is known at the breaks of the loops around
-        self.returned: Cell | None = None
-        self.mark: Cell | None = None
-        self.values |= dict(zip(self.operation.parameters, args, strict=True))
 
     def run(self, given: Expr) -> Expr:
         body, host, names = self.operation.body, self.host, self.names
@@ -145,9 +156,7 @@ class _Body:
         if self.is_first:
             self.mark = host.cell(ZERO, "mark")
             self.statements(body.statements)
-            assert self.returned is not None
-            return host.get(self.returned)
-        assert names.result is not None
+            return host.get(self.cells[RESULT])
         self.mark = host.cell(ZERO, "mark") if names.is_marked else None
         for name, type in names.types.items():
             if name in self.staged.changing and name not in self.values:
@@ -159,9 +168,9 @@ class _Body:
         if self.staged.returns_last and given is TRUE:
             self.statements(tuple(before))
             return self.expression(last.value)  # type: ignore[attr-defined]
-        self.returned = host.cell(_any(names.result), "result")
+        self.cells[RESULT] = host.cell(_any(names.types[RESULT]), "result")
         host.branch(given, lambda: self.statements(body.statements))
-        return host.get(self.returned)
+        return host.get(self.cells[RESULT])
 
     # ---------------------------------------------------------------- expressions
 
@@ -242,7 +251,7 @@ class _Body:
                 values = value.items if len(targets) > 1 else (value,)  # type: ignore[attr-defined]
                 found = [self.host.let(self.expression(v)) for v in values]
                 for target, expr in zip(targets, found, strict=True):
-                    self.assign(target, expr)
+                    self.assign(target.name, expr, target.span)  # type: ignore[attr-defined]
             case ast.If(branches):
                 self.choose(arms(branches))
             case ast.While(condition, body):
@@ -251,7 +260,7 @@ class _Body:
                 self.count(name, range, body)
             case ast.Return(value):
                 assert value is not None
-                self.give_back(self.expression(value), value)
+                self.assign(RESULT, self.expression(value), value.span)
                 self.leave(RETURN)
             case ast.Break():
                 if self.is_first:
@@ -262,29 +271,21 @@ class _Body:
             case _:
                 self.expression(node)
 
-    def assign(self, target: Any, value: Expr) -> None:
-        name = target.name
+    def assign(self, name: str, value: Expr, span: Span | None) -> None:
         known = self.names.types.get(name)
         if name in self.operation.parameters:
             known = self.values[name].type
         if known is not None and known != value.type:
-            raise self.differs(f"`{name}`", known, value.type, target.span)
+            what = "the result" if name == RESULT else f"`{name}`"
+            raise self.differs(what, known, value.type, span)
         self.names.types[name] = value.type
         self.known.add(name)
-        if name in self.staged.fixed:
-            self.values[name] = value
-        elif name in self.cells:
+        if name in self.cells:
             self.host.set(self.cells[name], value)
-        else:
+        elif name == RESULT or name in self.staged.changing:
             self.cells[name] = self.host.cell(value, name)
-
-    def give_back(self, value: Expr, node: ast.Node) -> None:
-        if self.returned is None:
-            self.returned = self.host.cell(value, "result")
-        elif self.returned.type != value.type:
-            raise self.differs("the result", self.returned.type, value.type, node.span)
         else:
-            self.host.set(self.returned, value)
+            self.values[name] = value
 
     def choose(self, branches: tuple[tuple[ast.Node, ast.Node], ...]) -> None:
         """Run the first of the branches whose condition holds."""
@@ -318,8 +319,8 @@ class _Body:
         is_endless: bool,
         begin: Callable[[], None] = lambda: None,
     ) -> None:
-        """A loop whose steps do `begin` first. If its body may break or return, the mark of that is
-        looked at before the condition."""
+        """A loop whose steps do `begin` first. The mark of a break or return is looked at before the
+        condition."""
         host, ends = self.host, ways(body)
         before = set(self.known)
         self.broken.append([])
@@ -365,7 +366,7 @@ class _Body:
             self.known.add(name)
             self.values[name] = value
             if name in self.staged.changing:
-                self.assign(ast.Variable(name), value)
+                self.assign(name, value, None)
 
         self.loop(lambda: host.get(is_left), body, False, begin)
 

@@ -53,7 +53,6 @@ class Session(Runner):
         self.environment.set("ARGS", list(args))
         evaluator = self.checker if engine == "check" else Evaluator
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
-        self._evaluator.arrays = _array
         self._alone: dict[str, CallSite] = {}  # unnamed scripts of one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables
@@ -140,10 +139,3 @@ class Session(Runner):
         from finchlang.denote.denotation import denote
 
         return denote(*args, **named)
-
-
-def _array(*args: Any) -> Any:
-    """Makes the arrays of `@array` and `@einsum`; `finchlang.array` is imported with the first of them."""
-    from finchlang.script.array_statements import made
-
-    return made(*args)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from itertools import zip_longest
 from typing import Any
 
@@ -63,8 +63,7 @@ _named: dict[int, tuple[ast.KernelNode, ast.KernelNode, dict[str, ast.Node]]] = 
 
 
 def _called_by_name(kernel: ast.KernelNode) -> tuple[ast.KernelNode, dict[str, ast.Node]]:
-    """A kernel that calls functions of the script by name, as kernels in scripts do, and the functions by
-    these names."""
+    """A kernel that calls the script's functions by name, and these functions by their names."""
     known = _named.get(id(kernel))
     if known is None:
         found = dict.fromkeys(n for n in trees.walk(kernel.program) if isinstance(n, Operation))
@@ -118,8 +117,10 @@ class _Elements:
 
     def _node(self, node: ast.Node) -> lazy.Expression:
         match node:
-            case ast.Literal():
-                return literal(node)
+            case ast.Literal(value):
+                if (type := literal_type(node)) is None:
+                    raise FinchError("type", "this is no number")
+                return lazy.Constant(typed_literal(type.wrap(value), type))
             case ast.Call(ast.Variable(name), args):
                 return self.call(name, node.op, args)
             case ast.KeywordCall(ast.Variable(name), args, keywords):
@@ -127,7 +128,9 @@ class _Elements:
                 if not is_known or len(args) != 1 or [key for key, _ in keywords] != ["dims"]:
                     hint = f"with `dims` of one array: {', '.join(FUNCTIONS)}"
                     raise FinchError("type", f"this is not how `{name}` is called here", hint=hint)
-                return FUNCTIONS[name](self.node(args[0]), self.value(keywords[0][1]))
+                return FUNCTIONS[name](
+                    lazy.Array(self.node(args[0])), self.value(keywords[0][1])
+                ).node
             case ast.Subscript(array, indices) if indices:
                 found = self.node(array)
                 if len(indices) != len(found.shape):
@@ -143,7 +146,7 @@ class _Elements:
     def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> lazy.Expression:
         takes = range(1, 3 if name == "permutedims" else 2)
         if name in FUNCTIONS and len(args) in takes and not self.environment.has(name):
-            return FUNCTIONS[name](self.node(args[0]), *map(self.value, args[1:]))
+            return FUNCTIONS[name](lazy.Array(self.node(args[0])), *map(self.value, args[1:])).node
         parts = [self.node(arg) for arg in args]
         if name[0] == ".":
             return elementwise(SPELLINGS.get(name[1:], name[1:]), parts)
@@ -181,17 +184,11 @@ class _Elements:
         for place in (*places[:1], *places[-1:]):
             if not 1 <= place <= size:
                 raise FinchError("bounds", f"index {place} of a mode of size {size}", node.span)
-        if not is_range:
-            return places[0] - 1
-        if not places:
-            return slice(0, 0)
-        after = places[-1] - 1 + (1 if value.step > 0 else -1)
-        return slice(places[0] - 1, None if after < 0 else after, value.step)
+        return value.slice if is_range else places[0] - 1
 
 
 class _Einsum(_Elements):
-    """Builds the expression of `@einsum`. Its modes are the indices: those of the target, then those that
-    are reduced."""
+    """Builds the expression of `@einsum`, whose modes are the target's indices, then those reduced."""
 
     def statement(self, *parts: Any) -> tuple[lazy.Expression, bool]:
         target, op, value = parts
@@ -240,8 +237,7 @@ class _Einsum(_Elements):
         return lazy.View(found, places, shape) if shape else found
 
     def _part(self, access: ast.Access) -> tuple[lazy.Expression, tuple[ast.Node, ...]]:
-        """The part of an array that an access reads, without the modes that are indexed by a number, and
-        the indices of the other modes."""
+        """What an access reads, without the modes indexed by a number, and the other modes' indices."""
         array = operand(self.value(access.tensor))
         if len(access.indices) != len(array.shape):
             message = f"{len(access.indices)} indices of an array of {len(array.shape)} modes"
@@ -274,13 +270,6 @@ def operand(value: Any) -> lazy.Expression:
         raise FinchError("type", f"{kind_of(value)} is no array") from None
 
 
-def literal(node: ast.Literal) -> lazy.Expression:
-    type = literal_type(node)
-    if type is None:
-        raise FinchError("type", "this is no number")
-    return lazy.Constant(typed_literal(type.wrap(node.value), type))
-
-
 # -------------------------------------------------------------------------------------- functions
 
 
@@ -293,15 +282,15 @@ def elementwise(op: Any, args: list[lazy.Expression]) -> lazy.Expression:
             texts = [size_text(arg.shape) for arg in args if arg.shape]
             message = f"arrays of sizes {' and '.join(texts)} do not broadcast"
             raise FinchError("dimension", message)
-    parts = [_of_order(arg, order) if arg.shape else arg for arg in args]
+    parts = []
+    for arg in args:
+        new = order - len(arg.shape) if arg.shape else 0
+        parts.append(
+            lazy.View(arg, tuple(range(order - new)), arg.shape + (1,) * new) if new else arg
+        )
     if isinstance(op, str) and len(parts) > 2 and op in ("+", "*", "&&", "||", "min", "max"):
         return reduce(lambda a, b: lazy.apply(op, a, b), parts)
     return lazy.apply(op, *parts)
-
-
-def _of_order(arg: lazy.Expression, order: int) -> lazy.Expression:
-    new = order - len(arg.shape)
-    return lazy.View(arg, tuple(range(order - new)), arg.shape + (1,) * new) if new else arg
 
 
 def summed(op: Any, arg: lazy.Expression, axes: tuple[int, ...]) -> lazy.Expression:
@@ -323,51 +312,43 @@ def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:
     return summed("+", lazy.apply("*", lazy.View(a, (0, last), shape), second), (last,))
 
 
-def axes_of(arg: lazy.Expression, dims: Any) -> tuple[int, ...] | None:
+def axes_of(array: lazy.Array, dims: Any) -> tuple[int, ...] | None:
     """`dims`, which count from 1, as axes from 0; None for all. Raises FinchError "dimension"."""
     if dims is None or isinstance(dims, ast.Colon):
         return None
     given = list(dims) if isinstance(dims, (tuple, list, FinchRange)) else [dims]
     axes = [operator.index(mode) - 1 for mode in given]
     for axis in axes:
-        if not 0 <= axis < len(arg.shape):
-            message = f"an array of size {size_text(arg.shape)} has no mode {axis + 1}"
+        if not 0 <= axis < len(array.shape):
+            message = f"an array of size {size_text(array.shape)} has no mode {axis + 1}"
             raise FinchError("dimension", message)
         if axes.count(axis) > 1:
             raise FinchError("dimension", f"mode {axis + 1} is there twice in `dims`")
     return tuple(axes)
 
 
-def _reduction(name: str) -> Callable[..., lazy.Expression]:
-    function = getattr(namespace, name)
-
-    def reduction(arg: lazy.Expression, dims: Any = None) -> lazy.Expression:
-        axes = axes_of(arg, dims)
-        return function(lazy.Array(arg), axis=axes, keepdims=axes is not None).node
-
-    return reduction
+def _reduced(function: Callable[..., Any], array: lazy.Array, dims: Any = None) -> lazy.Array:
+    axes = axes_of(array, dims)
+    return function(array, axis=axes, keepdims=axes is not None)
 
 
-def _permuted(arg: lazy.Expression, order: Any = None) -> lazy.Expression:
-    axes = None if order is None else axes_of(arg, order)
-    return namespace.permute_dims(lazy.Array(arg), axes).node
-
-
-def _transposed(arg: lazy.Expression) -> lazy.Expression:
-    if len(arg.shape) not in (1, 2):
-        raise FinchError("dimension", f"an array of {len(arg.shape)} modes has no transpose")
-    is_row = len(arg.shape) == 1
-    return namespace.expand_dims(lazy.Array(arg), axis=0).node if is_row else _permuted(arg)
-
-
-def _dropped(arg: lazy.Expression, dims: Any = None) -> lazy.Expression:
-    return namespace.squeeze(lazy.Array(arg), axis=axes_of(arg, dims)).node
+def _transposed(array: lazy.Array) -> lazy.Array:
+    if len(array.shape) not in (1, 2):
+        raise FinchError("dimension", f"an array of {len(array.shape)} modes has no transpose")
+    is_row = len(array.shape) == 1
+    return namespace.expand_dims(array, axis=0) if is_row else namespace.permute_dims(array)
 
 
 #: functions of whole arrays, by Julia's names
-FUNCTIONS: dict[str, Callable[..., lazy.Expression]] = {
-    **{name: _reduction(name) for name in ("sum", "prod", "any", "all", "mean")},
-    **{"maximum": _reduction("max"), "minimum": _reduction("min")},
-    **{"transpose": _transposed, "permutedims": _permuted, "dropdims": _dropped},
+FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
+    **{
+        name: partial(_reduced, getattr(namespace, name))
+        for name in ("sum", "prod", "any", "all", "mean")
+    },
+    "maximum": partial(_reduced, namespace.max),
+    "minimum": partial(_reduced, namespace.min),
+    "transpose": _transposed,
+    "permutedims": lambda array, order=None: namespace.permute_dims(array, axes_of(array, order)),
+    "dropdims": lambda array, dims=None: namespace.squeeze(array, axis=axes_of(array, dims)),
 }
 assert all(name not in types.TYPES for name in FUNCTIONS)

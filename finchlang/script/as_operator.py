@@ -4,7 +4,7 @@ from around it (`syntax.Operation`). What an operator cannot have is refused her
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -50,8 +50,7 @@ def operation(value: Any) -> ast.Node | None:
 
 
 def _operator(value: Any) -> Operator | None:
-    """The operator that a value of the script is in a kernel, as is a type, and a built-in function with
-    the name of one (`floor`, which also takes a type in scripts)."""
+    """The operator that a value is in a kernel: also a type, or a built-in function named as one is."""
     if isinstance(value, (Type, Builtin)):
         return OPERATORS.get(value.name)
     return value if isinstance(value, Operator) else None
@@ -88,8 +87,7 @@ def denoted(apply: Callable[..., Any], values: Iterable[Any]) -> dict[Operation,
 
 
 def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed:
-    """A function closed over the names that it uses. `within` are the functions being closed that call it,
-    which finds recursion."""
+    """A function closed over the names it uses. `within` are those being closed that call it."""
     known = function.closed
     if known is not None and known.is_current:
         return known
@@ -102,46 +100,42 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     return made
 
 
+@dataclass(eq=False)
 class _Closing:
-    """A function being closed. A function within another (`outer`) gets the names of that which it uses
-    (`free`) as further arguments. `own` are the names that it binds, `taken` those that a loop's variable
-    may not be renamed to, `local` the functions within it."""
+    """A function being closed. One within others (`around`, the nearest first) gets the names of theirs
+    that it uses (`free`) as further arguments. `own` are the names that it binds, `names` what these are
+    called in the operator, `taken` those that no loop's variable is renamed to, `local` the functions
+    within it."""
 
-    def __init__(
-        self,
-        definition: ast.Function,
-        scope: Scope,
-        environment: Environment,
-        within: tuple[FinchFunction, ...],
-        outer: _Closing | None = None,
-    ):
-        self.definition, self.scope, self.environment = definition, scope, environment
-        self.within, self.outer = within, outer
-        self.name, self.parameters = definition.name, definition.parameters
-        self.own = scope.owned
-        self.taken: set[str] = set(self.own) | (outer.taken if outer is not None else set())
-        self.free: list[str] = []
-        self.local: dict[str, tuple[Operation, list[str]]] = {}
-        self.uses: list[Use] = []
-        self.functions: list[tuple[Operation, FinchFunction | Operator]] = []
+    definition: ast.Function
+    scope: Scope
+    environment: Environment
+    within: tuple[FinchFunction, ...]
+    around: tuple[_Closing, ...] = ()
+    free: list[str] = field(default_factory=list)
+    local: dict[str, tuple[Operation, list[str]]] = field(default_factory=dict)
+    uses: list[Use] = field(default_factory=list)
+    functions: list[tuple[Operation, FinchFunction | Operator]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.name, self.parameters = self.definition.name, self.definition.parameters
+        self.own, self.names = self.scope.owned, {name: name for name in self.scope.owned}
+        self.taken: set[str] = set(self.own).union(*[closing.taken for closing in self.around])
 
     def operation(self) -> Operation:
-        definition, names = self.definition, {n: n for n in self.own}
+        definition = self.definition
         if definition.types:
             message = f"`{self.name}` has parameters with types, which kernels do not check"
             raise FinchError("type", message, definition.span, "leave the types out")
-        repeated = next((p for p in self.parameters if self.parameters.count(p) > 1), None)
-        if repeated is not None:
-            raise FinchError("type", f"`{repeated}` is a parameter twice", definition.span)
         body = definition.body
         if isinstance(body, ast.Script):
-            body = self.block(body, names, is_last=True)
+            body = self.block(body, is_last=True)
             if RETURN not in ways(body):  # an endless loop
                 raise self.without_value(definition.span)
             found = None if self.local else as_expression(body)
             body = body if found is None else found
         else:
-            body = self.expression(body, names)
+            body = self.expression(body)
         return Operation(self.name, (*self.parameters, *self.free), body, span=definition.span)
 
     def define(self, node: ast.Function) -> None:
@@ -150,7 +144,7 @@ class _Closing:
             raise FinchError("type", message, node.span, _ALLOWED)
         own = {n for n in assigned_names(node.body) if not self.scope.is_local(n)}
         scope = Scope(self.scope, own | {*node.parameters})
-        inner = _Closing(node, scope, self.environment, self.within, self)
+        inner = _Closing(node, scope, self.environment, self.within, (self, *self.around))
         found = inner.operation()
         self.local[node.name] = found, inner.free
         self.uses += inner.uses
@@ -158,24 +152,25 @@ class _Closing:
 
     # ---------------------------------------------------------------- statements
 
-    def block(self, node: ast.Script, names: dict[str, str], is_last: bool = False) -> ast.Script:
+    def block(self, node: ast.Node, is_last: bool = False, span: Span | None = None) -> ast.Script:
         """Statements. If the block `is_last` in the function, it must return a value on every path."""
-        statements = flat(node.statements)
+        statements = flat(node.statements if isinstance(node, ast.Script) else (node,))
+        span = node.span or span
         if is_last and not statements:
-            raise self.without_value(node.span)
+            raise self.without_value(span)
         done: list[ast.Node] = []
         for k, statement in enumerate(statements):
             if isinstance(statement, ast.Function) and node is self.definition.body:
                 self.define(statement)
             else:
-                done += self.each(statement, names, is_last and k == len(statements) - 1)
+                done += self.each(statement, is_last and k == len(statements) - 1)
         if is_last and isinstance(statements[-1], ast.Function):
             raise self.without_value(statements[-1].span)
-        return ast.Script(tuple(done), span=node.span)
+        return ast.Script(tuple(done), span=span)
 
-    def each(self, node: ast.Node, names: dict[str, str], is_last: bool) -> Iterator[ast.Node]:
+    def each(self, node: ast.Node, is_last: bool) -> Iterator[ast.Node]:
         """A statement, and if it is the function's last the `return` of its value."""
-        done = self.statement(node, names, is_last)
+        done = self.statement(node, is_last)
         if not is_last:
             yield done
         elif isinstance(done, (ast.Literal, ast.Variable, ast.Call)):
@@ -191,37 +186,30 @@ class _Closing:
         message = f"`{self.name}` has no value on the way that ends here"
         return FinchError("type", message, span, "return a number on every way")
 
-    def statement(self, node: ast.Node, names: dict[str, str], is_last: bool) -> ast.Node:
+    def statement(self, node: ast.Node, is_last: bool) -> ast.Node:
         match node:
             case ast.Let():
-                return self.let(node, names)
+                return self.let(node)
             case ast.If(branches):
                 done = []
                 for condition, body in arms(branches) if is_last else branches:
-                    holds = self.expression(condition, names)
-                    done.append((holds, self.inner(body, names, is_last, node.span)))
+                    holds = self.expression(condition)
+                    done.append((holds, self.block(body, is_last, node.span)))
                 return ast.If(tuple(done), span=node.span)
             case ast.While(condition, body):
-                condition = self.expression(condition, names)
-                return ast.While(condition, self.inner(body, names), span=node.span)
+                condition = self.expression(condition)
+                return ast.While(condition, self.block(body), span=node.span)
             case ast.For():
-                return self.iterate(node, names)
+                return self.iterate(node)
             case ast.Return(value):
                 if value is None:
                     raise self.without_value(node.span)
-                return ast.Return(self.expression(value, names), span=node.span)
+                return ast.Return(self.expression(value), span=node.span)
             case ast.Break() | ast.Continue():
                 return node
-        return self.expression(node, names)
+        return self.expression(node)
 
-    def inner(
-        self, body: ast.Node, names: dict[str, str], is_last: bool = False, span: Span | None = None
-    ) -> ast.Script:
-        statements = body.statements if isinstance(body, ast.Script) else (body,)
-        whole = ast.Script(statements, span=body.span or span)
-        return self.block(whole, names, is_last)
-
-    def let(self, node: ast.Let, names: dict[str, str]) -> ast.Node:
+    def let(self, node: ast.Let) -> ast.Node:
         targets, op, value = node.targets, node.op, node.value
         for target in targets:
             if not isinstance(target, ast.Variable):
@@ -230,108 +218,102 @@ class _Closing:
             if target.name in self.local:
                 message = f"`{target.name}` is a function and a number in `{self.name}`"
                 raise FinchError("type", message, target.span, _ALLOWED)
-            if target.name not in names:
+            if target.name not in self.names:
                 message = f"`{target.name}` belongs to the function around `{self.name}`"
                 hint = "an operator assigns to names of its own alone"
                 raise FinchError("type", message, target.span, hint)
-        new = tuple([ast.Variable(names[t.name], span=t.span) for t in targets])  # type: ignore
+        new = tuple([ast.Variable(self.names[t.name], span=t.span) for t in targets])  # type: ignore
         if op is not None:
             value = ast.Call(ast.Variable(op, span=node.span), (targets[0], value), span=node.span)
         if len(targets) == 1:
-            return ast.Let(new, None, self.expression(value, names), span=node.span)
+            return ast.Let(new, None, self.expression(value), span=node.span)
         if not isinstance(value, ast.Group) or len(value.items) != len(targets):
             message = f"{len(targets)} names of an operator are given {len(targets)} values"
             raise FinchError("type", message, value.span, "as in `a, b = b, a`")
-        items = tuple([self.expression(v, names) for v in value.items])
+        items = tuple([self.expression(v) for v in value.items])
         return ast.Let(new, None, ast.Group(items, span=value.span), span=node.span)
 
-    def iterate(self, node: ast.For, names: dict[str, str]) -> ast.Node:
+    def iterate(self, node: ast.For) -> ast.Node:
         variable, iterable = node.variable, node.iterable
         if not isinstance(iterable, ast.Range):
             message = "a loop of an operator is over a range of integers"
             raise FinchError("type", message, iterable.span, "as in `for k = 1:n`")
         step = iterable.step
         if step is not None:
-            step = self.expression(step, names)
+            step = self.expression(step)
             if not isinstance(step, ast.Literal) or type(step.value) is not int or not step.value:
                 message = "the step of a range in an operator is an integer, and not 0"
                 raise FinchError("type", message, iterable.span)
-        ends = [self.expression(e, names) for e in (iterable.start, iterable.stop)]
+        ends = [self.expression(e) for e in (iterable.start, iterable.stop)]
         new, count = variable, 1
         while new in self.taken:
             count += 1
             new = f"{variable}_{count}"
         self.taken.add(new)
         range = ast.Range(ends[0], step, ends[1], span=iterable.span)
-        body = self.inner(node.body, {**names, variable: new})
+        around, self.names = self.names, {**self.names, variable: new}
+        body = self.block(node.body)
+        self.names = around
         return ast.For(new, range, body, span=node.span)
 
     # ---------------------------------------------------------------- expressions
 
-    def expression(self, node: ast.Node, names: dict[str, str]) -> ast.Node:
+    def expression(self, node: ast.Node) -> ast.Node:
         match node:
             case ast.Literal(value):
                 if type_of_value(value) is None:
                     raise FinchError("type", f"`{value!r}` is no number", node.span)
                 return node
             case ast.Variable(name):
-                if name in names:
-                    return ast.Variable(names[name], span=node.span)
+                if name in self.names:
+                    return ast.Variable(self.names[name], span=node.span)
                 return self.number(name, node.span)
             case ast.Call(ast.Variable() as op, args):
-                return self.call(node, op, tuple([self.expression(a, names) for a in args]), names)
-        raise self.refused(node)
-
-    def refused(self, node: ast.Node) -> FinchError:
+                return self.call(node, op, tuple([self.expression(a) for a in args]))
         what = _WHAT.get(type(node), "this")
         message = f"{what} has no place in `{self.name}`, which is used in a kernel"
-        return FinchError("type", message, node.span, _ALLOWED)
+        raise FinchError("type", message, node.span, _ALLOWED)
 
     def number(self, name: str, span: Span | None) -> ast.Node:
         """A name of a function around this one, or a literal of the script's present value."""
-        if any(name in closing.own and name not in closing.local for closing in self.outers()):
+        if any(name in closing.own and name not in closing.local for closing in self.around):
             self.free += [name] * (name not in self.free)
             return ast.Variable(name, span=span)
-        value = self.bound(name)
+        value = self.bound(name, span)
         found = type_of_value(value)
-        if value is None and name not in PREDEFINED:
-            raise self.unknown(name, span)
         if found is None or isinstance(found, PairType):
-            what = kind_of(PREDEFINED[name] if value is None else value)
+            what = kind_of(value)
             message = f"`{name}` is {what}; what `{self.name}` takes from around it are numbers"
             raise FinchError("type", message, span, _ALLOWED)
         held = value.item() if isinstance(value, np.generic) else value
         type = None if type_of_value(held) is found else found.name
         return ast.Literal(held, type, span=span)
 
-    def bound(self, name: str) -> Any:
-        """The value of a name around the function, None if it has none; noted as used."""
+    def bound(self, name: str, span: Span | None) -> Any:
+        """The value of a name around the function, noted as used. Raises FinchError "unknown name"."""
         values = self.environment.owner(name).values
         value = values.get(name)
         self.uses.append((values, name, value))
-        return value
+        if value is None and name not in PREDEFINED:
+            guess = did_you_mean(name, {*self.own, *PREDEFINED})
+            raise explained(FinchError("unknown name", f"`{name}` is not defined", span, guess))
+        return PREDEFINED[name] if value is None else value
 
-    def unknown(self, name: str, span: Span | None) -> FinchError:
-        guess = did_you_mean(name, {*self.own, *PREDEFINED})
-        return explained(FinchError("unknown name", f"`{name}` is not defined", span, guess))
-
-    def call(
-        self, node: ast.Node, op: ast.Variable, args: tuple[ast.Node, ...], names: dict[str, str]
-    ) -> ast.Node:
+    def call(self, node: ast.Node, op: ast.Variable, args: tuple[ast.Node, ...]) -> ast.Node:
         name, span = op.name, op.span
-        for closing in (self, *self.outers()):
+        for closing in (self, *self.around):
             if name in closing.local:
                 found, free = closing.local[name]
                 count = len(found.parameters) - len(free)
                 check_count(name, (count, count), len(args), node.span, found.parameters[:count])
-                more = tuple([self.expression(ast.Variable(n, span=span), names) for n in free])
+                more = tuple([self.expression(ast.Variable(n, span=span)) for n in free])
                 return ast.Call(trees.replace(found, span=span), (*args, *more), span=node.span)
-            if name == closing.name and closing.outer is not None:
+            if name == closing.name and closing.around:
                 raise self.recursive(name, node.span)
-        if name in names:
+        if name in self.names:
             message = f"`{name}` is a value here: an operator calls functions of the script by name"
             raise FinchError("type", message, span)
-        value = self.bound(name)
+        value = self.bound(name, span)
         if isinstance(value, FinchFunction):
             if value in self.within:
                 raise self.recursive(name, node.span)
@@ -341,12 +323,9 @@ class _Closing:
             found = inner.operation
             check_count(name, (len(found.parameters),) * 2, len(args), node.span, found.parameters)
             return ast.Call(trees.replace(found, span=span), args, span=node.span)
-        row = OPERATORS.get(name) if value is None else _operator(value)
+        row = _operator(value)
         if row is None:
-            if value is None and name not in PREDEFINED:
-                raise self.unknown(name, span)
-            what = kind_of(PREDEFINED[name] if value is None else value)
-            message = f"`{name}` is {what}, which `{self.name}` cannot call in a kernel"
+            message = f"`{name}` is {kind_of(value)}, which `{self.name}` cannot call in a kernel"
             raise FinchError("type", message, span, _ALLOWED)
         least, most = row.arity
         meant: ast.Node = ast.Variable(row.name, span=span)
@@ -357,12 +336,6 @@ class _Closing:
             return reduce(lambda a, b: ast.Call(meant, (a, b), span=node.span), args)
         check_count(name, row.arity, len(args), node.span)
         return ast.Call(meant, args, span=node.span)
-
-    def outers(self) -> Iterator[_Closing]:
-        closing = self.outer
-        while closing is not None:
-            yield closing
-            closing = closing.outer
 
     def recursive(self, name: str, span: Span | None) -> FinchError:
         message = f"`{name}` calls itself, which an operator cannot do"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,15 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script import (
+    containers,
     linear_algebra,
     make_tensors,
     shape_functions,
-    strings,
     values as data,
-    vectors_and_dicts,
 )
+from finchlang.script.containers import are_true, items, with_function
 from finchlang.script.make_tensors import element_type, tensor_of
 from finchlang.script.show import joined, kind_of, text
-from finchlang.script.vectors_and_dicts import are_true, items
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
@@ -31,7 +31,7 @@ from finchlang.tensors.formats import LEVELS, construct
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 BUILTINS = data.Builtins()
-for _module in (make_tensors, shape_functions, vectors_and_dicts, strings, linear_algebra):
+for _module in (make_tensors, shape_functions, containers, linear_algebra):
     BUILTINS |= _module.FUNCTIONS
 
 
@@ -123,16 +123,16 @@ def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype | None)
         raise FinchError("resource", message) from None
 
 
-def _constant(value: int) -> Callable[..., np.ndarray]:
-    def make(*args: Any) -> np.ndarray:
-        type, sizes = _sizes(args)
-        return _full("ones" if value else "zeros", sizes, value, type.dtype)
-
-    return make
+@BUILTINS.add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`")
+def _zeros(*args: Any) -> np.ndarray:
+    type, sizes = _sizes(args)
+    return _full("zeros", sizes, 0, type.dtype)
 
 
-BUILTINS.add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`", _constant(0))
-BUILTINS.add("ones(n...)", "an array of 1.0, or of a type's one", _constant(1))
+@BUILTINS.add("ones(n...)", "an array of 1.0, or of a type's one")
+def _ones(*args: Any) -> np.ndarray:
+    type, sizes = _sizes(args)
+    return _full("ones", sizes, 1, type.dtype)
 
 
 @BUILTINS.add("fill(v, n...)", "an array of v")
@@ -167,13 +167,10 @@ def _size(value: Any, mode: Any = None) -> Any:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    if data.is_array(value) or isinstance(value, Scalar):
-        return tuple(value.shape)
-    if isinstance(value, (list, tuple, str, dict, data.FinchRange)):
-        return (len(value),)
-    if data.is_number(value):
-        return ()
-    raise FinchError("type", f"{kind_of(value)} has no size")
+    shape = () if data.is_number(value) else data.shape_of(value, str, dict)
+    if shape is None:
+        raise FinchError("type", f"{kind_of(value)} has no size")
+    return shape
 
 
 @BUILTINS.add("sizeof(A)", "the bytes that A is stored in")
@@ -239,78 +236,69 @@ def _fwrite(path: Any, value: Any) -> Any:
 # ------------------------------------------------------------------------------ numbers and ranges
 
 
-def _reduction(name: str, what: str, operator: str, ufunc: Any) -> None:
-    """Adds a reduction: by NumPy for arrays, by the operator for other values."""
+def _reduced(name: str, operator: str, ufunc: Any, call: Callable[..., Any], *args: Any) -> Any:
+    """A reduction: by NumPy for arrays, by the operator for other values."""
+    function, value = with_function(name, "an array", args)
+    if function:
+        value = [call(*function, x) for x in items(value)]
+    if data.is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
+        return data.plain(data.reduced(ufunc, value))
+    found = list(data.entries(value))
+    if not found and name != "sum":
+        raise FinchError("type", f"{name} of nothing")
+    return reduce(data.binary(operator), found or [0])
 
-    def reduce(call: Callable[..., Any], *args: Any) -> Any:
-        *function, value = args if args else (0,)
-        if len(function) > 1 or not args:
-            raise FinchError("type", f"{name} takes an array, or a function and an array")
-        if function:
-            value = [call(function[0], x) for x in items(value)]
-        if data.is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
-            return data.plain(data.reduced(ufunc, value))
-        found = list(data.entries(value))
-        if not found and name != "sum":
-            raise FinchError("type", f"{name} of nothing")
-        result = found[0] if found else 0
-        for item in found[1:]:
-            result = data.operate(OPERATORS[operator], [result, item])
+
+for _name, _what, _operator, _ufunc in (
+    ("sum", "the sum", "+", np.sum),
+    ("maximum", "the greatest", "max", np.max),
+    ("minimum", "the least", "min", np.min),
+):
+    _doc = f"{_what} of the entries, or of what a function gives for them"
+    _function = partial(_reduced, _name, _operator, _ufunc)
+    BUILTINS.add(f"{_name}(f, A)", _doc, _function, calls=True)
+
+
+def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
+    """The coordinates of the first such entry, column-major; NaN counts as least and as greatest."""
+    array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
+    if array.size == 0 or array.dtype.kind not in "biuf":
+        raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
+    flat = int(find(array.flatten(order="F")))
+    index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
+    return index[0] if len(index) == 1 else index
+
+
+for _name, _what, _find in (("argmin", "least", np.argmin), ("argmax", "greatest", np.argmax)):
+    _doc = f"the coordinates of the first of the {_what} entries"
+    BUILTINS.add(f"{_name}(A)", _doc, partial(_coordinates, _find))
+
+
+def _rounded(name: str, *args: Any, digits: Any = None) -> Any:
+    """`round(x)`, `round(Int64, x)`, `round(x; digits = 2)`, and the like."""
+    type, x = (None, *args)[-2:] if args else (None, None)
+    is_typed = type is None or isinstance(type, types.Type)
+    if len(args) > 2 or data.is_array(x) or not is_typed:
+        raise FinchError("type", f"{name} takes a number, or a type and a number")
+    if digits is not None:
+        scale = 10.0 ** data.whole(digits, "digits")
+        return data.operate(OPERATORS[name], [x * scale]) / scale
+    result = data.operate(OPERATORS[name], [x])
+    if type is None:
         return result
-
-    doc = f"{what} of the entries, or of what a function gives for them"
-    BUILTINS.add(f"{name}(f, A)", doc, reduce, calls=True)
-
-
-_reduction("sum", "the sum", "+", np.sum)
-_reduction("maximum", "the greatest", "max", np.max)
-_reduction("minimum", "the least", "min", np.min)
+    if not type.is_float and (not math.isfinite(result) or type.wrap(result) != result):
+        raise FinchError("type", f"{type} cannot hold {text(result)}")
+    return data.number(result, type)
 
 
-def _coordinates(name: str, what: str, find: Callable[[np.ndarray], Any]) -> None:
-    """Adds `argmin` or `argmax`: the coordinates of the first such entry, column-major; NaN counts as least
-    and as greatest."""
-
-    def found(value: Any) -> Any:
-        array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
-        if array.size == 0 or array.dtype.kind not in "biuf":
-            raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
-        flat = int(find(array.flatten(order="F")))
-        index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
-        return index[0] if len(index) == 1 else index
-
-    BUILTINS.add(f"{name}(A)", f"the coordinates of the first of the {what} entries", found)
-
-
-_coordinates("argmin", "least", np.argmin)
-_coordinates("argmax", "greatest", np.argmax)
-
-
-def _rounded(name: str, what: str) -> None:
-    """Adds `round(x)`, `round(Int64, x)`, `round(x; digits = 2)`, and the like."""
-
-    def rounded(*args: Any, digits: Any = None) -> Any:
-        type, x = (None, *args)[-2:] if args else (None, None)
-        is_typed = type is None or isinstance(type, types.Type)
-        if len(args) > 2 or data.is_array(x) or not is_typed:
-            raise FinchError("type", f"{name} takes a number, or a type and a number")
-        if digits is not None:
-            scale = 10.0 ** data.whole(digits, "digits")
-            return data.operate(OPERATORS[name], [x * scale]) / scale
-        result = data.operate(OPERATORS[name], [x])
-        if type is None:
-            return result
-        if not type.is_float and (not math.isfinite(result) or type.wrap(result) != result):
-            raise FinchError("type", f"{type} cannot hold {text(result)}")
-        return data.number(result, type)
-
-    BUILTINS.add(f"{name}(type, x; digits)", f"the {what}, of `type` if given", rounded)
-
-
-_rounded("round", "nearest whole number")
-_rounded("floor", "next lower whole number")
-_rounded("ceil", "next higher whole number")
-_rounded("trunc", "next whole number towards 0")
+for _name, _what in (
+    ("round", "nearest whole number"),
+    ("floor", "next lower whole number"),
+    ("ceil", "next higher whole number"),
+    ("trunc", "next whole number towards 0"),
+):
+    _doc = f"the {_what}, of `type` if given"
+    BUILTINS.add(f"{_name}(type, x; digits)", _doc, partial(_rounded, _name))
 
 
 @BUILTINS.add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -42,7 +42,8 @@ class Checker(Evaluator):
 
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:
         """Check a script. Raises the first fault found, with the others in its `others`."""
-        self._kernels.update((id(kernel), kernel) for kernel in _kernels(script))
+        kernels = (node for node in trees.walk(script) if isinstance(node, ast.KernelNode))
+        self._kernels.update((id(kernel), kernel) for kernel in kernels)
         outer = self._whole, self._faults
         self._whole, self._faults = script, []
         result = None
@@ -158,14 +159,3 @@ def _names(program: ast.Node, environment: Environment) -> set[str]:
         values = [environment.owner(name).values.get(name) for name in new]
         left += [v.definition.body for v in values if isinstance(v, FinchFunction)]
     return found
-
-
-def _kernels(script: ast.Node) -> Iterator[ast.KernelNode]:
-    """The kernels in a script, in order; without recursion, as scripts may be nested deeply."""
-    left = [script]
-    while left:
-        node = left.pop()
-        if isinstance(node, ast.KernelNode):
-            yield node
-        else:
-            left += reversed(trees.children(node))

@@ -6,14 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from html import escape
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.base.paths import checked_path, replace_file
-from finchlang.levels.level import Level
-from finchlang.script.picture import picture, spy_text, write_spy
+from finchlang.script.picture import darkness, picture, spy_text, write_spy
 from finchlang.script.show import SMALL, kind_of, show
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.array_base import size_text
@@ -30,16 +30,13 @@ HEADINGS = ("level", "dimension", "size", "positions", "bytes")
 
 
 def display_text(value: Any) -> str:
-    """What `display` prints. For a tensor, an array or a SciPy matrix: a line with its size, fill and
-    number of stored entries; a line for each level, with its dimensions, the number of its positions
-    (fibers; for the leaf, values), the bytes of its arrays, and the arrays if they are short; then the
-    entries of a small tensor, or a picture of where a large one has entries. Other values print as with
-    `println`."""
+    """What `display` prints: of a tensor, an array or a SciPy matrix a summary, a line for each level with
+    its arrays if they are short, and the entries, or a picture of a large one; of others as `println`."""
     tensor = as_tensor(value)
     if tensor is None or isinstance(tensor, Scalar) or tensor.order == 0:
         return show(value if tensor is None else tensor)
     levels = measure(tensor)
-    lines = [summary(tensor, levels), *_table([HEADINGS, *_rows(levels)])]
+    lines = [summary(tensor, levels), *_table([HEADINGS, *map(_row, count(), levels)])]
     for position, use in enumerate(levels):
         if use.arrays and max(map(len, use.arrays.values())) <= LISTED:
             lines[position + 2] += "".join(f"  {n} = {_entries(a)}" for n, a in use.arrays.items())
@@ -51,15 +48,11 @@ def display_text(value: Any) -> str:
 def summary(tensor: Any, levels: list[LevelUse]) -> str:
     """A line with a tensor's element type, size, fill, number of stored entries and bytes."""
     leaf, total = levels[-1].level, sum(use.bytes for use in levels)
-    stored = _count(tensor.countstored(), "entry", "entries")
+    stored = _counted(tensor.countstored(), "entry", "entries")
     return (
         f"{leaf.element_type} tensor of size {size_text(tensor.shape)}, "
-        f"fill {show(leaf.fill.value)}: {stored} stored, {_count(total, 'byte')}"
+        f"fill {show(leaf.fill.value)}: {stored} stored, {_counted(total, 'byte')}"
     )
-
-
-def _rows(levels: list[LevelUse]) -> list[tuple[str, ...]]:
-    return [_row(depth, use) for depth, use in enumerate(levels)]
 
 
 def save_picture(path: str, value: Any) -> None:
@@ -72,34 +65,25 @@ def save_picture(path: str, value: Any) -> None:
     replace_file(file, path, lambda out: write_spy(out, tensor))
 
 
-def level_label(level: Level) -> str:
-    """The text of a level without the level below it."""
-    return str(level) if level.is_leaf else str(level).removesuffix(f"({level.child})")
-
-
 def _row(depth: int, use: LevelUse) -> tuple[str, ...]:
-    indent = "   " * (depth - 1) + "└─ " if depth else ""
+    level, indent = use.level, "   " * (depth - 1) + "└─ " if depth else ""
+    label = str(level) if level.is_leaf else str(level).removesuffix(f"({level.child})")
     modes = ", ".join(map(str, use.modes))
     size = size_text(use.sizes) if use.sizes else ""
-    return (indent + level_label(use.level), modes, size, str(use.fibers), str(use.bytes))
+    return (indent + label, modes, size, str(use.fibers), str(use.bytes))
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            word.ljust(width) if k == 0 else word.rjust(width)
-            for k, (word, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+    first, *others = widths
+    return ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in rows]
 
 
 def _entries(array: np.ndarray) -> str:
     return f"[{', '.join(map(show, array.tolist()))}]"
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
+def _counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
@@ -113,7 +97,7 @@ def html(value: Any) -> str | None:
         return None
     levels = measure(value)
     head = _cells("th", HEADINGS)
-    body = "".join(_cells("td", row) for row in _rows(levels))
+    body = "".join(_cells("td", row) for row in map(_row, count(), levels))
     drawn = spy_svg(value) if levels[-1].fibers <= MOST else ""
     return (
         '<div class="finch-tensor" style="display: flex; flex-wrap: wrap; gap: 1.5em">'
@@ -138,10 +122,9 @@ def spy_svg(tensor: Any) -> str:
     """The picture of a tensor as SVG, in the colour of the surrounding text: the more entries on a square
     the darker it is. Neighbours in a row with one shade are one rectangle."""
     found = picture(tensor, SQUARES, SQUARES)
-    (height, width), greatest = found.counts.shape, max(int(found.counts.max(initial=0)), 1)
-    last = len(SHADES) - 1
-    shade = np.ceil(np.sqrt(found.counts / greatest) * last).astype(int)
-    shade = np.where(found.counts > 0, shade if max(found.cell) > 1 else last, -1)
+    (height, width), last = found.counts.shape, len(SHADES) - 1
+    shade = last if found.is_exact else np.ceil(darkness(found.counts) * last).astype(int)
+    shade = np.where(found.counts > 0, shade, -1)
     paths = [
         f'<path opacity="{SHADES[k]}" d="{path}"/>'
         for k in range(last + 1)
@@ -149,7 +132,7 @@ def spy_svg(tensor: Any) -> str:
     ]
     scale = PIXELS / max(height, width, 1)
     sizes = " x ".join(map(str, found.cell))
-    label = "a square is an entry" if max(found.cell) <= 1 else f"a square is {sizes} entries"
+    label = f"a square is {'an entry' if found.is_exact else f'{sizes} entries'}"
     return (
         f'<svg role="img" viewBox="0 0 {max(width, 1)} {max(height, 1)}" style="overflow: visible" '
         f'width="{max(width * scale, 16):.0f}" height="{max(height * scale, 16):.0f}" '

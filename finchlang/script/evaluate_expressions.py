@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from finchlang.tensors.tensor import Scalar
 from finchlang.text.other_languages import explained
 from finchlang.wrappers.masks import MaskValue
 
+#: runs a kernel on the values of its free names, and returns what the kernel returns
+RunKernel = Callable[[ast.KernelNode, Environment], Any]
 #: a node of a script ready to run: returns its value, None for statements without one
 Closure = Callable[[Environment], Any]
 #: calls of a script's functions may nest so deeply
@@ -42,8 +45,7 @@ class Leave(Exception):
 
 
 class Caller(NamedTuple):
-    """The first argument of built-in functions that call others: the evaluator, and where they are called
-    themselves."""
+    """The first argument of built-in functions that call others, with the place of their own call."""
 
     evaluator: Any
     span: Span | None
@@ -54,10 +56,17 @@ class Caller(NamedTuple):
 
 class Expressions:
     """Turns nodes into closures. The method with the name of a kind of node takes such a node and the scope
-    around it, and makes the closures of its parts once, not at each run. `output` prints, `run_kernel` runs
-    kernels."""
+    around it, and makes the closures of its parts once. `output` prints, `run_kernel` runs kernels."""
+
+    depth = 0  # of calls of the script's functions
 
     closure: Callable[[ast.Node, Scope], Closure]
+    #: the closure of an operator with a dot (`a .+ b`)
+    dotted: Callable[[ast.Call, Scope], Closure]
+
+    def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
+        self.run_kernel = run_kernel
+        self.output = output or (lambda s: sys.stdout.write(s))
 
     def closures(self, nodes: tuple[ast.Node, ...], scope: Scope) -> list[Closure]:
         return [self.closure(node, scope) for node in nodes]
@@ -68,10 +77,8 @@ class Expressions:
         return lambda env: value
 
     def Variable(self, node: ast.Variable, scope: Scope) -> Closure:
-        return self.named(node.name, node.span, scope)
-
-    def named(self, name: str, span: Span | None, scope: Scope) -> Closure:
         """The value of a name, bound in the script or predefined."""
+        name, span = node.name, node.span
         values, is_local = scope.values_with(name), scope.is_local(name)
 
         def missing(env: Environment) -> Any:
@@ -132,8 +139,7 @@ class Expressions:
                 found = value(env)
                 return subscript(found, indices(env, found))
             except FinchError as error:
-                error.at(span)
-                raise
+                raise error.at(span) from None
 
         def content(env: Environment) -> Any:
             found = value(env)
@@ -189,9 +195,7 @@ class Expressions:
 
         def level(env: Environment) -> functions.LevelName:
             if name in LEVELS:
-                return functions.LevelName(
-                    name, tuple([parameter(env) for parameter in parameters])
-                )
+                return functions.LevelName(name, tuple([each(env) for each in parameters]))
             hint = did_you_mean(name, LEVELS, "") or f"levels: {', '.join(LEVELS)}"
             error = FinchError("unknown name", f"there is no level {name}", span, hint)
             raise explained(error)
@@ -218,13 +222,6 @@ class Expressions:
 
     # ---------------------------------------------------------------- calls
 
-    run_kernel: Callable[[ast.KernelNode, Environment], Any]
-    output: Callable[[str], Any]
-    depth = 0  # of calls of the script's functions
-
-    #: the closure of an operator with a dot (`a .+ b`)
-    dotted: Callable[[ast.Call, Scope], Closure]
-
     def Call(self, node: ast.Call | ast.KeywordCall, scope: Scope) -> Closure:
         op, span = node.op, node.span
         arguments = self.closures(node.args, scope)
@@ -246,13 +243,11 @@ class Expressions:
     KeywordCall = Call
 
     def call_of(self, called: Closure, arguments: list[Closure], span: Span | None) -> Closure:
-
         def call(env: Environment) -> Any:
             try:
                 return self.apply(called(env), [arg(env) for arg in arguments], {}, span)
             except FinchError as error:
-                error.at(span)
-                raise
+                raise error.at(span) from None
 
         return call
 
@@ -260,7 +255,7 @@ class Expressions:
         self, op: ast.Variable, arguments: list[Closure], span: Span | None, scope: Scope
     ) -> Closure:
         """A call of the function that a name is bound to in the script, or else in the language."""
-        bound = self.call_of(self.named(op.name, op.span, scope), arguments, span)
+        bound = self.call_of(self.Variable(op, scope), arguments, span)
         meant = functions.PREDEFINED.get(op.name)
         if scope.is_local(op.name):
             return bound
@@ -288,8 +283,7 @@ class Expressions:
                 function = known[tuple(map(type, args))]
                 return self.apply(op, args, {}, span) if function is None else function(*args)
             except FinchError as error:
-                error.at(span)
-                raise
+                raise error.at(span) from None
 
         def call_of_two(env: Environment) -> Any:  # as `call`, quicker: most operators take two
             if name in env.outermost:
@@ -299,8 +293,7 @@ class Expressions:
                 function = known[type(a), type(b)]
                 return self.apply(op, [a, b], {}, span) if function is None else function(a, b)
             except FinchError as error:
-                error.at(span)
-                raise
+                raise error.at(span) from None
 
         if len(arguments) != 2:
             return call
@@ -310,8 +303,7 @@ class Expressions:
     def apply(
         self, function: Any, args: list[Any], keywords: dict[str, Any], span: Span | None
     ) -> Any:
-        """`function(args...; keywords...)` for any value. Raises FinchError "type" if it cannot be
-        called."""
+        """`function(args...; keywords...)`. Raises FinchError "type" for a value that is no function."""
         if isinstance(function, data.Builtin):
             return self.apply_builtin(function, args, keywords, span)
         if isinstance(function, functions.FinchFunction):
@@ -330,10 +322,9 @@ class Expressions:
             if isinstance(function, functions.MaskName):
                 return MaskValue(function.name, tuple(args))
         except functions.PYTHON_FAULTS as error:
-            name = (
-                function.name if isinstance(function, functions.LevelName) else f"`{function.name}`"
-            )
-            raise functions.fault(error, name, span) from None
+            name = function.name
+            what = name if isinstance(function, functions.LevelName) else f"`{name}`"
+            raise functions.fault(error, what, span) from None
         raise FinchError("type", f"{kind_of(function)} is no function", span)
 
     def apply_builtin(
@@ -365,7 +356,7 @@ class Expressions:
             message = f"{function} takes {len(parameters)} arguments, {len(args)} are given"
             raise FinchError("type", message, span)
         if self.depth >= CALL_DEPTH:
-            name = function.definition.name
+            name = definition.name
             raise FinchError("resource", f"{name} is called more than {CALL_DEPTH} deep", span)
         if environment is None:
             values = dict(zip(parameters, args, strict=True))
@@ -378,7 +369,7 @@ class Expressions:
                 raise leave.outside() from None
             result = leave.value
         except FinchError as error:
-            error.calls.append((function.definition.name, span))
+            error.calls.append((definition.name, span))
             raise
         finally:
             self.depth -= 1
@@ -421,8 +412,7 @@ def placed(span: Span | None, run: Closure) -> Closure:
         try:
             return run(env)
         except FinchError as error:
-            error.at(span)
-            raise
+            raise error.at(span) from None
 
     return placed_run
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.show import kind_of
-from finchlang.script.values import Builtin, FinchRange, is_array, is_number
+from finchlang.script.values import Builtin, FinchRange, NamedValue, is_array, is_number
 from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
@@ -53,29 +54,19 @@ class FinchFunction:
 
 
 @dataclass(frozen=True)
-class LevelName:
-    """The name of a level, perhaps with parameters, as a value that makes levels: `Dense`,
-    `Element{0.0}`."""
+class LevelName(NamedValue):
+    """The name of a level, perhaps with parameters, as a value that makes levels: `Element{0.0}`."""
 
-    name: str
     parameters: tuple[Any, ...] = ()
 
     kind: ClassVar[str] = "a level's name"
 
-    def __str__(self) -> str:
-        return self.name
-
 
 @dataclass(frozen=True)
-class MaskName:
+class MaskName(NamedValue):
     """The name of a mask as a value that makes masks: `UpTriMask`."""
 
-    name: str
-
     kind: ClassVar[str] = "a mask's name"
-
-    def __str__(self) -> str:
-        return self.name
 
 
 #: the values of names that a script has not bound
@@ -115,55 +106,45 @@ PYTHON_FAULTS = tuple(_KINDS)
 
 def fault(error: Exception, what: str, span: Span | None) -> FinchError:
     kind = next(name for type, name in _KINDS.items() if isinstance(error, type))
-    is_memory = kind == "resource"
-    told = "there is no memory for it" if is_memory else f"{what} does not take these: {error}"
-    return FinchError(kind, told, span)
+    told = f"{what} does not take these: {error}"
+    return FinchError(kind, "there is no memory for it" if kind == "resource" else told, span)
 
 
 # --------------------------------------------------------- types, defaults and names of parameters
 
 
-def _is_array(*dimensions: int) -> Callable[[Any], bool]:
-    def check(value: Any) -> bool:
-        shape = value.shape if is_array(value) else None
-        if isinstance(value, (list, FinchRange)):
-            shape = (len(value),)
-        return shape is not None and (not dimensions or len(shape) in dimensions)
-
-    return check
+def _is_array(order: int | None, value: Any) -> bool:
+    if isinstance(value, (list, FinchRange)):
+        return order in (None, 1)
+    return is_array(value) and order in (None, len(value.shape))
 
 
-def _is_numeric(*kinds: str) -> Callable[[Any], bool]:
-    def check(value: Any) -> bool:
-        found = types.type_of_value(value)
-        return found is not None and found.kind in kinds
-
-    return check
+def _is_numeric(kinds: tuple[str, ...], value: Any) -> bool:
+    found = types.type_of_value(value)
+    return found is not None and found.kind in kinds
 
 
-_INTEGERS, _FLOATS = _is_numeric("int", "uint", "bool"), _is_numeric("float")
 #: Julia's names of abstract types, and of types of values that are no numbers
 ABSTRACT: dict[str, Callable[[Any], bool]] = {
     "Any": lambda value: True,
     "Number": is_number,
     "Real": is_number,
-    "Integer": _INTEGERS,
-    "AbstractFloat": _FLOATS,
+    "Integer": partial(_is_numeric, ("int", "uint", "bool")),
+    "AbstractFloat": partial(_is_numeric, ("float",)),
     **dict.fromkeys(("String", "AbstractString"), lambda value: isinstance(value, str)),
     "Tuple": lambda value: isinstance(value, tuple),
     "Dict": lambda value: isinstance(value, dict),
     "Function": lambda value: isinstance(value, (FinchFunction, Builtin)),
-    **dict.fromkeys(("AbstractArray", "Array", "AbstractTensor"), _is_array()),
-    **dict.fromkeys(("AbstractVector", "Vector"), _is_array(1)),
-    **dict.fromkeys(("AbstractMatrix", "Matrix"), _is_array(2)),
+    **dict.fromkeys(("AbstractArray", "Array", "AbstractTensor"), partial(_is_array, None)),
+    **dict.fromkeys(("AbstractVector", "Vector"), partial(_is_array, 1)),
+    **dict.fromkeys(("AbstractMatrix", "Matrix"), partial(_is_array, 2)),
     "Tensor": lambda value: isinstance(value, (Tensor, SwizzledTensor)),
     "Scalar": lambda value: isinstance(value, Scalar),
 }
 
 
 def check_types(definition: ast.Function) -> None:
-    """Raises FinchError "unknown name" for a type that there is not, "type" for two parameters of one
-    name."""
+    """Raises FinchError "unknown name" for a type that there is not, "type" for equal parameters."""
     names = definition.parameters
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -175,8 +156,7 @@ def check_types(definition: ast.Function) -> None:
 
 
 def refuse_methods(definition: ast.Function, known: Any) -> None:
-    """Raises FinchError "type" if a text defines a function twice with other types of parameters: in Julia
-    these would be two methods."""
+    """Raises FinchError "type" if a text defines a function again for other types, as methods in Julia."""
     old = known.definition if isinstance(known, FinchFunction) else None
     if old is None or old.span is None or definition.span is None or old is definition:
         return

@@ -45,8 +45,7 @@ class Declared:
 
 
 def declared(value: Any, name: Variable) -> Declared:
-    """A function of the script, or an operator of one or two arguments, with its laws so far. Raises
-    FinchError "type" for another value."""
+    """A function of the script, or an operator of one or two arguments, with its laws so far."""
     if isinstance(value, FinchFunction):
         return Declared(name.name, value.definition.parameters, value.laws)
     if isinstance(value, Operator) and value.arity[0] <= 2:  # as `-`, of one or two arguments
@@ -58,8 +57,7 @@ def declared(value: Any, name: Variable) -> Declared:
 
 
 def with_laws(value: Any, known: Declared, laws: Laws) -> Any:
-    """The function with these laws. An operator of the language becomes a function that calls it, and so
-    keeps its own laws as well."""
+    """The function with these laws. An operator becomes a function that calls it, and keeps its own."""
     if isinstance(value, FinchFunction):
         return replace(value, laws=laws, closed=None)
     parameters = tuple(map(Variable, known.parameters))
@@ -170,8 +168,7 @@ def _argument(node: Node, count: int, evaluate: Evaluate) -> int:
 
 
 def _operator(node: Node, count: int, evaluate: Evaluate) -> Node:
-    """The function or operator that a law names. Raises FinchError "type" unless it takes `count`
-    arguments."""
+    """The function or operator that a law names, which must take `count` arguments."""
     value = evaluate(node)
     made = Variable(value) if isinstance(value, str) and value in OPERATORS else operation(value)
     row = None if made is None else operator(made)

@@ -9,11 +9,11 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
+from finchlang.script.containers import items, sizes
 from finchlang.script.make_tensors import tensor_of
 from finchlang.script.shape_functions import FUNCTIONS as shapes
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtins, FinchRange, dense, is_array, is_number, plain, whole
-from finchlang.script.vectors_and_dicts import items
 from finchlang.syntax.types import type_of_value
 from finchlang.tensors.formats import construct
 
@@ -23,8 +23,6 @@ FUNCTIONS = Builtins()
 @FUNCTIONS.add("transpose(A)", "the same as adjoint")
 @FUNCTIONS.add("adjoint(A)", "A with its dimensions in the other order; a vector as a row")
 def _adjoint(value: Any) -> Any:
-    """The transpose of a matrix; a vector as a row; a number itself. Raises FinchError "type" for
-    others."""
     if isinstance(value, (list, FinchRange)):
         value = np.array(list(value))
     if is_number(value):
@@ -47,7 +45,6 @@ def _numbers(value: Any, name: str) -> np.ndarray:
 
 @FUNCTIONS.add("norm(A, p)", "the 2-norm of the entries, or the p-norm")
 def _norm(value: Any, order: Any = 2) -> float:
-    """The p-norm of the entries, also for a matrix (Julia's `norm`)."""
     found = np.abs(_numbers(value, "norm"))
     if not is_number(order):
         raise FinchError("type", f"the order of a norm is a number, not {kind_of(order)}")
@@ -69,7 +66,7 @@ def _dot(a: Any, b: Any) -> Any:
 
 @FUNCTIONS.add("axes(A, k)", "the ranges of the indices, or the k-th")
 def _axes(value: Any, mode: Any = None) -> Any:
-    shape = tuple(value.shape) if is_array(value) else (len(items(value)),)  # type: ignore[arg-type]
+    shape = sizes(value)
     if mode is None:
         return tuple(FinchRange(1, 1, n) for n in shape)
     k = whole(mode, "the number of a dimension")
@@ -78,7 +75,7 @@ def _axes(value: Any, mode: Any = None) -> Any:
 
 @FUNCTIONS.add("eachindex(v)", "the range of the indices of a vector")
 def _each_index(value: Any) -> FinchRange:
-    shape = value.shape if is_array(value) else (len(items(value)),)  # type: ignore[arg-type]
+    shape = sizes(value)
     if len(shape) != 1:
         hint = "write a loop for each dimension, as in `for j = axes(A, 2), i = axes(A, 1)`"
         raise FinchError("dimension", f"{kind_of(value)} has no single index", hint=hint)

@@ -27,11 +27,8 @@ FUNCTIONS = Builtins()
 
 @FUNCTIONS.add("Tensor(format, ...)", "a tensor of sizes `m, n`, or a copy of an array or tensor")
 def construct_tensor(*args: Any) -> Tensor:
-    """`Tensor(format)`, `Tensor(format, m, n)`, `Tensor(format, A)` and `Tensor(A)`.
-
-    `A` is an array, a tensor or a SciPy matrix; it is copied. Raises FinchError "type" or
-    "dimension".
-    """
+    """`Tensor(format)`, `Tensor(format, m, n)`, `Tensor(format, A)` and `Tensor(A)`, which copy the array,
+    tensor or SciPy matrix A. Raises FinchError "type" or "dimension"."""
     if not args:
         raise FinchError("type", "Tensor takes a format", hint="Tensor(Dense(Element(0.0)), 3)")
     format, *rest = args
@@ -76,9 +73,8 @@ def element_type(value: Any) -> Type:
 
 @FUNCTIONS.add("pattern(A)", "a Bool tensor that is true where A stores an entry")
 def pattern_of(value: Any) -> Any:
-    """A tensor of the same levels with Pattern leaves, true where `value` stores an entry. Levels that
-    store entries that were not written (Dense, runs, a band) get Bool elements instead. Raises FinchError
-    "type" for a Scalar."""
+    """A tensor of the same levels with Pattern leaves; levels that store entries that were not written
+    (Dense, runs, a band) get Bool elements instead. Raises FinchError "type" for a Scalar."""
     tensor = tensor_of(value)
     if isinstance(tensor, SwizzledTensor):
         return SwizzledTensor(pattern_of(tensor.body), tensor.permutation)
@@ -111,13 +107,11 @@ def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
     "the sparse tensor with entries V at the coordinates I, J, ..., summed where these are equal",
 )
 def sparse_of(*args: Any) -> Tensor:
-    """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1, with a
-    vector of coordinates for each dimension. Without a shape the greatest coordinates are the sizes. V may
-    be one number for all entries. Entries at the same coordinates are summed (Bools by or).
-
-    The format is SparseList for a vector, Dense(SparseList) for a matrix, SparseCOO for more dimensions.
-    Raises FinchError "type", "dimension" for vectors of different lengths, "bounds" for coordinates out
-    of range."""
+    """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1. Without a
+    shape the greatest coordinates are the sizes. V may be one number for all entries. Entries at the same
+    coordinates are summed (Bools by or). The format is SparseList for a vector, Dense(SparseList) for a
+    matrix, SparseCOO for more dimensions. Raises FinchError "type", "dimension" for vectors of different
+    lengths, "bounds" for coordinates out of range."""
     *vectors, last = args
     shape = last if isinstance(last, tuple) else None
     if shape is not None and vectors:

@@ -33,6 +33,16 @@ class Picture:
     counts: np.ndarray
     cell: tuple[int, int]
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether a square is one entry."""
+        return max(self.cell) <= 1
+
+
+def darkness(counts: np.ndarray) -> np.ndarray:
+    """How dark squares of so many entries are drawn, from 0 to 1."""
+    return np.sqrt(counts / max(int(counts.max(initial=0)), 1))
+
 
 def picture(tensor: Any, rows: int, columns: int) -> Picture:
     """The picture of a tensor of at least one dimension, of at most these sizes. It has the tensor's
@@ -68,16 +78,15 @@ def spy_text(tensor: Any) -> str:
     padded = np.zeros((rows * 4, columns * 2), np.int64)
     padded[: found.counts.shape[0], : found.counts.shape[1]] = found.counts
     blocks = padded.reshape(rows, 4, columns, 2)
-    if max(found.cell) > 1 and np.count_nonzero(found.counts) * 2 > found.counts.size:
-        sums = blocks.sum((1, 3))
-        shades = np.ceil(np.sqrt(sums / max(sums.max(), 1)) * (len(SHADES) - 1)).astype(int)
+    if not found.is_exact and np.count_nonzero(found.counts) * 2 > found.counts.size:
+        shades = np.ceil(darkness(blocks.sum((1, 3))) * (len(SHADES) - 1)).astype(int)
         lines = ["".join(SHADES[shade] for shade in row) for row in shades]
         unit = f"a character is {4 * found.cell[0]} x {2 * found.cell[1]} entries"
     else:
         codes = BRAILLE + ((blocks > 0) * DOTS[None, :, None, :]).sum((1, 3))
         lines = ["".join(map(chr, row)) for row in codes]
-        unit = f"a dot is {found.cell[0]} x {found.cell[1]} entries"
-        unit = "a dot is an entry" if max(found.cell) <= 1 else unit
+        sizes = f"{found.cell[0]} x {found.cell[1]} entries"
+        unit = f"a dot is {'an entry' if found.is_exact else sizes}"
     bar = "─" * columns
     return "\n".join([f"┌{bar}┐", *(f"│{line}│" for line in lines), f"└{bar}┘ {unit}"])
 
@@ -86,10 +95,8 @@ def write_spy(out: BinaryIO, tensor: Any) -> None:
     """Writes the picture as a PNG of about 1024 pixels a side: entries are black on white in a grey frame;
     a pixel that stands for several coordinates is darker the more entries it has."""
     found = picture(tensor, PIXELS, PIXELS)
-    greatest = max(int(found.counts.max(initial=0)), 1)
-    shade = np.where(found.counts > 0, 190 * (1 - np.sqrt(found.counts / greatest)), 255)
-    if max(found.cell) <= 1:
-        shade = np.where(found.counts > 0, 0, 255)
+    light = 0 if found.is_exact else 190 * (1 - darkness(found.counts))
+    shade = np.where(found.counts > 0, light, 255)
     cell = max(1, min(LARGEST_CELL, PIXELS // max(*found.counts.shape, 1)))
     sides = [max(cell, LEAST_SIDE // max(size, 1)) for size in found.counts.shape]
     pixels = np.kron(shade.astype(np.uint8), np.ones(sides, np.uint8))

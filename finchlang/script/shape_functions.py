@@ -9,8 +9,8 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.lazy_shape import TensorView, numpy_view
+from finchlang.script.containers import repeat_string, split_string
 from finchlang.script.show import kind_of
-from finchlang.script.strings import repeat_string, split_string
 from finchlang.script.values import Builtins, FinchRange, is_array
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
 

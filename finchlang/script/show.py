@@ -22,6 +22,10 @@ SMALL = 1000
 NESTED = 200
 #: the most characters of a string
 LONGEST = 1 << 28
+#: how messages call values of Python's types
+_KINDS: dict[type, str] = {
+    **{str: "a string", tuple: "a tuple", list: "a vector", dict: "a dictionary"}
+}
 
 
 def kind_of(value: Any) -> str:
@@ -29,10 +33,8 @@ def kind_of(value: Any) -> str:
     found = types.type_of_value(value)
     if found is not None:
         return f"{found} ({text(value)})"
-    names: dict[type, str] = {str: "a string", tuple: "a tuple", list: "a vector"}
-    names[dict] = "a dictionary"
-    if type(value) in names:
-        return names[type(value)]
+    if (kind := _KINDS.get(type(value))) is not None:
+        return kind
     if isinstance(value, np.ndarray) or is_scipy(value):
         return f"an array of size {size_text(value.shape)}"
     if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)):

@@ -98,16 +98,14 @@ def _key(indices: list[Any]) -> Any:
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """The sizes of a value that can be indexed. Raises FinchError "type" for others."""
-    if data.is_array(value) or isinstance(value, Scalar):
-        return tuple(value.shape)
-    if isinstance(value, (list, tuple, str, data.FinchRange)):
-        return (len(value),)
-    raise FinchError("type", f"{kind_of(value)} cannot be indexed")
+    shape = data.shape_of(value, str)
+    if shape is None:
+        raise FinchError("type", f"{kind_of(value)} cannot be indexed")
+    return shape
 
 
 def _dense_view(value: Any) -> np.ndarray | None:
-    """An array over the memory of a tensor that is dense in every mode; None for another tensor. It is
-    not given away."""
+    """An array over the memory of a tensor that is dense in every mode; None for another tensor."""
     if isinstance(value, np.ndarray):
         return np.asarray(value)
     if isinstance(value, SwizzledTensor):
@@ -162,8 +160,7 @@ def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None
 
 
 def _subscripts(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
-    """The indices for NumPy: counted from 0, ranges as slices. Raises FinchError "dimension" or
-    "bounds"."""
+    """The indices for NumPy: counted from 0, ranges as slices."""
     _check_count(value, shape, indices)
     return tuple(_subscript(i, size) for i, size in zip(indices, shape, strict=True))
 
@@ -172,14 +169,9 @@ def _subscript(index: Any, size: int) -> int | slice:
     if index is ALL:
         return ALL
     if isinstance(index, data.FinchRange):
-        parts = [data.whole(k, "an index") for k in index]
-        for k in parts[:1] + parts[-1:]:
-            _subscript(k, size)
-        if not parts:
-            return slice(0, 0)
-        step = int(index.step)
-        stop = parts[-1] + (0 if step > 0 else -2)
-        return slice(parts[0] - 1, stop if stop >= 0 else None, step)
+        for k in (0, len(index) - 1)[: len(index)]:
+            _subscript(data.whole(index[k], "an index"), size)
+        return index.slice
     k = data.whole(index, "an index")
     if not 1 <= k <= size:
         hint = f"indices count from 1; the last one is {size}" if k <= 0 < size else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial, reduce
 from itertools import starmap
@@ -15,7 +16,7 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
-from finchlang.operators.operator_table import Operator
+from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.show import check_depth, joined, kind_of, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
@@ -25,11 +26,20 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 
 @dataclass(frozen=True)
-class Builtin:
+class NamedValue:
+    """A value that is printed as its name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Builtin(NamedValue):
     """A built-in function with its usage and documentation. One that `prints` gets the output's `write` as
     its first argument; one that `calls` functions of the script gets a `Caller`."""
 
-    name: str
     usage: str
     doc: str
     function: Callable[..., Any]
@@ -37,9 +47,6 @@ class Builtin:
     calls: bool = False
 
     kind: ClassVar[str] = "a function"
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class Builtins(dict[str, Builtin]):
@@ -100,6 +107,15 @@ class FinchRange:
     def __iter__(self) -> Iterator[Any]:
         return map(self._element, range(len(self)))
 
+    @property
+    def slice(self) -> slice:
+        """The indices that a range of integers stands for, counted from 0."""
+        if not len(self):
+            return slice(0, 0)
+        start, step, _ = self._exact
+        after = start + (len(self) - 1) * step - 1 + (1 if step > 0 else -1)
+        return slice(start - 1, None if after < 0 else after, step)
+
     def _element(self, k: int) -> Any:
         start, step, _ = self._exact
         is_narrow = isinstance(self.start, np.integer) and type(self.start) is type(self.stop)
@@ -113,9 +129,13 @@ def is_number(value: Any) -> bool:
     return type_of_value(value) is not None
 
 
+#: the types whose numbers scripts keep as Python's
+PYTHONS = (np.int64, np.float64, np.bool_)
+
+
 def plain(value: Any) -> Any:
     """A number as scripts keep it: Int64, Float64 and Bool as Python's numbers, other types as NumPy's."""
-    if isinstance(value, np.generic) and value.dtype in (np.int64, np.float64, np.bool_):
+    if isinstance(value, np.generic) and value.dtype in PYTHONS:
         return value.item()
     return Pair(*value.item()) if isinstance(value, np.void) else value
 
@@ -148,8 +168,7 @@ def dense(value: Any) -> np.ndarray:
 
 
 def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
-    """np.sum, np.max or np.min of an array or tensor: of its stored values, and of the fill once for each
-    place that is not stored."""
+    """np.sum, np.max or np.min of an array or tensor, with the fill once for each place not stored."""
     body = body_of(value)
     if not isinstance(body, Tensor) or is_whole(body.format):
         return ufunc(dense(value))
@@ -163,13 +182,23 @@ def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
     return (total + rest * rest.dtype.type(others))[0]
 
 
+def shape_of(value: Any, *more: Any) -> tuple[int, ...] | None:
+    """The sizes of an array, vector, tuple, range or Scalar, or of a value of `more` types with a length;
+    None for others."""
+    if is_array(value) or isinstance(value, Scalar):
+        return tuple(value.shape)
+    has_length = isinstance(value, (list, tuple, FinchRange, *more))
+    return (len(value),) if has_length else None
+
+
 def entries(value: Any) -> Iterable[Any]:
     """The entries of a value, in order: of an array column-major, of a dictionary its pairs. Raises
     FinchError "type" for a value without entries."""
     if isinstance(value, (list, tuple, FinchRange)):
         return value
     if is_array(value):
-        return map(plain, dense(value).flatten(order="F"))
+        flat = dense(value).flatten(order="F")
+        return flat.tolist() if flat.dtype in PYTHONS else map(plain, flat)
     if isinstance(value, dict):
         return [*starmap(Pair, value.items())]
     raise FinchError("type", f"{kind_of(value)} has no entries")
@@ -187,26 +216,20 @@ class PlainFunctions(dict[tuple[type, ...], Callable[..., Any] | None]):
         self.op = op
 
     def __missing__(self, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
-        self[kinds] = self._function(kinds)
-        return self[kinds]
-
-    def _function(self, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
-        if kinds == (str, str) and self.op.name in ("==", "!="):
-            return operator.eq if self.op.name == "==" else operator.ne
         types, (low, high) = tuple(_PLAIN[kind] for kind in kinds if kind in _PLAIN), self.op.arity
-        if len(types) < len(kinds) or not low <= len(kinds) <= high:
-            return None
-        try:
-            function, result = on_types(self.op, types)
-        except FinchError:  # reported when the operator is applied, with its place
-            return None
-        return function if result in _PLAIN.values() else None
+        found: Callable[..., Any] | None = None
+        if kinds == (str, str):
+            found = {"==": operator.eq, "!=": operator.ne}.get(self.op.name)
+        elif len(types) == len(kinds) and low <= len(kinds) <= high:
+            with suppress(FinchError):  # reported when the operator is applied, with its place
+                function, result = on_types(self.op, types)
+                found = function if result in _PLAIN.values() else None
+        self[kinds] = found
+        return found
 
 
-@cache
-def plain_functions(op: Operator) -> PlainFunctions:
-    """The PlainFunctions of an operator, one object for each."""
-    return PlainFunctions(op)
+#: the PlainFunctions of an operator, one object for each
+plain_functions = cache(PlainFunctions)
 
 
 def operate(op: Operator, args: list[Any]) -> Any:
@@ -221,7 +244,10 @@ def operate(op: Operator, args: list[Any]) -> Any:
     if op.name in ("==", "!=") and len(args) == 2:
         return equal(*args) == (op.name == "==")
     if op.name in ARITHMETIC and any(is_array(a) for a in args):
-        return _on_arrays(op.name, args)
+        check_arrays(op.name, args)
+        arrays = [dense(a) if is_array(a) else a for a in args]
+        with np.errstate(all="ignore"):
+            return -arrays[0] if len(arrays) == 1 else ARITHMETIC[op.name](*arrays)
     if all(isinstance(a, str) for a in args):
         if op.name == "*":
             return joined(args)
@@ -237,6 +263,12 @@ def operate(op: Operator, args: list[Any]) -> Any:
         raise FinchError("bounds", f"{op.name} of nothing")
     others = " and ".join(kind_of(a) for a in args)
     raise FinchError("type", f"`{op.name}` does not take {others}")
+
+
+def binary(name: str) -> Callable[[Any, Any], Any]:
+    """An operator of the table as a function of two values."""
+    op = OPERATORS[name]
+    return lambda a, b: operate(op, [a, b])
 
 
 def _on_numbers(op: Operator, args: list[Any]) -> Any:
@@ -274,33 +306,23 @@ def on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any],
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 
 
-def _on_arrays(name: str, args: list[Any]) -> Any:
-    check_arrays(name, args)
-    arrays = [dense(a) if is_array(a) else a for a in args]
-    with np.errstate(all="ignore"):
-        return -arrays[0] if len(arrays) == 1 else ARITHMETIC[name](*arrays)
-
-
 def check_arrays(name: str, args: list[Any]) -> None:
     """Raises FinchError "dimension" or "type" unless `name` takes these arrays and numbers: a sum or
     difference of arrays of one size, an array times a number or divided by it, or minus an array."""
-    are_arrays = tuple([is_array(a) for a in args])
-    if are_arrays == (True, True) and name not in ("+", "-"):
+    are_arrays = [is_array(a) for a in args]
+    if are_arrays == [True, True] and name not in ("+", "-"):
         hint = f"write `a .{name} b`"
         if name == "*":
             hint = "write `@array c = a * b`; of their elements, `a .* b`"
         raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
-    if are_arrays == (True, True):
-        a, b = args
-        if a.shape != b.shape:
-            sizes = f"{size_text(a.shape)} and {size_text(b.shape)}"
-            raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
-        is_taken = True
-    elif len(args) == 2 and all(is_array(a) or is_number(a) for a in args):
-        is_taken = name == "*" or (name == "/" and is_array(args[0]))
-    else:
-        is_taken = name == "-" and are_arrays == (True,)
-    if not is_taken:
+    if are_arrays == [True, True]:
+        if args[0].shape == args[1].shape:
+            return
+        sizes = " and ".join(size_text(a.shape) for a in args)
+        raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
+    is_negated = name == "-" and are_arrays == [True]
+    is_scaled = len(args) == 2 and (name == "*" or name == "/" and are_arrays[0])
+    if not is_negated and not (is_scaled and all(is_array(a) or is_number(a) for a in args)):
         hint = "write a kernel: `@finch for i = _; ... end`"
         raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
 
@@ -332,8 +354,7 @@ def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth:
 
 
 def identical(a: Any, b: Any) -> Any:
-    """Whether numbers, or the entries of arrays of one shape, are equal as Julia's `isequal` has it: NaN is
-    equal to itself, and -0.0 not to 0.0."""
+    """Equality of numbers or entries as of Julia's `isequal`: NaN is equal to itself, -0.0 not to 0.0."""
     if any(np.asarray(x).dtype.kind not in "biuf" for x in (a, b)):
         return a == b
     return (a == b) & (np.signbit(a) == np.signbit(b)) | (a != a) & (b != b)
@@ -378,8 +399,7 @@ def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
     if not entries:
         return []  # a list: a vector that can grow
     if all(is_number(e) for e in entries):
-        types = [found for e in entries if (found := type_of_value(e)) is not None]
-        element = reduce(promote, types) if types else Float64
+        element: Any = reduce(promote, map(type_of_value, entries))  # type: ignore[arg-type]
         array = np.array(rows if is_matrix else entries, element.dtype)
         return np.asfortranarray(array)
     if is_matrix or any(is_array(e) for e in entries):

@@ -13,7 +13,6 @@ from finchlang.host import construct as code
 from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.levels.level import UPDATE, Fiber, Storage
-from finchlang.operators.operator import applied
 from finchlang.operators.operator_table import Operator
 from finchlang.syntax.nodes import Literal
 from finchlang.syntax.types import Int64, Type
@@ -59,7 +58,7 @@ class Batch:
         row = self.operator
         if row is None or not row.keeps_old:
             return new
-        return code.cast(applied(row, (old, new), host, None, given), new.type)
+        return code.cast(row.applied((old, new), host, None, given), new.type)
 
     @property
     def all(self) -> tuple[Buffer, ...]:

@@ -49,4 +49,4 @@ def _is_lazy(node: Node) -> bool:
 def _is_certain(node: Node) -> bool:
     """Whether an argument surely has a value: it is not missing, and calls no staged function."""
     rows = [operator(n.op) for n in walk(node) if isinstance(n, Call)]
-    return is_there(node) and not any(row is not None and row.staged is not None for row in rows)
+    return is_there(node) and not any(row is not None and row.is_staged for row in rows)

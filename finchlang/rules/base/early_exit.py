@@ -120,7 +120,7 @@ def _place(tensor: ast.Node, state: State, updates: list[ast.Assign]) -> Place |
         return Place(tensor, fiber, (type.wrap(row.identity.value(type)),), True)
     # For floats the laws of the table are about structure only, and do not hold beside NaN. Laws declared
     # by a function of the script are taken at their word, and so is a short-circuit scalar.
-    is_meant = level.is_short_circuit or row.staged is not None
+    is_meant = level.is_short_circuit or row.is_staged
     if type.kind == "pair" or (type.is_float and not is_meant):
         return None
     types = {type_of(ast.Call(a.op, (a.target, a.value))) or type for a in updates}

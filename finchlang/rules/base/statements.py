@@ -10,7 +10,6 @@ from finchlang.base.errors import Bug, FinchError
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host, fail_unless
 from finchlang.levels.level import READ, UPDATE, Fiber
-from finchlang.operators.operator import applied
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base import engine, expressions
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -128,7 +127,7 @@ def assign(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
         new = value
         if row.keeps_old:
             old = expressions.evaluate(fiber.level.read(host, fiber), state)
-            new = applied(row, (old, value), host, term.span)
+            new = row.applied((old, value), host, term.span)
         write(host, fiber, new, term)
 
     host.branch(there, store)

@@ -142,7 +142,7 @@ class Joint(ABC):
     def _is_settled(self, node: ast.Call, k: int, literal: ast.Literal, where: Where) -> bool:
         """Whether a call is decided where its k-th argument is `literal`."""
         row = operator(node.op)
-        if row is None or row.staged is None:
+        if row is None or not row.is_staged:
             return any(implies(where, there) for _, there in self._cases(node))
         args = (*node.args[:k], literal, *node.args[k + 1 :])
         result = simplify(trees.replace(node, args=args))

@@ -1,17 +1,17 @@
-"""The built-in functions of growing vectors and dictionaries, and those that take other functions."""
+"""The built-in functions of vectors, dictionaries and strings, and those that take other functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cmp_to_key, reduce, wraps
+from functools import cmp_to_key, partial, reduce, wraps
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.operators.operator_table import OPERATORS
 from finchlang.script import values as data
-from finchlang.script.show import kind_of
+from finchlang.script.show import joined, kind_of, text
 from finchlang.syntax import nodes as ast, types
 
 #: calls a function of the script or a built-in one
@@ -24,12 +24,16 @@ def items(value: Any) -> Iterable[Any]:
     return value if isinstance(value, str) else data.entries(value)
 
 
+def sizes(value: Any) -> tuple[int, ...]:
+    """The sizes of an array, or the number of entries of another value. Raises FinchError "type"."""
+    return tuple(value.shape) if data.is_array(value) else (len([*items(value)]),)
+
+
 # ------------------------------------------------------------------------------ vectors that grow
 
 
 def _growing(usage: str, doc: str, change: Callable[..., Any]) -> None:
-    """Adds `change`, which changes a vector in place, as a function that returns the vector if `change`
-    returns None. It raises FinchError "type" for what is no growing vector."""
+    """Adds `change` of a growing vector as a function that returns the vector if `change` returns None."""
 
     @wraps(change)  # it is called as `change` is
     def changed(vector: Any, *args: Any) -> Any:
@@ -93,7 +97,7 @@ def _ordered(
                 if not data.equal(x, y):
                     return less(x, y)
             return len(a) < len(b)
-        return data.truth(data.operate(OPERATORS["<"], [a, b]))
+        return data.truth(data.binary("<")(a, b))
 
     def compare(j: int, k: int) -> int:
         return -1 if less(keys[j], keys[k]) else int(less(keys[k], keys[j]))
@@ -188,13 +192,10 @@ def _foreach(call: Call, function: Any, *values: Any) -> Any:
     return ast.NOTHING
 
 
-_MISSING = object()
-
-
 @FUNCTIONS.add("reduce(f, v; init)", "the entries put together two by two", calls=True)
-def _reduced(call: Call, function: Any, value: Any, *, init: Any = _MISSING) -> Any:
+def _reduced(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
     found = list(items(value))
-    if init is not _MISSING:
+    if init is not None:
         found.insert(0, init)
     if not found:
         raise FinchError("type", "reduce of nothing needs `init`")
@@ -204,18 +205,21 @@ def _reduced(call: Call, function: Any, value: Any, *, init: Any = _MISSING) -> 
 @FUNCTIONS.add(
     "mapreduce(f, op, v; init)", "what f gives for the entries, put together by op", calls=True
 )
-def _mapreduced(
-    call: Call, function: Any, operator: Any, value: Any, *, init: Any = _MISSING
-) -> Any:
+def _mapreduced(call: Call, function: Any, operator: Any, value: Any, *, init: Any = None) -> Any:
     return _reduced(call, operator, [call(function, x) for x in items(value)], init=init)
+
+
+def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+    """The function of `name(f, A)`, if one is given, and A. Raises FinchError "type" for others."""
+    if not 1 <= len(args) <= 2:
+        raise FinchError("type", f"{name} takes {what}, or a function and {what}")
+    return args[:-1], args[-1]
 
 
 def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     """For each entry whether it is true, or the function given is true for it."""
-    *function, value = args if args else (None,)
-    if len(function) > 1 or not args:
-        raise FinchError("type", f"{name} takes a vector, or a function and a vector")
-    return (data.truth(call(function[0], x) if function else x) for x in items(value))
+    function, value = with_function(name, "a vector", args)
+    return (data.truth(call(*function, x) if function else x) for x in items(value))
 
 
 @FUNCTIONS.add("count(f, v)", "how many entries a function is true for, or are true", calls=True)
@@ -246,15 +250,12 @@ def _zipped(*vs: Any) -> Any:
 
 @FUNCTIONS.add("cumsum(v)", "the sums of the first entries")
 def _cumulated(value: Any) -> Any:
-    found: list[Any] = []
-    for item in items(value):
-        found.append(data.operate(OPERATORS["+"], [found[-1], item]) if found else item)
-    return data.shaped(found)
+    return data.shaped([*accumulate(items(value), data.binary("+"))])
 
 
 @FUNCTIONS.add("prod(v)", "the product of the entries")
 def _product(value: Any) -> Any:
-    return reduce(lambda a, b: data.operate(OPERATORS["*"], [a, b]), items(value), 1)
+    return reduce(data.binary("*"), items(value), 1)
 
 
 @FUNCTIONS.add("mean(v)", "the mean of the entries")
@@ -262,13 +263,12 @@ def _mean(value: Any) -> float:
     found = list(items(value))
     if not found:
         raise FinchError("type", "mean of nothing")
-    total = reduce(lambda a, b: data.operate(OPERATORS["+"], [a, b]), found)
-    return data.plain(data.operate(OPERATORS["/"], [total, len(found)]))
+    return data.plain(data.binary("/")(reduce(data.binary("+"), found), len(found)))
 
 
 @FUNCTIONS.add("isempty(v)", "whether there are no entries")
 def _is_empty(value: Any) -> bool:
-    return 0 in value.shape if data.is_array(value) else not len(items(value))  # type: ignore[arg-type]
+    return 0 in sizes(value)
 
 
 @FUNCTIONS.add("isin(x, v)", "whether x is an entry of v, as is `x in v`")
@@ -319,3 +319,71 @@ _of_dictionary(
 )
 _of_dictionary("delete!(d, k)", "take a key out of a dictionary", _delete)
 _of_dictionary("pairs(d)", "the pairs of a dictionary", data.entries)
+
+# ------------------------------------------------------------------------------ strings
+
+
+def _joined(values: Any, sign: Any = "") -> str:
+    parts = [text(value) for value in items(values)]
+    given = text(sign)
+    return joined([p for part in parts for p in (given, part)][1:])
+
+
+def _replaced(string: Any, *pairs: Any) -> str:
+    for pair in pairs:
+        if not (
+            isinstance(pair, types.Pair) and isinstance(string, str) and isinstance(pair[0], str)
+        ):
+            hint = 'replace("a-b", "-" => "+")'
+            raise FinchError("type", "replace takes a string and pairs of strings", hint=hint)
+        string = joined([string.replace(pair[0], text(pair[1]))])
+    return string
+
+
+def _padded(name: str, value: Any, size: Any, sign: Any = " ") -> str:
+    string, missing = text(value), data.whole(size, "a length") - len(text(value))
+    if not isinstance(sign, str) or len(sign) != 1:
+        raise FinchError("type", f"{name} pads with one character")
+    parts = [joined([sign] * max(0, missing)), string]
+    return joined(parts if name == "lpad" else parts[::-1])
+
+
+def split_string(string: str, sign: Any = None) -> list[str]:
+    """The parts of a string between whitespace, or between `sign`; its characters if that is empty."""
+    if sign is not None and not isinstance(sign, str):
+        raise FinchError("type", f"a string is split at a string, not {kind_of(sign)}")
+    return list(string) if sign == "" else string.split(sign)
+
+
+def repeat_string(string: str, count: Any) -> str:
+    n = data.whole(count, "how often")
+    if n < 0:
+        raise FinchError("type", "a string cannot be repeated less than 0 times")
+    return joined([string] * min(n, 1 << 28))
+
+
+def _of_string(usage: str, doc: str, function: Callable[..., Any]) -> None:
+    """Adds a function that raises FinchError "type" unless all arguments are strings."""
+    name = usage.partition("(")[0]
+
+    def checked(*args: Any) -> Any:
+        for arg in args:
+            if not isinstance(arg, str):
+                raise FinchError("type", f"{name} takes strings, not {kind_of(arg)}")
+        return function(*args)
+
+    FUNCTIONS.add(usage, doc, checked)
+
+
+FUNCTIONS.add("join(v, s)", "the entries as one string, with s between them", _joined)
+_of_string("uppercase(s)", "the string in upper case", str.upper)
+_of_string("lowercase(s)", "the string in lower case", str.lower)
+_of_string("strip(s)", "the string without blanks at its ends", str.strip)
+FUNCTIONS.add("replace(s, a => b)", "the string with b in place of a", _replaced)
+_of_string("occursin(a, s)", "whether a is in the string s", lambda a, s: a in s)
+_of_string("contains(s, a)", "whether a is in the string s", lambda s, a: a in s)
+_of_string("startswith(s, a)", "whether the string begins with a", str.startswith)
+_of_string("endswith(s, a)", "whether the string ends with a", str.endswith)
+for _name, _side in (("lpad", "right"), ("rpad", "left")):
+    _doc = f"a string of at least n characters, x at its {_side}"
+    FUNCTIONS.add(f"{_name}(x, n, s)", _doc, partial(_padded, _name))
