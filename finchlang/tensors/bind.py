@@ -36,8 +36,7 @@ class Bound:
         return [*shape, *counters[len(counters) - self.given_counters :]]
 
     def fiber_of(self, level: Any) -> Fiber:
-        """The fiber with `level` in place of its own: a level may depend on the program as well as on the
-        format."""
+        """The fiber with another level: it may depend on the program as well as on the format."""
         return replace(self.fiber, store=replace(self.fiber.store, level=level))
 
     def enter(self, host: Host) -> None:
@@ -75,14 +74,11 @@ def bind(name: str, level: Level, written: bool) -> Bound:
             n: ir.Buffer(f"{name}_{n}{suffix}", t or part.own_type, n in part.anything)
             for n, t in part.arrays
         }
-        cells: dict[str, ir.Cell] = {}
-        for counter, type in part.counters:
-            # of a tensor that is only read, the counters follow from its arrays; those of leaves are
-            # the values of scalars
-            if written or part.is_leaf:
-                label = f"{name}_{counter}{suffix}"
-                cells[counter] = ir.Cell(label, type or part.own_type)
-                counters.append((cells[counter], ir.Var(label, type or part.own_type)))
+        # of a tensor that is only read, the counters follow from its arrays; those of leaves are the
+        # values of scalars
+        kept = part.counters if written or part.is_leaf else ()
+        cells = {n: ir.Cell(f"{name}_{n}{suffix}", t or part.own_type) for n, t in kept}
+        counters += [(cell, ir.Var(cell.name, cell.type)) for cell in cells.values()]
         buffers.extend(own.values())
         stores.append((part, own, cells, is_whole))
         is_whole = is_whole and part.is_dense

@@ -126,8 +126,8 @@ def summed(
 
 
 def _order(coordinates: np.ndarray) -> np.ndarray:
-    """The permutation that sorts entries by their coordinates, and is stable. They are sorted as one
-    number each if that fits in 64 bits, which takes a tenth of the time if they are distinct."""
+    """The stable permutation that sorts entries by coordinates: as one number each, if 64 bits hold it,
+    which takes a tenth of the time if they are distinct."""
     sizes = [int(row.max()) + 1 for row in coordinates]
     if prod(sizes) >= 2**63:
         return np.lexsort(coordinates)

@@ -20,14 +20,12 @@ def address_of(array: np.ndarray) -> int:
 
 
 class Memory:
-    """The memory of a tensor. `shape` has a size for each mode; `arrays` are the one-dimensional arrays
-    of each level, outermost first, and may be longer than what is in use; `counters` are those of each
-    level in the same order. A tensor that is written gets another Memory, perhaps over the same arrays.
-
+    """The memory of a tensor. `shape` has a size for each mode; `arrays` are the one-dimensional arrays of
+    each level, outermost first, and may be longer than what is in use; `counters` are those of each level
+    in the same order. A tensor that is written gets another Memory, perhaps over the same arrays.
     `is_shared`: arrays were given away, so that nothing may be written into them except the tensor's own
-    new content. `rooms`, of arrays borrowed from others, are their lengths at that time: the owner may
-    have shortened them since.
-    """
+    new content. `rooms`, of arrays borrowed from others, are their lengths at that time: the owner may have
+    shortened them since."""
 
     __slots__ = ("_storage", "arrays", "counters", "is_shared", "rooms", "shape")
 
@@ -91,19 +89,15 @@ class Memory:
         """A dict for each level, with its arrays cut to what is in use, and its counters. The arrays are
         views, which cannot be resized in place."""
         if self._storage is None:
-            self._storage = self._by_level(format)
+            arrays, counters, levels = iter(self.arrays), iter(self.counters), [*format.levels()]
+            storage: list[dict[str, Any]] = []
+            for level in levels:
+                storage.append({name: next(arrays) for name, _ in level.arrays})
+                storage[-1] |= {name: next(counters) for name, _ in level.counters}
+            parts = [*zip(levels, storage, format.sizes(self.shape), strict=True)]
+            used = [arrays for _, _, arrays in in_use(parts)]
+            self._storage = [own | cut for own, cut in zip(storage, used, strict=True)]
         return self._storage
-
-    def _by_level(self, format: Level) -> list[dict[str, Any]]:
-        arrays, counters, levels = iter(self.arrays), iter(self.counters), [*format.levels()]
-        storage: list[dict[str, Any]] = []
-        for level in levels:
-            storage.append({name: next(arrays) for name, _ in level.arrays})
-            storage[-1] |= {name: next(counters) for name, _ in level.counters}
-        parts = zip(levels, storage, format.sizes(self.shape), strict=True)
-        for own, (_, _, used) in zip(storage, in_use([*parts]), strict=True):
-            own |= used
-        return storage
 
 
 #: the levels of a format, each with its arrays and counters, and its sizes
@@ -128,8 +122,7 @@ def in_use(parts: Parts) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
 
 
 def _owned(array: Any, dtype: np.dtype, copied: bool) -> np.ndarray:
-    """`array` itself if a tensor may keep it, else a copy. Raises FinchError "type" for entries that
-    cannot be converted."""
+    """`array` if a tensor may keep it, else a copy. Raises FinchError "type" if it is not converted."""
     array = np.asarray(array)
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise FinchError("type", f"an array of {array.dtype} stands where one of {dtype} is kept")

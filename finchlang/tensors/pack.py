@@ -63,8 +63,7 @@ def _check_sizes(level: Level, sizes: Sizes) -> None:
 
 
 def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
-    """The arrays converted to the types of `level`. Raises FinchError "resource" if its index type is too
-    small."""
+    """The arrays in the types of `level`. Raises FinchError "resource" if its index type is too small."""
     narrow = dict(arrays)
     for name, element in level.arrays:
         type = element or level.index_type
