@@ -25,6 +25,7 @@ from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Int64, Type, type_of_dtype
 from finchlang.tensors.convert import convert
 from finchlang.tensors.entries import mirrored
+from finchlang.tensors.formats import modes_of, nest_of
 from finchlang.tensors.pack import aligned_storage
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
@@ -37,11 +38,9 @@ STRUCTURES = tuple(
 def read_binsparse(file: Path) -> Tensor | SwizzledTensor | Scalar:
     """The tensor in a file: Dense, SparseList and SparseCOO levels as in the file, swizzled if the order of
     modes is another (CSR is a swizzled CSC). Values stored once for all (`iso`) become a Pattern if they
-    are true. A symmetric or skew-symmetric matrix stored as a triangle is completed.
-
-    Raises FinchError "I/O" if the library is missing, "type" for complex numbers, "resource" for a file
-    larger than the memory; ValueError for a damaged file.
-    """
+    are true. A symmetric or skew-symmetric matrix stored as a triangle is completed. Raises FinchError
+    "I/O" if the library is missing, "type" for complex numbers, "resource" for a file larger than the
+    memory; ValueError for a damaged file."""
     library, containers = _library("read", file)
     with containers.opened(file) as container:
         parsed = library.BinsparseTensor.parse(container, alias=False)
@@ -78,8 +77,7 @@ def _library(what: str, path: Any) -> tuple[Any, Any]:
 
 
 def _custom(library: Any, tensor: Tensor | SwizzledTensor | Scalar) -> Any:
-    names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, tensor.order + 1)
-    transpose = tuple(name - 1 for name in reversed(names))
+    transpose = tuple(name - 1 for name in reversed(modes_of(tensor.format)))
     if isinstance(tensor, Scalar):
         level, count = library.ElementLevel(tensor.to_numpy().reshape(1)), 1
     else:
@@ -99,8 +97,7 @@ def _custom(library: Any, tensor: Tensor | SwizzledTensor | Scalar) -> Any:
 def _described(
     library: Any, parts: Iterator[tuple[Level, dict[str, Any], Any]], count: int, is_inner: bool
 ) -> tuple[Any, int]:
-    """The remaining levels of `parts`, of `count` fibers, as objects of the library, and the number of
-    values."""
+    """The remaining levels of `parts`, of `count` fibers, as the library's, and the number of values."""
     level, storage, sizes = next(parts)
     if isinstance(level, Dense):
         child, values = _described(library, parts, count * sizes[0], True)
@@ -165,7 +162,7 @@ class _Reader:
         permutation = tuple(k + 1 for k in reversed(self.transpose))
         if self.structure != "general":
             body = _expanded(body, self.structure, permutation == (2, 1))
-        is_straight = permutation == (*range(1, body.order + 1),)
+        is_straight = permutation == modes_of(body.format)
         return body if is_straight else SwizzledTensor(body, permutation)
 
     def _levels(
@@ -179,9 +176,7 @@ class _Reader:
         inner = depth + found.rank
         if isinstance(found, self.library.DenseLevel):
             level, storage = self._levels(found.level, inner, count * math.prod(sizes), False)
-            for _ in sizes:
-                level = Dense(level)
-            return level, [*({} for _ in sizes), *storage]
+            return nest_of([True] * found.rank, level), [*({} for _ in sizes), *storage]
         index, own = self._sparse(found, depth, count, max(sizes))
         level, storage = self._levels(found.level, inner, own["stored"], True)
         if found.rank > 1:
@@ -227,8 +222,7 @@ class _Reader:
 
 
 def _index_type(arrays: list[np.ndarray], greatest: int) -> Type:
-    """The index type of a level: that of the arrays if it is one signed integer type that holds `greatest`,
-    else Int64."""
+    """The type of the arrays if it is one signed integer type that holds `greatest`, else Int64."""
     dtypes = {array.dtype for array in arrays}
     found = type_of_dtype(dtypes.pop())
     if dtypes or found is None or found.kind != "int" or greatest > found.highest:
