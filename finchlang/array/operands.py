@@ -91,17 +91,10 @@ def operands(*values: Any) -> list[Expression]:
     its kind alone (NEP 50). Raises TypeError for another value, OverflowError for a Python number that
     the common type does not hold."""
     args: list[Any] = [None if type(v) in _PYTHON else as_expression(v) for v in values]
-    if None not in args:
-        wanted = args[0].values.type
-        types = [arg.values.type for arg in args]
-        if types.count(wanted) == len(types):
-            return args
-        wanted = promoted(*types)
-    elif args.count(None) == len(args):
-        wanted = promoted(*map(type, values))
-    else:
-        kinds = [type(v) if a is None else a.values.type for a, v in zip(args, values, strict=True)]
-        wanted = promoted(*kinds)
+    kinds = [type(v) if a is None else a.values.type for a, v in zip(args, values, strict=True)]
+    wanted = promoted(*kinds)
+    if kinds.count(wanted) == len(kinds):
+        return args
     found: list[Expression] = []
     for arg, value in zip(args, values, strict=True):
         if arg is None and wanted.is_integer and wanted.wrap(value) != value:

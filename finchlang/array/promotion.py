@@ -54,15 +54,18 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return found
 
 
-def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
-    """Axes of an array of `order` dimensions as numbers from 0, in ascending order; None for all.
+def listed(value: Any) -> list[Any]:
+    """Several values as a list, or a list of the only one."""
+    return [*value] if isinstance(value, (tuple, list)) else [value]
 
-    Raises ValueError (NumPy's AxisError) for one out of range, ValueError for one that is given twice,
-    TypeError for one that is no integer."""
+
+def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
+    """Axes of an array of `order` dimensions as numbers from 0, in ascending order; None for all. Raises
+    ValueError (NumPy's AxisError) for one out of range, ValueError for one that is given twice, TypeError
+    for one that is no integer."""
     if axes is None:
         return tuple(range(order))
-    given = axes if isinstance(axes, (tuple, list)) else [axes]
-    found = [normalized_axis(axis, order) for axis in given]
+    found = [normalized_axis(axis, order) for axis in listed(axes)]
     if len(set(found)) < len(found):
         raise ValueError(f"axis {next(a for a in found if found.count(a) > 1)} is there twice")
     return tuple(sorted(found))

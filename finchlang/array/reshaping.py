@@ -14,7 +14,7 @@ from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy
 from finchlang.array.index_paths import divided, joined
 from finchlang.array.operands import as_expression
-from finchlang.array.promotion import broadcast_shapes, normalized_axes, normalized_axis
+from finchlang.array.promotion import broadcast_shapes, listed, normalized_axes, normalized_axis
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.syntax.nodes import Node
 
@@ -51,8 +51,8 @@ def matrix_transpose(x: Any, /) -> lazy.Array:
 def moveaxis(x: Any, source: Any, destination: Any, /) -> lazy.Array:
     """The axes `source` moved to the places `destination`, the others in their order."""
     order = len(x.shape)
-    given = [a if isinstance(a, (tuple, list)) else [a] for a in (source, destination)]
-    sources, places = ([normalized_axis(a, order) for a in axes] for axes in given)
+    given = source, destination
+    sources, places = ([normalized_axis(a, order) for a in listed(axes)] for axes in given)
     if len(sources) != len(places) or len({*sources}) + len({*places}) < 2 * len(sources):
         raise ValueError("moveaxis takes as many different places as different axes")
     axes = [axis for axis in range(order) if axis not in sources]
@@ -72,7 +72,7 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> lazy.Array:
 def expand_dims(x: Any, /, axis: Any = 0) -> lazy.Array:
     """`x` with new axes of size 1 at these places of the result."""
     arg = as_expression(x)
-    order = len(arg.shape) + (len(axis) if isinstance(axis, (tuple, list)) else 1)
+    order = len(arg.shape) + len(listed(axis))
     return lazy.Array(with_axes(arg, normalized_axes(axis, order), order))
 
 
@@ -155,8 +155,7 @@ def reshaped(arg: lazy.Expression, shape: tuple[int, ...]) -> lazy.Expression:
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[lazy.Group, ...]:
-    """The groups of modes that are reshaped by themselves, as small as they can be; modes of size 1 are in
-    none."""
+    """The smallest groups of modes that are reshaped by themselves; modes of size 1 are in none."""
     modes, places = ([k for k, size in enumerate(s) if size != 1] for s in (old, new))
     found: list[lazy.Group] = []
     while modes:
@@ -198,8 +197,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
 
 
 def _wanted(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with -1 replaced by the size that is left. Raises ValueError if the number of elements is
-    another."""
+    """The shape with -1 replaced by the size that is left. Raises ValueError for another size."""
     new = [*shape]
     if any([size < -1 for size in new]):
         raise ValueError(f"reshape to {shape}: a size is not negative")
