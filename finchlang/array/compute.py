@@ -153,8 +153,7 @@ def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
 
 
 def sized_tensor(format: Level | Swizzled, shape: tuple[int, ...]) -> Any:
-    body = Tensor(level_of(format), *[shape[p - 1] for p in modes_of(format)])
-    return swizzled(body, format)
+    return swizzled(Tensor(level_of(format), *[shape[p - 1] for p in modes_of(format)]), format)
 
 
 def _remember(program: Program, values: dict[str, Any]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from finchlang.array.compute import compute, todense
-from finchlang.array.elementwise import astype
+from finchlang.array.elementwise import astype, named
 from finchlang.array.expression import Array, Constant, Leaf, NumberOperand
 from finchlang.array.operands import as_expression, expression_of
 from finchlang.array.promotion import type_of
@@ -103,19 +104,6 @@ def full(
     return Array(as_expression(Tensor(level, *sizes)))
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """As `full` with the value 0; of float64 unless another type is given."""
-    return full(shape, 0, dtype=np.float64 if dtype is None else dtype, format=format)
-
-
-def ones(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """As `full` with the value 1; of float64 unless another type is given."""
-    return full(shape, 1, dtype=np.float64 if dtype is None else dtype, format=format)
-
-
-empty = zeros
-
-
 def full_like(
     x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None, format: Any = None
 ) -> Array:
@@ -125,17 +113,22 @@ def full_like(
     return full(arg.shape, fill_value, dtype=type, format=format)
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """As `full_like` with the value 0."""
-    return full_like(x, 0, dtype=dtype, format=format)
+def _constant(name: str, value: int) -> tuple[Callable[..., Array], Callable[..., Array]]:
+    """The function that makes an array of a value, and the one that makes it like another array."""
+
+    def of_shape(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
+        return full(shape, value, dtype=np.float64 if dtype is None else dtype, format=format)
+
+    def like(x: Any, /, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
+        return full_like(x, value, dtype=dtype, format=format)
+
+    doc = f"As `full` with the value {value}; of float64 unless another type is given."
+    own = f"As `full_like` with the value {value}."
+    return named(of_shape, name, doc), named(like, f"{name}_like", own)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """As `full_like` with the value 1."""
-    return full_like(x, 1, dtype=dtype, format=format)
-
-
-empty_like = zeros_like
+zeros, zeros_like = empty, empty_like = _constant("zeros", 0)
+ones, ones_like = _constant("ones", 1)
 
 
 def arange(

@@ -27,6 +27,8 @@ from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 #: an expression of more nodes is stored if it is used twice
 SHARED = 16
+#: where an expression is read, one for each of its modes
+Indices = tuple[ast.Node, ...]
 #: names of the indices of loops, by mode
 _NAMES = "ijklmnop"
 
@@ -99,7 +101,7 @@ class Lowering:
 
     # ------------------------------------------------------------------------------ expressions
 
-    def value(self, node: lazy.Expression, indices: tuple[ast.Node, ...]) -> ast.Node:
+    def value(self, node: lazy.Expression, indices: Indices) -> ast.Node:
         """The element of a node at these indices, one for each of its modes, as an expression of the
         language: an access if the node is stored, else lowered by its class."""
         number = self.number_of(node)
@@ -110,7 +112,7 @@ class Lowering:
             return self.read(stored[0], stored[1], indices)
         return LOWERINGS[type(node)](self, node, indices)
 
-    def read(self, name: str, format: Any, indices: tuple[ast.Node, ...]) -> ast.Node:
+    def read(self, name: str, format: Any, indices: Indices) -> ast.Node:
         """An access of a tensor of the kernel, noted for the planner; its fill if out of range."""
         own = tuple([index if is_path(index) else loops_of(index)[0] for index in indices])
         found = accessed(ast.Variable(name), indices)
@@ -123,7 +125,7 @@ class Lowering:
         level = level_of(format)
         return ast.Call(op_node("coalesce"), (found, plain(level.fill)))
 
-    def read_leaf(self, node: lazy.Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
+    def read_leaf(self, node: lazy.Leaf, indices: Indices) -> ast.Node:
         found = self.read(self.operand(node), node.static.format, indices)
         reads = self._loops.reads
         reads[-1] = replace(reads[-1], stored=entries_of(node.value))
@@ -310,9 +312,7 @@ def plain(literal: ast.Literal) -> ast.Literal:
 
 
 #: by the class of a node, the function that gives its element at indices; modules that add a node add it
-LOWERINGS: dict[
-    type[lazy.Expression], Callable[[Lowering, Any, tuple[ast.Node, ...]], ast.Node]
-] = {}
+LOWERINGS: dict[type[lazy.Expression], Callable[[Lowering, Any, Indices], ast.Node]] = {}
 
 
 def lowers(kind: type[lazy.Expression]) -> Callable[[Any], Any]:
@@ -327,35 +327,35 @@ def lowers(kind: type[lazy.Expression]) -> Callable[[Any], Any]:
 
 @lowers(lazy.Refilled)
 @lowers(lazy.Leaf)
-def _leaf(to: Lowering, node: lazy.Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _leaf(to: Lowering, node: lazy.Leaf, indices: Indices) -> ast.Node:
     to.has_sparse = to.has_sparse or node.values.is_fill
     return to.read_leaf(node, indices)
 
 
 @lowers(lazy.NumberOperand)
-def _number(to: Lowering, node: lazy.NumberOperand, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _number(to: Lowering, node: lazy.NumberOperand, indices: Indices) -> ast.Node:
     return to.number(node)
 
 
 @lowers(lazy.Constant)
-def _constant(to: Lowering, node: lazy.Constant, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _constant(to: Lowering, node: lazy.Constant, indices: Indices) -> ast.Node:
     return plain(node.values.fill)
 
 
 @lowers(lazy.Map)
-def _map(to: Lowering, node: lazy.Map, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _map(to: Lowering, node: lazy.Map, indices: Indices) -> ast.Node:
     parts = [to.value(arg, indices if arg.shape else ()) for arg in node.args]
     return ast.Call(op_node(node.op), tuple(parts))
 
 
 @lowers(lazy.Reduce)
-def _reduce(to: Lowering, node: lazy.Reduce, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _reduce(to: Lowering, node: lazy.Reduce, indices: Indices) -> ast.Node:
     to.tensor(node)
     return to.value(node, indices)
 
 
 @lowers(lazy.View)
-def _view(to: Lowering, node: lazy.View, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _view(to: Lowering, node: lazy.View, indices: Indices) -> ast.Node:
     (arg,) = node.args
     places: Any = zip(node.places, node.stretched, strict=True)
     return to.value(arg, tuple([ONE if repeats else indices[place] for place, repeats in places]))
