@@ -302,9 +302,8 @@ def dense_array(x: Any) -> np.ndarray:
 
 
 def plan(*arrays: Any) -> str:
-    """The program that computes these arrays, as a script for `finch run`; it is printed, too. Its operands
-    have the formats and sizes of the arrays', but no entries; comments give the candidates for the order
-    of loops with their costs."""
+    """The program of these arrays as a script for `finch run`, printed too: its operands have formats and
+    sizes but no entries; comments give the candidates for the order of loops with their costs."""
     roots = tuple([as_expression(array) for array in arrays])
     found = _Nodes(roots)
     program = _program(roots, found, False, None)

@@ -170,8 +170,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
 
 
 class Triangle(lazy.Expression):
-    """Compares the coordinate in the last mode by `op` (">=", "<=") with that in the one before plus
-    `k`."""
+    """Compares the coordinate in the last mode by `op` (">=", "<=") with that in the one before plus k."""
 
     __slots__ = ("numbers", "op")
 

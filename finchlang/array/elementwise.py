@@ -97,9 +97,8 @@ def truth(arg: Expression) -> Expression:
 
 
 def _quotient(op: str, a: Expression, b: Expression) -> Expression:
-    """`op`, "fld" or "mod", with the special cases of the array standard and of NumPy: an infinity
-    floor-divided by a finite number stays infinite, and integers divided by 0 give 0 (so that the result
-    does not depend on what is stored)."""
+    """`fld` or `mod` as the standard and NumPy have them: an infinity divided by a finite number stays
+    infinite, and integers divided by 0 give 0, so that the result does not depend on what is stored."""
     if a.values.type.is_float:
         found = apply(op, a, b)
         if op != "fld":
@@ -219,9 +218,8 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 
 def round(x: Any, /, decimals: int = 0) -> Array:
-    """The elements rounded to `decimals` places, or if negative to tens, hundreds and so on; ties go to
-    even. As in NumPy, elements are multiplied by a power of 10, rounded, and divided by it, and each of
-    these steps rounds."""
+    """The elements rounded to `decimals` places (negative: to tens, hundreds ...), ties to even: as by
+    NumPy multiplied by a power of 10, rounded and divided by it, each of which rounds."""
     type, decimals = as_expression(x).values.type, index(decimals)
     if not decimals or type.is_integer and decimals > 0:
         return round_(x)
@@ -239,9 +237,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 
 
 def map_elements(op: Any, *arrays: Any) -> Array:
-    """Applies an operator of the language, by its name, a NumPy ufunc, or a user's operator, to the
-    elements of arrays, which keep their own types unless one is a Python number. Raises TypeError if there
-    is no such operator."""
+    """An operator of the language by its name, a NumPy ufunc or a user's operator of elements of arrays,
+    which keep their types unless one is a Python number. Raises TypeError if there is none."""
     if isinstance(op, np.ufunc):
         function = FUNCTIONS.get(ALIASES.get(op.__name__, op.__name__))
         if function is not None:

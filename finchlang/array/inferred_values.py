@@ -97,9 +97,8 @@ def identity_of(op: Any, type: Type) -> Literal:
 
 @lru_cache(4096)
 def result_of(op: Any, *args: Values) -> Values:
-    """The Values of `op` of arguments with these Values. The result has a fill if all arguments do, or if
-    the fills of some decide it whatever the others are (`0 * x`). Raises TypeError for types that the
-    operator does not take."""
+    """The Values of `op` of arguments with these: with a fill if all have one, or if the fills of some
+    decide it whatever others are (`0 * x`). Raises TypeError for types that it does not take."""
     fills = [v.fill if v.is_fill else Variable(f"x{k}", type=v.type) for k, v in enumerate(args)]
     call = Call(op_node(op), tuple(fills))
     try:

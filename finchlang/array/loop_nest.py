@@ -66,9 +66,8 @@ ReadOf = Callable[[Access], Read | None]
 
 @dataclass(frozen=True)
 class LoopNest:
-    """A loop nest to be planned: the indices of the result's modes (`kept`) and those that are `reduced`,
-    the Values that are stored, the reads, the extents of the loops, and where the body does nothing
-    (`absent`), as a formula over the numbers of reads."""
+    """A loop nest to be planned: indices `kept` in the result and `reduced`, the Values stored, reads,
+    extents of loops, and where the body does nothing (`absent`), a formula over numbers of reads."""
 
     kept: tuple[Index, ...]
     reduced: tuple[Index, ...]

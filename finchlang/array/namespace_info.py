@@ -75,8 +75,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind: a dtype, a name as "integral", or a tuple of these, of which one is
-    enough. Raises ValueError for a name that is no kind."""
+    """Whether a dtype is of a kind: a dtype, "integral" ..., or several. Raises ValueError for no kind."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, one) for one in kind)
     if isinstance(kind, str):

@@ -87,9 +87,8 @@ def expression_of(value: Any) -> Expression | None:
 
 
 def operands(*values: Any) -> list[Expression]:
-    """The expressions of operands, converted to their common type, to which a Python number contributes
-    its kind alone (NEP 50). Raises TypeError for another value, OverflowError for a Python number that
-    the common type does not hold."""
+    """The operands as expressions of their common type, to which a Python number adds its kind alone (NEP
+    50). Raises TypeError for another value, OverflowError for a number out of its range."""
     args: list[Any] = [None if type(v) in _PYTHON else as_expression(v) for v in values]
     kinds = [type(v) if a is None else a.values.type for a, v in zip(args, values, strict=True)]
     wanted = promoted(*kinds)

@@ -144,15 +144,13 @@ def unique_values(x: Any, /) -> Array:
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The distinct elements in order, and an array of the shape of `x` with the place of each element among
-    them."""
+    """The distinct elements in order, and for each element of `x` its place among them."""
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """The distinct elements in order, the place of the first of each in row-major order, the place of each
-    element among them, and how often each occurs."""
+    """As `unique_counts`, with the first place of each in row-major order and the place of each element."""
     found = np.unique(dense_array(x), True, True, True, equal_nan=False)
     values, indices, inverse, counts = map(asarray, found)
     shape = as_expression(x).shape

@@ -21,9 +21,8 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class Plan:
-    """The loops of a nest, the outermost first; the format of the result; the reads that are looked up
-    (`followed`) and those that are `galloped` at an index; the candidates as text; and whether the plan
-    depends on how many entries operands store (`is_counted`)."""
+    """The loops of a nest, outermost first; the result's format; reads that are looked up (`followed`) or
+    `galloped` at an index; candidates as text; whether entries of operands count (`is_counted`)."""
 
     order: tuple[Index, ...]
     format: Level | Swizzled
@@ -34,9 +33,8 @@ class Plan:
 
 
 def planned(nest: LoopNest, is_dense: bool) -> Plan:
-    """The plan of a nest. Its loops are in the order in which operands are stored if that is one for all
-    and nothing is reduced over several reads, or if there are too many loops; else in the cheapest
-    order."""
+    """The plan of a nest: loops as operands are stored, if that is one order for all and nothing is reduced
+    over several reads, or if there are too many loops; else in the cheapest order."""
     usual = order = tuple(loop_order(nest))
     followed: tuple[Read, ...] = ()
     sparse = [read for read in nest.reads if read.is_sparse]

@@ -100,9 +100,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 
 def einsum(subscripts: str, /, *arrays: Any) -> Array:
-    """The sum of products in NumPy's notation, as one loop nest: `einsum("ik,kj->ij", A, B)`. Without `->`
-    the letters that occur once are kept, in alphabetical order. There is no `...`. Raises ValueError for
-    a notation that is wrong or does not fit the arrays."""
+    """The sum of products in NumPy's notation, `einsum("ik,kj->ij", A, B)`, without `...`; without `->`
+    letters that occur once are kept, sorted. Raises ValueError for a notation that does not fit."""
     args = operands(*arrays)
     text = subscripts.replace(" ", "")
     given, arrow, result = text.partition("->")

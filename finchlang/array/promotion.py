@@ -12,8 +12,7 @@ from finchlang.syntax.types import Float64, PairType, Type, type_of_dtype
 
 
 def type_of(dtype: Any) -> Type:
-    """The element type of anything that NumPy takes for a dtype, in any byte order. Raises TypeError if
-    there is none."""
+    """The element type of a dtype of NumPy, in any byte order. Raises TypeError if there is none."""
     given = np.dtype(dtype)
     found = type_of_dtype(given.newbyteorder("="))
     if found is None or isinstance(found, PairType):
@@ -72,8 +71,7 @@ def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
 
 
 def normalized_axis(axis: Any, order: int) -> int:
-    """An axis as a number from 0. Raises NumPy's AxisError, a ValueError, if it is out of range, TypeError
-    if it is no integer."""
+    """An axis from 0. Raises NumPy's AxisError, a ValueError, or TypeError for what is no integer."""
     try:
         number = axis.__index__()
     except AttributeError:

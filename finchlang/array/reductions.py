@@ -23,8 +23,7 @@ from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 
 def reduced(op: Any, arg: Expression, axis: Any, keepdims: bool) -> Expression:
-    """The reduction of an expression by an operator over some axes, None for all. Raises TypeError for an
-    operator without an identity."""
+    """A reduction over some axes, None for all. Raises TypeError for an operator without an identity."""
     axes = normalized_axes(axis, len(arg.shape))
     values = arg.values
     if not axes:

@@ -23,8 +23,7 @@ __all__ += ["permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpos
 
 
 def permute_dims(x: Any, /, axes: Any = None) -> lazy.Array:
-    """The axes in another order: axis k of the result is `axes[k]`; in reverse order if none is given.
-    Raises ValueError for what is no permutation of the axes."""
+    """Axis k of the result is axis `axes[k]`, in reverse if None. Raises ValueError for no permutation."""
     arg = as_expression(x)
     order = len(arg.shape)
     given = range(order)[::-1] if axes is None else axes
@@ -84,8 +83,7 @@ def with_axes(arg: lazy.Expression, axes: tuple[int, ...], order: int) -> lazy.E
 
 
 def squeeze(x: Any, /, axis: Any = None) -> lazy.Array:
-    """`x` without these axes, or without all of size 1 if none is given. Raises ValueError for an axis of
-    another size."""
+    """`x` without these axes of size 1, or all of them. Raises ValueError for an axis of another size."""
     arg = as_expression(x)
     order = len(arg.shape)
     ones = tuple([k for k, size in enumerate(arg.shape) if size == 1])
@@ -98,8 +96,7 @@ def squeeze(x: Any, /, axis: Any = None) -> lazy.Array:
 
 
 def broadcast_to(x: Any, /, shape: Any) -> lazy.Array:
-    """`x` repeated along axes of size 1 and along new axes in front, to have this shape. Raises ValueError
-    if it does not broadcast to that."""
+    """`x` repeated along axes of size 1 and new ones in front. Raises ValueError if it does not fit."""
     arg = as_expression(x)
     wanted = sizes_of(shape)
     if any([size < 0 for size in wanted]):
@@ -172,9 +169,8 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[lazy.Group, ...
 
 
 def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> lazy.Array:
-    """The elements in row-major order (column-major with `order="F"`) in another shape, one size of which
-    may be -1: what is left for it. Nothing is copied, unless `copy` is true and `x` is an operand. Raises
-    ValueError for a shape with another number of elements."""
+    """The elements in row-major order (column-major with `order="F"`) in another shape, where -1 is what is
+    left. An operand is copied if `copy` is true. Raises ValueError for another number of elements."""
     arg = as_expression(x)
     if order not in ("C", "F", "A"):
         raise ValueError(f"the order of a reshape is 'C' or 'F', not {order!r}")

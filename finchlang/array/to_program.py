@@ -74,8 +74,7 @@ class _Loops:
 
 
 class Lowering:
-    """A program being made, for expressions of these `nodes`, arguments first, which are numbered by
-    `number_of`."""
+    """A program being made, for `nodes`, arguments first, which are numbered by `number_of`."""
 
     def __init__(
         self,

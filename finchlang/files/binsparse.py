@@ -51,9 +51,8 @@ def read_binsparse(file: Path) -> Tensor | SwizzledTensor | Scalar:
 def write_binsparse(
     out: BinaryIO | Path, tensor: Tensor | SwizzledTensor | Scalar, suffix: str
 ) -> None:
-    """Write a tensor to a file, or to an empty folder, of this suffix. Levels that the standard does not
-    have become dense or sparse levels with the same entries. Raises FinchError "I/O" if the library is
-    missing, "type" for pairs."""
+    """Write a tensor to a file or an empty folder; levels that the standard does not have become dense or
+    sparse ones. Raises FinchError "I/O" if the library is missing, "type" for pairs."""
     library, containers = _library("write", "a Binsparse file")
     if tensor.dtype.names:
         raise FinchError("type", "a Binsparse file holds numbers, not pairs")

@@ -160,8 +160,7 @@ class Zarr(Checked, ZarrBinsparseContainer):
 
 
 def checked_header(text: str, file: Any) -> dict[str, Any]:
-    """The descriptor with the standard's keys. Raises FinchError "type" for complex numbers, ValueError for
-    a text that is no descriptor."""
+    """The descriptor in the standard's keys. Raises FinchError "type" if complex, else ValueError."""
     check_depth(text)
     found = json.loads(text, object_pairs_hook=lambda p: {DRAFT.get(k, k): v for k, v in p})
     header = found.get("binsparse") if isinstance(found, dict) else None

@@ -109,8 +109,7 @@ def read_sizes(lines: TextIO) -> list[int]:
 
 
 def content(lines: TextIO, comment: str) -> Iterator[list[str]]:
-    """The words of each line that has any besides comments. (By `readline`, since `seek` does not work
-    while lines are iterated over.)"""
+    """The words of each line besides comments; by `readline`, as iteration over lines prevents `seek`."""
     while line := lines.readline():
         words = line.partition(comment)[0].split()
         if words:

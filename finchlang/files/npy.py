@@ -13,8 +13,7 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 
 def read_npy(file: Path) -> np.ndarray:
-    """The array in a file, in native byte order. Raises FinchError "type" for a type that is no element
-    type, ValueError for a damaged file."""
+    """An array in native byte order. Raises FinchError "type" if no element type, ValueError if cut."""
     # the header's sizes are checked against the file's length before `np.load` allocates memory
     with open(file, "rb") as text:
         version = np.lib.format.read_magic(text)

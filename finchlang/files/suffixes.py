@@ -19,8 +19,7 @@ from finchlang.tensors.adopt import as_tensor
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How files of a suffix are read and written. `write` takes an open file (or the path of a folder), the
-    tensor and the value that it was made of."""
+    """How files are read, and written: to an open file (or a folder), a tensor and what it is made of."""
 
     read: Callable[[Path], Any]
     write: Callable[[Any, Any, Any], None]

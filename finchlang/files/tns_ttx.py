@@ -64,8 +64,7 @@ def write_tns(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
 
 
 def write_ttx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
-    """Write a header and the stored entries. Raises FinchError as `write_tns`, but not for a tensor without
-    entries."""
+    """Write a header and the entries, of which there may be none. Raises FinchError as `write_tns`."""
     coordinates, values = _stored(tensor, ".ttx")
     assert not isinstance(tensor, Scalar)
     sizes = " ".join(map(str, (*tensor.shape, len(values))))

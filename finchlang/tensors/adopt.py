@@ -137,8 +137,7 @@ def _listed_in_order(matrix: Any) -> Tensor | None:
 
 @cache
 def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
-    """The format of a CSC matrix, or of a CSR matrix (`is_by_rows`), with values and indices of these
-    types. Raises FinchError "type" for values that no tensor holds."""
+    """The format of a CSC (or CSR) matrix of these types. Raises FinchError "type" if tensors have none."""
     leaf = Element(typed_literal(0, element_of("matrices", dtype)))
     level = Dense(SparseList(leaf, type_of_dtype(index) or Int64))
     return Swizzled(level, (2, 1)) if is_by_rows else level

@@ -131,8 +131,7 @@ EXAMPLE = 'Tensor("Dense(SparseList(Element(0.0)))", 3, 4)'
 
 
 class TensorBase(ArrayMethods):
-    """The base of all tensors. Operators and methods that NumPy's arrays have too are those of
-    `finchlang.array`."""
+    """The base of tensors, with the operators and methods of NumPy's arrays, as in `finchlang.array`."""
 
     __slots__ = ()
 

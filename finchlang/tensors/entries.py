@@ -143,8 +143,7 @@ def _order(coordinates: np.ndarray) -> np.ndarray:
 def mirrored(
     coordinates: np.ndarray, values: np.ndarray, is_skew: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of a square matrix together with those mirrored at its diagonal, negated if it
-    `is_skew`."""
+    """The entries of a square matrix with those mirrored at its diagonal, negated if it `is_skew`."""
     off = coordinates[0] != coordinates[1]
     others = -values[off] if is_skew else values[off]
     both = np.hstack((coordinates, coordinates[::-1][:, off]))

@@ -57,9 +57,8 @@ class Memory:
     def of(
         cls, format: Level, shape: tuple[int, ...], storage: Sequence[dict[str, Any]], copied: bool
     ) -> Memory:
-        """The memory for arrays and counters given level by level. `copied` says to copy all arrays,
-        which may belong to others; without it only those of another type, layout or alignment are.
-        Raises FinchError "type" for what is missing."""
+        """The memory for arrays and counters given level by level: all `copied`, or only those of another
+        type, layout or alignment. Raises FinchError "type" for what is missing."""
         arrays: list[np.ndarray] = []
         counters: list[Any] = []
         views: list[dict[str, Any]] = []
@@ -86,8 +85,7 @@ class Memory:
         return Memory, (self.shape, [array.copy() for array in self.arrays], self.counters)
 
     def storage(self, format: Level) -> list[dict[str, Any]]:
-        """A dict for each level, with its arrays cut to what is in use, and its counters. The arrays are
-        views, which cannot be resized in place."""
+        """For each level its counters and its arrays, cut to what is in use: views that are not resized."""
         if self._storage is None:
             arrays, counters, levels = iter(self.arrays), iter(self.counters), [*format.levels()]
             storage: list[dict[str, Any]] = []
@@ -113,8 +111,7 @@ def fibers(parts: Parts) -> Iterator[tuple[Any, dict[str, Any], Sizes, int]]:
 
 
 def in_use(parts: Parts) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
-    """For each level: how many fibers it has (of a leaf: values), how many positions they have in the level
-    below, and its arrays cut to what is in use."""
+    """For each level its fibers (of a leaf: values), their positions below, and its arrays in use."""
     for level, storage, sizes, count in fibers(parts):
         used = lengths(level.layout, storage, count, sizes)
         stored = child_count(level.layout, storage, count, sizes)
