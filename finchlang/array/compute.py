@@ -15,10 +15,10 @@ from finchlang.array.operands import as_expression
 from finchlang.array.to_program import Lowering, Program, entries_of, plain
 from finchlang.calls.runner import OWN
 from finchlang.levels.element import typed_literal
-from finchlang.levels.level import Level, Swizzled, level_of
+from finchlang.levels.level import Swizzled, level_of
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax import nodes as ast, traversal as trees, types
-from finchlang.tensors.formats import modes_of
+from finchlang.tensors.formats import Format, modes_of
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, swizzled
 from finchlang.text.print import pretty
@@ -134,7 +134,7 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
 _empty: dict[int, tuple[Any, Memory]] = {}
 
 
-def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
+def new_tensor(format: Format, rooms: list[int] | None = None) -> Any:
     """An empty tensor for a kernel to write, with a back buffer of `rooms` entries for each array."""
     if isinstance(format, ScalarLevel):
         return Scalar(format)
@@ -152,7 +152,7 @@ def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
     return swizzled(tensor, format)
 
 
-def sized_tensor(format: Level | Swizzled, shape: tuple[int, ...]) -> Any:
+def sized_tensor(format: Format, shape: tuple[int, ...]) -> Any:
     return swizzled(Tensor(level_of(format), *[shape[p - 1] for p in modes_of(format)]), format)
 
 
@@ -325,7 +325,7 @@ def plan(*arrays: Any) -> str:
     return text
 
 
-def _made(format: Level | Swizzled, shape: tuple[int, ...]) -> str:
+def _made(format: Format, shape: tuple[int, ...]) -> str:
     """The expression that makes a tensor of this format in a script."""
     if isinstance(format, ScalarLevel):
         return str(format)

@@ -12,17 +12,17 @@ from finchlang.algebra.expression_types import Names, annotate
 from finchlang.algebra.laws import is_value
 from finchlang.array.index_paths import is_path, loops_of
 from finchlang.array.inferred_values import Values, stored_of
-from finchlang.levels.level import Level, Swizzled, level_of
+from finchlang.levels.level import Level, level_of
 from finchlang.syntax.nodes import Access, Index, Literal, Node
 from finchlang.syntax.types import TYPES
-from finchlang.tensors.formats import modes_of
+from finchlang.tensors.formats import Format, modes_of
 
 
 @dataclass(frozen=True)
 class Read:
     """An access of a tensor: its format, the indices of its modes, how many entries it (perhaps) stores."""
 
-    format: Level | Swizzled
+    format: Format
     indices: tuple[Node, ...]
     stored: float
     name: str

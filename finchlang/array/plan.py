@@ -10,10 +10,10 @@ from itertools import permutations
 from finchlang.array.cost import MOST, Counts, candidates, dense_levels, intersections
 from finchlang.array.loop_nest import LoopNest, Read
 from finchlang.levels.element import Element
-from finchlang.levels.level import Level, Swizzled, level_of
+from finchlang.levels.level import Level, level_of
 from finchlang.levels.scalars import Scalar
 from finchlang.syntax.nodes import Index, Literal, Node
-from finchlang.tensors.formats import nest_of, permuted
+from finchlang.tensors.formats import Format, nest_of, permuted
 
 #: so many candidates are listed in a plan's text
 SHOWN = 4
@@ -25,7 +25,7 @@ class Plan:
     `galloped` at an index; candidates as text; whether entries of operands count (`is_counted`)."""
 
     order: tuple[Index, ...]
-    format: Level | Swizzled
+    format: Format
     followed: tuple[Read, ...]
     galloped: tuple[tuple[Read, Index], ...]
     told: str
@@ -88,9 +88,7 @@ def _reaches(before: dict[Node, set[Node]], index: Node, other: Node) -> bool:
     return other in before[index] or any(_reaches(before, i, other) for i in before[index])
 
 
-def result_format(
-    nest: LoopNest, counts: Counts, order: Sequence[Index], is_dense: bool
-) -> Level | Swizzled:
+def result_format(nest: LoopNest, counts: Counts, order: Sequence[Index], is_dense: bool) -> Format:
     """The format of the result, whose modes are stored in the order of the loops, swizzled if that is
     another than its own. It is dense if values are not known to have a fill. For a reduction a level is
     dense if it is expected to be full enough. Otherwise the result has the operands' format if that is one

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,9 +20,9 @@ from finchlang.array.inferred_values import identity_of, op_node, values_of
 from finchlang.array.loop_nest import LoopNest, Read, absence_of
 from finchlang.array.plan import Plan, joining, planned
 from finchlang.levels.element import Element
-from finchlang.levels.level import Level, Swizzled, level_of
+from finchlang.levels.level import level_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
-from finchlang.tensors.formats import nest_of, permuted
+from finchlang.tensors.formats import Format, nest_of, permuted
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 #: an expression of more nodes is stored if it is used twice
@@ -44,7 +44,7 @@ class Program:
     operands: dict[int, str]
     numbers: dict[tuple[int, int], str]
     sizes: dict[tuple[int, int], str]
-    tensors: tuple[tuple[str, Level | Swizzled, int], ...]
+    tensors: tuple[tuple[str, Format, int], ...]
     results: tuple[str, ...]
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
     decisions: tuple[tuple[str, str], ...]  # the candidates with their costs, as notes
@@ -87,10 +87,10 @@ class Lowering:
         self.operands: dict[int, str] = {}
         self.numbers: dict[tuple[int, int], str] = {}
         self.sizes: dict[tuple[int, int], str] = {}
-        self.tensors: dict[int, tuple[str, Level | Swizzled]] = {}
-        self.given: dict[int, Level | Swizzled] = {}
+        self.tensors: dict[int, tuple[str, Format]] = {}
+        self.given: dict[int, Format] = {}
         self.decisions: list[str] = []
-        self.copies: list[tuple[str, Level | Swizzled]] = []
+        self.copies: list[tuple[str, Format]] = []
         self.types: dict[str, types.Type] = {}  # of numbers and sizes
         self.expected: dict[str, float] = {}  # numbers of entries of tensors
         self.is_counted = False
@@ -106,29 +106,22 @@ class Lowering:
         number = self.number_of(node)
         if number in self.shared:
             self.tensor(node)
-        stored = self.tensors.get(number)
-        if stored is not None:
-            return self.read(stored[0], stored[1], indices)
+        if number in self.tensors:
+            name, format = self.tensors[number]
+            return self.read(name, format, self.expected[name], indices)
         return LOWERINGS[type(node)](self, node, indices)
 
-    def read(self, name: str, format: Any, indices: Indices) -> ast.Node:
+    def read(self, name: str, format: Any, stored: float, indices: Indices) -> ast.Node:
         """An access of a tensor of the kernel, noted for the planner; its fill if out of range."""
         own = tuple([index if is_path(index) else loops_of(index)[0] for index in indices])
         found = accessed(ast.Variable(name), indices)
-        self._loops.reads.append(Read(format, own, self.expected.get(name, float("inf")), name))
+        self._loops.reads.append(Read(format, own, stored, name))
         self._loops.accesses.append(found)
         if isinstance(found.tensor, ast.Variable):
             self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}
         if not any(map(goes_beyond, indices)):
             return found
-        level = level_of(format)
-        return ast.Call(op_node("coalesce"), (found, plain(level.fill)))
-
-    def read_leaf(self, node: lazy.Leaf, indices: Indices) -> ast.Node:
-        found = self.read(self.operand(node), node.static.format, indices)
-        reads = self._loops.reads
-        reads[-1] = replace(reads[-1], stored=entries_of(node.value))
-        return found
+        return ast.Call(op_node("coalesce"), (found, plain(level_of(format).fill)))
 
     def operand(self, node: lazy.Leaf) -> str:
         return self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
@@ -252,9 +245,7 @@ class Lowering:
             return ast.Dimensionless()
         return ast.Extent(ONE, self.size(node, mode))
 
-    def program(
-        self, results: tuple[lazy.Expression, ...], given: dict[int, Level | Swizzled]
-    ) -> Program:
+    def program(self, results: tuple[lazy.Expression, ...], given: dict[int, Format]) -> Program:
         """The program that computes these results, some of them in `given` formats."""
         self.given, self.shared = given, self._shared(results)
         names = tuple([self.tensor(node) for node in results])
@@ -328,7 +319,7 @@ def lowers(kind: type[lazy.Expression]) -> Callable[[Any], Any]:
 @lowers(lazy.Leaf)
 def _leaf(to: Lowering, node: lazy.Leaf, indices: Indices) -> ast.Node:
     to.has_sparse = to.has_sparse or node.values.is_fill
-    return to.read_leaf(node, indices)
+    return to.read(to.operand(node), node.static.format, entries_of(node.value), indices)
 
 
 @lowers(lazy.NumberOperand)

@@ -19,8 +19,8 @@ from finchlang.levels.pattern import Pattern
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import type_of_dtype
 from finchlang.tensors.array_base import MAX_DIMENSION
-from finchlang.tensors.entries import mirrored
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.entries import Entries, mirrored
+from finchlang.tensors.tensor import AnyTensor, Scalar, SwizzledTensor, Tensor
 
 #: the types of values by the field of a header
 FIELDS = {
@@ -118,7 +118,7 @@ def content(lines: TextIO, comment: str) -> Iterator[list[str]]:
 
 def read_counted(
     file: Path, lines: TextIO, shape: tuple[int, ...], dtype: np.dtype, count: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Entries:
     """As `read_entries`; raises ValueError unless there are `count` entries with coordinates in `shape`."""
     # a number takes at least two bytes; checked before memory is allocated
     if 2 * count * (len(shape) + (dtype != np.bool_)) > file.stat().st_size + 1:
@@ -131,9 +131,7 @@ def read_counted(
     return coordinates, values
 
 
-def read_entries(
-    lines: TextIO, order: int, dtype: np.dtype, comment: str
-) -> tuple[np.ndarray, np.ndarray]:
+def read_entries(lines: TextIO, order: int, dtype: np.dtype, comment: str) -> Entries:
     """The coordinates of all entries, from 1 (a row for each mode), and their values; lines of Bools have
     coordinates alone. Raises ValueError unless each line has exactly these numbers."""
     fields: list[Any] = [("at", np.int64, (order,))] if order else []
@@ -157,7 +155,7 @@ def leaf_of(dtype: np.dtype) -> Level:
 # ----------------------------------------------------------------------------------------- writing
 
 
-def write_mtx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
+def write_mtx(out: BinaryIO, tensor: AnyTensor) -> None:
     """Raises FinchError "dimension" for what is no matrix, "type" for a fill that is not 0."""
     import scipy.io
     import scipy.sparse

@@ -17,15 +17,12 @@ from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Int64, Type, foreign, type_of_dtype
 from finchlang.tensors.array_base import LazyTensor, dense_format, element_of
 from finchlang.tensors.entries import check_within, masked_entries
-from finchlang.tensors.formats import nest_of, permuted
+from finchlang.tensors.formats import Format, nest_of, permuted
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, tensor_over
-
-#: the format of a tensor, with the order of its modes if that is not the stored one
-Format = Level | Swizzled
+from finchlang.tensors.tensor import AnyTensor, Scalar, SwizzledTensor, Tensor, tensor_over
 
 
-def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
+def as_tensor(value: Any) -> AnyTensor | None:
     """The value as a tensor, over the same memory: a NumPy array (contiguous in any order of its axes) or a
     SciPy matrix (CSC and CSR in place); a sparse array of PyData is copied. None for other values. A SciPy
     matrix with unsorted or repeated coordinates is put in order first (in place, unless it is read-only);

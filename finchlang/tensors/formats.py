@@ -51,7 +51,8 @@ LEVELS: dict[str, type[Level]] = {
     "SparseRLE": SparseRunList,
 }
 
-
+#: the format of a tensor, with the order of its modes if that is not the stored one
+Format = Level | Swizzled
 #: the largest number of modes of a tensor, as of NumPy's arrays
 MODES = 64
 
@@ -157,13 +158,13 @@ def nest_of(are_dense: list[bool], leaf: Level) -> Level:
     return leaf
 
 
-def permuted(level: Level, permutation: tuple[int, ...]) -> Level | Swizzled:
+def permuted(level: Level, permutation: tuple[int, ...]) -> Format:
     """The format of a tensor whose modes `permutation` (from 1) are stored in this order by `level`."""
     is_straight = permutation == tuple(range(1, len(permutation) + 1))
     return level if is_straight else Swizzled(level, permutation)
 
 
-def modes_of(format: Level | Swizzled) -> tuple[int, ...]:
+def modes_of(format: Format) -> tuple[int, ...]:
     """The modes of a tensor, from 1, in the order in which they are stored, the innermost first."""
     if isinstance(format, Swizzled):
         return format.permutation

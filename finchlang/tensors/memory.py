@@ -9,6 +9,7 @@ import numpy as np
 
 from finchlang.base.aligned_memory import ALIGNMENT, empty_aligned
 from finchlang.base.errors import FinchError
+from finchlang.levels.layout import ByName
 from finchlang.levels.numpy_layout import Sizes, child_count, lengths
 
 if TYPE_CHECKING:
@@ -29,17 +30,15 @@ class Memory:
 
     __slots__ = ("_storage", "arrays", "counters", "is_shared", "rooms", "shape")
 
-    def __init__(
-        self, shape: tuple[int, ...], arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
-    ):
+    def __init__(self, shape: Sizes, arrays: Sequence[np.ndarray], counters: tuple[Any, ...]):
         self.shape, self.arrays, self.counters = shape, arrays, counters
         self.is_shared = False
         self.rooms: list[int] | None = None
-        self._storage: list[dict[str, Any]] | None = None
+        self._storage: list[ByName] | None = None
 
     @classmethod
     def borrowed(
-        cls, shape: tuple[int, ...], arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
+        cls, shape: Sizes, arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
     ) -> Memory:
         """Memory over arrays that belong to others."""
         memory = cls(shape, arrays, counters)
@@ -54,14 +53,12 @@ class Memory:
             self.rooms = [array.size for array in self.arrays]
 
     @classmethod
-    def of(
-        cls, format: Level, shape: tuple[int, ...], storage: Sequence[dict[str, Any]], copied: bool
-    ) -> Memory:
+    def of(cls, format: Level, shape: Sizes, storage: Sequence[ByName], copied: bool) -> Memory:
         """The memory for arrays and counters given level by level: all `copied`, or only those of another
         type, layout or alignment. Raises FinchError "type" for what is missing."""
         arrays: list[np.ndarray] = []
         counters: list[Any] = []
-        views: list[dict[str, Any]] = []
+        views: list[ByName] = []
         levels = [*format.levels()]
         if len(storage) != len(levels):
             message = f"{format} is stored in {len(levels)} parts, not {len(storage)}"
@@ -84,11 +81,11 @@ class Memory:
         """A deep or unpickled copy has its own arrays, and is neither shared nor borrowed."""
         return Memory, (self.shape, [array.copy() for array in self.arrays], self.counters)
 
-    def storage(self, format: Level) -> list[dict[str, Any]]:
+    def storage(self, format: Level) -> list[ByName]:
         """For each level its counters and its arrays, cut to what is in use: views that are not resized."""
         if self._storage is None:
             arrays, counters, levels = iter(self.arrays), iter(self.counters), [*format.levels()]
-            storage: list[dict[str, Any]] = []
+            storage: list[ByName] = []
             for level in levels:
                 storage.append({name: next(arrays) for name, _ in level.arrays})
                 storage[-1] |= {name: next(counters) for name, _ in level.counters}
@@ -99,10 +96,10 @@ class Memory:
 
 
 #: the levels of a format, each with its arrays and counters, and its sizes
-Parts = Sequence[tuple[Any, dict[str, Any], Sizes]]
+Parts = Sequence[tuple[Any, ByName, Sizes]]
 
 
-def fibers(parts: Parts) -> Iterator[tuple[Any, dict[str, Any], Sizes, int]]:
+def fibers(parts: Parts) -> Iterator[tuple[Any, ByName, Sizes, int]]:
     """Each level with its storage and sizes, and how many fibers it has (of a leaf: values)."""
     count = 1
     for level, storage, sizes in parts:

@@ -14,13 +14,21 @@ from finchlang.base.errors import FinchError
 from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, differs, typed_literal
+from finchlang.levels.layout import ByName
 from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.numpy_layout import listed
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.levels.sparse_list import SparseList
 from finchlang.tensors import array_base
-from finchlang.tensors.entries import array_of, check_within, coordinates_of, summed, values_of
-from finchlang.tensors.formats import modes_of
+from finchlang.tensors.entries import (
+    Entries,
+    array_of,
+    check_within,
+    coordinates_of,
+    summed,
+    values_of,
+)
+from finchlang.tensors.formats import Format, modes_of
 from finchlang.tensors.memory import Memory, Parts, fibers, in_use
 from finchlang.tensors.pack import differing, pack, unpack
 
@@ -77,7 +85,7 @@ class Tensor(array_base.TensorBase):
 
     @classmethod
     def from_storage(
-        cls, format: Level, shape: Sequence[int], storage: Sequence[dict[str, Any]], checked: bool
+        cls, format: Level, shape: Sequence[int], storage: Sequence[ByName], checked: bool
     ) -> Tensor:
         """A tensor with copies of the arrays of each level; `checked` if they are known to be valid."""
         sizes = array_base.checked_shape(format, tuple(shape))
@@ -93,14 +101,14 @@ class Tensor(array_base.TensorBase):
         return self.memory.shape
 
     @property
-    def storage(self) -> list[dict[str, Any]]:
+    def storage(self) -> list[ByName]:
         """The arrays and counters of each level, as far as they are in use. Values can be changed in
         place; the other arrays are read-only, as kernels index by them without another check."""
         self.memory.is_shared = True
         return [*map(_read_only, self._storage[:-1]), dict(self._storage[-1])]
 
     @storage.setter
-    def storage(self, storage: Sequence[dict[str, Any]]) -> None:
+    def storage(self, storage: Sequence[ByName]) -> None:
         self.memory = Memory.of(self.format, self.shape, storage, True)
         self.checked = False
 
@@ -167,7 +175,7 @@ class Tensor(array_base.TensorBase):
         coordinates = np.nonzero(kept)
         return cls.from_coo(level, array.shape, coordinates, array[coordinates])
 
-    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self) -> Entries:
         """The stored entries: 0-based coordinates (order x number of entries) and values. A run has an
         entry for each of its coordinates, but none if it is fill."""
         coordinates, positions = unpack(self._parts(), differing(self._parts()))
@@ -181,7 +189,7 @@ class Tensor(array_base.TensorBase):
         return unpack(self._parts(), None)[0]
 
     @property
-    def _storage(self) -> list[dict[str, Any]]:
+    def _storage(self) -> list[ByName]:
         """As `storage`, for internal use: nothing of it may be given away."""
         return self.memory.storage(self.format)
 
@@ -280,7 +288,7 @@ class Tensor(array_base.TensorBase):
         self.checked = True
 
 
-def _read_only(storage: dict[str, Any]) -> dict[str, Any]:
+def _read_only(storage: ByName) -> ByName:
     views = {k: v[:] for k, v in storage.items() if isinstance(v, np.ndarray)}
     for view in views.values():
         view.flags.writeable = False
@@ -346,7 +354,7 @@ class SwizzledTensor(array_base.TensorBase):
     def shape(self) -> tuple[int, ...]:
         return tuple([self.body.shape[k] for k in self._axes])
 
-    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self) -> Entries:
         coordinates, values = self.body.entries()
         return coordinates[self._axes], values
 
@@ -373,7 +381,11 @@ class SwizzledTensor(array_base.TensorBase):
         self.body.validate()
 
 
-def swizzled(body: Tensor, format: Level | Swizzled) -> Tensor | SwizzledTensor:
+#: what a kernel reads and writes
+AnyTensor = Tensor | SwizzledTensor | Scalar
+
+
+def swizzled(body: Tensor, format: Format) -> Tensor | SwizzledTensor:
     """A tensor over `body` with its modes in the order of `format`, without checks."""
     if not isinstance(format, Swizzled):
         return body
@@ -382,7 +394,7 @@ def swizzled(body: Tensor, format: Level | Swizzled) -> Tensor | SwizzledTensor:
     return made
 
 
-def tensor_over(format: Level | Swizzled, memory: Memory, checked: bool) -> Tensor | SwizzledTensor:
+def tensor_over(format: Format, memory: Memory, checked: bool) -> Tensor | SwizzledTensor:
     """A tensor over `memory`; `checked` if its arrays are known to be valid."""
     return swizzled(Tensor.over(level_of(format), memory, checked), format)
 
@@ -399,7 +411,7 @@ def _coo_array(tensor: Tensor | SwizzledTensor) -> Any:
     return scipy.sparse.coo_array((values, tuple(coordinates)), tensor.shape)
 
 
-def mirrored_modes(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[tuple[int, int], ...]:
+def mirrored_modes(tensor: AnyTensor) -> tuple[tuple[int, int], ...]:
     """The pairs of modes (from 0) whose coordinates may be exchanged, of symmetric levels."""
     level = level_of(tensor.format)
     parts = zip(level.levels(), level.sizes(modes_of(tensor.format)), strict=True)
