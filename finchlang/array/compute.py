@@ -241,8 +241,8 @@ def _check_outputs(roots: tuple[Expression, ...], outs: Any) -> None:
             continue
         is_array = isinstance(out, (Tensor, SwizzledTensor, np.ndarray)) and out.ndim
         if not is_array and not isinstance(out, Scalar):
-            what = f"a tensor or an array of at least one dimension, not {out!r}"
-            raise TypeError(f"`out` is {what}")
+            what = "a tensor or an array of at least one dimension"
+            raise TypeError(f"`out` is {what}, not {out!r}")
         if out.shape != root.shape:
             raise ValueError(f"`out` has the shape {out.shape}, the result {root.shape}")
         stored, values = as_expression(out).values, root.values
