@@ -79,10 +79,8 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
         return asarray(np.flip(found, at) if descending else found)
     coordinates, values, fill = stored
     shape = as_expression(x).shape
-    lines = np.zeros(len(values), np.int64)
-    if len(shape) > 1:
-        others = tuple(np.delete(coordinates, at, 0)), tuple(np.delete(shape, at))
-        lines = np.ravel_multi_index(*others)
+    others = (*coordinates[:at], np.zeros_like(coordinates[at]), *coordinates[at + 1 :])
+    lines = np.ravel_multi_index(others, (*shape[:at], 1, *shape[at + 1 :]))
     order = np.lexsort((values, lines))
     lines, values, coordinates = lines[order], values[order], coordinates[:, order]
     starts = np.searchsorted(lines, lines)
