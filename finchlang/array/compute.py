@@ -15,9 +15,10 @@ from finchlang.array.operands import as_expression
 from finchlang.array.to_program import Lowering, Program, entries_of, plain
 from finchlang.calls.runner import OWN
 from finchlang.levels.element import typed_literal
-from finchlang.levels.level import Level, Swizzled, level_of
+from finchlang.levels.level import Swizzled, level_of
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax import nodes as ast, traversal as trees, types
+from finchlang.tensors.formats import Format, modes_of
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, swizzled
 from finchlang.text.print import pretty
@@ -56,9 +57,8 @@ class _Nodes:
         return self.numbers[id(node)]
 
     def add(self, node: Expression) -> int:
-        """The number of a node, after those of its arguments; new if there is no equal one.
-
-        Raises ValueError if an operand has changed its shape or type since the expression was made."""
+        """The number of a node, after those of its arguments; new if there is no equal one. Raises
+        ValueError if an operand has changed its shape or type since the expression was made."""
         number = self.numbers.get(id(node))
         if number is not None:
             return number
@@ -66,12 +66,9 @@ class _Nodes:
         if isinstance(node, Leaf):
             operand = node.source if type(node) is Refilled else node.value
             if operand.shape != node.shape or operand.dtype.type is not node.values.type.dtype.type:
-                was, now = (
-                    f"{node.values.type.dtype} {node.shape}",
-                    f"{operand.dtype} {operand.shape}",
-                )
-                what = "an operand was an array of"
-                raise ValueError(f"{what} {was} when it was used, and is one of {now} now")
+                was = f"an operand was an array of {node.values.type.dtype} {node.shape}"
+                now = f"is one of {operand.dtype} {operand.shape} now"
+                raise ValueError(f"{was} when it was used, and {now}")
             entry: Any = part, id(operand)
         else:
             part = part, tuple(map(self.add, node.args))
@@ -86,25 +83,25 @@ class _Nodes:
 
 
 def _magnitudes(nodes: list[Expression]) -> list[int]:
-    """The numbers of entries and the sizes of all operands, rounded to powers of 2: a plan by counts is
-    made again only when one of them crosses a power of 2."""
+    """The sizes and numbers of entries of operands, rounded to powers of 2, where plans are made again."""
     leaves: list[Any] = [node for node in nodes if isinstance(node, Leaf)]
     sizes = [(int(entries_of(leaf.value)), *leaf.shape) for leaf in leaves]
     return [size.bit_length() for own in sizes for size in own]
 
 
 def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs: Any) -> Program:
-    """The program for expressions, from the cache or new. A program whose plan `is_counted` has a second
-    key with the magnitudes of the operands."""
-    usual: tuple[Any, ...] = (is_dense, outs, *found.key)
+    """The program for expressions, from the cache or new, with results in the formats of `outs`. If its
+    plan `is_counted` it has a second key with the magnitudes of the operands."""
+    stored = [None if out is None else as_expression(out).static for out in outs or ()]
+    usual: tuple[Any, ...] = (is_dense, tuple(stored), *found.key)
     key, program = usual, _programs.get(usual)
     if program is not None and program.is_counted:
         key = *usual, *_magnitudes(found.nodes)
         program = _programs.get(key)
     if program is None or not program.has_room(found.nodes):
-        lowering = Lowering(found.number_of, is_dense)
-        formats = {} if outs is None else dict(zip(found.roots, outs, strict=True))
-        program = lowering.program(roots, {n: s.format for n, s in formats.items() if s})
+        lowering = Lowering(found.nodes, found.number_of, is_dense)
+        given = {n: s.format for n, s in zip(found.roots, stored, strict=False) if s}
+        program = lowering.program(roots, given)
         trees.check_depth(program.kernel)
         # other counts often give an equal kernel: the same object, so that it is not compiled again
         program = replace(program, kernel=_kernels.setdefault(program.kernel, program.kernel))
@@ -122,13 +119,9 @@ def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, number in program.operands:
-        values[name] = nodes[number].value  # type: ignore[attr-defined]
-    for name, number, k in program.numbers:
-        values[name] = nodes[number].numbers[k]
-    for name, number, k in program.sizes:
-        values[name] = nodes[number].shape[k]
+    values: dict[str, Any] = {name: nodes[n].value for n, name in program.operands.items()}  # type: ignore
+    values |= {name: nodes[n].numbers[k] for (n, k), name in program.numbers.items()}
+    values |= {name: nodes[n].shape[k] for (n, k), name in program.sizes.items()}
     for name, format, number in program.tensors:
         if name in program.sized:
             values[name] = sized_tensor(format, nodes[number].shape)
@@ -141,15 +134,12 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
 _empty: dict[int, tuple[Any, Memory]] = {}
 
 
-def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
-    """An empty tensor for a kernel to write, with a back buffer of `rooms` entries for each array, if
-    given."""
+def new_tensor(format: Format, rooms: list[int] | None = None) -> Any:
+    """An empty tensor for a kernel to write, with a back buffer of `rooms` entries for each array."""
     if isinstance(format, ScalarLevel):
         return Scalar(format)
     level = level_of(format)
-    known = _empty.get(id(level))
-    if known is None:
-        known = _empty[id(level)] = level, Tensor(level).memory
+    known = _empty.get(id(level)) or _empty.setdefault(id(level), (level, Tensor(level).memory))
     memory = known[1]
     # empty arrays can be shared, since nothing is written to them
     arrays = [array.copy() if array.size else array for array in memory.arrays]
@@ -162,11 +152,8 @@ def new_tensor(format: Level | Swizzled, rooms: list[int] | None = None) -> Any:
     return swizzled(tensor, format)
 
 
-def sized_tensor(format: Level | Swizzled, shape: tuple[int, ...]) -> Any:
-    if isinstance(format, Swizzled):
-        body = Tensor(format.level, *[shape[p - 1] for p in format.permutation])
-        return swizzled(body, format)
-    return Tensor(format, *shape)
+def sized_tensor(format: Format, shape: tuple[int, ...]) -> Any:
+    return swizzled(Tensor(level_of(format), *[shape[p - 1] for p in modes_of(format)]), format)
 
 
 def _remember(program: Program, values: dict[str, Any]) -> None:
@@ -213,59 +200,58 @@ def _computed(
     roots: tuple[Expression, ...], is_dense: bool, outs: Any, run_kernel: RunKernel
 ) -> list[Any]:
     if outs is not None:
-        return _computed_into(roots, outs, run_kernel)
+        _check_outputs(roots, outs)
     found = _Nodes(roots)
-    program = _program(roots, found, is_dense, None)
-    if program.dense_of_sparse and not is_dense:
+    if outs is not None and _must_copy(found, outs):
+        pairs = zip(computed(roots, run_kernel=run_kernel), outs, strict=True)
+        return [r if out is None else compute(r, out=out) for r, out in pairs]
+    program = _program(roots, found, is_dense, outs)
+    if outs is None and not is_dense:
         _check_density(program, found.nodes)
     values = _bound(program, found.nodes)
+    given = () if outs is None else zip(program.results, outs, strict=True)
+    values |= {name: out for name, out in given if out is not None}
     run_kernel(program.kernel, values)
-    _remember(program, values)
+    if outs is None:
+        _remember(program, values)
     return [values[name] for name in program.results]
 
 
-def _computed_into(roots: tuple[Expression, ...], outs: Any, run_kernel: RunKernel) -> list[Any]:
+def _must_copy(found: _Nodes, outs: Any) -> bool:
+    """Whether an output is read too, or two are of one node: computed elsewhere first, then copied."""
+    leaves = [node.value for node in found.nodes if isinstance(node, Leaf)]
+    arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
+    bodies = {id(body_of(leaf)) for leaf in leaves}
+    is_read = [
+        any([np.shares_memory(out, array) for array in arrays])
+        if isinstance(out, np.ndarray)
+        else id(body_of(out)) in bodies
+        for out in outs
+    ]
+    return any(is_read) or len(set(found.roots)) < len(found.roots)
+
+
+def _check_outputs(roots: tuple[Expression, ...], outs: Any) -> None:
+    """Raises ValueError for another number of outputs, or one of another shape than its result, TypeError
+    for one that is no tensor or array, or that cannot hold the type or the fill."""
     if len(outs) != len(roots):
         raise ValueError(f"{len(outs)} outputs are given for {len(roots)} results")
     for root, out in zip(roots, outs, strict=True):
-        if out is not None:
-            _check_output(root, out)
-    found = _Nodes(roots)
-    leaves = [node.value for node in found.nodes if isinstance(node, Leaf)]
-    # an output that is read too, or two outputs of one node: computed elsewhere first, then copied
-    if any(_is_among(out, leaves) for out in outs) or len(set(found.roots)) < len(roots):
-        pairs = zip(computed(roots, run_kernel=run_kernel), outs, strict=True)
-        return [r if o is None else compute(Array(as_expression(r)), out=(o,)) for r, o in pairs]
-    formats = tuple([None if out is None else as_expression(out).static for out in outs])
-    program = _program(roots, found, False, formats)
-    values = _bound(program, found.nodes)
-    values |= {n: out for n, out in zip(program.results, outs, strict=True) if out is not None}
-    run_kernel(program.kernel, values)
-    return [values[name] for name in program.results]
-
-
-def _is_among(out: Any, leaves: list[Any]) -> bool:
-    if isinstance(out, np.ndarray):
-        return any(np.shares_memory(out, leaf) for leaf in leaves if isinstance(leaf, np.ndarray))
-    body = getattr(out, "body", out)
-    return any(getattr(leaf, "body", leaf) is body for leaf in leaves) and out is not None
-
-
-def _check_output(root: Expression, out: Any) -> None:
-    """Raises ValueError if an output has another shape than the result, TypeError if it is no tensor or
-    array, or if it cannot hold the result's type or fill."""
-    if not isinstance(out, (Tensor, SwizzledTensor, Scalar, np.ndarray)) or not (
-        isinstance(out, Scalar) or out.ndim
-    ):
-        raise TypeError(f"`out` is a tensor or an array of at least one dimension, not {out!r}")
-    if out.shape != root.shape:
-        raise ValueError(f"`out` has the shape {out.shape}, the result {root.shape}")
-    stored, values = as_expression(out).values, root.values
-    if not types.can_store(values.type, stored.type):
-        raise TypeError(f"`out` of {stored.type.dtype} cannot take a result of {values.type.dtype}")
-    was, wanted = stored.fill.value, typed_literal(values.fill.value, stored.type).value
-    if stored.is_fill and was != wanted and (was == was or wanted == wanted):  # NaN is NaN
-        raise TypeError(f"`out` has the fill {was}, and cannot take a result of fill {wanted}")
+        if out is None:
+            continue
+        is_array = isinstance(out, (Tensor, SwizzledTensor, np.ndarray)) and out.ndim
+        if not is_array and not isinstance(out, Scalar):
+            what = "a tensor or an array of at least one dimension"
+            raise TypeError(f"`out` is {what}, not {out!r}")
+        if out.shape != root.shape:
+            raise ValueError(f"`out` has the shape {out.shape}, the result {root.shape}")
+        stored, values = as_expression(out).values, root.values
+        if not types.can_store(values.type, stored.type):
+            what = f"a result of {values.type.dtype}"
+            raise TypeError(f"`out` of {stored.type.dtype} cannot take {what}")
+        was, wanted = stored.fill.value, typed_literal(values.fill.value, stored.type).value
+        if stored.is_fill and was != wanted and (was == was or wanted == wanted):  # NaN is NaN
+            raise TypeError(f"`out` has the fill {was}, and cannot take a result of fill {wanted}")
 
 
 def _check_density(program: Program, nodes: list[Expression]) -> None:
@@ -273,7 +259,7 @@ def _check_density(program: Program, nodes: list[Expression]) -> None:
     for number in program.dense_of_sparse:
         node = nodes[number]
         size = math.prod(node.shape) * node.values.type.bits // 8
-        given: list[Any] = [nodes[n] for _, n in program.operands]
+        given: list[Any] = [nodes[n] for n in program.operands]
         if size > SMALL and size > TIMES * sum([bytes_of(leaf.value) for leaf in given]):
             what = f"the result is dense, of {size} bytes, and much larger than its operands"
             raise TypeError(f"{what}: `todense()` makes it")
@@ -316,14 +302,13 @@ def dense_array(x: Any) -> np.ndarray:
 
 
 def plan(*arrays: Any) -> str:
-    """The program that computes these arrays, as a script for `finch run`; it is printed, too. Its operands
-    have the formats and sizes of the arrays', but no entries; comments give the candidates for the order
-    of loops with their costs."""
+    """The program of these arrays as a script for `finch run`, printed too: its operands have formats and
+    sizes but no entries; comments give the candidates for the order of loops with their costs."""
     roots = tuple([as_expression(array) for array in arrays])
     found = _Nodes(roots)
     program = _program(roots, found, False, None)
     lines: list[str] = []
-    for name, number in program.operands:
+    for number, name in program.operands.items():
         node = found.nodes[number]
         lines.append(f"{name} = {_made(node.static.format, node.shape)}")
     for name, value in _bound(program, found.nodes).items():
@@ -340,7 +325,7 @@ def plan(*arrays: Any) -> str:
     return text
 
 
-def _made(format: Level | Swizzled, shape: tuple[int, ...]) -> str:
+def _made(format: Format, shape: tuple[int, ...]) -> str:
     """The expression that makes a tensor of this format in a script."""
     if isinstance(format, ScalarLevel):
         return str(format)

@@ -12,14 +12,15 @@ import numpy as np
 from finchlang.algebra.index_map import HalfIndex, Wrapped, value
 from finchlang.array import expression as lazy, inferred_values, reshaping
 from finchlang.array.compute import todense
+from finchlang.array.elementwise import number
 from finchlang.array.expression import Array
 from finchlang.array.index_paths import accessed, beyond, loops_of
-from finchlang.array.indexing import LISTED, IndexedPart, getitem, take
+from finchlang.array.indexing import LISTED, IndexedPart, along, take
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.products import tensordot
-from finchlang.array.promotion import normalized_axis
+from finchlang.array.promotion import listed, normalized_axis
 from finchlang.array.to_program import Lowering, lowers, plain
-from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.element import Element
 from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.nodes import Access, Call, Index, Literal, Node, Variable
 from finchlang.syntax.types import Bool
@@ -31,10 +32,10 @@ __all__ += ["roll", "stack", "tile", "tril", "triu", "unstack", "vstack"]
 
 class Concat(lazy.Expression):
     """Arrays one after the other along an axis. `numbers` are the offsets of the parts, then the total
-    size. A part that is not missing by itself out of its range (`_is_covered`) has a mark that is; marks
-    follow the parts in `args`, and `places` has the position of each part's mark, or None."""
+    size. A part but the last that is not missing by itself out of its range (`_is_covered`) has a mark
+    that is; marks follow the parts in `args`, and `marked` are the numbers of their parts."""
 
-    __slots__ = ("axis", "numbers", "places")
+    __slots__ = ("axis", "marked", "numbers")
     has_cases = True
 
     def __init__(self, parts: list[lazy.Expression], axis: int):
@@ -42,15 +43,10 @@ class Concat(lazy.Expression):
         self.axis, self.numbers = axis, (0, *accumulate(sizes))
         first = parts[0].shape
         self.shape = (*first[:axis], self.numbers[-1], *first[axis + 1 :])
-        marks = [
-            None if _is_covered(part, axis) or part is parts[-1] else _mark(size)
-            for part, size in zip(parts, sizes, strict=True)
-        ]
-        found = [mark for mark in marks if mark is not None]
-        at = iter(range(len(parts), len(parts) + len(found)))
-        self.places = tuple([None if mark is None else next(at) for mark in marks])
-        self.args, self.values = (*parts, *found), _values_of_parts(parts)
-        self.static = Concat, axis, self.places
+        self.marked = tuple([k for k, p in enumerate(parts[:-1]) if not _is_covered(p, axis)])
+        marks = [_mark(sizes[k]) for k in self.marked]
+        self.args, self.values = (*parts, *marks), _values_of_parts(parts)
+        self.static = Concat, axis, self.marked
 
 
 def _values_of_parts(parts: list[lazy.Expression]) -> inferred_values.Values:
@@ -63,14 +59,12 @@ def _values_of_parts(parts: list[lazy.Expression]) -> inferred_values.Values:
 
 
 def _mark(size: int) -> lazy.Expression:
-    """A vector of this size that is True everywhere and stores nothing: read out of its range it is
-    missing, which tells the places of a part from others."""
+    """A vector of True that stores nothing: missing only out of range, it tells the places of a part."""
     return as_expression(Tensor(SparseList(Element(Literal(True))), size))
 
 
 def _is_covered(node: lazy.Expression, axis: int) -> bool:
-    """Whether an expression reads one operand or stored result at the coordinate of this axis, and so is
-    missing by itself where that is out of range."""
+    """Whether a node is missing by itself where the coordinate of an axis is out of range."""
     if isinstance(node, lazy.View):
         own = [k for k, p in enumerate(node.places) if p == axis and not node.stretched[k]]
         return any([_is_covered(node.args[0], k) for k in own])
@@ -84,8 +78,7 @@ def _is_covered(node: lazy.Expression, axis: int) -> bool:
 
 
 def _is_listed(node: lazy.Expression) -> bool:
-    """Whether an operand is read at listed coordinates: those must not be missing, so the part is stored
-    first."""
+    """Whether an operand is read at listed coordinates, which must not be missing: it is stored first."""
     if isinstance(node, (lazy.Leaf, lazy.Reduce)):
         return False
     return isinstance(node, IndexedPart) and LISTED in node.kinds or any(map(_is_listed, node.args))
@@ -93,7 +86,7 @@ def _is_listed(node: lazy.Expression) -> bool:
 
 @lowers(Concat)
 def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
-    index, last = indices[node.axis], len(node.places)
+    index, last = indices[node.axis], len(node.args) - len(node.marked)
     if len(loops_of(index)) > 1 or isinstance(_first(index), HalfIndex):
         # where several loops go over the axis, or a part of one, cases would multiply: it is stored first
         to.tensor(node)
@@ -101,27 +94,26 @@ def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
     total = to.number(node, last)
     found: Node = plain(node.values.fill)
     for k in reversed(range(last)):
-        part, place = node.args[k], node.places[k]
+        part = node.args[k]
         if _is_listed(part):
             to.tensor(part)
         own = beyond(index, to.number(node, k) if k else Literal(0), total)
         element = to.value(part, (*indices[: node.axis], own, *indices[node.axis + 1 :]))
-        if isinstance(index, Index) and k < last - 1:
+        if k == last - 1:
+            found = element
+            continue
+        if isinstance(index, Index):
             # the comparison splits the loop: rows of two CSR matrices are stacked in 5 ms, not 34
             is_here = Call(inferred_values.op_node("<="), (index, to.number(node, k + 1)))
-            found = Call(inferred_values.op_node("ifelse"), (is_here, element, found))
-        elif place is not None:
-            mark: Any = node.args[place]
+        elif k in node.marked:
+            mark: Any = node.args[last + node.marked.index(k)]
             mark = accessed(Variable(to.operand(mark)), (own,))
             is_here = Call(inferred_values.op_node("coalesce"), (mark, Literal(False)))
-            found = Call(inferred_values.op_node("ifelse"), (is_here, element, found))
-        elif k == last - 1:
-            found = element
-        else:
-            assert isinstance(
-                element, Call
-            )  # `coalesce(part, fill)`: where the part is missing, the later parts replace the fill
+        else:  # `coalesce(part, fill)`: where the part is missing, the later parts replace the fill
+            assert isinstance(element, Call)
             found = Call(element.op, (element.args[0], found))
+            continue
+        found = Call(inferred_values.op_node("ifelse"), (is_here, element, found))
     return found
 
 
@@ -144,7 +136,7 @@ def concat(arrays: Any, /, axis: int | None = 0) -> Array:
     Raises ValueError for no arrays, arrays without dimensions, or other axes of different sizes."""
     parts = operands(*_at_least_one(arrays, "concat"))
     if axis is None:
-        parts, axis = [reshaping.reshaped(part, (_count(part),)) for part in parts], 0
+        parts, axis = [_raveled(part) for part in parts], 0
     order = len(parts[0].shape)
     if not order:
         raise ValueError("arrays without dimensions cannot be joined, but stacked")
@@ -170,17 +162,15 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
     rows, columns = arg.shape[first], arg.shape[second]
     down, right = max(-offset, 0), max(offset, 0)
     length = max(min(rows - down, columns - right), 0)
-    keys: list[Any] = [slice(None)] * order
-    keys[first], keys[second] = slice(down, down + length), slice(right, right + length)
-    part = getitem(Array(arg), tuple(keys)).node
+    keys = {first: slice(down, down + length), second: slice(right, right + length)}
     kept = [k for k in range(order) if k not in (first, second)]
     places = tuple([kept.index(k) if k in kept else len(kept) for k in range(order)])
+    part = along(x, keys).node
     return Array(lazy.View(part, places, (*[arg.shape[k] for k in kept], length)))
 
 
 class Triangle(lazy.Expression):
-    """Compares the coordinate in the last mode with that in the one before plus `k`, by `op`: ">=" or
-    "<="."""
+    """Compares the coordinate in the last mode by `op` (">=", "<=") with that in the one before plus k."""
 
     __slots__ = ("numbers", "op")
 
@@ -204,11 +194,10 @@ def _within(op: str, x: Any, k: int) -> Array:
     arg = as_expression(x)
     if len(arg.shape) < 2:
         raise ValueError("a triangle is of an array of at least two dimensions")
-    zero = lazy.Constant(typed_literal(0, arg.values.type))
     rows, columns = arg.shape[-2:]
     # a k beyond the array makes no difference, and a coordinate plus k must not overflow
     k = max(-rows, min(index(k), columns))
-    return Array(lazy.apply("ifelse", Triangle(op, arg.shape, k), arg, zero))
+    return Array(lazy.apply("ifelse", Triangle(op, arg.shape, k), arg, number(0, arg)))
 
 
 def tril(x: Any, /, k: int = 0) -> Array:
@@ -238,8 +227,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The parts of an array at each coordinate of an axis, without that axis."""
     arg = as_expression(x)
     at = normalized_axis(axis, len(arg.shape))
-    before = (slice(None),) * at
-    return tuple([getitem(Array(arg), (*before, k)) for k in range(arg.shape[at])])
+    return tuple([along(x, {at: k}) for k in range(arg.shape[at])])
 
 
 def vstack(arrays: Any, /) -> Array:
@@ -305,9 +293,9 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     front; all elements in row-major order if no axis is given."""
     arg = as_expression(x)
     if axis is None:
-        moved = roll(Array(reshaping.reshaped(arg, (_count(arg),))), sum(_listed(shift)), axis=0)
+        moved = roll(Array(_raveled(arg)), sum(listed(shift)), axis=0)
         return Array(reshaping.reshaped(moved.node, arg.shape))
-    shifts, axes = _listed(shift), _listed(axis)
+    shifts, axes = listed(shift), listed(axis)
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
         raise ValueError(f"roll takes a shift for each axis, not {len(shifts)} for {len(axes)}")
     count = max(len(shifts), len(axes)) if shifts and axes else 0
@@ -317,14 +305,9 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
         at = normalized_axis(given, len(arg.shape))
         first = -index(by) % (arg.shape[at] or 1)
         if first:
-            before = (slice(None),) * at
             parts = slice(first, None), slice(0, first)
-            found = concat([getitem(found, (*before, part)) for part in parts], axis=at)
+            found = concat([along(found, {at: part}) for part in parts], axis=at)
     return found
-
-
-def _listed(value: Any) -> list[Any]:
-    return [*value] if isinstance(value, (tuple, list)) else [value]
 
 
 def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
@@ -332,7 +315,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     each says (computed at once); all elements in row-major order if no axis is given."""
     arg = as_expression(x)
     if axis is None:
-        arg, axis = reshaping.reshaped(arg, (_count(arg),)), 0
+        arg, axis = _raveled(arg), 0
     order = len(arg.shape)
     at = normalized_axis(axis, order)
     counts = np.asarray(todense(repeats) if isinstance(repeats, Array) else repeats)
@@ -348,8 +331,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
 
 
 def _times(arg: lazy.Expression, axis: int, count: int, is_whole: bool) -> lazy.Expression:
-    """Each part along an axis `count` times in place, or if `is_whole` all parts in turn `count` times: a
-    new mode behind or before the axis, joined with it."""
+    """Each part along an axis `count` times in place, or if `is_whole` all parts: a new mode, joined."""
     own, new = arg.shape, axis + (not is_whole)
     places = tuple([k + (k >= new) for k in range(len(own))])
     wider = lazy.View(arg, places, (*own[:new], count, *own[new:]))
@@ -358,7 +340,7 @@ def _times(arg: lazy.Expression, axis: int, count: int, is_whole: bool) -> lazy.
 
 def tile(x: Any, repetitions: Any, /) -> Array:
     """The whole array repeated along each axis; more repetitions than axes make new axes in front."""
-    counts = [index(n) for n in _listed(repetitions)]
+    counts = [index(n) for n in listed(repetitions)]
     if any([n < 0 for n in counts]):
         raise ValueError(f"tile takes integers, not negative, and not {repetitions}")
     found = _of_order(x, len(counts)).node
@@ -375,10 +357,9 @@ def kron(a: Any, b: Any, /) -> Array:
     one, other = (_of_order(Array(arg), order) for arg in (first, second))
     axes = [place for k in range(order) for place in (k, order + k)]
     product = reshaping.permute_dims(tensordot(one, other, axes=0), tuple(axes))
-    return reshaping.reshape(
-        product, tuple([m * n for m, n in zip(one.shape, other.shape, strict=True)])
-    )
+    shape = [m * n for m, n in zip(one.shape, other.shape, strict=True)]
+    return reshaping.reshape(product, shape)
 
 
-def _count(arg: lazy.Expression) -> int:
-    return math.prod(arg.shape)
+def _raveled(arg: lazy.Expression) -> lazy.Expression:
+    return reshaping.reshaped(arg, (math.prod(arg.shape),))

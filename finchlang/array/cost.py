@@ -10,7 +10,7 @@ the shortest. The weights are in `algebra/costs.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations, permutations
 from math import prod
 
@@ -72,15 +72,13 @@ class Counts:
         return distinct(self.places(kept), full.reached(order))
 
     def fiber(self, read: Read, outer: Sequence[Index], index: Index) -> float | None:
-        """How many entries a fiber of a read has in the mode of `index`, inside loops over `outer`; None
-        if it is dense or looked up."""
+        """The entries of a fiber in the mode of `index`, inside loops over `outer`; None if dense."""
         if id(read) in self.followed or self.are_dense[id(read)].get(index, True):
             return None
         return self.distinct(read, (*outer, index)) / max(self.distinct(read, outer), 1e-9)
 
     def steps(self, absent: Where, outer: Sequence[Index], index: Index) -> float | None:
-        """How many steps a loop over `index` takes each time, inside loops over `outer`; None if it visits
-        all places."""
+        """The steps of a loop over `index` inside loops over `outer`; None if it visits all places."""
         if isinstance(absent, int):
             return self.fiber(self.nest.reads[absent], outer, index)
         parts = [self.steps(part, outer, index) for part in absent.parts]
@@ -91,8 +89,7 @@ class Counts:
         return least + sum([min(steps, searched(least, steps)) for steps in others])
 
     def galloped(self, order: Sequence[Index]) -> Iterator[tuple[Read, Index]]:
-        """The reads, each with an index, that are better galloped than walked to the coordinates of the
-        shortest fiber they meet."""
+        """The reads, each with an index, better galloped than walked along the shortest fiber."""
         for depth, index in enumerate(order):
             for absent in intersections(self.nest.absent):
                 parts = [(part, self.steps(part, order[:depth], index)) for part in absent.parts]
@@ -103,8 +100,7 @@ class Counts:
 
 
 def intersections(absent: Where) -> Iterator[AbsenceFormula]:
-    """The formulas of several operands each of which alone makes a place absent, at any depth: where their
-    entries meet."""
+    """Formulas of several operands each of which alone makes a place absent: where their entries meet."""
     if not isinstance(absent, int):
         if not absent.is_and and len(absent.parts) > 1:
             yield absent
@@ -113,8 +109,7 @@ def intersections(absent: Where) -> Iterator[AbsenceFormula]:
 
 
 def _are_dense(read: Read, order: Sequence[Index]) -> dict[Index, bool]:
-    """Which modes of an operand have dense levels in loops of this order. If it is stored in another order
-    it is copied, to a dense level over lists."""
+    """Which modes of an operand are dense in loops of this order, for which it may be copied to lists."""
     own = [index for index in order if index in read.own]
     if own == read.own or not order:
         return {index: read.is_dense_at(index) for index in read.own}
@@ -127,7 +122,7 @@ class Candidate:
 
     cost: float
     order: tuple[Index, ...]
-    followed: tuple[Read, ...] = field(default=())
+    followed: tuple[Read, ...]
 
     def __str__(self) -> str:
         names = "".join([f", {read.name} looked up" for read in self.followed])
@@ -182,8 +177,7 @@ def _is_found(read: Read) -> bool:
 
 
 def dense_levels(nest: LoopNest, stored: Sequence[Index]) -> list[bool]:
-    """For each mode of a result, outermost first, whether its level is to be dense: if it is expected to be
-    full enough for that."""
+    """For each mode of a result, outermost first, whether it is full enough for a dense level."""
     counts, before, found = Counts(nest), 1.0, []
     if len(stored) == 1 and counts.places(stored) <= costs.SHORT:
         return [True]

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 
 from finchlang.array.compute import compute, todense
-from finchlang.array.elementwise import astype
+from finchlang.array.elementwise import astype, named
 from finchlang.array.expression import Array, Constant, Leaf, NumberOperand
 from finchlang.array.operands import as_expression, expression_of
 from finchlang.array.promotion import type_of
 from finchlang.array.reshaping import sizes_of
-from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
-from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Type, type_of_value
 from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.array_base import format_of
 from finchlang.tensors.convert import convert
-from finchlang.tensors.formats import parse_format
+from finchlang.tensors.formats import nest_of
 from finchlang.tensors.tensor import Scalar, Tensor
 
 __all__ = ["arange", "asarray", "astensor", "empty", "empty_like", "eye", "full", "full_like"]
@@ -67,20 +67,17 @@ def astensor(x: Any, /, format: Any = None, fill_value: Any = None) -> Array:
     another is given. Without a format it is all lists (a matrix Dense over SparseList), of fill 0."""
     arg = as_expression(x)
     type, order = arg.values.type, len(arg.shape)
-    level = parse_format(format) if isinstance(format, str) else format
-    if level is None:
-        level = _lists(order, Element(typed_literal(type.wrap(0), type)))
+    level = _sparse_format(type, order) if format is None else format_of(format)
     if fill_value is not None:
         level = level.with_leaf(Element(typed_literal(fill_value, type)))
     tensor: Any = as_tensor(arg.value if isinstance(arg, Leaf) else compute(x))
     return Array(as_expression(convert(level, tensor)))
 
 
-def _lists(order: int, leaf: Level) -> Level:
+def _sparse_format(type: Type, order: int) -> Level:
     """SparseList in every mode, but Dense in the outer one of a matrix (its last mode)."""
-    for mode in range(order):
-        leaf = Dense(leaf) if mode == 1 and order == 2 else SparseList(leaf)
-    return leaf
+    leaf = Element(typed_literal(type.wrap(0), type))
+    return nest_of([True, False] if order == 2 else [False] * order, leaf)
 
 
 def full(
@@ -103,21 +100,8 @@ def full(
         raise OverflowError(f"{fill_value} is out of bounds for {type.dtype}")
     if format is None:
         return Array(Constant(literal, sizes))
-    level = parse_format(format) if isinstance(format, str) else format
-    return Array(as_expression(Tensor(level.with_leaf(Element(literal)), *sizes)))
-
-
-def zeros(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """As `full` with the value 0; of float64 unless another type is given."""
-    return full(shape, 0, dtype=np.float64 if dtype is None else dtype, format=format)
-
-
-def ones(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """As `full` with the value 1; of float64 unless another type is given."""
-    return full(shape, 1, dtype=np.float64 if dtype is None else dtype, format=format)
-
-
-empty = zeros
+    level = format_of(format).with_leaf(Element(literal))
+    return Array(as_expression(Tensor(level, *sizes)))
 
 
 def full_like(
@@ -129,17 +113,22 @@ def full_like(
     return full(arg.shape, fill_value, dtype=type, format=format)
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """As `full_like` with the value 0."""
-    return full_like(x, 0, dtype=dtype, format=format)
+def _constant(name: str, value: int) -> tuple[Callable[..., Array], Callable[..., Array]]:
+    """The function that makes an array of a value, and the one that makes it like another array."""
+
+    def of_shape(shape: Any, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
+        return full(shape, value, dtype=np.float64 if dtype is None else dtype, format=format)
+
+    def like(x: Any, /, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
+        return full_like(x, value, dtype=dtype, format=format)
+
+    doc = f"As `full` with the value {value}; of float64 unless another type is given."
+    own = f"As `full_like` with the value {value}."
+    return named(of_shape, name, doc), named(like, f"{name}_like", own)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None, format: Any = None) -> Array:
-    """As `full_like` with the value 1."""
-    return full_like(x, 1, dtype=dtype, format=format)
-
-
-empty_like = zeros_like
+zeros, zeros_like = empty, empty_like = _constant("zeros", 0)
+ones, ones_like = _constant("ones", 1)
 
 
 def arange(
@@ -179,9 +168,7 @@ def eye(
     SparseList unless a `format` is given."""
     columns = n_rows if n_cols is None else n_cols
     type: Type = type_of(np.float64 if dtype is None else dtype)
-    level = parse_format(format) if isinstance(format, str) else format
-    if level is None:
-        level = _lists(2, Element(typed_literal(type.wrap(0), type)))
+    level = _sparse_format(type, 2) if format is None else format_of(format)
     rows = np.arange(max(0, -k), max(0, min(n_rows, columns - k)))
     values = np.ones(len(rows), type.dtype)
     return Array(as_expression(Tensor.from_coo(level, (n_rows, columns), [rows, rows + k], values)))

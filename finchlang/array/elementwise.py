@@ -12,10 +12,10 @@ import numpy as np
 from finchlang.array.expression import Array, Constant, Expression, apply, converted
 from finchlang.array.inferred_values import op_node
 from finchlang.array.operands import as_expression, compared, operands
-from finchlang.array.promotion import floating, promoted, type_of
+from finchlang.array.promotion import floating, type_of
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import operator
-from finchlang.syntax.types import Bool, Float64, Type
+from finchlang.syntax.types import Bool, Float64
 
 __all__ = ["abs", "acos", "acosh", "add", "asin", "asinh", "astype", "atan", "atan2", "atanh"]
 __all__ += ["bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or"]
@@ -32,35 +32,34 @@ Maker = Callable[..., Expression]
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
-def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+def named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    """`function` with this name and docstring."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     FUNCTIONS[name] = function
     return function
 
 
-def _kinds_only(name: str, type: Type, kinds: tuple[str, ...]) -> None:
+def _made(name: str, make: Maker, kinds: tuple[str, ...], *args: Expression) -> Array:
+    type = args[0].values.type
     if kinds and type.kind not in kinds:
         raise TypeError(f"{name} takes no arrays of {type.dtype}")
+    return Array(make(*args))
 
 
 def _of_one(name: str, make: Maker, *kinds: str, doc: str = "") -> Callable[..., Any]:
     def function(x: Any, /) -> Array:
-        arg = as_expression(x)
-        _kinds_only(name, arg.values.type, kinds)
-        return Array(make(arg))
+        return _made(name, make, kinds, as_expression(x))
 
-    return _named(function, name, doc or f"{name.replace('_', ' ')} of each element.")
+    return named(function, name, doc or f"{name.replace('_', ' ')} of each element.")
 
 
 def _of_two(name: str, make: Maker, *kinds: str, doc: str = "") -> Callable[..., Any]:
     def function(x1: Any, x2: Any, /) -> Array:
-        args = operands(x1, x2)
-        _kinds_only(name, args[0].values.type, kinds)
-        return Array(make(*args))
+        return _made(name, make, kinds, *operands(x1, x2))
 
     doc = doc or f"{name.replace('_', ' ')} of the elements of two arrays."
-    return _named(function, name, doc)
+    return named(function, name, doc)
 
 
 def _same(name: str, op: str, *kinds: str, bools: str = "") -> Callable[..., Any]:
@@ -77,7 +76,7 @@ def _comparison(name: str, op: str) -> Callable[..., Any]:
     def function(x1: Any, x2: Any, /) -> Array:
         return Array(apply(op, *compared(x1, x2)))
 
-    return _named(function, name, f"Whether `{op}` holds for the elements of two arrays.")
+    return named(function, name, f"Whether `{op}` holds for the elements of two arrays.")
 
 
 def _float(name: str, op: str, arity: int = 1) -> Callable[..., Any]:
@@ -98,9 +97,8 @@ def truth(arg: Expression) -> Expression:
 
 
 def _quotient(op: str, a: Expression, b: Expression) -> Expression:
-    """`op`, "fld" or "mod", with the special cases of the array standard and of NumPy: an infinity
-    floor-divided by a finite number stays infinite, and integers divided by 0 give 0 (so that the result
-    does not depend on what is stored)."""
+    """`fld` or `mod` as the standard and NumPy have them: an infinity divided by a finite number stays
+    infinite, and integers divided by 0 give 0, so that the result does not depend on what is stored."""
     if a.values.type.is_float:
         found = apply(op, a, b)
         if op != "fld":
@@ -149,7 +147,6 @@ hypot, nextafter = (_float(name, name, 2) for name in ("hypot", "nextafter"))
 
 abs = _of_one("abs", lambda x: apply("abs", x))
 negative = _of_one("negative", lambda x: apply("-", x), *_NUMBERS)
-positive = _of_one("positive", lambda x: x, *_NUMBERS)
 sign = _of_one("sign", lambda x: apply("sign", x), *_NUMBERS)
 square = _of_one("square", lambda x: apply("*", x, x), *_NUMBERS)
 bitwise_invert = _of_one(
@@ -165,8 +162,9 @@ isinf = _of_one("isinf", lambda x: _is_float(x, lambda: apply("==", *_size_and_i
 isfinite = _of_one(
     "isfinite", lambda x: _is_float(x, lambda: apply("<", *_size_and_infinity(x)), True)
 )
-real = _of_one("real", lambda x: x, *_NUMBERS)
-conj = _of_one("conj", lambda x: x, *_NUMBERS)
+positive, real, conj = (
+    _of_one(name, lambda x: x, *_NUMBERS) for name in ("positive", "real", "conj")
+)
 imag = _of_one("imag", lambda x: apply("*", number(0, x), x), *_NUMBERS)
 signbit = _of_one(
     "signbit", lambda x: apply("<", apply("copysign", number(1, x), x), number(0, x)), "float"
@@ -220,9 +218,8 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 
 def round(x: Any, /, decimals: int = 0) -> Array:
-    """The elements rounded to `decimals` places, or if negative to tens, hundreds and so on; ties go to
-    even. As in NumPy, elements are multiplied by a power of 10, rounded, and divided by it, and each of
-    these steps rounds."""
+    """The elements rounded to `decimals` places (negative: to tens, hundreds ...), ties to even: as by
+    NumPy multiplied by a power of 10, rounded and divided by it, each of which rounds."""
     type, decimals = as_expression(x).values.type, index(decimals)
     if not decimals or type.is_integer and decimals > 0:
         return round_(x)
@@ -240,9 +237,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 
 
 def map_elements(op: Any, *arrays: Any) -> Array:
-    """Applies an operator of the language, by its name, a NumPy ufunc, or a user's operator, to the
-    elements of arrays, which keep their own types unless one is a Python number. Raises TypeError if there
-    is no such operator."""
+    """An operator of the language by its name, a NumPy ufunc or a user's operator of elements of arrays,
+    which keep their types unless one is a Python number. Raises TypeError if there is none."""
     if isinstance(op, np.ufunc):
         function = FUNCTIONS.get(ALIASES.get(op.__name__, op.__name__))
         if function is not None:
@@ -258,26 +254,9 @@ FUNCTIONS |= {"where": where, "clip": clip, "round": round, "astype": astype}
 #: NumPy's names of functions, where they differ
 ALIASES = {
     **{"absolute": "abs", "fabs": "abs", "true_divide": "divide", "power": "pow"},
-    **{
-        "mod": "remainder",
-        "invert": "bitwise_invert",
-        "bitwise_not": "bitwise_invert",
-        "conjugate": "conj",
-    },
+    **{"mod": "remainder", "conjugate": "conj", "rint": "round", "around": "round"},
+    **{"invert": "bitwise_invert", "bitwise_not": "bitwise_invert"},
     **{"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"},
-    **{"rint": "round", "around": "round"},
     **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"},
     **{"arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh"},
 }
-
-
-def common_type(*arrays: Any) -> Type:
-    """The type that arrays, types and Python numbers promote to."""
-    types: list[Any] = []
-    for value in arrays:
-        if type(value) in (bool, int, float):
-            types.append(type(value))
-        else:
-            is_type = isinstance(value, (np.dtype, type))
-            types.append(type_of(value) if is_type else as_expression(value).values.type)
-    return promoted(*types)

@@ -3,6 +3,7 @@ Array that holds one."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import numpy as np
 from finchlang.array import inferred_values
 from finchlang.array.promotion import broadcast_shapes
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Swizzled, level_of
+from finchlang.levels.level import level_of
 from finchlang.syntax.nodes import Literal
 from finchlang.syntax.types import Bool, Float64, Int64, Type
 from finchlang.tensors.array_base import ArrayMethods
+from finchlang.tensors.formats import modes_of, permuted
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of, tensor_over
 
 
@@ -47,19 +49,15 @@ class Refilled(Leaf):
     __slots__ = ("source",)
 
     def __init__(self, source: Tensor | SwizzledTensor, fill: Literal):
-        format = source.format
-        level = level_of(format).with_leaf(Element(fill))
-        format = Swizzled(level, format.permutation) if isinstance(format, Swizzled) else level
+        level = level_of(source.format).with_leaf(Element(fill))
+        format = permuted(level, modes_of(source.format))
         self.source, self.static = source, inferred_values.stored_of(format)
         self.shape, self.values, self.args = source.shape, self.static.values, ()
 
     @property
     def value(self) -> Any:
-        source = self.source
-        source.validate()
-        body = body_of(source)
-        format = self.static.format
-        return tensor_over(format, body.memory, True)
+        self.source.validate()
+        return tensor_over(self.static.format, body_of(self.source).memory, True)
 
 
 class NumberOperand(Expression):
@@ -164,27 +162,21 @@ class Reshape(Expression):
         return fewer and modes == len(self.args[0].shape) and len(self.groups) == len(self.shape)
 
 
-#: Values of operators of arguments, by theirs; None where the result may have a fill if a number is known
-_known_results: dict[tuple[Any, ...], inferred_values.Values | None] = {}
+@lru_cache(4096)
+def _usual_result(op: Any, *args: inferred_values.Values) -> inferred_values.Values | None:
+    """As `result_of`; None where the result may have a fill if a number is known."""
+    found = inferred_values.result_of(op, *args)
+    has_fill = any([values.is_fill for values in args])
+    if has_fill and not found.is_fill and any([values.is_number for values in args]):
+        return None
+    return found
 
 
 def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
-    """`op` of the elements of the arguments, without conversion.
-
-    A number becomes a literal in the program if the fill of the result depends on it (as for `a + n`, but
-    not for `a * n` with fill 0), unless the result `is_dense` anyway. Otherwise it stays an argument, and
-    the program serves other numbers, too."""
-    key = op, *[arg.values for arg in args]
-    found: Any = _known_results.get(key, _known_results)
-    if found is _known_results:
-        found = inferred_values.result_of(*key)
-        given = [arg.values for arg in args]
-        has_fill = any([values.is_fill for values in given])
-        if has_fill and not found.is_fill and any([values.is_number for values in given]):
-            found = None
-        if len(_known_results) > 4096:
-            _known_results.clear()
-        _known_results[key] = found
+    """`op` of the elements of the arguments, without conversion. A number becomes a literal in the program
+    if the fill of the result depends on it (as for `a + n`, but not for `a * n` with fill 0), unless the
+    result `is_dense` anyway. Otherwise it stays an argument, and the program serves other numbers, too."""
+    found = _usual_result(op, *[arg.values for arg in args])
     if found is None and not is_dense:
         literals = tuple(
             [Constant(arg.literal) if isinstance(arg, NumberOperand) else arg for arg in args]
@@ -192,7 +184,7 @@ def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
         found = inferred_values.result_of(op, *[arg.values for arg in literals])
         if found.is_fill:
             return Map(op, literals, found)
-    return Map(op, args, found or inferred_values.result_of(*key))
+    return Map(op, args, found or inferred_values.result_of(op, *[arg.values for arg in args]))
 
 
 def converted(arg: Expression, to: Type) -> Expression:

@@ -63,8 +63,7 @@ def accessed(tensor: Node, maps: Sequence[Node]) -> Access:
 
 
 def _modifier(m: Node) -> Node:
-    """A slice or a permissive offset of a loop's index as the modifier that accesses have for it, which
-    needs no wrapper around the operand; another map as it is."""
+    """A slice or permissive offset of a loop's index as accesses have it, without a wrapper; or the map."""
     match m:
         case index_map.Wrapped("window", part, Index() as index):
             return Call(part, (index,))

@@ -14,7 +14,7 @@ from finchlang.array.compute import compute, todense
 from finchlang.array.expression import Array, Constant, Expression, Map, Reduce, apply
 from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression
-from finchlang.array.promotion import normalized_axis
+from finchlang.array.promotion import listed, normalized_axis
 from finchlang.array.reshaping import with_axes
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.levels.element import typed_literal
@@ -29,7 +29,7 @@ class IndexedPart(Expression):
     other arguments are the lists of coordinates, in order of modes. `numbers` are the coordinates of
     integers, and the first and last ones of slices, from 1."""
 
-    __slots__ = ("given", "kinds", "places")
+    __slots__ = ("kinds", "numbers", "places")
 
     def __init__(
         self,
@@ -39,32 +39,26 @@ class IndexedPart(Expression):
         numbers: tuple[int, ...],
         shape: tuple[int, ...],
     ):
-        self.args, self.kinds, self.places, self.given = args, kinds, places, numbers
+        self.args, self.kinds, self.places, self.numbers = args, kinds, places, numbers
         self.shape, self.values = shape, args[0].values
         self.static = IndexedPart, kinds, places, len(shape)
-
-    @property
-    def numbers(self) -> tuple[Any, ...]:  # type: ignore[override]
-        return self.given
 
 
 @lowers(IndexedPart)
 def _part(to: Lowering, node: IndexedPart, indices: tuple[ast.Node, ...]) -> ast.Node:
     arg, *lists = node.args
-    numbers, others = iter(range(len(node.given))), iter(lists)
+    numbers, others = (to.number(node, k) for k in range(len(node.numbers))), iter(lists)
     own: list[ast.Node] = []
     for kind, place in zip(node.kinds, node.places, strict=True):
         index = ONE if place is None else indices[place]
         if kind == AT:
-            own.append(to.number(node, next(numbers)))
-        elif kind == ALL:
-            own.append(index)
+            index = next(numbers)
         elif kind == LISTED:
-            own.append(to.value(next(others), (index,)))
-        else:
-            start, stop = to.number(node, next(numbers)), to.number(node, next(numbers))
+            index = to.value(next(others), (index,))
+        elif kind != ALL:
             step = None if kind == WINDOW else ast.Literal(kind[1])
-            own.append(Wrapped("window", ast.Extent(start, stop, step), index))
+            index = Wrapped("window", ast.Extent(next(numbers), next(numbers), step), index)
+        own.append(index)
     return to.value(arg, tuple(own))
 
 
@@ -80,12 +74,11 @@ def getitem(x: Any, key: Any) -> Array:
     if len(keys) == 1 and _is_mask(keys[0]) and (len(arg.shape) == 1 or _order(keys[0]) != 1):
         return masked(arg, keys[0])
     named = sum(k is not None and k is not Ellipsis for k in keys)
-    if sum(k is Ellipsis for k in keys) > 1 or named > len(arg.shape):
+    dots = [n for n, k in enumerate(keys) if k is Ellipsis]
+    if len(dots) > 1 or named > len(arg.shape):
         what = f"{named} indices of an array of {len(arg.shape)} dimensions"
         raise IndexError(f"{what}, or `...` twice")
-    if not any(k is Ellipsis for k in keys):
-        keys.append(Ellipsis)
-    at = next(n for n, k in enumerate(keys) if k is Ellipsis)
+    at = dots[0] if dots else len(keys)
     keys[at : at + 1] = [slice(None)] * (len(arg.shape) - named)
     return Array(_parted(arg, keys))
 
@@ -137,8 +130,7 @@ def _coordinate(key: Any, size: int, axis: int) -> int:
 
 
 def _coordinates(key: Any, size: int, axis: int) -> Expression:
-    """A list of coordinates as an operand, counted from 1. Raises IndexError for one out of range,
-    TypeError for what is no list of integers."""
+    """A list of integers as an operand, counted from 1. Raises IndexError if one is out of range."""
     found = np.asarray(todense(key) if isinstance(key, Array) else key)
     if found.dtype.kind not in "iu" and found.size or found.ndim != 1:
         raise _no_index(key)
@@ -192,22 +184,24 @@ def masked(arg: Expression, mask: Any) -> Array:
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     """The parts of `x` at these coordinates of an axis, from 0; a vector needs no axis. Raises IndexError
     for a coordinate out of range, ValueError if an axis is needed."""
-    arg = as_expression(x)
-    if axis is None and len(arg.shape) != 1:
+    order = len(as_expression(x).shape)
+    if axis is None and order != 1:
         raise ValueError("take needs an axis for an array that is no vector")
-    at = normalized_axis(axis or 0, len(arg.shape))
-    keys: list[Any] = [slice(None)] * len(arg.shape)
-    keys[at] = np.asarray(todense(indices) if isinstance(indices, Array) else indices)
-    return Array(_parted(arg, keys))
+    coordinates = np.asarray(todense(indices) if isinstance(indices, Array) else indices)
+    return along(x, {normalized_axis(axis or 0, order): coordinates})
+
+
+def along(x: Any, keys: dict[int, Any]) -> Array:
+    """`x` indexed in some axes, from 0, and whole in the others."""
+    arg = as_expression(x)
+    return Array(_parted(arg, [keys.get(k, slice(None)) for k in range(len(arg.shape))]))
 
 
 def flip(x: Any, /, *, axis: Any = None) -> Array:
     """The elements along some axes, or all if none is given, in reverse order."""
-    arg = as_expression(x)
-    order = len(arg.shape)
-    given = range(order) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = {normalized_axis(a, order) for a in given}
-    return Array(_parted(arg, [slice(None, None, -1 if k in axes else 1) for k in range(order)]))
+    order = len(as_expression(x).shape)
+    axes = range(order) if axis is None else [normalized_axis(a, order) for a in listed(axis)]
+    return along(x, dict.fromkeys(axes, slice(None, None, -1)))
 
 
 # ------------------------------------------------------------------------ the least, the greatest

@@ -11,10 +11,11 @@ from finchlang.algebra.laws import folding
 from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import typed_literal
-from finchlang.levels.level import Level, Swizzled, level_of
+from finchlang.levels.level import level_of
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 from finchlang.syntax.types import TYPES, Pair, PairType, Type
+from finchlang.tensors.formats import Format
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,7 +52,7 @@ def values_of_number(type: Type) -> Values:
 class StoredValues:
     """The format of an operand, and the Values that follow from it. Equal ones are one object."""
 
-    format: Level | Swizzled
+    format: Format
     values: Values
 
 
@@ -59,7 +60,7 @@ _formats: dict[int, tuple[Any, StoredValues]] = {}
 _known: dict[Any, StoredValues] = {}
 
 
-def stored_of(format: Level | Swizzled) -> StoredValues:
+def stored_of(format: Format) -> StoredValues:
     """The StoredValues of a format. Raises TypeError for a format of pairs."""
     found = _formats.get(id(format))
     if found is not None:
@@ -97,9 +98,8 @@ def identity_of(op: Any, type: Type) -> Literal:
 
 @lru_cache(4096)
 def result_of(op: Any, *args: Values) -> Values:
-    """The Values of `op` of arguments with these Values. The result has a fill if all arguments do, or if
-    the fills of some decide it whatever the others are (`0 * x`). Raises TypeError for types that the
-    operator does not take."""
+    """The Values of `op` of arguments with these: with a fill if all have one, or if the fills of some
+    decide it whatever others are (`0 * x`). Raises TypeError for types that it does not take."""
     fills = [v.fill if v.is_fill else Variable(f"x{k}", type=v.type) for k, v in enumerate(args)]
     call = Call(op_node(op), tuple(fills))
     try:

@@ -4,41 +4,36 @@ nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
-from finchlang.algebra.absence import NEVER, Absence, Where, either
+from finchlang.algebra.absence import Absence, Where, either
 from finchlang.algebra.expression_types import Names, annotate
 from finchlang.algebra.laws import is_value
 from finchlang.array.index_paths import is_path, loops_of
 from finchlang.array.inferred_values import Values, stored_of
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, level_of
 from finchlang.syntax.nodes import Access, Index, Literal, Node
 from finchlang.syntax.types import TYPES
+from finchlang.tensors.formats import Format, modes_of
 
 
 @dataclass(frozen=True)
 class Read:
-    """An access of a tensor in a statement: its format, the indices of its modes, and the number of entries
-    that it stores or is expected to store."""
+    """An access of a tensor: its format, the indices of its modes, how many entries it (perhaps) stores."""
 
-    format: Level | Swizzled
+    format: Format
     indices: tuple[Node, ...]
-    stored: float = float("inf")
-    name: str = ""
+    stored: float
+    name: str
 
     def levels(self) -> list[tuple[Node, Level]]:
         """The index of each mode with its level, the outermost first. A mode whose index map has several
         loop indices is there with each of them, and an index in the maps of several modes with each."""
-        format = self.format
-        modes = list(range(len(self.indices)))
-        if isinstance(format, Swizzled):
-            modes, format = [p - 1 for p in format.permutation], format.level
-        found: list[tuple[Node, Level]] = []
-        for level in format.levels():
-            for _ in range(level.modes):
-                found += [(index, level) for index in loops_of(self.indices[modes.pop()])]
-        return found
+        format = level_of(self.format)
+        parts = zip(format.levels(), format.sizes(modes_of(self.format)), strict=True)
+        places = [(level, self.indices[mode - 1]) for level, own in parts for mode in own[::-1]]
+        return [(index, level) for level, place in places for index in loops_of(place)]
 
     @cached_property
     def is_reshaped(self) -> bool:
@@ -61,8 +56,7 @@ class Read:
 
     @cached_property
     def own(self) -> list[Index]:
-        """The indices of loops that it is read at, in the order in which it is stored, the outermost
-        first."""
+        """The indices of loops that it is read at, as it is stored, the outermost first."""
         found = [index for index, _ in self.levels() if isinstance(index, Index)]
         return list(dict.fromkeys(found)) if self.is_reshaped else found
 
@@ -72,16 +66,15 @@ ReadOf = Callable[[Access], Read | None]
 
 @dataclass(frozen=True)
 class LoopNest:
-    """A loop nest to be planned: the indices of the result's modes (`kept`) and those that are `reduced`,
-    the Values that are stored, the reads, the extents of the loops, and where the body does nothing
-    (`absent`), as a formula over the numbers of reads."""
+    """A loop nest to be planned: indices `kept` in the result and `reduced`, the Values stored, reads,
+    extents of loops, and where the body does nothing (`absent`), a formula over numbers of reads."""
 
     kept: tuple[Index, ...]
     reduced: tuple[Index, ...]
     values: Values
     reads: tuple[Read, ...]
-    extents: Mapping[Index, int] = field(default_factory=dict)
-    absent: Where = NEVER
+    extents: Mapping[Index, int]
+    absent: Where
 
 
 def absence_of(

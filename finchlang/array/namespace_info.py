@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.elementwise import common_type
 from finchlang.array.expression import Array
-from finchlang.array.promotion import type_of
+from finchlang.array.operands import as_expression
+from finchlang.array.promotion import listed, promoted, type_of
 
 __all__ = ["can_cast", "finfo", "float32", "float64", "iinfo", "int16", "int32", "int64", "int8"]
 __all__ += ["isdtype", "result_type", "uint16", "uint32", "uint64", "uint8"]
@@ -34,11 +34,7 @@ class Info:
     that depend on data are not announced."""
 
     def capabilities(self) -> dict[str, Any]:
-        return {
-            "boolean indexing": False,
-            "data-dependent shapes": False,
-            "max dimensions": 64,
-        }
+        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> str:
         return "cpu"
@@ -50,18 +46,26 @@ class Info:
         return {"real floating": float64, "integral": int64, "indexing": int64}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
-        kinds = (
-            ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
-        )
-        unknown = [name for name in kinds if name not in _KINDS]
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} is no kind of types: {', '.join(_KINDS)}")
-        return {dtype.name: dtype for name in kinds for dtype in _KINDS[name]}
+        kinds = ("bool", "numeric") if kind is None else listed(kind)
+        return {dtype.name: dtype for name in kinds for dtype in _of_kind(name)}
+
+
+def _of_kind(name: Any) -> tuple[np.dtype, ...]:
+    if name not in _KINDS:
+        raise ValueError(f"{name!r} is no kind of types: {', '.join(_KINDS)}")
+    return _KINDS[name]
 
 
 def result_type(*arrays: Any) -> np.dtype:
     """The type that arrays, types and Python numbers promote to."""
-    return common_type(*arrays).dtype
+    kinds: list[Any] = []
+    for value in arrays:
+        if type(value) in (bool, int, float):
+            kinds.append(type(value))
+        else:
+            is_type = isinstance(value, (np.dtype, type))
+            kinds.append(type_of(value) if is_type else as_expression(value).values.type)
+    return promoted(*kinds).dtype
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
@@ -71,14 +75,11 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind: a dtype, a name as "integral", or a tuple of these, of which one is
-    enough. Raises ValueError for a name that is no kind."""
+    """Whether a dtype is of a kind: a dtype, "integral" ..., or several. Raises ValueError for no kind."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, one) for one in kind)
     if isinstance(kind, str):
-        if kind not in _KINDS:
-            raise ValueError(f"{kind!r} is no kind of types: {', '.join(_KINDS)}")
-        return np.dtype(dtype) in _KINDS[kind]
+        return np.dtype(dtype) in _of_kind(kind)
     return np.dtype(dtype) == np.dtype(kind)
 
 

@@ -4,7 +4,7 @@ DLPack, and methods as NumPy arrays have them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,7 @@ _REDUCTIONS = {
 
 
 def array(x: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """`__array__`: a dense copy of `x`. Raises TypeError if that is much larger than the memory of `x`,
-    ValueError if it must not be a copy."""
+    """`__array__`: a dense copy. Raises TypeError as `dense_array`, ValueError if it must not be a copy."""
     if copy is False:
         raise ValueError("a dense array of this is a copy")
     found = dense_array(x)
@@ -106,16 +105,11 @@ def to_bool(x: Any) -> bool:
     return bool(_number(x))
 
 
-def to_int(x: Any) -> int:
-    return int(_number(x))
+def _conversion(kind: type) -> Callable[[Any], Any]:
+    return lambda x: kind(_number(x))
 
 
-def to_float(x: Any) -> float:
-    return float(_number(x))
-
-
-def to_complex(x: Any) -> complex:
-    return complex(_number(x))
+to_int, to_float, to_complex = map(_conversion, (int, float, complex))
 
 
 def to_index(x: Any) -> int:

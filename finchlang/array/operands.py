@@ -87,21 +87,13 @@ def expression_of(value: Any) -> Expression | None:
 
 
 def operands(*values: Any) -> list[Expression]:
-    """The expressions of operands, converted to their common type, to which a Python number contributes
-    its kind alone (NEP 50). Raises TypeError for another value, OverflowError for a Python number that
-    the common type does not hold."""
+    """The operands as expressions of their common type, to which a Python number adds its kind alone (NEP
+    50). Raises TypeError for another value, OverflowError for a number out of its range."""
     args: list[Any] = [None if type(v) in _PYTHON else as_expression(v) for v in values]
-    if None not in args:
-        wanted = args[0].values.type
-        types = [arg.values.type for arg in args]
-        if types.count(wanted) == len(types):
-            return args
-        wanted = promoted(*types)
-    elif args.count(None) == len(args):
-        wanted = promoted(*map(type, values))
-    else:
-        kinds = [type(v) if a is None else a.values.type for a, v in zip(args, values, strict=True)]
-        wanted = promoted(*kinds)
+    kinds = [type(v) if a is None else a.values.type for a, v in zip(args, values, strict=True)]
+    wanted = promoted(*kinds)
+    if kinds.count(wanted) == len(kinds):
+        return args
     found: list[Expression] = []
     for arg, value in zip(args, values, strict=True):
         if arg is None and wanted.is_integer and wanted.wrap(value) != value:

@@ -4,6 +4,7 @@ stored entries where these are enough, else from a dense array."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +12,12 @@ import numpy as np
 from finchlang.array.compute import compute, dense_array
 from finchlang.array.concatenation import concat
 from finchlang.array.creation import asarray
-from finchlang.array.elementwise import not_equal, subtract
+from finchlang.array.elementwise import named, not_equal, subtract
 from finchlang.array.expression import Array
-from finchlang.array.indexing import getitem
+from finchlang.array.indexing import along
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import normalized_axis, type_of
 from finchlang.array.reshaping import broadcast_arrays, expand_dims, ravel
-from finchlang.syntax.types import Bool
 from finchlang.tensors.tensor import Tensor
 
 __all__ = ["argsort", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff"]
@@ -50,8 +50,7 @@ class UniqueInverse(NamedTuple):
 
 
 def _stored(x: Any) -> tuple[np.ndarray, np.ndarray, Any] | None:
-    """Coordinates and values of the entries that differ from the fill, and the fill; None if more than half
-    of all elements are stored, or if there are no dimensions."""
+    """Coordinates and values of entries other than the fill, and that; None if more than half is stored."""
     found = x if isinstance(x, Tensor) else compute(Array(as_expression(x)))
     if not hasattr(found, "entries") or not found.shape:
         return None
@@ -80,10 +79,8 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
         return asarray(np.flip(found, at) if descending else found)
     coordinates, values, fill = stored
     shape = as_expression(x).shape
-    lines = np.zeros(len(values), np.int64)
-    if len(shape) > 1:
-        others = tuple(np.delete(coordinates, at, 0)), tuple(np.delete(shape, at))
-        lines = np.ravel_multi_index(*others)
+    others = (*coordinates[:at], np.zeros_like(coordinates[at]), *coordinates[at + 1 :])
+    lines = np.ravel_multi_index(others, (*shape[:at], 1, *shape[at + 1 :]))
     order = np.lexsort((values, lines))
     lines, values, coordinates = lines[order], values[order], coordinates[:, order]
     starts = np.searchsorted(lines, lines)
@@ -145,58 +142,45 @@ def unique_values(x: Any, /) -> Array:
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The distinct elements in order, and an array of the shape of `x` with the place of each element among
-    them."""
+    """The distinct elements in order, and for each element of `x` its place among them."""
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """The distinct elements in order, the place of the first of each in row-major order, the place of each
-    element among them, and how often each occurs."""
+    """As `unique_counts`, with the first place of each in row-major order and the place of each element."""
     found = np.unique(dense_array(x), True, True, True, equal_nan=False)
     values, indices, inverse, counts = map(asarray, found)
     shape = as_expression(x).shape
     return UniqueAll(values, indices, asarray(compute(inverse).reshape(shape)), counts)
 
 
-def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Array:
-    """The cumulative sums along an axis; a vector needs none. With `include_initial` they start with 0.
-    Raises ValueError if an axis is needed."""
-    return _cumulative(np.cumsum, 0, x, axis, dtype, include_initial)
+def _cumulative(name: str, function: Any, initial: int) -> tuple[Callable[..., Array], ...]:
+    """The standard's function, and NumPy's short one."""
+
+    def standard(
+        x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    ) -> Array:
+        if axis is None and len(as_expression(x).shape) != 1:
+            raise ValueError("an axis is needed for an array that is no vector")
+        at, given = _axis_of(x, axis or 0), dense_array(x)
+        found = function(given, axis=at, dtype=None if dtype is None else type_of(dtype).dtype)
+        if include_initial:
+            shape = (*found.shape[:at], 1, *found.shape[at + 1 :])
+            found = np.concatenate((np.full(shape, initial, found.dtype), found), axis=at)
+        return asarray(found)
+
+    def short(x: Any, /, axis: int | None = None, dtype: Any = None) -> Array:
+        return standard(ravel(x) if axis is None else x, axis=axis, dtype=dtype)
+
+    doc = f"""The cumulative {name} along an axis, none for a vector. With `include_initial` it starts with
+    {initial}. Raises ValueError if an axis is needed."""
+    own = f"As `cumulative_{name}`, but of all elements in row-major order if no axis is given."
+    return named(standard, f"cumulative_{name}", doc), named(short, f"cum{name}", own)
 
 
-def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Array:
-    """The cumulative products along an axis; a vector needs none. With `include_initial` they start with 1.
-    Raises ValueError if an axis is needed."""
-    return _cumulative(np.cumprod, 1, x, axis, dtype, include_initial)
-
-
-def _cumulative(
-    function: Any, initial: int, x: Any, axis: int | None, dtype: Any, include_initial: bool
-) -> Array:
-    if axis is None and len(as_expression(x).shape) != 1:
-        raise ValueError("an axis is needed for an array that is no vector")
-    at, given = _axis_of(x, axis or 0), dense_array(x)
-    found = function(given, axis=at, dtype=None if dtype is None else type_of(dtype).dtype)
-    if include_initial:
-        shape = (*found.shape[:at], 1, *found.shape[at + 1 :])
-        found = np.concatenate((np.full(shape, initial, found.dtype), found), axis=at)
-    return asarray(found)
-
-
-def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> Array:
-    """As `cumulative_sum`, but of all elements in row-major order if no axis is given."""
-    return cumulative_sum(ravel(x) if axis is None else x, axis=axis, dtype=dtype)
-
-
-def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None) -> Array:
-    """As `cumulative_prod`, but of all elements in row-major order if no axis is given."""
-    return cumulative_prod(ravel(x) if axis is None else x, axis=axis, dtype=dtype)
+cumulative_sum, cumsum = _cumulative("sum", np.cumsum, 0)
+cumulative_prod, cumprod = _cumulative("prod", np.cumprod, 1)
 
 
 def diff(
@@ -210,11 +194,10 @@ def diff(
     if n < 0:
         raise ValueError(f"differences are taken 0 times or more, not {n}")
     for _ in range(n):
-        ends = (slice(1, None), slice(None, -1))
-        later, earlier = (getitem(found, (slice(None),) * at + (end,)) for end in ends)
-        is_truth = as_expression(later).values.type is Bool
-        found = (not_equal if is_truth else subtract)(later, earlier)
-    return found if isinstance(found, Array) else Array(as_expression(found))
+        ends = slice(1, None), slice(None, -1)
+        later, earlier = (along(found, {at: end}) for end in ends)
+        found = (not_equal if later.dtype == np.bool_ else subtract)(later, earlier)
+    return Array(as_expression(found))
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
@@ -222,16 +205,13 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
     second axis, and the second along the first."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f'indexing is "xy" or "ij", not {indexing!r}')
-    arrays, order = tuple(map(ravel, arrays)), len(arrays)
-    axes = list(range(order))
-    if indexing == "xy" and order > 1:
+    axes = list(range(len(arrays)))
+    if indexing == "xy" and len(arrays) > 1:
         axes[:2] = 1, 0
-    wide = []
-    for own, x in zip(axes, arrays, strict=True):
-        for axis in range(order):
-            if axis != own:
-                x = expand_dims(x, axis=axis)
-        wide.append(x)
+    wide = [
+        expand_dims(ravel(x), axis=[axis for axis in range(len(arrays)) if axis != own])
+        for own, x in zip(axes, arrays, strict=True)
+    ]
     return tuple(broadcast_arrays(*wide))
 
 

@@ -9,12 +9,11 @@ from itertools import permutations
 
 from finchlang.array.cost import MOST, Counts, candidates, dense_levels, intersections
 from finchlang.array.loop_nest import LoopNest, Read
-from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element
-from finchlang.levels.level import Level, Swizzled, level_of
+from finchlang.levels.level import Level, level_of
 from finchlang.levels.scalars import Scalar
-from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.nodes import Index, Literal, Node
+from finchlang.tensors.formats import Format, nest_of, permuted
 
 #: so many candidates are listed in a plan's text
 SHOWN = 4
@@ -22,12 +21,11 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class Plan:
-    """The loops of a nest, the outermost first; the format of the result; the reads that are looked up
-    (`followed`) and those that are `galloped` at an index; the candidates as text; and whether the plan
-    depends on how many entries operands store (`is_counted`)."""
+    """The loops of a nest, outermost first; the result's format; reads that are looked up (`followed`) or
+    `galloped` at an index; candidates as text; whether entries of operands count (`is_counted`)."""
 
     order: tuple[Index, ...]
-    format: Level | Swizzled
+    format: Format
     followed: tuple[Read, ...]
     galloped: tuple[tuple[Read, Index], ...]
     told: str
@@ -35,9 +33,8 @@ class Plan:
 
 
 def planned(nest: LoopNest, is_dense: bool) -> Plan:
-    """The plan of a nest. Its loops are in the order in which operands are stored if that is one for all
-    and nothing is reduced over several reads, or if there are too many loops; else in the cheapest
-    order."""
+    """The plan of a nest: loops as operands are stored, if that is one order for all and nothing is reduced
+    over several reads, or if there are too many loops; else in the cheapest order."""
     usual = order = tuple(loop_order(nest))
     followed: tuple[Read, ...] = ()
     sparse = [read for read in nest.reads if read.is_sparse]
@@ -91,15 +88,11 @@ def _reaches(before: dict[Node, set[Node]], index: Node, other: Node) -> bool:
     return other in before[index] or any(_reaches(before, i, other) for i in before[index])
 
 
-def result_format(
-    nest: LoopNest, counts: Counts, order: Sequence[Index], is_dense: bool
-) -> Level | Swizzled:
+def result_format(nest: LoopNest, counts: Counts, order: Sequence[Index], is_dense: bool) -> Format:
     """The format of the result, whose modes are stored in the order of the loops, swizzled if that is
-    another than its own.
-
-    It is dense if values are not known to have a fill. For a reduction a level is dense if it is expected
-    to be full enough. Otherwise the result has the operands' format if that is one for all, or else a
-    mode is dense where all operands have it dense, and a list where not."""
+    another than its own. It is dense if values are not known to have a fill. For a reduction a level is
+    dense if it is expected to be full enough. Otherwise the result has the operands' format if that is one
+    for all, or else a mode is dense where all operands have it dense, and a list where not."""
     leaf = Element(nest.values.fill)
     stored = [index for index in order if index in nest.kept]
     if not stored:
@@ -114,8 +107,7 @@ def result_format(
         are_dense = [_is_dense(nest, counts, index) for index in stored]
         level = nest_of(are_dense, leaf) if same is None else same.with_leaf(leaf)
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
-    is_swizzled = permutation != tuple(range(1, len(stored) + 1))
-    return Swizzled(level, permutation) if is_swizzled else level
+    return permuted(level, permutation)
 
 
 def joining(
@@ -132,23 +124,13 @@ def joining(
         if not plan.followed and all([read.follows(loops) for read in sparse]):
             level = nest_of([all([are_dense[i] for i in group]) for group in order], Element(fill))
             permutation = tuple([groups.index(group) + 1 for group in reversed(order)])
-            is_plain = permutation == tuple(range(1, len(groups) + 1))
-            new = level if is_plain else Swizzled(level, permutation)
             told = f"{' '.join([i.name for i in loops])}, as modes become one"
-            return replace(plan, order=loops, format=new, told=told)
+            return replace(plan, order=loops, format=permuted(level, permutation), told=told)
     return None
 
 
-def nest_of(are_dense: list[bool], leaf: Level) -> Level:
-    """A format of Dense and SparseList levels over a leaf, the outermost first."""
-    for is_dense in reversed(are_dense):
-        leaf = Dense(leaf) if is_dense else SparseList(leaf)
-    return leaf
-
-
 def _is_dense(nest: LoopNest, counts: Counts, index: Index) -> bool:
-    """Whether every read with this mode has it dense, or its copy has; reads that are looked up do not
-    count."""
+    """Whether every read with this mode, but those that are looked up, has it dense, or its copy has."""
     found = [
         counts.are_dense[id(read)][index] if read.is_sparse else read.is_dense_at(index)
         for read in nest.reads
@@ -160,19 +142,17 @@ def _is_dense(nest: LoopNest, counts: Counts, index: Index) -> bool:
 def _same_format(nest: LoopNest, stored: list[Index]) -> Level | None:
     """The format, but for the fill, that all operands with sparse modes have; None if they differ, are not
     read in the order of the loops, or if the index type does not hold the extents."""
-    formats: list[Level] = []
+    formats: set[Level] = set()
     for read in nest.reads:
         levels = read.levels()
         if any(not level.is_dense for _, level in levels):
             if [index for index, _ in levels] != stored or len(levels) != len(read.indices):
                 return None
-            formats.append(level_of(read.format))
-    plain = [format.with_leaf(Element(Literal(0.0))) for format in formats]
-    if not plain or any(format != plain[0] for format in plain):
+            formats.add(level_of(read.format).with_leaf(Element(Literal(0.0))))
+    if len(formats) != 1:
         return None
-    *parts, _ = plain[0].levels()
-    if max(nest.extents.get(index, 0) for index in stored) > min(
-        part.index_type.highest for part in parts
-    ):
-        return None
-    return plain[0] if all(level.is_dense or level.lists_entries for level in parts) else None
+    (found,) = formats
+    *parts, _ = found.levels()
+    most = min(part.index_type.highest for part in parts)
+    is_listed = all(level.is_dense or level.lists_entries for level in parts)
+    return found if is_listed and all(nest.extents[index] <= most for index in stored) else None

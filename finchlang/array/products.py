@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+from itertools import repeat
 from typing import Any
 
 from finchlang.array.expression import Array, Expression, Reduce, View, apply
@@ -10,21 +13,29 @@ from finchlang.array.promotion import broadcast_shapes, normalized_axis
 from finchlang.syntax.types import Bool
 
 
-def _summed(args: list[Expression], places: list[tuple[int, ...]], order: int, kept: int) -> Array:
-    """The product of arguments whose modes are at these `places` among `order` modes, summed over all modes
-    but the first `kept`. Bools are multiplied by `&&` and summed by `||`."""
-    sizes = [1] * order
-    for arg, own in zip(args, places, strict=True):
-        for place, size in zip(own, arg.shape, strict=True):
+def _product(a: Expression, b: Expression) -> Expression:
+    """The products of elements; of Bools whether both are true."""
+    return apply("&&" if a.values.type is Bool else "*", a, b)
+
+
+def _sum(arg: Expression, axes: tuple[int, ...]) -> Array:
+    """The sums over some axes; of Bools whether one is true."""
+    op = "||" if arg.values.type is Bool else "+"
+    return Array(Reduce(op, arg, axes) if axes else arg)
+
+
+def _contracted(
+    args: list[Expression], labels: list[Any], kept: list[Any], rest: list[Any]
+) -> Array:
+    """The product of arguments with labels for their modes, of modes `kept`, and summed over the `rest`."""
+    modes = [*kept, *rest]
+    sizes = [1] * len(modes)
+    spread = [tuple([modes.index(label) for label in own]) for own in labels]
+    for arg, places in zip(args, spread, strict=True):
+        for place, size in zip(places, arg.shape, strict=True):
             sizes[place] = size if sizes[place] == 1 else sizes[place]
-    shape = tuple(sizes)
-    spread = [View(arg, own, shape) for arg, own in zip(args, places, strict=True)]
-    is_bool = args[0].values.type is Bool
-    product: Expression = spread[0]
-    for other in spread[1:]:
-        product = apply("&&" if is_bool else "*", product, other)
-    axes = tuple(range(kept, order))
-    return Array(Reduce("||" if is_bool else "+", product, axes) if axes else product)
+    views: Iterable[Expression] = map(View, args, spread, repeat(tuple(sizes)))
+    return _sum(reduce(_product, views), tuple(range(len(kept), len(modes))))
 
 
 def matmul(x1: Any, x2: Any, /) -> Array:
@@ -36,18 +47,11 @@ def matmul(x1: Any, x2: Any, /) -> Array:
         raise ValueError("matmul takes arrays of at least one dimension")
     if a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else 0]:
         raise ValueError(f"matmul of shapes {a.shape} and {b.shape}: the sizes summed over differ")
-    stack = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    first, second = (len(x.shape) > 1 for x in (a, b))
-    order = len(stack) + first + second + 1
-    row, column, summed = len(stack), len(stack) + first, order - 1
-    places = [
-        (*range(len(stack) - max(len(x.shape) - 2, 0), len(stack)), *rest)
-        for x, rest in (
-            (a, (row, summed) if first else (summed,)),
-            (b, (summed, column) if second else (summed,)),
-        )
-    ]
-    return _summed([a, b], places, order, order - 1)
+    stack = [*range(len(broadcast_shapes(a.shape[:-2], b.shape[:-2])))]
+    rows, columns = ["row"][: len(a.shape) - 1], ["column"][: len(b.shape) - 1]
+    left, right = (stack[len(stack) - len(x.shape[:-2]) :] for x in (a, b))
+    labels = [[*left, *rows, "sum"], [*right, "sum", *columns]]
+    return _contracted([a, b], labels, [*stack, *rows, *columns], ["sum"])
 
 
 def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> Array:
@@ -62,16 +66,17 @@ def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> Array:
     else:
         lists = [[x] if hasattr(x, "__index__") else list(x) for x in axes]
         pairs = [[normalized_axis(x, k) for x in xs] for xs, k in zip(lists, (m, n), strict=True)]
-    _check_pairs(a, b, *pairs)
-    first = m + n - 2 * len(pairs[0])
-    places, start = [], 0
-    for order, own in zip((m, n), pairs, strict=True):
-        rest = [k for k in range(order) if k not in own]
-        found = {k: start + at for at, k in enumerate(rest)}
-        found |= {k: first + at for at, k in enumerate(own)}
-        places.append(tuple([found[k] for k in range(order)]))
-        start += len(rest)
-    return _summed([a, b], places, first + len(pairs[0]), first)
+    first, second = pairs
+    if len(first) != len(second) or len({*first}) + len({*second}) < 2 * len(first):
+        raise ValueError("tensordot sums over as many different axes of both arrays")
+    left, right = [*range(m)], [*range(m, m + n)]
+    for k, p in zip(first, second, strict=True):
+        if a.shape[k] != b.shape[p]:
+            what = f"axis {k} of {a.shape} and axis {p} of {b.shape}"
+            raise ValueError(f"tensordot sums over axes of one size, not {what}")
+        right[p] = k
+    kept = [label for label in (*left, *right) if label not in first]
+    return _contracted([a, b], [left, right], kept, first)
 
 
 def dot(x1: Any, x2: Any, /) -> Array:
@@ -79,17 +84,8 @@ def dot(x1: Any, x2: Any, /) -> Array:
     only one, of the second; if one is a number, the product of the elements with it."""
     a, b = operands(x1, x2)
     if not a.shape or not b.shape:
-        return Array(apply("&&" if a.values.type is Bool else "*", a, b))
+        return Array(_product(a, b))
     return tensordot(x1, x2, axes=([-1], [-2 if len(b.shape) > 1 else 0]))
-
-
-def _check_pairs(a: Expression, b: Expression, first: list[int], second: list[int]) -> None:
-    if len(first) != len(second) or len({*first}) + len({*second}) < 2 * len(first):
-        raise ValueError("tensordot sums over as many different axes of both arrays")
-    for k, n in zip(first, second, strict=True):
-        if a.shape[k] != b.shape[n]:
-            what = f"axis {k} of {a.shape} and axis {n} of {b.shape}"
-            raise ValueError(f"tensordot sums over axes of one size, not {what}")
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
@@ -99,15 +95,13 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     sizes = [x.shape[normalized_axis(axis, len(x.shape))] for x in (a, b)]
     if sizes[0] != sizes[1]:
         raise ValueError(f"vecdot of axes of sizes {sizes[0]} and {sizes[1]}")
-    product = apply("&&" if a.values.type is Bool else "*", a, b)
-    op = "||" if a.values.type is Bool else "+"
-    return Array(Reduce(op, product, (normalized_axis(axis, len(product.shape)),)))
+    product = _product(a, b)
+    return _sum(product, (normalized_axis(axis, len(product.shape)),))
 
 
 def einsum(subscripts: str, /, *arrays: Any) -> Array:
-    """The sum of products in NumPy's notation, as one loop nest: `einsum("ik,kj->ij", A, B)`. Without `->`
-    the letters that occur once are kept, in alphabetical order. There is no `...`. Raises ValueError for
-    a notation that is wrong or does not fit the arrays."""
+    """The sum of products in NumPy's notation, `einsum("ik,kj->ij", A, B)`, without `...`; without `->`
+    letters that occur once are kept, sorted. Raises ValueError for a notation that does not fit."""
     args = operands(*arrays)
     text = subscripts.replace(" ", "")
     given, arrow, result = text.partition("->")
@@ -129,6 +123,5 @@ def einsum(subscripts: str, /, *arrays: Any) -> Array:
             if sizes.setdefault(letter, size) != size:
                 what = f"{letter} has the sizes {sizes[letter]} and {size}"
                 raise ValueError(f"einsum {subscripts!r}: {what}")
-    modes = [*result, *(letter for letter in letters if letter not in result)]
-    places = [tuple([modes.index(letter) for letter in part]) for part in parts]
-    return _summed(args, places, len(modes), len(result))
+    rest = [letter for letter in letters if letter not in result]
+    return _contracted(args, parts, [*result], rest)

@@ -12,8 +12,7 @@ from finchlang.syntax.types import Float64, PairType, Type, type_of_dtype
 
 
 def type_of(dtype: Any) -> Type:
-    """The element type of anything that NumPy takes for a dtype, in any byte order. Raises TypeError if
-    there is none."""
+    """The element type of a dtype of NumPy, in any byte order. Raises TypeError if there is none."""
     given = np.dtype(dtype)
     found = type_of_dtype(given.newbyteorder("="))
     if found is None or isinstance(found, PairType):
@@ -54,23 +53,25 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return found
 
 
-def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
-    """Axes of an array of `order` dimensions as numbers from 0, in ascending order; None for all.
+def listed(value: Any) -> list[Any]:
+    """Several values as a list, or a list of the only one."""
+    return [*value] if isinstance(value, (tuple, list)) else [value]
 
-    Raises ValueError (NumPy's AxisError) for one out of range, ValueError for one that is given twice,
-    TypeError for one that is no integer."""
+
+def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
+    """Axes of an array of `order` dimensions as numbers from 0, in ascending order; None for all. Raises
+    ValueError (NumPy's AxisError) for one out of range, ValueError for one that is given twice, TypeError
+    for one that is no integer."""
     if axes is None:
         return tuple(range(order))
-    given = axes if isinstance(axes, (tuple, list)) else [axes]
-    found = [normalized_axis(axis, order) for axis in given]
+    found = [normalized_axis(axis, order) for axis in listed(axes)]
     if len(set(found)) < len(found):
         raise ValueError(f"axis {next(a for a in found if found.count(a) > 1)} is there twice")
     return tuple(sorted(found))
 
 
 def normalized_axis(axis: Any, order: int) -> int:
-    """An axis as a number from 0. Raises NumPy's AxisError, a ValueError, if it is out of range, TypeError
-    if it is no integer."""
+    """An axis from 0. Raises NumPy's AxisError, a ValueError, or TypeError for what is no integer."""
     try:
         number = axis.__index__()
     except AttributeError:

@@ -14,7 +14,7 @@ from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy
 from finchlang.array.index_paths import divided, joined
 from finchlang.array.operands import as_expression
-from finchlang.array.promotion import broadcast_shapes, normalized_axes, normalized_axis
+from finchlang.array.promotion import broadcast_shapes, listed, normalized_axes, normalized_axis
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.syntax.nodes import Node
 
@@ -23,8 +23,7 @@ __all__ += ["permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpos
 
 
 def permute_dims(x: Any, /, axes: Any = None) -> lazy.Array:
-    """The axes in another order: axis k of the result is `axes[k]`; in reverse order if none is given.
-    Raises ValueError for what is no permutation of the axes."""
+    """Axis k of the result is axis `axes[k]`, in reverse if None. Raises ValueError for no permutation."""
     arg = as_expression(x)
     order = len(arg.shape)
     given = range(order)[::-1] if axes is None else axes
@@ -51,8 +50,8 @@ def matrix_transpose(x: Any, /) -> lazy.Array:
 def moveaxis(x: Any, source: Any, destination: Any, /) -> lazy.Array:
     """The axes `source` moved to the places `destination`, the others in their order."""
     order = len(x.shape)
-    given = [a if isinstance(a, (tuple, list)) else [a] for a in (source, destination)]
-    sources, places = ([normalized_axis(a, order) for a in axes] for axes in given)
+    given = source, destination
+    sources, places = ([normalized_axis(a, order) for a in listed(axes)] for axes in given)
     if len(sources) != len(places) or len({*sources}) + len({*places}) < 2 * len(sources):
         raise ValueError("moveaxis takes as many different places as different axes")
     axes = [axis for axis in range(order) if axis not in sources]
@@ -72,7 +71,7 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> lazy.Array:
 def expand_dims(x: Any, /, axis: Any = 0) -> lazy.Array:
     """`x` with new axes of size 1 at these places of the result."""
     arg = as_expression(x)
-    order = len(arg.shape) + (len(axis) if isinstance(axis, (tuple, list)) else 1)
+    order = len(arg.shape) + len(listed(axis))
     return lazy.Array(with_axes(arg, normalized_axes(axis, order), order))
 
 
@@ -84,8 +83,7 @@ def with_axes(arg: lazy.Expression, axes: tuple[int, ...], order: int) -> lazy.E
 
 
 def squeeze(x: Any, /, axis: Any = None) -> lazy.Array:
-    """`x` without these axes, or without all of size 1 if none is given. Raises ValueError for an axis of
-    another size."""
+    """`x` without these axes of size 1, or all of them. Raises ValueError for an axis of another size."""
     arg = as_expression(x)
     order = len(arg.shape)
     ones = tuple([k for k, size in enumerate(arg.shape) if size == 1])
@@ -98,8 +96,7 @@ def squeeze(x: Any, /, axis: Any = None) -> lazy.Array:
 
 
 def broadcast_to(x: Any, /, shape: Any) -> lazy.Array:
-    """`x` repeated along axes of size 1 and along new axes in front, to have this shape. Raises ValueError
-    if it does not broadcast to that."""
+    """`x` repeated along axes of size 1 and new ones in front. Raises ValueError if it does not fit."""
     arg = as_expression(x)
     wanted = sizes_of(shape)
     if any([size < 0 for size in wanted]):
@@ -155,8 +152,7 @@ def reshaped(arg: lazy.Expression, shape: tuple[int, ...]) -> lazy.Expression:
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[lazy.Group, ...]:
-    """The groups of modes that are reshaped by themselves, as small as they can be; modes of size 1 are in
-    none."""
+    """The smallest groups of modes that are reshaped by themselves; modes of size 1 are in none."""
     modes, places = ([k for k, size in enumerate(s) if size != 1] for s in (old, new))
     found: list[lazy.Group] = []
     while modes:
@@ -173,9 +169,8 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[lazy.Group, ...
 
 
 def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> lazy.Array:
-    """The elements in row-major order (column-major with `order="F"`) in another shape, one size of which
-    may be -1: what is left for it. Nothing is copied, unless `copy` is true and `x` is an operand. Raises
-    ValueError for a shape with another number of elements."""
+    """The elements in row-major order (column-major with `order="F"`) in another shape, where -1 is what is
+    left. An operand is copied if `copy` is true. Raises ValueError for another number of elements."""
     arg = as_expression(x)
     if order not in ("C", "F", "A"):
         raise ValueError(f"the order of a reshape is 'C' or 'F', not {order!r}")
@@ -198,8 +193,7 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
 
 
 def _wanted(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with -1 replaced by the size that is left. Raises ValueError if the number of elements is
-    another."""
+    """The shape with -1 replaced by the size that is left. Raises ValueError for another size."""
     new = [*shape]
     if any([size < -1 for size in new]):
         raise ValueError(f"reshape to {shape}: a size is not negative")

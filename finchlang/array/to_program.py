@@ -3,8 +3,9 @@ within an expression, is a loop nest of its own."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,30 +18,33 @@ from finchlang.array.cost import Counts
 from finchlang.array.index_paths import accessed, goes_beyond, is_path, joined, loops_of
 from finchlang.array.inferred_values import identity_of, op_node, values_of
 from finchlang.array.loop_nest import LoopNest, Read, absence_of
-from finchlang.array.plan import Plan, joining, nest_of, planned
+from finchlang.array.plan import Plan, joining, planned
 from finchlang.levels.element import Element
-from finchlang.levels.level import Level, Swizzled, level_of
+from finchlang.levels.level import level_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
+from finchlang.tensors.formats import Format, nest_of, permuted
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 #: an expression of more nodes is stored if it is used twice
 SHARED = 16
+#: where an expression is read, one for each of its modes
+Indices = tuple[ast.Node, ...]
 #: names of the indices of loops, by mode
 _NAMES = "ijklmnop"
 
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel and its names, to be bound at each call. Nodes are given by their numbers. `operands` are
+    """A kernel and its names, to be bound at each call. Nodes are given by their numbers. `operands` name
     the values of leaves, `numbers` and `sizes` one number (with its place in `numbers`) or size (with its
     mode) of a node, `tensors` are made anew to hold a node (-1 for a copy of an operand), and `results`
     name the tensors that were asked for."""
 
     kernel: ast.KernelNode
-    operands: tuple[tuple[str, int], ...]
-    numbers: tuple[tuple[str, int, int], ...]
-    sizes: tuple[tuple[str, int, int], ...]
-    tensors: tuple[tuple[str, Level | Swizzled, int], ...]
+    operands: dict[int, str]
+    numbers: dict[tuple[int, int], str]
+    sizes: dict[tuple[int, int], str]
+    tensors: tuple[tuple[str, Format, int], ...]
     results: tuple[str, ...]
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
     decisions: tuple[tuple[str, str], ...]  # the candidates with their costs, as notes
@@ -62,8 +66,7 @@ class Program:
 
 @dataclass
 class _Loops:
-    """The accesses found while the expression of one loop nest is lowered, and the indices that get their
-    extents from them (`covered`)."""
+    """The accesses in the expression of a loop nest, and the indices they give extents (`covered`)."""
 
     reads: list[Read] = field(default_factory=list)
     accesses: list[ast.Access] = field(default_factory=list)
@@ -71,18 +74,23 @@ class _Loops:
 
 
 class Lowering:
-    """A program being made, for expressions whose nodes are numbered by `number_of`."""
+    """A program being made, for `nodes`, arguments first, which are numbered by `number_of`."""
 
-    def __init__(self, number_of: Callable[[lazy.Expression], int], is_dense: bool):
-        self.number_of, self.is_dense = number_of, is_dense
+    def __init__(
+        self,
+        nodes: Sequence[lazy.Expression],
+        number_of: Callable[[lazy.Expression], int],
+        is_dense: bool,
+    ):
+        self.nodes, self.number_of, self.is_dense = nodes, number_of, is_dense
         self.statements: list[ast.Node] = []
         self.operands: dict[int, str] = {}
         self.numbers: dict[tuple[int, int], str] = {}
         self.sizes: dict[tuple[int, int], str] = {}
-        self.tensors: dict[int, tuple[str, Level | Swizzled]] = {}
-        self.given: dict[int, Level | Swizzled] = {}
+        self.tensors: dict[int, tuple[str, Format]] = {}
+        self.given: dict[int, Format] = {}
         self.decisions: list[str] = []
-        self.copies: list[tuple[str, Level | Swizzled]] = []
+        self.copies: list[tuple[str, Format]] = []
         self.types: dict[str, types.Type] = {}  # of numbers and sizes
         self.expected: dict[str, float] = {}  # numbers of entries of tensors
         self.is_counted = False
@@ -92,36 +100,28 @@ class Lowering:
 
     # ------------------------------------------------------------------------------ expressions
 
-    def value(self, node: lazy.Expression, indices: tuple[ast.Node, ...]) -> ast.Node:
+    def value(self, node: lazy.Expression, indices: Indices) -> ast.Node:
         """The element of a node at these indices, one for each of its modes, as an expression of the
         language: an access if the node is stored, else lowered by its class."""
         number = self.number_of(node)
         if number in self.shared:
             self.tensor(node)
-        stored = self.tensors.get(number)
-        if stored is not None:
-            return self.read(stored[0], stored[1], indices)
+        if number in self.tensors:
+            name, format = self.tensors[number]
+            return self.read(name, format, self.expected[name], indices)
         return LOWERINGS[type(node)](self, node, indices)
 
-    def read(self, name: str, format: Any, indices: tuple[ast.Node, ...]) -> ast.Node:
-        """An access of a tensor of the kernel, noted for the planner; its fill where an index may be out
-        of range."""
+    def read(self, name: str, format: Any, stored: float, indices: Indices) -> ast.Node:
+        """An access of a tensor of the kernel, noted for the planner; its fill if out of range."""
         own = tuple([index if is_path(index) else loops_of(index)[0] for index in indices])
         found = accessed(ast.Variable(name), indices)
-        self._loops.reads.append(Read(format, own, self.expected.get(name, float("inf")), name))
+        self._loops.reads.append(Read(format, own, stored, name))
         self._loops.accesses.append(found)
         if isinstance(found.tensor, ast.Variable):
             self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}
         if not any(map(goes_beyond, indices)):
             return found
-        level = level_of(format)
-        return ast.Call(op_node("coalesce"), (found, plain(level.fill)))
-
-    def read_leaf(self, node: lazy.Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
-        found = self.read(self.operand(node), node.static.format, indices)
-        reads = self._loops.reads
-        reads[-1] = replace(reads[-1], stored=entries_of(node.value))
-        return found
+        return ast.Call(op_node("coalesce"), (found, plain(level_of(format).fill)))
 
     def operand(self, node: lazy.Leaf) -> str:
         return self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
@@ -201,8 +201,7 @@ class Lowering:
     def arranged(
         self, value: ast.Node, plan: Plan, read_at: Callable[[ast.Access], Read | None]
     ) -> ast.Node:
-        """An expression with its accesses as planned: of copies, where a sparse operand is stored in
-        another order than that of the loops and not looked up, and with the protocols gallop and follow."""
+        """An expression with its accesses as planned: of copies in the loops' order, with protocols."""
         found = trees.accesses(value)
         for access in dict.fromkeys(found):
             read = read_at(access)
@@ -231,9 +230,8 @@ class Lowering:
         level = level_of(read.format)
         copied = nest_of([True, *[False] * (len(own) - 1)], Element(level.fill))
         permutation = tuple([read.indices.index(index) + 1 for index in reversed(own)])
-        is_plain = permutation == tuple(range(1, len(own) + 1))
         name = f"c{len(self.copies)}"
-        self.copies.append((name, copied if is_plain else Swizzled(copied, permutation)))
+        self.copies.append((name, permuted(copied, permutation)))
         target = ast.Access(ast.Variable(name), access.indices)
         body: ast.Node = ast.Assign(target, ast.Variable("initwrite"), access)
         for index in reversed(read.own):
@@ -242,15 +240,12 @@ class Lowering:
         return target
 
     def _extent(self, node: lazy.Expression, mode: int, index: ast.Index) -> ast.Node:
-        """The extent of a loop: inferred from an access at its index if there is one, else the size of the
-        node's mode."""
+        """The extent of a loop: inferred from an access at its index, else the size of the node's mode."""
         if index in self._loops.covered:
             return ast.Dimensionless()
         return ast.Extent(ONE, self.size(node, mode))
 
-    def program(
-        self, results: tuple[lazy.Expression, ...], given: dict[int, Level | Swizzled]
-    ) -> Program:
+    def program(self, results: tuple[lazy.Expression, ...], given: dict[int, Format]) -> Program:
         """The program that computes these results, some of them in `given` formats."""
         self.given, self.shared = given, self._shared(results)
         names = tuple([self.tensor(node) for node in results])
@@ -261,9 +256,7 @@ class Lowering:
         dense = tuple([n for n in numbers if level_of(self.tensors[n][1]).is_all_dense])
         return Program(
             ast.KernelNode(ast.Block(tuple(self.statements)), decisions=decisions),
-            tuple((name, number) for number, name in self.operands.items()),
-            tuple((name, *of) for of, name in self.numbers.items()),
-            tuple((name, *of) for of, name in self.sizes.items()),
+            *(self.operands, self.numbers, self.sizes),
             tuple([*copies, *made]),
             names,
             dense if self.has_sparse else (),
@@ -275,30 +268,16 @@ class Lowering:
     def _shared(self, results: tuple[lazy.Expression, ...]) -> set[int]:
         """The nodes to be stored because they are used more than once: those that have cases, and those of
         more than SHARED nodes, where a stored node counts as one."""
-        uses: dict[int, int] = {}
-        sizes: dict[int, int] = {}
+        uses = Counter(map(self.number_of, results))
+        for node in self.nodes:
+            uses.update(map(self.number_of, node.args))
+        sizes: list[int] = []
         shared: set[int] = set()
-
-        def count(node: lazy.Expression) -> None:
-            number = self.number_of(node)
-            uses[number] = uses.get(number, 0) + 1
-            if uses[number] == 1:
-                for arg in node.args:
-                    count(arg)
-
-        def measure(node: lazy.Expression) -> int:
-            number = self.number_of(node)
-            if number not in sizes:
-                size = 1 + sum([measure(arg) for arg in node.args])
-                if uses[number] > 1 and (size > SHARED or node.has_cases):
-                    shared.add(number)
-                sizes[number] = 1 if number in shared or isinstance(node, lazy.Reduce) else size
-            return sizes[number]
-
-        for node in results:
-            count(node)
-        for node in results:
-            measure(node)
+        for number, node in enumerate(self.nodes):
+            size = 1 + sum([sizes[self.number_of(arg)] for arg in node.args])
+            if uses[number] > 1 and (size > SHARED or node.has_cases):
+                shared.add(number)
+            sizes.append(1 if number in shared or isinstance(node, lazy.Reduce) else size)
         return shared
 
 
@@ -307,7 +286,7 @@ def entries_of(value: Any) -> float:
     if isinstance(value, np.ndarray):
         return float(value.size)
     if isinstance(value, (Tensor, SwizzledTensor)):
-        arrays = (body_of(value)).memory.arrays
+        arrays = body_of(value).memory.arrays
         return float(arrays[-1].size) if arrays else 1.0
     return float(getattr(value, "nnz", 1))
 
@@ -323,9 +302,7 @@ def plain(literal: ast.Literal) -> ast.Literal:
 
 
 #: by the class of a node, the function that gives its element at indices; modules that add a node add it
-LOWERINGS: dict[
-    type[lazy.Expression], Callable[[Lowering, Any, tuple[ast.Node, ...]], ast.Node]
-] = {}
+LOWERINGS: dict[type[lazy.Expression], Callable[[Lowering, Any, Indices], ast.Node]] = {}
 
 
 def lowers(kind: type[lazy.Expression]) -> Callable[[Any], Any]:
@@ -340,35 +317,35 @@ def lowers(kind: type[lazy.Expression]) -> Callable[[Any], Any]:
 
 @lowers(lazy.Refilled)
 @lowers(lazy.Leaf)
-def _leaf(to: Lowering, node: lazy.Leaf, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _leaf(to: Lowering, node: lazy.Leaf, indices: Indices) -> ast.Node:
     to.has_sparse = to.has_sparse or node.values.is_fill
-    return to.read_leaf(node, indices)
+    return to.read(to.operand(node), node.static.format, entries_of(node.value), indices)
 
 
 @lowers(lazy.NumberOperand)
-def _number(to: Lowering, node: lazy.NumberOperand, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _number(to: Lowering, node: lazy.NumberOperand, indices: Indices) -> ast.Node:
     return to.number(node)
 
 
 @lowers(lazy.Constant)
-def _constant(to: Lowering, node: lazy.Constant, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _constant(to: Lowering, node: lazy.Constant, indices: Indices) -> ast.Node:
     return plain(node.values.fill)
 
 
 @lowers(lazy.Map)
-def _map(to: Lowering, node: lazy.Map, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _map(to: Lowering, node: lazy.Map, indices: Indices) -> ast.Node:
     parts = [to.value(arg, indices if arg.shape else ()) for arg in node.args]
     return ast.Call(op_node(node.op), tuple(parts))
 
 
 @lowers(lazy.Reduce)
-def _reduce(to: Lowering, node: lazy.Reduce, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _reduce(to: Lowering, node: lazy.Reduce, indices: Indices) -> ast.Node:
     to.tensor(node)
     return to.value(node, indices)
 
 
 @lowers(lazy.View)
-def _view(to: Lowering, node: lazy.View, indices: tuple[ast.Node, ...]) -> ast.Node:
+def _view(to: Lowering, node: lazy.View, indices: Indices) -> ast.Node:
     (arg,) = node.args
     places: Any = zip(node.places, node.stretched, strict=True)
     return to.value(arg, tuple([ONE if repeats else indices[place] for place, repeats in places]))

@@ -25,23 +25,25 @@ from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Int64, Type, type_of_dtype
 from finchlang.tensors.convert import convert
 from finchlang.tensors.entries import mirrored
+from finchlang.tensors.formats import modes_of, nest_of
 from finchlang.tensors.pack import aligned_storage
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
+from finchlang.tensors.tensor import AnyTensor, Scalar, SwizzledTensor, Tensor, body_of
 
 #: the structures of matrices of which a file holds one triangle
 STRUCTURES = tuple(
     f"{kind}_{half}" for kind in ("symmetric", "skew_symmetric") for half in ("lower", "upper")
 )
 
+#: levels, outermost first, and the storage of each
+Stored = tuple[Level, list[dict[str, Any]]]
 
-def read_binsparse(file: Path) -> Tensor | SwizzledTensor | Scalar:
+
+def read_binsparse(file: Path) -> AnyTensor:
     """The tensor in a file: Dense, SparseList and SparseCOO levels as in the file, swizzled if the order of
     modes is another (CSR is a swizzled CSC). Values stored once for all (`iso`) become a Pattern if they
-    are true. A symmetric or skew-symmetric matrix stored as a triangle is completed.
-
-    Raises FinchError "I/O" if the library is missing, "type" for complex numbers, "resource" for a file
-    larger than the memory; ValueError for a damaged file.
-    """
+    are true. A symmetric or skew-symmetric matrix stored as a triangle is completed. Raises FinchError
+    "I/O" if the library is missing, "type" for complex numbers, "resource" for a file larger than the
+    memory; ValueError for a damaged file."""
     library, containers = _library("read", file)
     with containers.opened(file) as container:
         parsed = library.BinsparseTensor.parse(container, alias=False)
@@ -49,12 +51,9 @@ def read_binsparse(file: Path) -> Tensor | SwizzledTensor | Scalar:
         return _Reader(file, library, parsed, header).tensor()
 
 
-def write_binsparse(
-    out: BinaryIO | Path, tensor: Tensor | SwizzledTensor | Scalar, suffix: str
-) -> None:
-    """Write a tensor to a file, or to an empty folder, of this suffix. Levels that the standard does not
-    have become dense or sparse levels with the same entries. Raises FinchError "I/O" if the library is
-    missing, "type" for pairs."""
+def write_binsparse(out: BinaryIO | Path, tensor: AnyTensor, suffix: str) -> None:
+    """Write a tensor to a file or an empty folder; levels that the standard does not have become dense or
+    sparse ones. Raises FinchError "I/O" if the library is missing, "type" for pairs."""
     library, containers = _library("write", "a Binsparse file")
     if tensor.dtype.names:
         raise FinchError("type", "a Binsparse file holds numbers, not pairs")
@@ -77,9 +76,8 @@ def _library(what: str, path: Any) -> tuple[Any, Any]:
 # ---------------------------------------------------------------------------------------- writing
 
 
-def _custom(library: Any, tensor: Tensor | SwizzledTensor | Scalar) -> Any:
-    names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, tensor.order + 1)
-    transpose = tuple(name - 1 for name in reversed(names))
+def _custom(library: Any, tensor: AnyTensor) -> Any:
+    transpose = tuple(name - 1 for name in reversed(modes_of(tensor.format)))
     if isinstance(tensor, Scalar):
         level, count = library.ElementLevel(tensor.to_numpy().reshape(1)), 1
     else:
@@ -96,11 +94,8 @@ def _custom(library: Any, tensor: Tensor | SwizzledTensor | Scalar) -> Any:
     )
 
 
-def _described(
-    library: Any, parts: Iterator[tuple[Level, dict[str, Any], Any]], count: int, is_inner: bool
-) -> tuple[Any, int]:
-    """The remaining levels of `parts`, of `count` fibers, as objects of the library, and the number of
-    values."""
+def _described(library: Any, parts: Iterator[Any], count: int, is_inner: bool) -> tuple[Any, int]:
+    """The remaining levels of `parts`, of `count` fibers, as the library's, and the number of values."""
     level, storage, sizes = next(parts)
     if isinstance(level, Dense):
         child, values = _described(library, parts, count * sizes[0], True)
@@ -152,7 +147,7 @@ class _Reader:
         if self.structure != "general" and (order != 2 or len(set(parsed.shape)) > 1):
             raise ValueError(f"a {self.structure} tensor is a square matrix")
 
-    def tensor(self) -> Tensor | SwizzledTensor | Scalar:
+    def tensor(self) -> AnyTensor:
         shape = [self.parsed.shape[k] for k in reversed(self.transpose)]
         level, storage = self._levels(self.parsed.level, 0, 1, False)
         if not shape:
@@ -165,12 +160,10 @@ class _Reader:
         permutation = tuple(k + 1 for k in reversed(self.transpose))
         if self.structure != "general":
             body = _expanded(body, self.structure, permutation == (2, 1))
-        is_straight = permutation == (*range(1, body.order + 1),)
+        is_straight = permutation == modes_of(body.format)
         return body if is_straight else SwizzledTensor(body, permutation)
 
-    def _levels(
-        self, found: Any, depth: int, count: int, is_sparse: bool
-    ) -> tuple[Level, list[dict[str, Any]]]:
+    def _levels(self, found: Any, depth: int, count: int, is_sparse: bool) -> Stored:
         """The format and the storage of the levels from `found` on, the first of them for the dimension
         `depth` of the file, with `count` fibers; `is_sparse` tells of the level above."""
         if isinstance(found, self.library.ElementLevel):
@@ -179,9 +172,7 @@ class _Reader:
         inner = depth + found.rank
         if isinstance(found, self.library.DenseLevel):
             level, storage = self._levels(found.level, inner, count * math.prod(sizes), False)
-            for _ in sizes:
-                level = Dense(level)
-            return level, [*({} for _ in sizes), *storage]
+            return nest_of([True] * found.rank, level), [*({} for _ in sizes), *storage]
         index, own = self._sparse(found, depth, count, max(sizes))
         level, storage = self._levels(found.level, inner, own["stored"], True)
         if found.rank > 1:
@@ -212,9 +203,7 @@ class _Reader:
         own = dict(zip(names, reversed(rows), strict=True))
         return index, {"ptr": ptr, **own, "stored": stored}
 
-    def _leaf(
-        self, values: np.ndarray, count: int, is_sparse: bool
-    ) -> tuple[Level, list[dict[str, Any]]]:
+    def _leaf(self, values: np.ndarray, count: int, is_sparse: bool) -> Stored:
         if len(values) != count:
             raise ValueError(f"it has {len(values)} values for {count} positions")
         fill = self.parsed.fill_value if self.parsed.fill else 0
@@ -227,8 +216,7 @@ class _Reader:
 
 
 def _index_type(arrays: list[np.ndarray], greatest: int) -> Type:
-    """The index type of a level: that of the arrays if it is one signed integer type that holds `greatest`,
-    else Int64."""
+    """The type of the arrays if it is one signed integer type that holds `greatest`, else Int64."""
     dtypes = {array.dtype for array in arrays}
     found = type_of_dtype(dtypes.pop())
     if dtypes or found is None or found.kind != "int" or greatest > found.highest:

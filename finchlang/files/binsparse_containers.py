@@ -8,7 +8,7 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,7 @@ DRAFT_VERSION = "0.1"
 
 @contextmanager
 def opened(file: Path) -> Iterator[BinsparseContainer]:
-    """A container to read from a file. Raises ValueError for a damaged one, whatever the libraries
-    raise."""
+    """A container to read from a file. Raises ValueError for a damaged one, whatever libraries raise."""
     try:
         if file.suffix == ".zarr":
             yield Zarr(_zarr_group(file, "r"), file)
@@ -66,25 +65,45 @@ def created(out: Any, suffix: str) -> Iterator[BinsparseContainer]:
             yield Hdf5(group)
 
 
-class Hdf5(HDF5BinsparseContainer):
-    """An HDF5 file. Links and external storage are refused: they would read other files."""
+class Checked(BinsparseContainer):
+    """A container that names its file in messages; subclasses read its descriptor and an `_array`."""
 
-    def __init__(self, group: Any, file: Any = None):
-        super().__init__(group)
-        self.file = file
+    _text: Callable[[], str]
+    _array: Callable[[str], np.ndarray]
+
+    def __init__(self, content: Any, path: Any = None):
+        super().__init__(content)
+        self.path = path
 
     def _read_header(self) -> dict[str, Any]:
+        return checked_header(self._text(), self.path)
+
+    def _read_buffer(self, key: str) -> np.ndarray:
+        """An array as a vector. Raises ValueError unless it holds numbers of the descriptor's kind."""
+        array = self._array(key)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"`{key}` is no array of numbers")
+        told = str(self.read_header()["data_types"].get(key))
+        if array.dtype.kind == "f" and "float" not in told:
+            raise ValueError(f"`{key}` holds {array.dtype}, not {told}")
+        return array.reshape(-1)
+
+
+class Hdf5(Checked, HDF5BinsparseContainer):
+    """An HDF5 file. Links and external storage are refused: they would read other files."""
+
+    def _text(self) -> str:
         text = self.group.attrs.get("binsparse")
         if text is None:
             raise ValueError("it is no Binsparse file: it has no attribute `binsparse`")
-        return checked_header(text if isinstance(text, str) else bytes(text).decode(), self.file)
+        return text if isinstance(text, str) else bytes(text).decode()
 
     def _write_header(self, value: dict[str, Any]) -> None:
         # a text of fixed length is in a header with a checksum, so damage is found; in another text HDF5
         # may read damage forever
         self.group.attrs["binsparse"] = np.bytes_(json.dumps({"binsparse": value}, indent=2))
 
-    def _read_buffer(self, key: str) -> np.ndarray:
+    def _array(self, key: str) -> np.ndarray:
         link = self.group.get(key, getlink=True)
         if link is None:
             raise ValueError(f"it has no array `{key}`")
@@ -95,22 +114,15 @@ class Hdf5(HDF5BinsparseContainer):
             raise ValueError(f"`{key}` is no array of numbers")
         if stored.external or stored.is_virtual:
             raise ValueError(f"`{key}` is kept in other files")
-        check_memory(self.file, stored.size * max(stored.dtype.itemsize, 8))
-        return _checked(key, stored[()], self.read_header())
+        check_memory(self.path, stored.size * max(stored.dtype.itemsize, 8))
+        return stored[()]
 
 
-class Npz(NPZBinsparseContainer):
+class Npz(Checked, NPZBinsparseContainer):
     """A NumPy archive, or a dictionary of arrays that will be written to one."""
 
-    def __init__(self, arrays: Any, path: Any = None):
-        super().__init__(arrays)
-        self.path = path
-
-    def _read_header(self) -> dict[str, Any]:
-        return checked_header(str(self._array("binsparse").item()), self.path)
-
-    def _read_buffer(self, key: str) -> np.ndarray:
-        return _checked(key, self._array(key), self.read_header())
+    def _text(self) -> str:
+        return str(self._array("binsparse").item())
 
     def _array(self, key: str) -> np.ndarray:
         if key not in self.file:
@@ -131,15 +143,11 @@ def _zarr_group(folder: Path, mode: Any) -> Any:
     return zarr.open_group(zarr.storage.LocalStore(folder), mode=mode, zarr_format=3)
 
 
-class Zarr(ZarrBinsparseContainer):
-    def __init__(self, group: Any, file: Any = None):
-        super().__init__(group)
-        self.file = file
+class Zarr(Checked, ZarrBinsparseContainer):
+    def _text(self) -> str:
+        return json.dumps(self.group.attrs.asdict().get("binsparse"))
 
-    def _read_header(self) -> dict[str, Any]:
-        return checked_header(json.dumps(self.group.attrs.asdict().get("binsparse")), self.file)
-
-    def _read_buffer(self, key: str) -> np.ndarray:
+    def _array(self, key: str) -> np.ndarray:
         stored = self.group.get(key)
         if stored is None or not hasattr(stored, "chunks"):
             raise ValueError(f"it has no array `{key}`")
@@ -147,13 +155,12 @@ class Zarr(ZarrBinsparseContainer):
         if unknown:
             raise ValueError(f"`{key}` is encoded as {', '.join(sorted(unknown))}")
         entries = max(math.prod(stored.shape), math.prod(stored.chunks))
-        check_memory(self.file, entries * max(stored.dtype.itemsize, 8))
-        return _checked(key, stored[...], self.read_header())
+        check_memory(self.path, entries * max(stored.dtype.itemsize, 8))
+        return stored[...]
 
 
 def checked_header(text: str, file: Any) -> dict[str, Any]:
-    """The descriptor with the standard's keys. Raises FinchError "type" for complex numbers, ValueError for
-    a text that is no descriptor."""
+    """The descriptor in the standard's keys. Raises FinchError "type" if complex, else ValueError."""
     check_depth(text)
     found = json.loads(text, object_pairs_hook=lambda p: {DRAFT.get(k, k): v for k, v in p})
     header = found.get("binsparse") if isinstance(found, dict) else None
@@ -177,13 +184,3 @@ def check_depth(text: str) -> None:
         deepest = max(deepest, depth)
     if deepest > DEPTH:
         raise ValueError(f"its descriptor is nested more than {DEPTH} deep")
-
-
-def _checked(key: str, array: np.ndarray, header: dict[str, Any]) -> np.ndarray:
-    """An array as a vector. Raises ValueError unless it holds numbers of the descriptor's kind."""
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"`{key}` is no array of numbers")
-    told = str(header["data_types"].get(key))
-    if array.dtype.kind == "f" and "float" not in told:
-        raise ValueError(f"`{key}` holds {array.dtype}, not {told}")
-    return array.reshape(-1)

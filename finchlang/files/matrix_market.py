@@ -14,13 +14,13 @@ from finchlang.base.errors import FinchError
 from finchlang.base.paths import check_memory
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Level
+from finchlang.levels.level import Level, level_of
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sparse_list import SparseList
-from finchlang.syntax.types import Bool, type_of_dtype
+from finchlang.syntax.types import type_of_dtype
 from finchlang.tensors.array_base import MAX_DIMENSION
-from finchlang.tensors.entries import mirrored
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
+from finchlang.tensors.entries import Entries, mirrored
+from finchlang.tensors.tensor import AnyTensor, Scalar, SwizzledTensor, Tensor
 
 #: the types of values by the field of a header
 FIELDS = {
@@ -37,11 +37,9 @@ SYMMETRIES = {"general": None, "symmetric": 0, "hermitian": 0, "skew-symmetric":
 
 def read_mtx(file: Path) -> Tensor:
     """A matrix: Dense(SparseList(...)) of a coordinate file, Dense(Dense(...)) of an array file. Symmetric
-    and skew-symmetric matrices are completed.
-
-    Each line must hold exactly one entry. Raises FinchError "type" for complex numbers, "resource" for a
-    matrix larger than the memory, ValueError for a damaged file.
-    """
+    and skew-symmetric matrices are completed. Each line must hold exactly one entry. Raises FinchError
+    "type" for complex numbers, "resource" for a matrix larger than the memory, ValueError for a damaged
+    file."""
     with open(file, encoding="utf-8", errors="replace") as lines:
         layout, field, symmetry = read_header(lines, file, ("matrix",))
         sizes = read_sizes(lines)
@@ -68,8 +66,7 @@ def read_mtx(file: Path) -> Tensor:
 def _array(
     file: Path, lines: TextIO, shape: tuple[int, int], dtype: np.dtype, symmetry: str
 ) -> np.ndarray:
-    """The matrix of an array file, whose entries are column-major; of a symmetric one only those on and
-    below a diagonal."""
+    """The matrix of a column-major array file, of a symmetric one given on and below a diagonal."""
     if dtype == np.bool_:
         raise ValueError("a pattern is a list of coordinates, and no array")
     first, size = SYMMETRIES[symmetry], shape[0]
@@ -112,8 +109,7 @@ def read_sizes(lines: TextIO) -> list[int]:
 
 
 def content(lines: TextIO, comment: str) -> Iterator[list[str]]:
-    """The words of each line that has any besides comments. (By `readline`, since `seek` does not work
-    while lines are iterated over.)"""
+    """The words of each line besides comments; by `readline`, as iteration over lines prevents `seek`."""
     while line := lines.readline():
         words = line.partition(comment)[0].split()
         if words:
@@ -122,7 +118,7 @@ def content(lines: TextIO, comment: str) -> Iterator[list[str]]:
 
 def read_counted(
     file: Path, lines: TextIO, shape: tuple[int, ...], dtype: np.dtype, count: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Entries:
     """As `read_entries`; raises ValueError unless there are `count` entries with coordinates in `shape`."""
     # a number takes at least two bytes; checked before memory is allocated
     if 2 * count * (len(shape) + (dtype != np.bool_)) > file.stat().st_size + 1:
@@ -135,9 +131,7 @@ def read_counted(
     return coordinates, values
 
 
-def read_entries(
-    lines: TextIO, order: int, dtype: np.dtype, comment: str
-) -> tuple[np.ndarray, np.ndarray]:
+def read_entries(lines: TextIO, order: int, dtype: np.dtype, comment: str) -> Entries:
     """The coordinates of all entries, from 1 (a row for each mode), and their values; lines of Bools have
     coordinates alone. Raises ValueError unless each line has exactly these numbers."""
     fields: list[Any] = [("at", np.int64, (order,))] if order else []
@@ -161,34 +155,27 @@ def leaf_of(dtype: np.dtype) -> Level:
 # ----------------------------------------------------------------------------------------- writing
 
 
-def mtx_matrix(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[Any, str]:
-    """A tensor as a matrix that SciPy can write, and the field of the file. Raises FinchError "dimension"
-    for what is no matrix, "type" for a fill that is not 0."""
+def write_mtx(out: BinaryIO, tensor: AnyTensor) -> None:
+    """Raises FinchError "dimension" for what is no matrix, "type" for a fill that is not 0."""
+    import scipy.io
+    import scipy.sparse
+
     if isinstance(tensor, Scalar) or tensor.order != 2:
         hint = ".ttx, .npy and .bsp.h5 files hold tensors of any number of dimensions"
         raise FinchError("dimension", "a .mtx file holds a matrix", hint=hint)
     check_fill(tensor, ".mtx")
-    body = body_of(tensor)
-    element = body.format.element_type
-    is_dense = all(isinstance(level, Dense) for level in list(body.format.levels())[:-1])
-    if is_dense and element != Bool:
-        return tensor.to_numpy(), field_of(tensor)
-    import scipy.sparse
-
-    coordinates, values = tensor.entries()
-    if element == Bool:
-        coordinates, values = coordinates[:, values], values[values].astype(np.int8)
-    return scipy.sparse.coo_array((values, tuple(coordinates)), tensor.shape), field_of(tensor)
-
-
-def write_mtx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
-    import scipy.io
-    import scipy.sparse
-
-    matrix, field = mtx_matrix(tensor)
+    field, (rows, columns) = field_of(tensor), tensor.shape
+    layout, count, is_bool = "array", "", field == "pattern"
+    matrix: Any
+    if level_of(tensor.format).is_all_dense and not is_bool:
+        matrix = tensor.to_numpy()
+    else:
+        layout, count = "coordinate", " 0"
+        coordinates, values = tensor.entries()
+        if is_bool:
+            coordinates, values = coordinates[:, values], values[values].astype(np.int8)
+        matrix = scipy.sparse.coo_array((values, tuple(coordinates)), tensor.shape)
     if not matrix.size:  # SciPy would write the field `real`, whatever the type
-        layout, count = ("coordinate", " 0") if scipy.sparse.issparse(matrix) else ("array", "")
-        rows, columns = matrix.shape
         text = f"%%MatrixMarket matrix {layout} {field} general\n{rows} {columns}{count}\n"
         out.write(text.encode())
         return

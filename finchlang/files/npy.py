@@ -9,12 +9,11 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.syntax.types import type_of_dtype
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import AnyTensor
 
 
 def read_npy(file: Path) -> np.ndarray:
-    """The array in a file, in native byte order. Raises FinchError "type" for a type that is no element
-    type, ValueError for a damaged file."""
+    """An array in native byte order. Raises FinchError "type" if no element type, ValueError if cut."""
     # the header's sizes are checked against the file's length before `np.load` allocates memory
     with open(file, "rb") as text:
         version = np.lib.format.read_magic(text)
@@ -33,7 +32,7 @@ def read_npy(file: Path) -> np.ndarray:
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def write_npy(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar, value: Any) -> None:
+def write_npy(out: BinaryIO, tensor: AnyTensor, value: Any) -> None:
     """Write `value` if it is a NumPy array, else `tensor` as a dense array."""
     array = value if isinstance(value, np.ndarray) else tensor.to_numpy()
     np.save(out, array, allow_pickle=False)

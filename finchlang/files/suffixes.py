@@ -19,8 +19,7 @@ from finchlang.tensors.adopt import as_tensor
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How files of a suffix are read and written. `write` takes an open file (or the path of a folder), the
-    tensor and the value that it was made of."""
+    """How files are read, and written: to an open file (or a folder), a tensor and what it is made of."""
 
     read: Callable[[Path], Any]
     write: Callable[[Any, Any, Any], None]
@@ -49,17 +48,13 @@ FORMATS: dict[str, FileFormat] = {
 
 
 def fread(path: Any) -> Any:
-    """The tensor in a file; relative paths start at the current folder.
-
-    `.mtx` (Matrix Market): a coordinate matrix is Dense(SparseList(...)) with Element(0.0),
-    Element(0) or Pattern() leaves by its field; symmetric and skew-symmetric ones are completed, and
-    repeated entries summed. An array matrix is Dense(Dense(...)). `.tns` (FROSTT) and `.ttx` are
-    SparseCOO of all modes, with repeated entries summed. `.npy`: a NumPy array. `.bsp.h5`, `.bsp.npz`,
-    `.bsp.zarr` (Binsparse 0.1): the levels in the file.
-
-    Raises FinchError "I/O", with the path, for a file that is damaged or cannot be read, "type" for
-    complex numbers, "resource" for a tensor larger than the memory.
-    """
+    """The tensor in a file; relative paths start at the current folder. `.mtx` (Matrix Market): a
+    coordinate matrix is Dense(SparseList(...)) with Element(0.0), Element(0) or Pattern() leaves by its
+    field; symmetric and skew-symmetric ones are completed, and repeated entries summed. An array matrix is
+    Dense(Dense(...)). `.tns` (FROSTT) and `.ttx` are SparseCOO of all modes, with repeated entries summed.
+    `.npy`: a NumPy array. `.bsp.h5`, `.bsp.npz`, `.bsp.zarr` (Binsparse 0.1): the levels in the file.
+    Raises FinchError "I/O", with the path, for a file that is damaged or cannot be read, "type" for complex
+    numbers, "resource" for a tensor larger than the memory."""
     file = paths.checked_path(path, FORMATS)
     format = _format(file)
     try:
@@ -77,15 +72,12 @@ def fread(path: Any) -> Any:
 
 def fwrite(path: Any, value: Any) -> None:
     """Write a tensor to a file, all of it or nothing: a failure leaves the file that was there before.
-
     `.mtx`, `.tns` and `.ttx` take tensors of fill 0 and write their stored entries, Bools as the field
     `pattern`; a tensor that is dense in both modes is an array in `.mtx`. `.npy` takes any tensor, as a
-    dense array. `.bsp.h5`, `.bsp.npz` and the folder `.bsp.zarr` (Binsparse 0.1) take any tensor, level
-    by level: levels that the standard does not have become dense or sparse levels with the same entries.
-
-    Raises FinchError "I/O", with the path, if it cannot be written, "type" or "dimension" for a tensor
-    that the format cannot hold.
-    """
+    dense array. `.bsp.h5`, `.bsp.npz` and the folder `.bsp.zarr` (Binsparse 0.1) take any tensor, level by
+    level: levels that the standard does not have become dense or sparse levels with the same entries.
+    Raises FinchError "I/O", with the path, if it cannot be written, "type" or "dimension" for a tensor that
+    the format cannot hold."""
     file = paths.checked_path(path, FORMATS)
     tensor = as_tensor(value)
     if tensor is None:

@@ -11,7 +11,8 @@ from finchlang.base.errors import FinchError
 from finchlang.files import matrix_market
 from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.syntax.types import Int64
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.entries import Entries
+from finchlang.tensors.tensor import AnyTensor, Scalar, Tensor
 
 #: the header of a .ttx file, up to the field and the symmetry
 HEADER = "%%MatrixMarket tensor coordinate"
@@ -51,7 +52,7 @@ def read_ttx(file: Path) -> Tensor:
     return _tensor(tuple(shape), coordinates, values)
 
 
-def write_tns(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
+def write_tns(out: BinaryIO, tensor: AnyTensor) -> None:
     """Write the stored entries, one a line. Raises FinchError "dimension" for a tensor without dimensions
     or entries, whose sizes could not be read back, "type" for a fill that is not 0."""
     coordinates, values = _stored(tensor, ".tns")
@@ -63,9 +64,8 @@ def write_tns(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
     _write_lines(out, [*coordinates, numbers])
 
 
-def write_ttx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
-    """Write a header and the stored entries. Raises FinchError as `write_tns`, but not for a tensor without
-    entries."""
+def write_ttx(out: BinaryIO, tensor: AnyTensor) -> None:
+    """Write a header and the entries, of which there may be none. Raises FinchError as `write_tns`."""
     coordinates, values = _stored(tensor, ".ttx")
     assert not isinstance(tensor, Scalar)
     sizes = " ".join(map(str, (*tensor.shape, len(values))))
@@ -73,7 +73,7 @@ def write_ttx(out: BinaryIO, tensor: Tensor | SwizzledTensor | Scalar) -> None:
     _write_lines(out, [*coordinates, *([] if values.dtype == np.bool_ else [values])])
 
 
-def _stored(tensor: Any, suffix: str) -> tuple[np.ndarray, np.ndarray]:
+def _stored(tensor: Any, suffix: str) -> Entries:
     """Coordinates, from 1, and values of the stored entries; of a Bool tensor, of the true ones."""
     if tensor.order == 0:
         raise FinchError("dimension", f"a {suffix} file holds tensors of one dimension or more")

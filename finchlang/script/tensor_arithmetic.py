@@ -16,6 +16,7 @@ from finchlang.operators.operator_table import Operator
 from finchlang.script import values as data
 from finchlang.syntax.nodes import Call, KernelNode, Macro, Variable
 from finchlang.tensors.array_base import size_text
+from finchlang.tensors.formats import nest_of
 from finchlang.tensors.tensor import Scalar
 
 #: runs a kernel on the values of its names
@@ -59,8 +60,6 @@ def compute(op: Operator, args: list[Any], run: Run) -> Any:
 
 def _common(formats: list[Level], leaf: Level) -> Level:
     """The format over `leaf` of a result of tensors of these formats."""
-    from finchlang.array.plan import nest_of
-
     found = [format.with_leaf(leaf) for format in formats]
     if found.count(found[0]) == len(found) and all(p.holds_any for p in found[0].levels()):
         return found[0]

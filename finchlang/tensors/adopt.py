@@ -17,22 +17,17 @@ from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.types import Int64, Type, foreign, type_of_dtype
 from finchlang.tensors.array_base import LazyTensor, dense_format, element_of
 from finchlang.tensors.entries import check_within, masked_entries
+from finchlang.tensors.formats import Format, nest_of, permuted
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, tensor_over
-
-#: the format of a tensor, with the order of its modes if that is not the stored one
-Format = Level | Swizzled
+from finchlang.tensors.tensor import AnyTensor, Scalar, SwizzledTensor, Tensor, tensor_over
 
 
-def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
-    """The value as a tensor, over the same memory: a NumPy array (contiguous in any order of its axes) or
-    a SciPy matrix (CSC and CSR in place); a sparse array of PyData is copied. None for other values.
-
-    A SciPy matrix with unsorted or repeated coordinates is put in order first (in place, unless it is
-    read-only); parts that are not contiguous or not in the machine's byte order are copied. Raises
-    FinchError "type" for entries or parts of a type that tensors do not have, "bounds" for indices that
-    are out of range.
-    """
+def as_tensor(value: Any) -> AnyTensor | None:
+    """The value as a tensor, over the same memory: a NumPy array (contiguous in any order of its axes) or a
+    SciPy matrix (CSC and CSR in place); a sparse array of PyData is copied. None for other values. A SciPy
+    matrix with unsorted or repeated coordinates is put in order first (in place, unless it is read-only);
+    parts that are not contiguous or not in the machine's byte order are copied. Raises FinchError "type"
+    for entries or parts of a type that tensors do not have, "bounds" for indices that are out of range."""
     if isinstance(value, (Tensor, SwizzledTensor, Scalar)):
         return value
     if isinstance(value, LazyTensor):
@@ -42,7 +37,7 @@ def as_tensor(value: Any) -> Tensor | SwizzledTensor | Scalar | None:
     if isinstance(value, np.ndarray):
         return _from_array(value)
     if is_pydata(value):
-        return _from_pydata(value)
+        return _from_coordinates(value.asformat("coo"), value.fill_value)
     return _from_scipy(value) if is_scipy(value) else None
 
 
@@ -73,8 +68,7 @@ def layout_of_array(
         step *= shape[k]
     if not dtype.isnative:
         return level, None, shape, dtype.alignment
-    is_swizzled = axes != tuple(range(len(shape)))
-    format = Swizzled(level, tuple([k + 1 for k in axes])) if is_swizzled else level
+    format = permuted(level, tuple([k + 1 for k in axes]))
     return format, axes[::-1], tuple([shape[k] for k in axes]), dtype.alignment
 
 
@@ -89,7 +83,7 @@ def _from_array(array: np.ndarray) -> Tensor | SwizzledTensor:
 
 def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     if matrix.ndim != 2:
-        return _from_coordinates(matrix)
+        return _from_coordinates(_checked_coordinates(matrix))
     if matrix.format not in ("csc", "csr"):
         if (in_order := _listed_in_order(matrix)) is not None:
             return in_order
@@ -113,9 +107,8 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
 
 
 def _listed_in_order(matrix: Any) -> Tensor | None:
-    """A tensor over a COO matrix whose coordinates are already sorted by columns and distinct, which
-    saves sorting them again; else None. Also None for fewer entries than columns, and for an invalid
-    matrix."""
+    """A tensor over a COO matrix that is valid and already sorted by columns, so that it need not be sorted
+    again; None for another, or one of fewer entries than columns."""
     if matrix.format != "coo":
         return None
     data, coordinates = _part(matrix, "data"), matrix.coords
@@ -141,18 +134,10 @@ def _listed_in_order(matrix: Any) -> Tensor | None:
 
 @cache
 def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
-    """The format of a CSC matrix, or of a CSR matrix (`is_by_rows`), with values and indices of these
-    types. Raises FinchError "type" for values that no tensor holds."""
+    """The format of a CSC (or CSR) matrix of these types. Raises FinchError "type" if tensors have none."""
     leaf = Element(typed_literal(0, element_of("matrices", dtype)))
     level = Dense(SparseList(leaf, type_of_dtype(index) or Int64))
     return Swizzled(level, (2, 1)) if is_by_rows else level
-
-
-def _from_pydata(array: Any) -> Tensor:
-    found = array.asformat("coo")
-    element = element_of("arrays", found.dtype)
-    format = list_format(element, found.ndim, element.wrap(found.fill_value))
-    return Tensor.from_coo(format, found.shape, found.coords, found.data)
 
 
 def list_format(element: Type, order: int, fill: Any = 0) -> Level:
@@ -160,22 +145,18 @@ def list_format(element: Type, order: int, fill: Any = 0) -> Level:
     leaf = Element(typed_literal(fill, element))
     if order > 2:
         return SparseCOO(leaf, Int64, order)
-    if order == 0:
-        return leaf
-    return SparseList(leaf) if order == 1 else Dense(SparseList(leaf))
+    return nest_of([True, False] if order == 2 else [False] * order, leaf)
 
 
-def _from_coordinates(array: Any) -> Tensor:
-    """A tensor from a SciPy sparse array that has not two modes."""
+def _from_coordinates(array: Any, fill: Any = 0) -> Tensor:
+    """A tensor with the entries of a COO array of SciPy or PyData."""
     element = element_of("arrays", array.dtype)
-    found = _checked_coordinates(array)
-    level = list_format(element, array.ndim)
-    return Tensor.from_coo(level, found.shape, found.coords, found.data)
+    level = list_format(element, array.ndim, element.wrap(fill))
+    return Tensor.from_coo(level, array.shape, array.coords, array.data)
 
 
 def _part(matrix: Any, name: str) -> np.ndarray:
-    """One of the arrays of a SciPy matrix, checked: a user may have replaced it by anything. Raises
-    FinchError "type"."""
+    """An array of a SciPy matrix, which a user may have replaced by anything. Raises FinchError "type"."""
     part: Any = getattr(matrix, name, None)
     is_array = isinstance(part, np.ndarray) and not isinstance(part, np.ma.MaskedArray)
     if not is_array or part.ndim != 1:
@@ -187,8 +168,7 @@ def _part(matrix: Any, name: str) -> np.ndarray:
 
 
 def _in_order(matrix: Any, parts: tuple[np.ndarray, ...]) -> Any:
-    """The matrix in canonical form, with contiguous, aligned parts in native byte order: `matrix` itself,
-    put in order in place, if that is possible."""
+    """The matrix in canonical form, with aligned parts in native byte order, in place if possible."""
     fits = [p.flags.c_contiguous and p.flags.aligned and p.dtype.isnative for p in parts]
     is_fixed = not all(p.flags.writeable for p in parts) and not matrix.has_canonical_format
     if is_fixed or not all(fits):
@@ -215,8 +195,7 @@ def _checked_coordinates(array: Any) -> Any:
 
 
 def _is_sound(data: np.ndarray, idx: np.ndarray, ptr: np.ndarray, rows: int, fibers: int) -> bool:
-    """Whether indices and pointers are within range, so that SciPy may sort the matrix (it does not
-    check)."""
+    """Whether indices and pointers are within range: SciPy sorts the matrix without a check."""
     if len(ptr) != fibers + 1 or ptr[0] != 0 or np.any(ptr[1:] < ptr[:-1]):
         return False
     if ptr[-1] > min(len(idx), len(data)):

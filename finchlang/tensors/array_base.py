@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,9 +12,9 @@ from finchlang.base.errors import Bug, FinchError
 from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Level
+from finchlang.levels.level import Level, Swizzled
 from finchlang.syntax.types import Type, foreign, type_of_dtype
-from finchlang.tensors.formats import parse_format
+from finchlang.tensors.formats import nest_of, parse_format
 
 #: a method of arrays
 Method = Callable[..., Any]
@@ -67,6 +67,10 @@ def _method(name: str) -> Method:
     return method
 
 
+def _methods(*names: str) -> Iterator[Method]:
+    return map(_method, names)
+
+
 class ArrayMethods:
     """The operators and methods of arrays. As far as a class does not define them itself, they are the
     functions of `finchlang.array`, and so lazy. Raises AttributeError for other names, with ours if there
@@ -87,43 +91,31 @@ class ArrayMethods:
     __xor__, __rxor__ = _binary("bitwise_xor")
     __lshift__, __rlshift__ = _binary("bitwise_left_shift")
     __rshift__, __rrshift__ = _binary("bitwise_right_shift")
-    __eq__ = _binary("equal")[0]
-    __ne__ = _binary("not_equal")[0]
-    __lt__ = _binary("less")[0]
-    __le__ = _binary("less_equal")[0]
-    __gt__ = _binary("greater")[0]
-    __ge__ = _binary("greater_equal")[0]
+    __eq__, __ne__ = _binary("equal")[0], _binary("not_equal")[0]
+    __lt__, __le__ = _binary("less")[0], _binary("less_equal")[0]
+    __gt__, __ge__ = _binary("greater")[0], _binary("greater_equal")[0]
     __hash__ = object.__hash__
-    __neg__, __pos__ = _method("negative"), _method("positive")
-    __abs__, __invert__ = _method("abs"), _method("bitwise_invert")
-
-    sum, prod, mean = _method("sum"), _method("prod"), _method("mean")
-    min, max, any, all = _method("min"), _method("max"), _method("any"), _method("all")
-    var, std = _method("var"), _method("std")
-    argmin, argmax, take = _method("argmin"), _method("argmax"), _method("take")
-    astype, clip, round = _method("astype"), _method("clip"), _method("round")
-    compute, plan, todense = _method("compute"), _method("plan"), _method("todense")
-    ravel, repeat, squeeze = _method("ravel"), _method("repeat"), _method("squeeze")
-    diagonal, swapaxes = _method("diagonal"), _method("swapaxes")
-    dot, argsort, nonzero = _method("dot"), _method("argsort"), _method("nonzero")
-    cumsum, cumprod = _method("cumsum"), _method("cumprod")
-    T, mT = property(_method("transpose")), property(_method("matrix_transpose"))
-    size, device = property(_method("size_of")), property(_method("device_of"))
-
-    __getitem__ = _method("getitem")
-    __setitem__ = _method("setitem")
-    __array_ufunc__ = _method("array_ufunc")
-    __array_function__ = _method("array_function")
-    __array__ = _method("array")
-    __array_namespace__ = _method("array_namespace")
-    __bool__, __int__ = _method("to_bool"), _method("to_int")
-    __float__, __index__ = _method("to_float"), _method("to_index")
-    __complex__ = _method("to_complex")
-    __len__, __iter__ = _method("length"), _method("iterate")
-    to_device, transpose = _method("to_device"), _method("transposed")
-    reshape, flatten = _method("reshaped"), _method("flattened")
-    __dlpack__, __dlpack_device__ = _method("dlpack"), _method("dlpack_device")
+    __neg__, __pos__, __abs__ = _methods("negative", "positive", "abs")
+    __invert__, __getitem__, __setitem__ = _methods("bitwise_invert", "getitem", "setitem")
+    __bool__, __int__, __float__ = _methods("to_bool", "to_int", "to_float")
+    __complex__, __index__ = _methods("to_complex", "to_index")
+    __len__, __iter__ = _methods("length", "iterate")
+    __array__, __array_ufunc__ = _methods("array", "array_ufunc")
+    __array_function__, __array_namespace__ = _methods("array_function", "array_namespace")
+    __dlpack__, __dlpack_device__ = _methods("dlpack", "dlpack_device")
     _repr_html_ = _method("html")
+
+    sum, prod, mean, var, std = _methods("sum", "prod", "mean", "var", "std")
+    min, max, any, all = _methods("min", "max", "any", "all")
+    argmin, argmax, argsort, nonzero = _methods("argmin", "argmax", "argsort", "nonzero")
+    astype, clip, round, dot = _methods("astype", "clip", "round", "dot")
+    take, ravel, repeat, squeeze = _methods("take", "ravel", "repeat", "squeeze")
+    reshape, flatten, transpose = _methods("reshaped", "flattened", "transposed")
+    diagonal, swapaxes, cumsum, cumprod = _methods("diagonal", "swapaxes", "cumsum", "cumprod")
+    compute, plan, todense, to_device = _methods("compute", "plan", "todense", "to_device")
+    T, mT, size, device = map(
+        property, _methods("transpose", "matrix_transpose", "size_of", "device_of")
+    )
 
     if not TYPE_CHECKING:  # or the type checker would accept every name
 
@@ -139,19 +131,30 @@ EXAMPLE = 'Tensor("Dense(SparseList(Element(0.0)))", 3, 4)'
 
 
 class TensorBase(ArrayMethods):
-    """The base of all tensors. Operators and methods that NumPy's arrays have too are those of
-    `finchlang.array`."""
+    """The base of tensors, with the operators and methods of NumPy's arrays, as in `finchlang.array`."""
 
     __slots__ = ()
 
+    format: Any
     shape: Any
-    fill: Any
-    dtype: Any
 
     @property
-    def fill_value(self) -> Any:
-        """The value of what is not stored: `fill`."""
-        return self.fill
+    def order(self) -> int:
+        """The number of modes; `ndim` is the same."""
+        return self.format.order
+
+    @property
+    def fill(self) -> Any:
+        """The value of what is not stored; `fill_value` is the same."""
+        return self.format.fill.value
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy type of the elements."""
+        return self.format.element_type.dtype
+
+    ndim = order
+    fill_value = property(lambda self: self.fill)
 
     @property
     def size(self) -> int:
@@ -171,6 +174,10 @@ class TensorBase(ArrayMethods):
     def countstored(self) -> int:
         """The number of stored leaves: of a run, one."""
         return 1
+
+    def __repr__(self) -> str:
+        size, is_swizzled = "x".join(map(str, self.shape)), isinstance(self.format, Swizzled)
+        return f"{size} {self.format}" if is_swizzled else f"{size} Tensor({self.format})"
 
     def copy(self) -> Self:
         """A tensor of the same format that shares no memory with this one."""
@@ -233,12 +240,8 @@ def element_of(what: str, dtype: np.dtype) -> Type:
 
 
 def dense_format(dtype: np.dtype, order: int) -> Level:
-    """The format of a NumPy array as it is: Dense in every mode, fill 0.
-
-    Raises FinchError "type" for what no tensor holds.
-    """
+    """The format of a NumPy array as it is: Dense in every mode, fill 0. Raises FinchError "type" for what
+    no tensor holds."""
     element = element_of("arrays", dtype)
-    level: Level = Element(typed_literal(element.wrap(np.zeros((), element.dtype)[()]), element))
-    for _ in range(order):
-        level = Dense(level)
-    return level
+    leaf = Element(typed_literal(element.wrap(np.zeros((), element.dtype)[()]), element))
+    return nest_of([True] * order, leaf)

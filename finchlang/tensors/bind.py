@@ -36,8 +36,7 @@ class Bound:
         return [*shape, *counters[len(counters) - self.given_counters :]]
 
     def fiber_of(self, level: Any) -> Fiber:
-        """The fiber with `level` in place of its own: a level may depend on the program as well as on the
-        format."""
+        """The fiber with another level: it may depend on the program as well as on the format."""
         return replace(self.fiber, store=replace(self.fiber.store, level=level))
 
     def enter(self, host: Host) -> None:
@@ -66,7 +65,7 @@ def bind(name: str, level: Level, written: bool) -> Bound:
     outputs = [ir.Cell(f"{name}_size{k + 1}", Int64) for k in range(order)]
     buffers: list[ir.Buffer] = []
     counters: list[tuple[ir.Cell, ir.Var]] = []
-    stores: list[tuple[Level, dict[str, ir.Buffer], dict[str, ir.Cell], bool]] = []
+    stores: list[Storage] = []
     mode, is_whole = order, written
     for part in level.levels():
         suffix = "" if part.is_leaf else str(mode)
@@ -75,26 +74,20 @@ def bind(name: str, level: Level, written: bool) -> Bound:
             n: ir.Buffer(f"{name}_{n}{suffix}", t or part.own_type, n in part.anything)
             for n, t in part.arrays
         }
-        cells: dict[str, ir.Cell] = {}
-        for counter, type in part.counters:
-            # of a tensor that is only read, the counters follow from its arrays; those of leaves are
-            # the values of scalars
-            if written or part.is_leaf:
-                label = f"{name}_{counter}{suffix}"
-                cells[counter] = ir.Cell(label, type or part.own_type)
-                counters.append((cells[counter], ir.Var(label, type or part.own_type)))
+        # of a tensor that is only read, the counters follow from its arrays; those of leaves are the
+        # values of scalars
+        held = part.counters if written or part.is_leaf else ()
+        cells = {n: ir.Cell(f"{name}_{n}{suffix}", t or part.own_type) for n, t in held}
+        counters += [(cell, ir.Var(cell.name, cell.type)) for cell in cells.values()]
         buffers.extend(own.values())
-        stores.append((part, own, cells, is_whole))
+        stores.append(Storage(part, own, cells, is_whole=is_whole))
         is_whole = is_whole and part.is_dense
-    store: Storage | None = None
-    for part, own, cells, is_whole in reversed(stores):
-        store = Storage(part, own, cells, store, is_whole=is_whole)
+    store = stores.pop()
+    for outer in reversed(stores):
+        store = replace(outer, child_store=store)
     if written:
-        store = replace(store, size_cells=tuple(outputs))  # type: ignore[type-var]
-    assert store is not None
-    inputs_all = (*inputs, *(v for _, v in counters))
-    outputs_all = (*outputs, *(c for c, _ in counters)) if written else ()
+        store = replace(store, size_cells=tuple(outputs))
     fiber = Fiber(store, tuple(inputs), code.ZERO)
-    return Bound(
-        name, level, fiber, tuple(buffers), inputs_all, outputs_all, tuple(counters), written
-    )
+    given = (*inputs, *(variable for _, variable in counters))
+    kept = (*outputs, *(cell for cell, _ in counters)) if written else ()
+    return Bound(name, level, fiber, tuple(buffers), given, kept, tuple(counters), written)

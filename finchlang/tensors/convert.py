@@ -16,9 +16,8 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 
 def convert(target: Any, source: Any) -> Any:
-    """A copy of the tensor `source` in a format, or in that of the tensor `target`; it stores the values
-    that differ from the format's fill. Raises FinchError "dimension" for another order, "type" for
-    elements that the format cannot store."""
+    """A copy of `source` in a format, or in that of a tensor; it stores what differs from the fill. Raises
+    FinchError "dimension" for another order, "type" for elements that the format cannot store."""
     if isinstance(target, SwizzledTensor):
         return SwizzledTensor(convert(target.body, source.body), target.permutation)
     if isinstance(target, Scalar):

@@ -13,6 +13,9 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.numpy_layout import are_new
 from finchlang.syntax.types import Type
 
+#: coordinates, a row for each mode, and values
+Entries = tuple[np.ndarray, np.ndarray]
+
 
 def masked_entries(name: str) -> FinchError:
     """The error for a masked array of NumPy; `name` is what its hint calls it."""
@@ -108,7 +111,7 @@ def is_sorted(coordinates: np.ndarray) -> bool:
 
 def summed(
     coordinates: np.ndarray, values: np.ndarray, dtype: np.dtype, duplicates: str = "sum"
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Entries:
     """The entries sorted by their coordinates (a row for each mode), each coordinate once. Values at the
     same coordinates are summed as `dtype`; of Bool the result is whether one is true. Raises FinchError
     "type" for repeated coordinates if `duplicates` is "error", or if the values are pairs."""
@@ -126,8 +129,8 @@ def summed(
 
 
 def _order(coordinates: np.ndarray) -> np.ndarray:
-    """The permutation that sorts entries by their coordinates, and is stable. They are sorted as one
-    number each if that fits in 64 bits, which takes a tenth of the time if they are distinct."""
+    """The stable permutation that sorts entries by coordinates: as one number each, if 64 bits hold it,
+    which takes a tenth of the time if they are distinct."""
     sizes = [int(row.max()) + 1 for row in coordinates]
     if prod(sizes) >= 2**63:
         return np.lexsort(coordinates)
@@ -140,11 +143,8 @@ def _order(coordinates: np.ndarray) -> np.ndarray:
     return order if np.all(at[1:] > at[:-1]) else np.argsort(number, kind="stable")
 
 
-def mirrored(
-    coordinates: np.ndarray, values: np.ndarray, is_skew: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of a square matrix together with those mirrored at its diagonal, negated if it
-    `is_skew`."""
+def mirrored(coordinates: np.ndarray, values: np.ndarray, is_skew: bool) -> Entries:
+    """The entries of a square matrix with those mirrored at its diagonal, negated if it `is_skew`."""
     off = coordinates[0] != coordinates[1]
     others = -values[off] if is_skew else values[off]
     both = np.hstack((coordinates, coordinates[::-1][:, off]))

@@ -11,7 +11,7 @@ from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.interleaved import Interleaved
-from finchlang.levels.level import Level
+from finchlang.levels.level import Level, Swizzled
 from finchlang.levels.pack_bits import PackBits
 from finchlang.levels.packed import LowerTriangular, Symmetric, UpperTriangular
 from finchlang.levels.pattern import Pattern
@@ -51,16 +51,15 @@ LEVELS: dict[str, type[Level]] = {
     "SparseRLE": SparseRunList,
 }
 
-
+#: the format of a tensor, with the order of its modes if that is not the stored one
+Format = Level | Swizzled
 #: the largest number of modes of a tensor, as of NumPy's arrays
 MODES = 64
 
 
 def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:
-    """The level `name{parameters...}(args...)`; arguments are levels, literals or numbers.
-
-    Raises FinchError of kind "unknown name" or "type", "resource" for too many modes.
-    """
+    """The level `name{parameters...}(args...)`; arguments are levels, literals or numbers. Raises
+    FinchError of kind "unknown name" or "type", "resource" for too many modes."""
     level = _construct(name, parameters, args)
     if level.order > MODES:
         raise FinchError("resource", f"a tensor has at most {MODES} modes")
@@ -132,10 +131,8 @@ def _leaf(kind: type[Level], parameters: tuple[Any, ...], args: tuple[Any, ...])
 
 @lru_cache(maxsize=256)
 def parse_format(text: str) -> Level:
-    """The format that a text like `Dense(SparseList(Element(0.0)))` describes.
-
-    Raises FinchError of kind syntax, unknown name or type, with its place in the text.
-    """
+    """The format that a text like `Dense(SparseList(Element(0.0)))` describes. Raises FinchError of kind
+    syntax, unknown name or type, with its place in the text."""
     statements = script_of(text, "<format>").statements
     if len(statements) != 1:
         raise FinchError("syntax", "a format is one expression like Dense(Element(0.0))")
@@ -152,6 +149,26 @@ def _parameter(node: Node) -> Any:
     """The value of a parameter: a literal, a type, or the name of a policy."""
     is_name = isinstance(node, Variable) and named_type(node.name) is None
     return node.name if is_name else _evaluate(node)  # type: ignore[attr-defined]
+
+
+def nest_of(are_dense: list[bool], leaf: Level) -> Level:
+    """A format of Dense and SparseList levels over a leaf, the outermost first."""
+    for is_dense in reversed(are_dense):
+        leaf = Dense(leaf) if is_dense else SparseList(leaf)
+    return leaf
+
+
+def permuted(level: Level, permutation: tuple[int, ...]) -> Format:
+    """The format of a tensor whose modes `permutation` (from 1) are stored in this order by `level`."""
+    is_straight = permutation == tuple(range(1, len(permutation) + 1))
+    return level if is_straight else Swizzled(level, permutation)
+
+
+def modes_of(format: Format) -> tuple[int, ...]:
+    """The modes of a tensor, from 1, in the order in which they are stored, the innermost first."""
+    if isinstance(format, Swizzled):
+        return format.permutation
+    return tuple(range(1, format.order + 1))
 
 
 def _evaluate(node: Node) -> Any:

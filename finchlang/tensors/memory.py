@@ -9,6 +9,7 @@ import numpy as np
 
 from finchlang.base.aligned_memory import ALIGNMENT, empty_aligned
 from finchlang.base.errors import FinchError
+from finchlang.levels.layout import ByName
 from finchlang.levels.numpy_layout import Sizes, child_count, lengths
 
 if TYPE_CHECKING:
@@ -20,28 +21,24 @@ def address_of(array: np.ndarray) -> int:
 
 
 class Memory:
-    """The memory of a tensor. `shape` has a size for each mode; `arrays` are the one-dimensional arrays
-    of each level, outermost first, and may be longer than what is in use; `counters` are those of each
-    level in the same order. A tensor that is written gets another Memory, perhaps over the same arrays.
-
+    """The memory of a tensor. `shape` has a size for each mode; `arrays` are the one-dimensional arrays of
+    each level, outermost first, and may be longer than what is in use; `counters` are those of each level
+    in the same order. A tensor that is written gets another Memory, perhaps over the same arrays.
     `is_shared`: arrays were given away, so that nothing may be written into them except the tensor's own
-    new content. `rooms`, of arrays borrowed from others, are their lengths at that time: the owner may
-    have shortened them since.
-    """
+    new content. `rooms`, of arrays borrowed from others, are their lengths at that time: the owner may have
+    shortened them since."""
 
     __slots__ = ("_storage", "arrays", "counters", "is_shared", "rooms", "shape")
 
-    def __init__(
-        self, shape: tuple[int, ...], arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
-    ):
+    def __init__(self, shape: Sizes, arrays: Sequence[np.ndarray], counters: tuple[Any, ...]):
         self.shape, self.arrays, self.counters = shape, arrays, counters
         self.is_shared = False
         self.rooms: list[int] | None = None
-        self._storage: list[dict[str, Any]] | None = None
+        self._storage: list[ByName] | None = None
 
     @classmethod
     def borrowed(
-        cls, shape: tuple[int, ...], arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
+        cls, shape: Sizes, arrays: Sequence[np.ndarray], counters: tuple[Any, ...]
     ) -> Memory:
         """Memory over arrays that belong to others."""
         memory = cls(shape, arrays, counters)
@@ -56,15 +53,12 @@ class Memory:
             self.rooms = [array.size for array in self.arrays]
 
     @classmethod
-    def of(
-        cls, format: Level, shape: tuple[int, ...], storage: Sequence[dict[str, Any]], copied: bool
-    ) -> Memory:
-        """The memory for arrays and counters given level by level. `copied` says to copy all arrays,
-        which may belong to others; without it only those of another type, layout or alignment are.
-        Raises FinchError "type" for what is missing."""
+    def of(cls, format: Level, shape: Sizes, storage: Sequence[ByName], copied: bool) -> Memory:
+        """The memory for arrays and counters given level by level: all `copied`, or only those of another
+        type, layout or alignment. Raises FinchError "type" for what is missing."""
         arrays: list[np.ndarray] = []
         counters: list[Any] = []
-        views: list[dict[str, Any]] = []
+        views: list[ByName] = []
         levels = [*format.levels()]
         if len(storage) != len(levels):
             message = f"{format} is stored in {len(levels)} parts, not {len(storage)}"
@@ -87,30 +81,25 @@ class Memory:
         """A deep or unpickled copy has its own arrays, and is neither shared nor borrowed."""
         return Memory, (self.shape, [array.copy() for array in self.arrays], self.counters)
 
-    def storage(self, format: Level) -> list[dict[str, Any]]:
-        """A dict for each level, with its arrays cut to what is in use, and its counters. The arrays are
-        views, which cannot be resized in place."""
+    def storage(self, format: Level) -> list[ByName]:
+        """For each level its counters and its arrays, cut to what is in use: views that are not resized."""
         if self._storage is None:
-            self._storage = self._by_level(format)
+            arrays, counters, levels = iter(self.arrays), iter(self.counters), [*format.levels()]
+            storage: list[ByName] = []
+            for level in levels:
+                storage.append({name: next(arrays) for name, _ in level.arrays})
+                storage[-1] |= {name: next(counters) for name, _ in level.counters}
+            parts = [*zip(levels, storage, format.sizes(self.shape), strict=True)]
+            used = [arrays for _, _, arrays in in_use(parts)]
+            self._storage = [own | cut for own, cut in zip(storage, used, strict=True)]
         return self._storage
-
-    def _by_level(self, format: Level) -> list[dict[str, Any]]:
-        arrays, counters, levels = iter(self.arrays), iter(self.counters), [*format.levels()]
-        storage: list[dict[str, Any]] = []
-        for level in levels:
-            storage.append({name: next(arrays) for name, _ in level.arrays})
-            storage[-1] |= {name: next(counters) for name, _ in level.counters}
-        parts = zip(levels, storage, format.sizes(self.shape), strict=True)
-        for own, (_, _, used) in zip(storage, in_use([*parts]), strict=True):
-            own |= used
-        return storage
 
 
 #: the levels of a format, each with its arrays and counters, and its sizes
-Parts = Sequence[tuple[Any, dict[str, Any], Sizes]]
+Parts = Sequence[tuple[Any, ByName, Sizes]]
 
 
-def fibers(parts: Parts) -> Iterator[tuple[Any, dict[str, Any], Sizes, int]]:
+def fibers(parts: Parts) -> Iterator[tuple[Any, ByName, Sizes, int]]:
     """Each level with its storage and sizes, and how many fibers it has (of a leaf: values)."""
     count = 1
     for level, storage, sizes in parts:
@@ -119,8 +108,7 @@ def fibers(parts: Parts) -> Iterator[tuple[Any, dict[str, Any], Sizes, int]]:
 
 
 def in_use(parts: Parts) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
-    """For each level: how many fibers it has (of a leaf: values), how many positions they have in the level
-    below, and its arrays cut to what is in use."""
+    """For each level its fibers (of a leaf: values), their positions below, and its arrays in use."""
     for level, storage, sizes, count in fibers(parts):
         used = lengths(level.layout, storage, count, sizes)
         stored = child_count(level.layout, storage, count, sizes)
@@ -128,8 +116,7 @@ def in_use(parts: Parts) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
 
 
 def _owned(array: Any, dtype: np.dtype, copied: bool) -> np.ndarray:
-    """`array` itself if a tensor may keep it, else a copy. Raises FinchError "type" for entries that
-    cannot be converted."""
+    """`array` if a tensor may keep it, else a copy. Raises FinchError "type" if it is not converted."""
     array = np.asarray(array)
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise FinchError("type", f"an array of {array.dtype} stands where one of {dtype} is kept")

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 
 from finchlang.base.aligned_memory import aligned
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import differs
+from finchlang.levels.layout import ByName
 from finchlang.levels.level import Level
 from finchlang.levels.numpy_layout import Given, Sizes, child_count, counted
 from finchlang.tensors.entries import content_numbers
 from finchlang.tensors.memory import Parts, fibers
 
 
-def pack(
-    format: Level, shape: tuple[int, ...], coordinates: np.ndarray, values: np.ndarray
-) -> list[dict[str, Any]]:
+def pack(format: Level, shape: Sizes, coordinates: np.ndarray, values: np.ndarray) -> list[ByName]:
     """The storage for entries sorted by their coordinates (last mode first), with aligned arrays. Raises
     FinchError "dimension" or "resource" if an index type or the memory is too small, "access order" for
     entries that a level cannot hold."""
-    storage: list[dict[str, Any]] = []
+    storage: list[ByName] = []
     positions, count = np.zeros(len(values), np.int64), 1
     levels = list(format.levels())
     try:
@@ -46,7 +44,7 @@ def pack(
     return aligned_storage(storage)
 
 
-def aligned_storage(storage: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def aligned_storage(storage: list[ByName]) -> list[ByName]:
     return [
         {n: aligned(x) if isinstance(x, np.ndarray) else x for n, x in level.items()}
         for level in storage
@@ -62,9 +60,8 @@ def _check_sizes(level: Level, sizes: Sizes) -> None:
             raise FinchError("dimension", message)
 
 
-def _narrowed(level: Level, arrays: dict[str, Any]) -> dict[str, Any]:
-    """The arrays converted to the types of `level`. Raises FinchError "resource" if its index type is too
-    small."""
+def _narrowed(level: Level, arrays: ByName) -> ByName:
+    """The arrays in the types of `level`. Raises FinchError "resource" if its index type is too small."""
     narrow = dict(arrays)
     for name, element in level.arrays:
         type = element or level.index_type

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from finchlang.levels.level import Level
+from finchlang.levels.level import Level, level_of
+from finchlang.tensors.formats import modes_of
 from finchlang.tensors.memory import in_use
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
@@ -31,13 +32,9 @@ class LevelUse:
 
 def measure(tensor: Tensor | SwizzledTensor) -> list[LevelUse]:
     """The levels of a tensor, outermost first."""
-    body = body_of(tensor)
-    names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, body.order + 1)
-    found, end = [], body.order
-    parts = body._parts()  # `body.storage` would note that its arrays are given away
-    for (level, _, _), (fibers, stored, arrays) in zip(parts, in_use(parts), strict=True):
-        start = end - level.modes
-        modes = tuple(names[k] for k in range(start, end))
-        found.append(LevelUse(level, modes, body.shape[start:end], fibers, stored, arrays))
-        end = start
-    return found
+    parts = body_of(tensor)._parts()  # `storage` would note that its arrays are given away
+    modes = level_of(tensor.format).sizes(modes_of(tensor.format))
+    return [
+        LevelUse(level, own, sizes, *used)
+        for (level, _, sizes), own, used in zip(parts, modes, in_use(parts), strict=True)
+    ]

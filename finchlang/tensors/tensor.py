@@ -14,12 +14,21 @@ from finchlang.base.errors import FinchError
 from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, differs, typed_literal
+from finchlang.levels.layout import ByName
 from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.numpy_layout import listed
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.levels.sparse_list import SparseList
 from finchlang.tensors import array_base
-from finchlang.tensors.entries import array_of, check_within, coordinates_of, summed, values_of
+from finchlang.tensors.entries import (
+    Entries,
+    array_of,
+    check_within,
+    coordinates_of,
+    summed,
+    values_of,
+)
+from finchlang.tensors.formats import Format, modes_of
 from finchlang.tensors.memory import Memory, Parts, fibers, in_use
 from finchlang.tensors.pack import differing, pack, unpack
 
@@ -76,10 +85,9 @@ class Tensor(array_base.TensorBase):
 
     @classmethod
     def from_storage(
-        cls, format: Level, shape: Sequence[int], storage: Sequence[dict[str, Any]], checked: bool
+        cls, format: Level, shape: Sequence[int], storage: Sequence[ByName], checked: bool
     ) -> Tensor:
-        """A tensor with copies of these arrays, by level as in `storage`; `checked` if they are known to
-        be valid."""
+        """A tensor with copies of the arrays of each level; `checked` if they are known to be valid."""
         sizes = array_base.checked_shape(format, tuple(shape))
         return cls.over(format, Memory.of(format, sizes, storage, True), checked)
 
@@ -93,14 +101,14 @@ class Tensor(array_base.TensorBase):
         return self.memory.shape
 
     @property
-    def storage(self) -> list[dict[str, Any]]:
+    def storage(self) -> list[ByName]:
         """The arrays and counters of each level, as far as they are in use. Values can be changed in
         place; the other arrays are read-only, as kernels index by them without another check."""
         self.memory.is_shared = True
         return [*map(_read_only, self._storage[:-1]), dict(self._storage[-1])]
 
     @storage.setter
-    def storage(self, storage: Sequence[dict[str, Any]]) -> None:
+    def storage(self, storage: Sequence[ByName]) -> None:
         self.memory = Memory.of(self.format, self.shape, storage, True)
         self.checked = False
 
@@ -119,13 +127,11 @@ class Tensor(array_base.TensorBase):
     ) -> Tensor:
         """A tensor with `values` at 0-based `coordinates` (an array for each mode). All given values are
         stored, even those that equal the fill. Values at the same coordinates are added up in the type of
-        the format (of Bool: whether one is true), or refused where `duplicates` is "error".
-
-        Raises FinchError "bounds" for coordinates outside of `shape`, "dimension" if there are not as
-        many coordinates as values, "type" for coordinates that are no integers, for values that the
-        format cannot keep (as a fraction in an integer), and for repeated coordinates that are refused
-        or have pairs as values.
-        """
+        the format (of Bool: whether one is true), or refused where `duplicates` is "error". Raises
+        FinchError "bounds" for coordinates outside of `shape`, "dimension" if there are not as many
+        coordinates as values, "type" for coordinates that are no integers, for values that the format
+        cannot keep (as a fraction in an integer), and for repeated coordinates that are refused or have
+        pairs as values."""
         if duplicates not in ("sum", "error"):
             raise FinchError("type", f'`duplicates` is "sum" or "error", not {duplicates!r}')
         tensor = cls(format, *shape)
@@ -169,35 +175,21 @@ class Tensor(array_base.TensorBase):
         coordinates = np.nonzero(kept)
         return cls.from_coo(level, array.shape, coordinates, array[coordinates])
 
-    @property
-    def order(self) -> int:
-        """The number of modes; `ndim` is the same."""
-        return self.format.order
-
-    ndim = order
-
-    @property
-    def fill(self) -> Any:
-        """The value of what is not stored; `fill_value` is the same."""
-        return self.format.fill.value
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The NumPy type of the elements."""
-        return self.format.element_type.dtype
-
-    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self) -> Entries:
         """The stored entries: 0-based coordinates (order x number of entries) and values. A run has an
         entry for each of its coordinates, but none if it is fill."""
         coordinates, positions = unpack(self._parts(), differing(self._parts()))
-        return coordinates, self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
+        return coordinates, self._values_at(positions)
+
+    def _values_at(self, positions: np.ndarray) -> np.ndarray:
+        return self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
 
     def places(self) -> np.ndarray:
         """The 0-based coordinates of all that is stored (order x number), runs of fill among it."""
         return unpack(self._parts(), None)[0]
 
     @property
-    def _storage(self) -> list[dict[str, Any]]:
+    def _storage(self) -> list[ByName]:
         """As `storage`, for internal use: nothing of it may be given away."""
         return self.memory.storage(self.format)
 
@@ -237,11 +229,9 @@ class Tensor(array_base.TensorBase):
         return values.reshape(self.shape, order="F")
 
     def to_scipy(self) -> Any:
-        """A SciPy sparse array with the stored leaves: CSC for a matrix, COO for any other order.
-        Its values may share memory with the tensor until a kernel writes that.
-
-        Raises FinchError "type" if the fill is not zero or there are no modes.
-        """
+        """A SciPy sparse array with the stored leaves: CSC for a matrix, COO for any other order. Its
+        values may share memory with the tensor until a kernel writes that. Raises FinchError "type" if the
+        fill is not zero or there are no modes."""
         import scipy.sparse
 
         if self.order == 0 or self.fill != 0:
@@ -264,8 +254,7 @@ class Tensor(array_base.TensorBase):
             if count is not None:
                 return count
         coordinates, positions = unpack(self._parts(), None)
-        values = self.format.leaf.unpack_values(self._storage[-1], positions)  # type: ignore
-        own = positions[self._own(coordinates, values)]
+        own = positions[self._own(coordinates, self._values_at(positions))]
         return len(np.unique(own)) if merges else len(own)
 
     def _count_listed(self) -> int | None:
@@ -278,8 +267,7 @@ class Tensor(array_base.TensorBase):
         return count
 
     def _own(self, coordinates: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """A mask of the entries that have a position of their own (those mirrored by a Symmetric level
-        have not)."""
+        """A mask of the entries with a position of their own, which mirrored ones have not."""
         own, mode = np.ones(len(values), bool), self.order
         for level in self.format.levels():
             chosen = level.select(coordinates, values, mode)
@@ -289,10 +277,8 @@ class Tensor(array_base.TensorBase):
         return own
 
     def validate(self) -> None:
-        """Check the arrays, unless that was done before, so that compiled code may rely on them.
-
-        Raises FinchError "bounds" that names the level and its fault.
-        """
+        """Check the arrays, unless that was done before, so that compiled code may rely on them. Raises
+        FinchError "bounds" that names the level and its fault."""
         if self.checked:
             return
         for level, storage, sizes, count in fibers(self._parts()):
@@ -301,12 +287,8 @@ class Tensor(array_base.TensorBase):
                 raise FinchError("bounds", f"corrupt {type(level).__name__} storage: {problem}")
         self.checked = True
 
-    def __repr__(self) -> str:
-        size = "x".join(map(str, self.shape))
-        return f"{size} Tensor({self.format})"
 
-
-def _read_only(storage: dict[str, Any]) -> dict[str, Any]:
+def _read_only(storage: ByName) -> ByName:
     views = {k: v[:] for k, v in storage.items() if isinstance(v, np.ndarray)}
     for view in views.values():
         view.flags.writeable = False
@@ -314,11 +296,9 @@ def _read_only(storage: dict[str, Any]) -> dict[str, Any]:
 
 
 class Scalar(array_base.TensorBase):
-    """A tensor without dimensions: `value`, and the `fill` (and type) it was made with.
-
-    `Scalar(0.0)`, `Scalar(0.0, 1.5)`: kernels reduce into it by `s[] += ...`. Raises FinchError "type"
-    for a value that is no number, or cannot be kept in the type of the fill.
-    """
+    """A tensor without dimensions: `value`, and the `fill` (and type) it was made with. `Scalar(0.0)`,
+    `Scalar(0.0, 1.5)`: kernels reduce into it by `s[] += ...`. Raises FinchError "type" for a value that is
+    no number, or cannot be kept in the type of the fill."""
 
     __slots__ = ("format", "value")
 
@@ -327,22 +307,13 @@ class Scalar(array_base.TensorBase):
         given = self.fill if value is None else value
         self.value = typed_literal(given, self.format.element_type).value
 
-    @property
-    def fill(self) -> Any:
-        return self.format.fill.value
-
     shape: tuple[int, ...] = ()
-    order = ndim = 0
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.format.element_type.dtype
 
     def copy(self) -> Scalar:
         return Scalar(self.format, self.value)
 
     def to_numpy(self) -> np.ndarray:
-        return np.array(self.value, self.format.element_type.dtype)
+        return np.array(self.value, self.dtype)
 
     def __repr__(self) -> str:
         return f"{type(self.format).__name__}({self.value})"
@@ -358,7 +329,7 @@ class SwizzledTensor(array_base.TensorBase):
             raise FinchError(
                 "type", f"the modes of a {type(body).__name__} have no order to change"
             )
-        if sorted(permutation) != list(range(1, body.order + 1)):
+        if sorted(permutation) != [*modes_of(body.format)]:
             raise FinchError("dimension", f"{permutation} does not permute {body.order} modes")
         self.body, self.permutation = body, permutation
         self._format = Swizzled(body.format, permutation)
@@ -383,7 +354,7 @@ class SwizzledTensor(array_base.TensorBase):
     def shape(self) -> tuple[int, ...]:
         return tuple([self.body.shape[k] for k in self._axes])
 
-    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+    def entries(self) -> Entries:
         coordinates, values = self.body.entries()
         return coordinates[self._axes], values
 
@@ -399,7 +370,7 @@ class SwizzledTensor(array_base.TensorBase):
     def to_scipy(self) -> Any:
         """As Tensor.to_scipy; a matrix stored by rows becomes CSR."""
         array = self.body.to_scipy()
-        if self.permutation == tuple(range(1, self.order + 1)):
+        if self.permutation == modes_of(self.body.format):
             return array
         return array.T if self.order == 2 else _coo_array(self)
 
@@ -409,12 +380,12 @@ class SwizzledTensor(array_base.TensorBase):
     def validate(self) -> None:
         self.body.validate()
 
-    def __repr__(self) -> str:
-        size = "x".join(map(str, self.shape))
-        return f"{size} {self.format}"
+
+#: what a kernel reads and writes
+AnyTensor = Tensor | SwizzledTensor | Scalar
 
 
-def swizzled(body: Tensor, format: Level | Swizzled) -> Tensor | SwizzledTensor:
+def swizzled(body: Tensor, format: Format) -> Tensor | SwizzledTensor:
     """A tensor over `body` with its modes in the order of `format`, without checks."""
     if not isinstance(format, Swizzled):
         return body
@@ -423,7 +394,7 @@ def swizzled(body: Tensor, format: Level | Swizzled) -> Tensor | SwizzledTensor:
     return made
 
 
-def tensor_over(format: Level | Swizzled, memory: Memory, checked: bool) -> Tensor | SwizzledTensor:
+def tensor_over(format: Format, memory: Memory, checked: bool) -> Tensor | SwizzledTensor:
     """A tensor over `memory`; `checked` if its arrays are known to be valid."""
     return swizzled(Tensor.over(level_of(format), memory, checked), format)
 
@@ -440,14 +411,8 @@ def _coo_array(tensor: Tensor | SwizzledTensor) -> Any:
     return scipy.sparse.coo_array((values, tuple(coordinates)), tensor.shape)
 
 
-def mirrored_modes(tensor: Tensor | SwizzledTensor | Scalar) -> tuple[tuple[int, int], ...]:
+def mirrored_modes(tensor: AnyTensor) -> tuple[tuple[int, int], ...]:
     """The pairs of modes (from 0) whose coordinates may be exchanged, of symmetric levels."""
     level = level_of(tensor.format)
-    names = tensor.permutation if isinstance(tensor, SwizzledTensor) else range(1, tensor.order + 1)
-    pairs: list[tuple[int, int]] = []
-    last = tensor.order
-    for part in level.levels():
-        if part.is_symmetric:
-            pairs.append((names[last - part.modes] - 1, names[last - 1] - 1))
-        last -= part.modes
-    return tuple(pairs)
+    parts = zip(level.levels(), level.sizes(modes_of(tensor.format)), strict=True)
+    return tuple([(own[0] - 1, own[1] - 1) for part, own in parts if part.is_symmetric])
