@@ -108,12 +108,8 @@ class Coordinates(Indexed):
         too_many = compare("gt", product, const(float(MOST), Float64))
         host.branch(too_many, lambda: host.fail("dimension", message, sizes))
 
-    def read_entries(self, host: Host, fiber: Fiber, protocol: str | None) -> Node:
-        def preamble(host: Host) -> tuple[Node, None]:
-            start, stop = load_range(host, fiber)
-            return Entries(fiber, self.number, start, stop).looplets(host, protocol), None
-
-        return lp.Thunk(preamble)
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        return Entries(fiber, self.number, *load_range(host, fiber)).looplets(host, protocol)
 
     def write_anywhere(self, fiber: Fiber, known: tuple[Expr, ...] = ()) -> lp.Lookup:
         """A lookup that writes at any coordinate of the next mode, given the `known` coordinates (from 1,
@@ -150,7 +146,7 @@ class Entries(PartOfFiber):
         return dims[: len(dims) - self.level.number + self.left]
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        return lp.Thunk(lambda host: (self.looplets(host, protocol), None))
+        return lp.delayed(lambda host: self.looplets(host, protocol))
 
     def looplets(self, host: Host, protocol: str | None) -> Node:
         """A stepper (or jumper) over spikes up to the last stored coordinate, then a run of fill;
@@ -169,7 +165,7 @@ class Entries(PartOfFiber):
             return add(q, 1) if is_last else host.search(idx, add(q, 1), self.stop, i, "end")
 
         def there(q: Expr, i: Expr) -> Node:
-            return lp.Thunk(lambda host: (payload(host, q, i), None))
+            return lp.delayed(lambda host: payload(host, q, i))
 
         if protocol == "follow":
             return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: there(q, i)))
@@ -181,11 +177,11 @@ class Entries(PartOfFiber):
             return ZERO if is_last else listed.coordinate(host, q)
 
         def body(host: Host, here: Here) -> Node:
-            def tail(host: Host) -> tuple[Node, None]:
+            def tail(host: Host) -> Node:
                 q = here(host)
-                return payload(host, q, coordinate(host, q)), None
+                return payload(host, q, coordinate(host, q))
 
-            return lp.Spike(listed.fill, lp.Thunk(tail))
+            return lp.Spike(listed.fill, lp.delayed(tail))
 
         def following(host: Host, q: Expr) -> Expr:
             return after(host, q, coordinate(host, q))

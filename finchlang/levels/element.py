@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def same_value(a: Expr, b: Expr) -> Expr:
 class LeafLevel(Level):
     """The base of leaves; freezing and thawing do nothing."""
 
-    is_leaf: ClassVar[bool] = True
+    is_leaf = True
 
     def takes(self, other: Level) -> bool:
         return self == other and not self.counters
@@ -106,7 +106,7 @@ class Valued(LeafLevel):
 class Element(Valued):
     """`Element(fill)`: values of the fill's type, all equal to it at first."""
 
-    layout: ClassVar = (lay.Each("val"),)
+    layout = (lay.Each("val"),)
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.val, add(stop, 1))

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.host import construct as code
 from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.element import Element
 from finchlang.levels.level import UPDATE, Dims, Fiber, Level, Storage
 from finchlang.levels.sparse_coo import SparseCOO
@@ -38,10 +38,8 @@ class Interleaved(SparseCOO):
     by bucket, through the stage arrays.
     """
 
-    counters: ClassVar[Any] = tuple(
-        (name, Int64) for name in ("stored", "taken", "buckets", "shift")
-    )
-    takes_any_fiber: ClassVar[bool] = True
+    counters = tuple((name, Int64) for name in ("stored", "taken", "buckets", "shift"))
+    takes_any_fiber = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -164,8 +162,8 @@ class Interleaved(SparseCOO):
 
         host.branch(code.compare("gt", end, 0), chunks)
 
-    def _begin(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        return self.write_anywhere(fiber), None
+    def writer(self, fiber: Fiber) -> Node:
+        return lp.delayed(lambda host: self.write_anywhere(fiber))
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
         store, p = fiber.store, fiber.position

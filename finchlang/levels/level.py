@@ -59,8 +59,6 @@ class Level:
     lists_entries: ClassVar[bool] = False
     #: whether coordinates that were not written may be stored too (then no Pattern may be below)
     stores_fill: ClassVar[bool] = False
-    #: protocols a read may ask for, the default first
-    protocols: ClassVar[tuple[str, ...]] = ("walk",)
     #: whether `declare` reads the arrays, to clear only what was set
     clears_entries: ClassVar[bool] = False
     #: whether the lengths in use of a frozen tensor's arrays follow from sizes and counters
@@ -346,7 +344,22 @@ class Indexed(Level):
     lvl: Level
     index: Type = Int64
 
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode != READ:
+            return self.writer(fiber)
+        return lp.delayed(lambda host: self.looplets(host, fiber, stop, protocol))
+
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        """The looplet nest of a frozen fiber."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
+    def writer(self, fiber: Fiber) -> Node:
+        """The looplets that write a fiber."""
+        return lp.Thunk(lambda host: self.append(host, fiber))
+
+    def append(self, host: Host, fiber: Fiber) -> tuple[Node, Callable[[Host], None]]:
+        """The looplet that goes on to write a fiber, and what is done when the fiber is left."""
+        raise Bug(f"{type(self).__name__} leaves this out")
 
 
 @dataclass(frozen=True, eq=False)

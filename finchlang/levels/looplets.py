@@ -114,6 +114,11 @@ class Thunk(Looplet):
     preamble: Callable[[Host], tuple[ast.Node, Callable[[Host], None] | None]]
 
 
+def delayed(make: Callable[[Host], ast.Node]) -> Thunk:
+    """A thunk that does no more than to make its body."""
+    return Thunk(lambda host: (make(host), None))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Steps(Looplet):
     """The base of steppers and jumpers: any number of looplets, one after the other.
@@ -373,7 +378,7 @@ def at_point(host: Host, node: Any, i: Expr) -> ast.Node:
 
     match node:
         case Lookup(at):  # in a thunk: it may only be read if the phase holds i
-            return Thunk(lambda host: (at(host, i), None))
+            return delayed(lambda host: at(host, i))
         case AcceptRun(accept):
             return accept(host, i, i)
         case Run(body):
@@ -395,21 +400,14 @@ def at_point(host: Host, node: Any, i: Expr) -> ast.Node:
             return inside(found)
         case Steps(seek):
 
-            def find(host: Host) -> tuple[ast.Node, None]:
+            def find(host: Host) -> ast.Node:
                 assert seek is not None
                 seek(host, i)
-                return at_point(host, set_end(node.body(host), node.stride(host)), i), None
+                return at_point(host, set_end(node.body(host), node.stride(host)), i)
 
-            return Thunk(find)
-        case Switch() | Choice():
+            return delayed(find)
+        case Switch() | Choice() | Thunk():
             return rebuild(node, inside)
-        case Thunk(preamble):
-
-            def enter(host: Host) -> tuple[ast.Node, Callable[[Host], None] | None]:
-                body, epilogue = preamble(host)
-                return at_point(host, body, i), epilogue
-
-            return Thunk(enter)
     raise Bug(f"nothing is at a place of {node}")
 
 

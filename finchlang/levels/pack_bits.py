@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
@@ -25,12 +24,12 @@ class PackBits(RunList):
     into literal regions.
     """
 
-    has_gaps: ClassVar[bool] = False
-    layout: ClassVar = (
+    has_gaps = False
+    layout = (
         *RunList.layout,
         lay.Offsets("ofs", while_written=lay.NOTHING, is_held=True),
     )
-    counts_lengths: ClassVar[bool] = False  # no counter has the number of regions
+    counts_lengths = False  # no counter has the number of regions
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         RunList.freeze(self, host, store, dims, count)
@@ -68,7 +67,7 @@ class PackBits(RunList):
     def region(self, fiber: Fiber, q: Expr) -> ast.Node:
         ofs, right = fiber.store.ofs, fiber.store.right
 
-        def preamble(host: Host) -> tuple[ast.Node, None]:
+        def either(host: Host) -> ast.Node:
             first = host.load(ofs, q, "first", types.Int64, lower=ZERO)
             after = host.load(ofs, add(q, 1), "after", types.Int64)
             end = host.load(right, q, "right", types.Int64)
@@ -76,9 +75,9 @@ class PackBits(RunList):
             base = host.let(sub(sub(after, end), 2), "base")
             literal = lp.Lookup(lambda host, i: fiber.child(host.let(add(base, i), "position")))
             is_run = compare("eq", after, add(first, 1))
-            return lp.Switch(is_run, lp.Run(fiber.child(first)), literal), None
+            return lp.Switch(is_run, lp.Run(fiber.child(first)), literal)
 
-        return lp.Thunk(preamble)
+        return lp.delayed(either)
 
     def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> ast.Node:
         ofs, right = fiber.store.ofs, fiber.store.right

@@ -4,7 +4,7 @@ LowerTriangular, Symmetric (Looplets'23 Fig 3a, c; the layouts are those of LAPA
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -43,11 +43,10 @@ class Packed(Level):
 
     lvl: Level
 
-    layout: ClassVar = (HalfSquare(),)
-    is_square: ClassVar[bool] = True
-    stores_fill: ClassVar[bool] = True
-    holds_any: ClassVar[bool] = False
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
+    layout = (HalfSquare(),)
+    is_square = True
+    stores_fill = True
+    holds_any = False
 
     def __post_init__(self) -> None:
         reject_pattern(self)
@@ -202,8 +201,8 @@ class Symmetric(UpperTriangular):
     """`Symmetric(lvl)`: as UpperTriangular, but (i, j) with i > j reads the entry stored at (j, i). Only
     (i, j) with i <= j may be written."""
 
-    is_symmetric: ClassVar[bool] = True
-    has_gaps: ClassVar[bool] = False
+    is_symmetric = True
+    has_gaps = False
 
     def column(self, host: Host, column: Column) -> Node:
         if column.fiber.mode != READ:

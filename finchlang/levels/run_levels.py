@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -29,8 +29,8 @@ Contents = list[tuple[Cell, Expr]]
 class Runs(Indexed):
     """The base of levels of runs: they are written, merged and compared alike."""
 
-    is_sequential: ClassVar[bool] = True
-    merges: ClassVar[bool] = True
+    is_sequential = True
+    merges = True
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         for cell in store.counters.values():
@@ -104,33 +104,26 @@ class Runs(Indexed):
         host.branch(condition, look)
         return host.get(same)
 
-    def update(self, host: Host, fiber: Fiber) -> ast.Node:
-        def preamble(host: Host) -> tuple[ast.Node, Any]:
-            store = fiber.store
-            before = [(cell, host.get(cell)) for cell in store.counters.values()]
-            if fiber.position is not ZERO:  # else there are no fibers before it to be ended
-                self._finish(host, store, fiber.dims, fiber.position)
-            parent = fiber.dirty
-            written = None if parent is None else host.cell(FALSE, "written")
+    def append(self, host: Host, fiber: Fiber) -> tuple[ast.Node, Any]:
+        store = fiber.store
+        before = [(cell, host.get(cell)) for cell in store.counters.values()]
+        if fiber.position is not ZERO:  # else there are no fibers before it to be ended
+            self._finish(host, store, fiber.dims, fiber.position)
+        written = fiber.dirty and host.cell(FALSE, "written")
 
-            def epilogue(host: Host) -> None:
-                """If nothing was written, the parent will use this position again, so the state is
-                restored."""
-                if parent is not None and written is not None:
-                    host.branch(
-                        host.get(written),
-                        lambda: host.set(parent, TRUE),
-                        lambda: _restore(host, before),
-                    )
+        def epilogue(host: Host) -> None:
+            """If nothing was written, the parent will use this position again, so the state is
+            restored."""
+            if written is not None:
+                is_written = host.get(written)
+                host.branch(is_written, lambda: fiber.mark(host), lambda: _restore(host, before))
 
-            def accept(host: Host, start: Expr, stop: Expr) -> ast.Node:
-                return lp.Thunk(lambda host: self._append(host, fiber, start, stop, written))
+        def accept(host: Host, start: Expr, stop: Expr) -> ast.Node:
+            return lp.Thunk(lambda host: self._append_run(host, fiber, start, stop, written))
 
-            return lp.AcceptRun(accept), epilogue
+        return lp.AcceptRun(accept), epilogue
 
-        return lp.Thunk(preamble)
-
-    def _append(
+    def _append_run(
         self, host: Host, fiber: Fiber, start: Expr, stop: Expr, written: Cell | None
     ) -> tuple[ast.Node, Any]:
         store = fiber.store

@@ -10,7 +10,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.dense import Dense
-from finchlang.levels.level import READ, Dims, Fiber, Storage
+from finchlang.levels.level import Dims, Fiber, Storage
 from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.run_levels import Contents, Runs
 from finchlang.levels.sorted_coordinates import Listed, load_range
@@ -28,13 +28,13 @@ class RunList(Runs):
     of the unfinished fiber are in runs.
     """
 
-    has_gaps: ClassVar[bool] = False
+    has_gaps = False
     layout: ClassVar[lay.Layout] = (
         lay.Offsets("ptr", while_written=lay.POSITIONS),
         lay.Coordinate("right", begins=lay.AFTER),
     )
-    out_of_order: ClassVar = Dense
-    counters: ClassVar = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
+    out_of_order = Dense
+    counters = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
 
     def __post_init__(self) -> None:
         why = "would be true everywhere: every coordinate is in a run"
@@ -60,19 +60,12 @@ class RunList(Runs):
     def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
         return self._same(host, store, compare("gt", host.get(store.covered), 0), q)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode != READ:
-            return self.update(host, fiber)
-
-        def preamble(host: Host) -> tuple[Node, None]:
-            start, end = load_range(host, fiber)
-            if protocol == "follow":
-                return lp.Lookup(lambda host, i: self.find(host, fiber, start, end, i)), None
-            listed = Listed(fiber.store.right, start, end, self.fill, stop, "right")
-            steps = listed.steps(host, protocol, lambda host, here: self.region(fiber, here(host)))
-            return steps, None
-
-        return lp.Thunk(preamble)
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        start, end = load_range(host, fiber)
+        if protocol == "follow":
+            return lp.Lookup(lambda host, i: self.find(host, fiber, start, end, i))
+        listed = Listed(fiber.store.right, start, end, self.fill, stop, "right")
+        return listed.steps(host, protocol, lambda host, here: self.region(fiber, here(host)))
 
     def region(self, fiber: Fiber, q: Expr) -> Node:
         return lp.Run(fiber.child(q))

@@ -116,29 +116,28 @@ class Listed:
         return lp.Sequence((lp.Phase(steps, stop=self.last), lp.Phase(lp.Run(self.fill))))
 
 
-def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition) -> ast.Node:
+def spikes(
+    host: Host, fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition
+) -> ast.Node:
     """The looplets over coordinates 1..size: a stepper (or jumper) over spikes up to the last stored
     coordinate, then a run of fill; with `follow` a binary search at each coordinate."""
 
     def tail(host: Host, q: Expr, i: Expr) -> ast.Node:
         return fiber.child(child(q, i))
 
-    def preamble(host: Host) -> tuple[ast.Node, None]:
-        listed = Listed(fiber.store.idx, *load_range(host, fiber), fiber.level.fill)
-        if protocol == "follow":
-            return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: tail(host, q, i))), None
-        listed = listed.until_last(host, size)
+    listed = Listed(fiber.store.idx, *load_range(host, fiber), fiber.level.fill)
+    if protocol == "follow":
+        return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: tail(host, q, i)))
+    listed = listed.until_last(host, size)
 
-        def spike(host: Host, here: Here) -> ast.Node:
-            q = here(host)
-            return lp.Spike(listed.fill, tail(host, q, listed.coordinate(host, q)), is_stored=True)
+    def spike(host: Host, here: Here) -> ast.Node:
+        q = here(host)
+        return lp.Spike(listed.fill, tail(host, q, listed.coordinate(host, q)), is_stored=True)
 
-        def body(host: Host, here: Here) -> ast.Node:
-            return lp.Thunk(lambda host: (spike(host, here), None))
+    def body(host: Host, here: Here) -> ast.Node:
+        return lp.delayed(lambda host: spike(host, here))
 
-        return listed.then_fill(listed.steps(host, protocol, body, tail)), None
-
-    return lp.Thunk(preamble)
+    return listed.then_fill(listed.steps(host, protocol, body, tail))
 
 
 def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
@@ -153,7 +152,7 @@ def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
     fiber.mark(host, compare("gt", written, 0))
 
 
-def append(
+def append_entry(
     host: Host, fiber: Fiber, arrays: Sequence[Buffer], coordinates: Sequence[Expr]
 ) -> tuple[ast.Node, Callable[[Host], None]]:
     """The entry after the last of all fibers, and the epilogue, which stores its coordinates (from 1) in

@@ -5,7 +5,7 @@ what was written."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Indexed, Sizes, Storage
 from finchlang.levels.pattern import Pattern
-from finchlang.levels.sorted_coordinates import unfurl_sorted
+from finchlang.levels.sorted_coordinates import spikes
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Bool, Int64
 
@@ -38,18 +38,18 @@ class SparseByteMap(Indexed):
     size `width`.
     """
 
-    layout: ClassVar = (
+    layout = (
         lay.Aside((lay.Offsets("ptr", while_written=lay.NOTHING), lay.Coordinate("idx"))),
         lay.Grid(),
         lay.Each("tbl", Bool),
     )
-    counters: ClassVar = (
+    counters = (
         ("stored", Int64),
         ("cleared", Int64),
         ("fibers", Int64),
         ("width", Int64),
     )
-    clears_entries: ClassVar[bool] = True
+    clears_entries = True
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         """Clear only the listed positions if the size is as before; else start anew."""
@@ -267,20 +267,19 @@ class SparseByteMap(Indexed):
         host.set(store.cleared, mul(count, dims[-1]))
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        store = fiber.store
-        base = mul(fiber.position, fiber.dims[-1])
+        def where(i: Expr) -> Expr:
+            return add(mul(fiber.position, fiber.dims[-1]), sub(i, 1))
+
+        def at(host: Host, i: Expr) -> Node:
+            position = host.let(where(i), "position")
+            is_set = host.load(fiber.store.tbl, position, "set")
+            return lp.Switch(is_set, fiber.child(position), self.fill)
+
         if fiber.mode != READ:
-            return lp.Lookup(lambda host, i: self._mark(host, fiber, add(base, sub(i, 1))))
+            return lp.Lookup(lambda host, i: self._mark(host, fiber, where(i)))
         if protocol == "follow":
-
-            def at(host: Host, i: Expr) -> Node:
-                position = host.let(add(base, sub(i, 1)), "position")
-                return lp.Switch(
-                    host.load(store.tbl, position, "set"), fiber.child(position), self.fill
-                )
-
             return lp.Lookup(at)
-        return unfurl_sorted(fiber, stop, protocol, lambda q, i: add(base, sub(i, 1)))
+        return lp.delayed(lambda host: spikes(host, fiber, stop, protocol, lambda q, i: where(i)))
 
     def _mark(self, host: Host, fiber: Fiber, where: Expr) -> Node:
         """Write at a position, and list it if it becomes set."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.host.construct import ZERO, add, cast, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import layout as lay, looplets as lp
+from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.dense import Dense
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
-from finchlang.levels.sorted_coordinates import append, count_written
+from finchlang.levels.level import Dims, Fiber, Level, Storage
+from finchlang.levels.sorted_coordinates import append_entry, count_written
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -28,9 +28,9 @@ class SparseCOO(Coordinates):
     `stored` is the number of entries of all fibers so far; freezing adds the counts up.
     """
 
-    is_sequential: ClassVar[bool] = True
-    out_of_order: ClassVar = SparseHash
-    lists_entries: ClassVar[bool] = True
+    is_sequential = True
+    out_of_order = SparseHash
+    lists_entries = True
 
     @cached_property
     def layout(self) -> lay.Layout:  # type: ignore[override]
@@ -77,14 +77,9 @@ class SparseCOO(Coordinates):
         host.set(store.stored, stored)
         self.lvl.take(host, store.child, self.below(dims), other.child, stored)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode == READ:
-            return self.read_entries(host, fiber, protocol)
-        return lp.Thunk(lambda host: self._begin(host, fiber))
-
-    def _begin(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+    def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         first = host.get(fiber.store.stored)
         return self.write_anywhere(fiber), lambda host: count_written(host, fiber, first)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
-        return append(host, fiber, self.buffers(fiber.store), coordinates[::-1])
+        return append_entry(host, fiber, self.buffers(fiber.store), coordinates[::-1])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -33,9 +33,9 @@ class SparseHash(Coordinates):
     q-th, and the coordinates are as in Coordinates.
     """
 
-    counters: ClassVar = (("stored", Int64),)
-    clears_entries: ClassVar[bool] = True
-    counts_lengths: ClassVar[bool] = False  # the table's length is in the array `slots`
+    counters = (("stored", Int64),)
+    clears_entries = True
+    counts_lengths = False  # the table's length is in the array `slots`
 
     @cached_property
     def layout(self) -> lay.Layout:  # type: ignore[override]
@@ -183,7 +183,7 @@ class SparseHash(Coordinates):
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         if fiber.mode == READ and protocol != "follow":
-            return self.read_entries(host, fiber, protocol)
+            return super().unfurl(host, fiber, stop, protocol)
         return PartialKey(fiber, (), fiber.position).lookup()
 
     def at_key(self, host: Host, fiber: Fiber, key: Expr) -> Node:
@@ -270,7 +270,7 @@ class PartialKey(AtCoordinates):
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if self.mode == READ and protocol != "follow":
-            return lp.Thunk(lambda host: (self._entries(host).looplets(host, protocol), None))
+            return lp.delayed(lambda host: self._entries(host).looplets(host, protocol))
         return self.lookup()
 
     def lookup(self) -> lp.Lookup:

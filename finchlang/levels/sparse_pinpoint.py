@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.block_levels import NONE, require_signed
-from finchlang.levels.level import READ, ByName, Fiber, Given, Indexed
+from finchlang.levels.level import ByName, Fiber, Given, Indexed
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Spike, Switch, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.write_refused import refused
@@ -29,24 +29,22 @@ class SparsePinpoint(Indexed):
     Written in any order; a second coordinate in a fiber is an access-order error at run time.
     """
 
-    layout: ClassVar = (lay.Coordinate("idx", empty=-1),)
-    holds_any: ClassVar[bool] = False
+    layout = (lay.Coordinate("idx", empty=-1),)
+    holds_any = False
 
     def __post_init__(self) -> None:
         require_signed(self)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode != READ:
-            return Lookup(lambda host, i: self._mark(fiber, i))
-        return Thunk(lambda host: (self._read(host, fiber, stop, protocol), None))
-
-    def _read(self, host: Host, fiber: Fiber, size: Expr, protocol: str | None) -> Node:
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         found = host.load(fiber.store.idx, fiber.position, "i", Int64)
-        at = host.let(add(found, 1), "at", lower=ZERO, upper=size)
+        at = host.let(add(found, 1), "at", lower=ZERO, upper=stop)
         child = fiber.child(fiber.position)
         if protocol == "follow":
             return Lookup(lambda host, i: Switch(compare("eq", i, at), child, self.fill))
         return Sequence((Phase(Spike(self.fill, child), stop=at), Phase(Run(self.fill))))
+
+    def writer(self, fiber: Fiber) -> Node:
+        return Lookup(lambda host, i: self._mark(fiber, i))
 
     def _mark(self, fiber: Fiber, i: Expr) -> Node:
         """Write at coordinate i, which becomes the fiber's only one if something is written; that is an

@@ -4,7 +4,6 @@ time."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -38,7 +37,7 @@ class Refusal(Level):
 
     leaf_level: Level
     message: str
-    is_leaf: ClassVar[bool] = True
+    is_leaf = True
 
     def __str__(self) -> str:
         return "Refusal()"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
@@ -35,8 +34,8 @@ class Around(TensorLike):
     resolve: Resolve
     evaluate: Evaluate
 
-    more: ClassVar[int] = 1
-    neutral: ClassVar[Node] = Literal(NOTHING)
+    more = 1
+    neutral = Literal(NOTHING)
 
     @classmethod
     def made(cls, call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:

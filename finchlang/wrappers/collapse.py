@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.base.errors import Bug, FinchError, Span
 from finchlang.host.construct import ONE, add, mul, op, sub
@@ -27,7 +27,7 @@ from finchlang.wrappers.broadcast import Around
 class Collapse(Around):
     """`collapse(A, k, k + 1)`: mode k stands for modes k and k + 1 of A, k running fastest."""
 
-    more: ClassVar[int] = -1
+    more = -1
 
     def located(self, in_a_row: bool) -> int:
         within, behind = self.body.located(in_a_row), self.order - self.at

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import ONE, ZERO, add, compare, conjunction, sub
@@ -146,7 +146,7 @@ class Protocolized(Wrapper):
 class Permissive(Wrapper):
     """`permissive(A, b...)`: if b[k], mode k reads `missing` out of range, and takes no writes there."""
 
-    neutral: ClassVar[Node] = _FALSE
+    neutral = _FALSE
 
     @staticmethod
     def read(setting: Node, evaluate: Evaluate) -> bool:
@@ -182,7 +182,7 @@ class Permissive(Wrapper):
 class Offset(Wrapper):
     """`offset(A, d...)[i...]` is `A[i + d...]`."""
 
-    neutral: ClassVar[Node] = Literal(0)
+    neutral = Literal(0)
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         extent, delta = self.body.extent(back), self.setting(back)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.host.construct import FALSE, TRUE, ZERO, add, cast, const, mul, sub
 from finchlang.host.interface import Host
@@ -18,10 +18,10 @@ class Flags(WorkspacePolicy):
     nothing is sorted: all flags are scanned for the set places. Time and memory are in proportion to the
     places."""
 
-    name: ClassVar[str] = "flags"
-    combines: ClassVar[bool] = True
-    numbers_places: ClassVar[bool] = True
-    has_all_places: ClassVar[bool] = True
+    name = "flags"
+    combines = True
+    numbers_places = True
+    has_all_places = True
 
     def arrays(self, modes: int) -> Arrays:
         return (("flag", Bool),)

@@ -3,8 +3,6 @@ inserted."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from finchlang.host.construct import ZERO, add, compare, const, mul
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -18,10 +16,10 @@ class Hash(WorkspacePolicy):
     """A place has the *key* i1 + size1 * (i2 + size2 * ...), so that keys sort as places do. The table is
     that of SparseHash (`levels/hash_table.py`), with every entry set."""
 
-    name: ClassVar[str] = "hash"
-    combines: ClassVar[bool] = True
-    numbers_places: ClassVar[bool] = True
-    is_lean: ClassVar[bool] = False
+    name = "hash"
+    combines = True
+    numbers_places = True
+    is_lean = False
 
     def arrays(self, modes: int) -> Arrays:
         return (("key", Int64), ("tbl", Int64), ("slots", Int64))

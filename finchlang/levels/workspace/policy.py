@@ -156,13 +156,13 @@ class WorkspacePolicy:
 
     name: ClassVar[str]
     #: whether a place has one entry only, so that its values are combined at insertion
-    combines: ClassVar[bool] = False
+    combines = False
     #: whether a batch takes little memory besides its entries, so that it may be large
-    is_lean: ClassVar[bool] = True
+    is_lean = True
     #: whether places are numbered, and must be fewer than 2^62
-    numbers_places: ClassVar[bool] = False
+    numbers_places = False
     #: whether every place has an entry from the beginning, so that batches are never merged
-    has_all_places: ClassVar[bool] = False
+    has_all_places = False
 
     #: those of its arrays that are in `Level.anything`
     anything: ClassVar[frozenset[str]] = frozenset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.host import construct as code
@@ -14,7 +14,7 @@ from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.element import Element
-from finchlang.levels.level import READ, Dims, Fiber, Storage
+from finchlang.levels.level import Dims, Fiber, Storage
 from finchlang.levels.workspace import DEFAULTS, POLICIES, Batch, WorkspacePolicy, check_capacity
 from finchlang.operators.operator_table import Operator, named, operator, referred
 from finchlang.syntax.nodes import Literal, Node
@@ -49,12 +49,10 @@ class Workspace(Coordinates):
     capacity: int = 0
     operator: Node | None = None
 
-    counters: ClassVar = tuple(
-        (name, Int64) for name in ("stored", "taken", "room", "limit", "open")
-    )
+    counters = tuple((name, Int64) for name in ("stored", "taken", "room", "limit", "open"))
 
-    combines: ClassVar[bool] = True
-    OUTERMOST: ClassVar[str] = "Workspace is the outermost level of a tensor, not below another"
+    combines = True
+    OUTERMOST = "Workspace is the outermost level of a tensor, not below another"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -277,9 +275,7 @@ class Workspace(Coordinates):
 
     # ------------------------------------------------------------------ reading and writing
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode == READ:
-            return self.read_entries(host, fiber, protocol)
+    def writer(self, fiber: Fiber) -> Node:
         return self.write_anywhere(fiber)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
