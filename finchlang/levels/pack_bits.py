@@ -25,10 +25,7 @@ class PackBits(RunList):
     """
 
     has_gaps = False
-    layout = (
-        *RunList.layout,
-        lay.Offsets("ofs", while_written=lay.NOTHING, is_held=True),
-    )
+    layout = (*RunList.layout, lay.Offsets("ofs", while_written=lay.NOTHING, is_held=True))
     counts_lengths = False  # no counter has the number of regions
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:

@@ -43,12 +43,7 @@ class SparseByteMap(Indexed):
         lay.Grid(),
         lay.Each("tbl", Bool),
     )
-    counters = (
-        ("stored", Int64),
-        ("cleared", Int64),
-        ("fibers", Int64),
-        ("width", Int64),
-    )
+    counters = (("stored", Int64), ("cleared", Int64), ("fibers", Int64), ("width", Int64))
     clears_entries = True
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from finchlang.host.construct import FALSE, TRUE, ZERO, add, cast, const, mul, sub
@@ -14,9 +15,8 @@ from finchlang.syntax.types import Bool, Int64
 
 
 class Flags(WorkspacePolicy):
-    """The entry of a place is its number i1 + size1 * (i2 + size2 * ...). So no batch is ever full and
-    nothing is sorted: all flags are scanned for the set places. Time and memory are in proportion to the
-    places."""
+    """The entry of a place is its number. So no batch is ever full and nothing is sorted: all flags are
+    scanned for the set places. Time and memory are in proportion to the places."""
 
     name = "flags"
     combines = True
@@ -27,10 +27,7 @@ class Flags(WorkspacePolicy):
         return (("flag", Bool),)
 
     def begin(self, host: Host, batch: Batch) -> None:
-        places = batch.sizes[0]
-        for size in batch.sizes[1:]:
-            places = mul(places, size)
-        places, store = host.let(places, "places", lower=ZERO), batch.store
+        places, store = host.let(reduce(mul, batch.sizes), "places", lower=ZERO), batch.store
         values, stored = store.child.val, host.get(store.stored, lower=ZERO)
         fill = const(store.child.level.fill.value, values.type)
         host.grow(values, places)
@@ -55,10 +52,7 @@ class Flags(WorkspacePolicy):
         host.set(store.stored, ZERO)
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
-        e = place[-1]
-        for i, size in zip(place[-2::-1], batch.sizes[-2::-1], strict=True):
-            e = add(mul(e, size), i)
-        return host.let(e, "e", lower=ZERO), FALSE
+        return host.let(batch.number(place), "e", lower=ZERO), FALSE
 
     def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
         return Fiber(batch.store.child, (), e, dirty, UPDATE)

@@ -3,7 +3,7 @@ inserted."""
 
 from __future__ import annotations
 
-from finchlang.host.construct import ZERO, add, compare, const, mul
+from finchlang.host.construct import ZERO, add, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table
@@ -13,8 +13,8 @@ from finchlang.syntax.types import Int64
 
 
 class Hash(WorkspacePolicy):
-    """A place has the *key* i1 + size1 * (i2 + size2 * ...), so that keys sort as places do. The table is
-    that of SparseHash (`levels/hash_table.py`), with every entry set."""
+    """The number of a place is its *key*. The table is that of SparseHash (`levels/hash_table.py`), with
+    every entry set."""
 
     name = "hash"
     combines = True
@@ -35,10 +35,7 @@ class Hash(WorkspacePolicy):
         hash_table.resize(host, batch.store, const(hash_table.FIRST_SLOTS))
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
-        key = place[-1]
-        for i, size in zip(place[-2::-1], batch.sizes[-2::-1], strict=True):
-            key = add(mul(key, size), i)
-        key = host.let(key, "key", lower=ZERO)
+        key = host.let(batch.number(place), "key", lower=ZERO)
         store, table = batch.store, self._table(batch)
         hash_table.make_room(host, table)
         at = hash_table.find(host, table, key)

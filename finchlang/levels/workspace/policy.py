@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -42,13 +43,10 @@ class Batch:
     operator: Operator | None
     beginning: Literal
 
-    @property
-    def values(self) -> Storage:
-        """The storage of the batch's values as a leaf."""
-        return Storage(self.store.child.level, {"val": self.store.acc_val}, {})
-
-    def value(self, e: Expr, mode: str, dirty: Any = None) -> Fiber:
-        return Fiber(self.values, (), e, dirty, mode)
+    def number(self, place: tuple[Expr, ...]) -> Expr:
+        """The number i1 + size1 * (i2 + size2 * ...) of a place, which sorts as the place does."""
+        places = zip(place[-2::-1], self.sizes[-2::-1], strict=True)
+        return reduce(lambda number, i: code.add(code.mul(number, i[1]), i[0]), places, place[-1])
 
     def place(self, host: Host, e: Expr) -> list[Expr]:
         """The coordinates of entry e, which is set."""
@@ -127,9 +125,8 @@ class Order:
         def look(k: Expr) -> None:
             both = (host.load(batch.store.number, at, "word") for at in (k, code.sub(k, 1)))
             one, other = (code.op("shr", word, code.below_64(self.at[0])) for word in both)
-            host.set(
-                places, code.add(host.get(places), code.cast(code.compare("ne", one, other), Int64))
-            )
+            is_new = code.cast(code.compare("ne", one, other), Int64)
+            host.set(places, code.add(host.get(places), is_new))
 
         host.branch(self.fits, lambda: host.count(code.ONE, code.sub(self.count, 1), look, "k"))
         return host.get(places)
@@ -185,7 +182,8 @@ class WorkspacePolicy:
 
     def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
         """The value of entry e as a fiber to be written."""
-        return batch.value(e, UPDATE, dirty)
+        values = Storage(batch.store.child.level, {"val": batch.store.acc_val}, {})
+        return Fiber(values, (), e, dirty, UPDATE)
 
     def keep(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
         """Mark entry e as set: it was written to."""
@@ -289,9 +287,8 @@ class _Merging:
 
         def meet(place: list[Expr], value: Expr) -> None:
             same = host.let(_is_same([host.get(cell) for cell in last], place), "same")
-            both = code.op(
-                "select", same, self.batch.combined(host, host.get(content), value, same), value
-            )
+            both = self.batch.combined(host, host.get(content), value, same)
+            both = code.op("select", same, both, value)
             for cell, now in zip((*last, content), (*place, both), strict=True):
                 host.set(cell, now)
             host.set(to, code.add(host.get(to), code.op("select", same, code.ZERO, code.ONE)))
@@ -310,11 +307,9 @@ class _Merging:
             bring(by_word)
 
         host.branch(self.order.fits, by_words, lambda: bring(by_number))
-        return (
-            self.count
-            if is_combined
-            else host.let(code.add(host.get(to), 1), "new", lower=code.ZERO)
-        )
+        if is_combined:
+            return self.count
+        return host.let(code.add(host.get(to), 1), "new", lower=code.ZERO)
 
     def settle(self, new: Expr) -> None:
         """Finish if nothing was stored: the ordered entries are the result."""
@@ -331,11 +326,8 @@ class _Merging:
         """Merge the stored entries, at `begin` to `end`, with the `new` ones in order before them."""
         host, end = self.host, self.end
         self.each(new, lambda k: self.store(self.own, k, *self.load(self.all, k)))
-        old_at, new_at, to = (
-            host.cell(self.begin, "old"),
-            host.cell(code.ZERO, "new"),
-            host.cell(code.ZERO, "to"),
-        )
+        old_at, new_at = host.cell(self.begin, "old"), host.cell(code.ZERO, "new")
+        to = host.cell(code.ZERO, "to")
 
         def step() -> None:
             a, b = host.get(old_at, lower=code.ZERO), host.get(new_at, lower=code.ZERO)
@@ -343,15 +335,9 @@ class _Merging:
             before = host.let(_is_before(there, place), "before")
             same = host.let(_is_same(there, place), "same")
             which = [code.op("select", before, i, j) for i, j in zip(there, place, strict=True)]
-            first = code.op(
-                "select", same, self.batch.combined(host, old, value, same), self.first(value)
-            )
-            self.store(
-                self.all,
-                host.get(to, lower=code.ZERO),
-                which,
-                code.op("select", before, old, first),
-            )
+            both = self.batch.combined(host, old, value, same)
+            first = code.op("select", before, old, code.op("select", same, both, self.first(value)))
+            self.store(self.all, host.get(to, lower=code.ZERO), which, first)
             host.set(old_at, code.add(a, code.cast(code.op("or", before, same), Int64)))
             host.set(new_at, code.add(b, code.cast(code.op("not", before), Int64)))
             host.set(to, code.add(host.get(to), 1))
@@ -364,9 +350,8 @@ class _Merging:
         self.follow(self.own, host.get(new_at, lower=code.ZERO), new, to)
         rest = host.get(old_at, lower=code.ZERO)
         is_moved = code.compare("lt", host.get(to), rest)
-        host.branch(
-            is_moved, lambda: self.follow(self.all, rest, end, to), lambda: host.set(to, end)
-        )
+        follow = partial(self.follow, self.all, rest, end, to)
+        host.branch(is_moved, follow, lambda: host.set(to, end))
         host.set(self.batch.store.stored, host.get(to))
 
     def follow(self, source: tuple[Buffer, ...], start: Expr, stop: Expr, to: Cell) -> None:
@@ -383,15 +368,12 @@ class _Merging:
 
 def _is_before(one: list[Expr], other: list[Expr]) -> Expr:
     """Whether one place is before the other; the last coordinate is the first key."""
-    less = code.compare("lt", one[0], other[0])
-    for a, b in zip(one[1:], other[1:], strict=True):
+    less: Expr = code.FALSE
+    for a, b in zip(one, other, strict=True):
         same = code.op("and", code.compare("eq", a, b), less)
         less = code.op("or", code.compare("lt", a, b), same)
     return less
 
 
 def _is_same(one: list[Expr], other: list[Expr]) -> Expr:
-    same = code.compare("eq", one[0], other[0])
-    for a, b in zip(one[1:], other[1:], strict=True):
-        same = code.op("and", same, code.compare("eq", a, b))
-    return same
+    return code.conjunction(*(code.compare("eq", a, b) for a, b in zip(one, other, strict=True)))

@@ -4,7 +4,7 @@ Writes go to a batch of entries, which is sorted and merged when it is full."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from finchlang.base.errors import FinchError
@@ -57,16 +57,14 @@ class Workspace(Coordinates):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.lvl, Element):
-            modes = f"{{{self.number + self.lvl.modes}}}"
-            if self.lvl.is_leaf:
-                hint = (
-                    "Workspace{...}(Element(false))" if self.element_type.kind == "bool" else None
-                )
-            else:
-                hint = f"one of as many modes: Workspace{modes}(...)"
-            raise FinchError(
-                "type", f"Workspace is over an Element, not over {self.lvl}", hint=hint
+            hint: str | None = (
+                f"one of as many modes: Workspace{{{self.number + self.lvl.modes}}}(...)"
             )
+            if self.lvl.is_leaf:
+                is_bool = self.element_type.kind == "bool"
+                hint = "Workspace{...}(Element(false))" if is_bool else None
+            message = f"Workspace is over an Element, not over {self.lvl}"
+            raise FinchError("type", message, hint=hint)
         if self.policy and self.policy not in POLICIES:
             hint = f"policies: {', '.join(POLICIES)}"
             raise FinchError("unknown name", f"there is no policy {self.policy}", hint=hint)
@@ -155,10 +153,8 @@ class Workspace(Coordinates):
         which = "the policy coord takes any"
         if self.operator is None and not self.chosen.has_all_places:
             which = "coord takes any, but cannot merge these updates"
-        message = (
-            f"the policy {self.chosen.name} cannot number the places of a workspace of "
-            f"{' x '.join('{}' for _ in sizes)}; {which}"
-        )
+        places = f"the places of a workspace of {' x '.join('{}' for _ in sizes)}"
+        message = f"the policy {self.chosen.name} cannot number {places}; {which}"
         self.check_numbers(host, sizes, message, sizes)
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
@@ -175,9 +171,8 @@ class Workspace(Coordinates):
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
     def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self._begin(
-            host, store, dims, host.load(store.ptr, code.ONE, "stored", Int64, lower=code.ZERO)
-        )
+        stored = host.load(store.ptr, code.ONE, "stored", Int64, lower=code.ZERO)
+        self._begin(host, store, dims, stored)
         if self.operator is None and not self.chosen.has_all_places:
             self._take_back(host, store, dims)
 
@@ -228,9 +223,8 @@ class Workspace(Coordinates):
             )
             is_new = code.compare("ge", code.mul(order.places(host, batch), 8), code.mul(taken, 7))
             wider = code.minimum(code.mul(limit, WIDER), MANY)
-            host.branch(
-                code.op("and", is_first, is_new), lambda: host.set(store.limit, wider), finish
-            )
+            widen = partial(host.set, store.limit, wider)
+            host.branch(code.op("and", is_first, is_new), widen, finish)
 
         host.branch(code.compare("gt", host.get(store.taken), 0), merge, is_rare=True)
 
@@ -242,10 +236,9 @@ class Workspace(Coordinates):
         def grow() -> None:
             limit = host.get(store.limit)
             more, wider = (code.maximum(code.mul(room, by), _FIRST_ROOM) for by in (2, WIDER))
-            below = code.op(
-                "select", code.compare("lt", room, limit), code.minimum(wider, limit), more
-            )
-            self._grow(host, self._batch(store, dims), below)
+            is_below = code.compare("lt", room, limit)
+            more = code.op("select", is_below, code.minimum(wider, limit), more)
+            self._grow(host, self._batch(store, dims), more)
 
         def full() -> None:
             if self.operator is not None:
@@ -321,9 +314,8 @@ def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:
     many = code.op("and", code.compare("ge", code.mul(new, 8), code.mul(taken, 7)), is_few)
     some = code.compare("ge", code.mul(new, 2), taken)
     large, small = code.mul(stored, LARGE), code.op("shr", stored, code.ONE)
-    return code.maximum(
-        code.op("select", many, large, code.op("select", some, stored, small)), FIRST
-    )
+    chosen = code.op("select", many, large, code.op("select", some, stored, small))
+    return code.maximum(chosen, FIRST)
 
 
 def identity(row: Operator, type: Type) -> Any:
@@ -331,9 +323,7 @@ def identity(row: Operator, type: Type) -> Any:
     if row.identity is None or row.identity.at is not None:
         return None
     value = row.identity.value(type)
-    if value is None or isinstance(value, Pair) != (type.kind == "pair"):
-        return None
-    return value
+    return value if isinstance(value, Pair) == (type.kind == "pair") else None
 
 
 def merging(op: Node) -> Node | None:
