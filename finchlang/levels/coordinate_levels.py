@@ -100,8 +100,7 @@ class Coordinates(Indexed):
     def check_numbers(
         self, host: Host, factors: tuple[Expr, ...], message: str, sizes: tuple[Expr, ...]
     ) -> None:
-        """Fail (kind dimension) if a product is above MOST; it is taken in floats, as integers may
-        overflow, and the limit leaves much room for rounding."""
+        """Fail (kind dimension) if a product is above MOST: in floats, as integers may overflow."""
         product = cast(factors[0], Float64)
         for factor in factors[1:]:
             product = op("mul", product, cast(factor, Float64))
@@ -112,8 +111,7 @@ class Coordinates(Indexed):
         return Entries(fiber, self.number, *load_range(host, fiber)).looplets(host, protocol)
 
     def write_anywhere(self, fiber: Fiber, known: tuple[Expr, ...] = ()) -> lp.Lookup:
-        """A lookup that writes at any coordinate of the next mode, given the `known` coordinates (from 1,
-        last mode first) of the modes after it."""
+        """A lookup that writes the next mode, given the `known` coordinates of the modes after it."""
 
         def at(host: Host, i: Expr) -> Node:
             coordinates = *known, i
@@ -124,8 +122,7 @@ class Coordinates(Indexed):
         return lp.Lookup(at)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
-        """The entry at `coordinates` (from 1, last mode first) of a level that is written by
-        `write_anywhere`, and the epilogue that finishes it."""
+        """The entry at `coordinates` (from 1, last mode first), and the epilogue that finishes it."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
 

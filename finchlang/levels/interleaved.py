@@ -80,9 +80,8 @@ class Interleaved(SparseCOO):
 
         # only the first time: entries that are in buckets were put there by this shift
         host.branch(code.compare("eq", buckets, 0), first)
-        count = host.let(
-            code.add(code.op("shr", stop, code.below_64(host.get(store.shift))), 1), "buckets"
-        )
+        last = code.op("shr", stop, code.below_64(host.get(store.shift)))
+        count = host.let(code.add(last, 1), "buckets")
 
         def more() -> None:
             host.grow(store.first, count)
@@ -104,9 +103,8 @@ class Interleaved(SparseCOO):
 
         def bucket(b: Expr) -> None:
             first = host.let(code.add(code.op("shl", b, shift), 1), "first", lower=code.ONE)
-            behind = host.let(
-                code.op("min", code.op("shl", code.add(b, 1), shift), count), "behind"
-            )
+            behind = code.op("min", code.op("shl", code.add(b, 1), shift), count)
+            behind = host.let(behind, "behind")
             start = host.get(total, lower=code.ZERO)
 
             def pointer(e: Expr) -> Expr:
@@ -153,9 +151,8 @@ class Interleaved(SparseCOO):
             def one() -> None:
                 e = host.get(start, lower=code.ZERO)
                 host.count(e, code.add(e, _CHUNK - 1), body, "e")
-                host.set(
-                    start, host.load(store.next, code.op("idiv", e, code.const(_CHUNK)), "next")
-                )
+                chunk = code.op("idiv", e, code.const(_CHUNK))
+                host.set(start, host.load(store.next, chunk, "next"))
 
             host.loop(lambda: code.compare("lt", code.add(host.get(start), _CHUNK), end), one)
             host.count(host.get(start, lower=code.ZERO), code.sub(at, 1), body, "e")

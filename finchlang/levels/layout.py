@@ -133,9 +133,7 @@ def arrays(layout: Layout) -> Iterator[StoredArray]:
 
 def _leading(layout: Layout) -> list[Each]:
     """The parts that store a number for each fiber."""
-    return [
-        part for part in takewhile(lambda p: isinstance(p, Each), layout) if isinstance(part, Each)
-    ]
+    return list(takewhile(lambda part: isinstance(part, Each), layout))  # type: ignore[arg-type]
 
 
 def offsets(layout: Layout) -> list[Offsets]:
@@ -249,28 +247,28 @@ def equal(
             if one.empty is not None:
                 full = op("or", full, compare("ne", i, one.empty))
         found, below = host.cell(same, "same"), layout[len(each) :]
-        host.branch(
-            op("and", same, full),
-            lambda: host.set(found, equal(host, store, below, dims, p, q, child)),
-        )
+
+        def look() -> None:
+            host.set(found, equal(host, store, below, dims, p, q, child))
+
+        host.branch(op("and", same, full), look)
         return host.get(found)
 
-    def all_equal(first: Expr, other: Expr, count: Expr) -> Expr:
-        def one(k: Expr) -> Expr:
-            a, b = host.let(add(first, k), "a"), host.let(add(other, k), "b")
-            return equal(host, store, tuple(rest), dims, a, b, child)
-
-        return _each_equal(host, count, one)
+    def same_items(a: Expr, b: Expr) -> Expr:
+        return equal(host, store, tuple(rest), dims, a, b, child)
 
     if isinstance(part, Grid):
         cells = host.let(part.cells(dims), "cells")
         a, b = (host.let(mul(k, cells), "first") for k in (p, q))
-        return all_equal(a, b, cells)
+        return _all_equal(host, a, b, cells, same_items)
     assert isinstance(part, Offsets)
     (first, end), (other, stop) = (_range(host, store, part, k) for k in (p, q))
     length, found = host.let(sub(end, first), "length"), host.cell(FALSE, "equal")
-    alike = compare("eq", length, sub(stop, other))
-    host.branch(alike, lambda: host.set(found, all_equal(first, other, length)))
+
+    def compare_items() -> None:
+        host.set(found, _all_equal(host, first, other, length, same_items))
+
+    host.branch(compare("eq", length, sub(stop, other)), compare_items)
     return host.get(found)
 
 
@@ -280,13 +278,13 @@ def _range(host: Host, store: Arrays, part: Offsets, k: Expr) -> tuple[Expr, Exp
     return host.load(array, k, "start", Int64), host.load(array, add(k, 1), "stop", Int64)
 
 
-def _each_equal(host: Host, count: Expr, test: Callable[[Expr], Expr]) -> Expr:
-    """Whether test(0), ..., test(count - 1) all hold; stops at the first that does not."""
+def _all_equal(host: Host, first: Expr, other: Expr, count: Expr, test: OfBoth) -> Expr:
+    """Whether `test` holds for each of `count` items from `first` and its counterpart from `other`."""
     same, at = host.cell(TRUE, "same"), host.cell(ZERO, "k")
 
     def body() -> None:
         k = host.get(at)
-        host.set(same, test(k))
+        host.set(same, test(host.let(add(first, k), "a"), host.let(add(other, k), "b")))
         host.set(at, add(k, 1))
 
     host.loop(lambda: op("and", host.get(same), compare("lt", host.get(at), count)), body)
@@ -327,9 +325,11 @@ def move(
         array = store.buffers[part.name]
         start, stop = _range(host, store, part, source)
         to = host.load(array, target, "to", Int64)
-        host.count(
-            start, sub(stop, ONE), lambda q: below(q, host.let(add(to, sub(q, start)), "k")), "q"
-        )
+
+        def each(q: Expr) -> None:
+            below(q, host.let(add(to, sub(q, start)), "k"))
+
+        host.count(start, sub(stop, ONE), each, "q")
         host.store(array, add(target, 1), host.let(add(to, sub(stop, start)), "end"))
 
 

@@ -76,16 +76,14 @@ class Level:
 
     @cached_property
     def arrays(self) -> tuple[tuple[str, Type | None], ...]:
-        """The arrays of the storage as (name, type); a type None is the level's own index or element
-        type."""
+        """The arrays of the storage as (name, type); None is the level's own type."""
         return tuple((part.name, part.type) for part in lay.arrays(self.layout))
 
     @cached_property
     def counters(self) -> tuple[tuple[str, Type | None], ...]:
         """The counters of the storage, numbers that change when it is written: those of the offsets."""
-        return tuple(
-            {part.counter: (part.counter, Int64) for part in lay.offsets(self.layout)}.values()
-        )
+        names = dict.fromkeys(part.counter for part in lay.offsets(self.layout))
+        return tuple((name, Int64) for name in names)
 
     @property
     def has_all_positions(self) -> bool:
@@ -111,8 +109,7 @@ class Level:
 
     @property
     def modes(self) -> int:
-        """The number of dimensions of this level alone: one, except for leaves and for coordinate and
-        packed levels."""
+        """The number of dimensions of this level alone."""
         return 0 if self.is_leaf else 1
 
     def below(self, dims: Dims) -> Dims:
@@ -184,15 +181,12 @@ class Level:
 
     def check_sizes(self, host: Host, sizes: tuple[Expr, ...], span: Span | None = None) -> None:
         """Fail (kind dimension) where the index type cannot hold the coordinates of a dimension."""
+        message = f"{self.index_type} has no room for the coordinates of a dimension of size {{}}"
         for size in sizes:
-            message = (
-                f"{self.index_type} has no room for the coordinates of a dimension of size {{}}"
-            )
             self._check_fits(host, size, "dimension", message, span)
 
     def check_positions(self, host: Host, count: Expr | Cell) -> None:
-        """Fail (kind resource) if the index type cannot hold `count` positions. Levels call this when
-        they know the number, before they read positions they stored."""
+        """Fail (kind resource) if the index type cannot hold `count` positions, before any is read."""
         name = type(self).__name__
         message = f"{self.index_type} has no room for the {{}} positions of a {name}"
         self._check_fits(host, count, "resource", message, None)
@@ -421,8 +415,7 @@ class TensorLike(Node):
         return len(self.sizes())
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
-        """The first and last coordinate of the dimension `back` before the last; None if it is without
-        bounds."""
+        """The first and last coordinate of the dimension `back` before the last; None without bounds."""
         size = self.sizes()[-1 - back]
         return None if size is None else (ONE, size)
 

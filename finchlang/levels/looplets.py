@@ -237,8 +237,7 @@ def _same(part: Any) -> Any:
 
 
 def apart(steps: Steps) -> Steps:
-    """A copy of steps whose functions are methods of one object and share its notes: the copy has an
-    object of its own."""
+    """A copy of steps whose functions are methods of one object, with an object of its own."""
     owner = getattr(steps.stride, "__self__", None)
     if owner is None:
         return steps
@@ -370,8 +369,7 @@ def set_end(looplet: Any, end: Expr | None) -> Any:
 
 
 def at_point(host: Host, node: Any, i: Expr) -> ast.Node:
-    """The payload of a looplet nest at coordinate i, inside the switches and thunks that are needed to
-    find it."""
+    """The payload of a looplet nest at coordinate i, in switches and thunks that find it."""
 
     def inside(body: ast.Node) -> ast.Node:
         return at_point(host, body, i)

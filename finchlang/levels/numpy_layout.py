@@ -73,8 +73,7 @@ def child_count(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> in
 
 
 def listed(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> int | None:
-    """How many coordinates (of a level that merges, runs) `count` fibers store; None if that is not known
-    without unpacking."""
+    """How many coordinates (or runs) `count` fibers store; None if only unpacking can tell."""
     marked = [p for p in layout if isinstance(p, lay.Each) and p.empty is not None]
     if marked and not lay.offsets(layout):
         return int(np.any([storage[p.name][:count] != p.empty for p in marked], axis=0).sum())
@@ -259,8 +258,7 @@ def _ends(begins: np.ndarray) -> np.ndarray:
 def _with_gaps(
     fibers: np.ndarray, first: np.ndarray, last: np.ndarray, given: Given
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Regions with others in the gaps between them: their fibers, a row of their last coordinates, and the
-    number among them of each region given."""
+    """Regions and the gaps between them: their fibers, a row of last coordinates, each region's number."""
     end, size = np.full(given.fibers, -1), given.sizes[-1]
     end[fibers] = last[0]
     gap, open_ends = first > _before(fibers, last[0]) + 1, np.flatnonzero(end < size - 1)
@@ -329,8 +327,7 @@ def _wrong_array(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> s
 
 
 def _in_each(offsets: Any, ascends: np.ndarray) -> bool:
-    """Whether each item ascends from the one before it in its fiber; `ascends` has no entry for the very
-    first item."""
+    """Whether each item ascends from the one before it in its fiber; `ascends` begins with the second."""
     inner, ascends = offsets[1:-1], ascends.copy()
     ascends[inner[(inner > 0) & (inner <= len(ascends))] - 1] = True
     return bool(ascends.all())
@@ -340,16 +337,14 @@ def _in_each(offsets: Any, ascends: np.ndarray) -> bool:
 
 
 def ranges(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers 0..n - 1 for each n in `lengths`, one after the other: for each number the index of its
-    length, and the number."""
+    """The numbers 0..n - 1 for each n in `lengths`: for each the index of its length, and the number."""
     which = np.repeat(np.arange(len(lengths)), lengths)
     before = np.cumsum(lengths) - lengths
     return which, np.arange(len(which)) - before[which]
 
 
 def listed_at(ptr: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each entry listed by the fibers at `positions`: the index of its fiber in `positions`, and its
-    own position."""
+    """For each entry listed by the fibers at `positions`: the index of its fiber, and its position."""
     starts = ptr[positions].astype(np.int64)
     which, nth = ranges(ptr[positions + 1].astype(np.int64) - starts)
     return which, starts[which] + nth

@@ -38,6 +38,9 @@ class PackBits(RunList):
         host.store(store.ofs, ZERO, ZERO)
         regions, first = host.cell(ZERO, "regions"), host.cell(ZERO, "first")
 
+        def begin_region() -> None:
+            host.set(regions, add(host.get(regions), 1))
+
         def fiber(p: Expr) -> None:
             stop = host.load(store.ptr, add(p, 1), "stop", types.Int64)
             begin, is_open = host.cell(ZERO, "begin"), host.cell(FALSE, "open")
@@ -46,9 +49,7 @@ class PackBits(RunList):
                 end = host.load(store.right, q, "right", types.Int64)
                 single = host.let(compare("eq", host.get(begin), end), "single")
                 joins = op("and", single, host.get(is_open))
-                host.branch(
-                    joins, lambda: None, lambda: host.set(regions, add(host.get(regions), 1))
-                )
+                host.branch(joins, lambda: None, begin_region)
                 now = host.get(regions)
                 host.store(store.right, sub(now, 1), end)
                 host.store(store.ofs, now, add(q, 1))

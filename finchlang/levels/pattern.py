@@ -60,9 +60,7 @@ def reject_pattern(
     cannot be so as `why` says. The hint names an `other` format."""
     if isinstance(level.child, Pattern):
         name = type(level).__name__
-        why = why or (
-            f"cannot be: {name} also stores coordinates that are not written, and a Pattern is true "
-            "wherever it is stored"
-        )
+        stores = f"{name} also stores coordinates that are not written"
+        why = why or f"cannot be: {stores}, and a Pattern is true wherever it is stored"
         hint = f"use {name}(Element(false)){other}"
         raise FinchError("type", f"{name}(Pattern()) {why}", hint=hint)

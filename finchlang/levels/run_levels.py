@@ -64,8 +64,7 @@ class Runs(Indexed):
         """A new fiber is begun."""
 
     def _fill_up(self, host: Host, store: Storage, dims: Dims, end: Expr) -> Contents:
-        """Store a run of fill up to coordinate `end` (from 1), if the level stores gaps. Gives what
-        restores the state before."""
+        """Store a run of fill up to coordinate `end` if the level stores gaps; gives the state before."""
         return []
 
     def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
@@ -93,8 +92,7 @@ class Runs(Indexed):
     def _same(
         self, host: Host, store: Storage, condition: Expr, q: Expr, touches: Any = None
     ) -> Expr:
-        """Whether `condition` holds, and the runs q - 1 and q touch and are equal; these are read only if
-        it holds."""
+        """Whether `condition` holds, and the runs q - 1 and q, read only then, touch and are equal."""
         same = host.cell(FALSE, "same")
 
         def look() -> None:
@@ -112,9 +110,7 @@ class Runs(Indexed):
         written = fiber.dirty and host.cell(FALSE, "written")
 
         def epilogue(host: Host) -> None:
-            """If nothing was written, the parent will use this position again, so the state is
-            restored."""
-            if written is not None:
+            if written is not None:  # if nothing was written, the parent uses the position again
                 is_written = host.get(written)
                 host.branch(is_written, lambda: fiber.mark(host), lambda: _restore(host, before))
 
@@ -187,8 +183,7 @@ class Runs(Indexed):
     def _if_touching(
         self, host: Host, store: Storage, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
     ) -> None:
-        """Run `then` if run q touches the run before it, now at k - 1, in a fiber whose runs begin at
-        `base`."""
+        """Run `then` if run q touches the one before it, now at k - 1; the fiber's first is at `base`."""
         host.branch(compare("gt", k, base), then)
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:

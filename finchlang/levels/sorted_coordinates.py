@@ -41,12 +41,12 @@ class Listed:
     def until_last(self, host: Host, size: Expr) -> Listed:
         """This with `last` read from `idx`; 0 if nothing is listed."""
         last = host.cell(ZERO, "last")
-        host.branch(
-            compare("lt", self.start, self.stop),
-            lambda: host.set(
-                last, add(host.load(self.idx, sub(self.stop, 1), self.name, types.Int64), 1)
-            ),
-        )
+
+        def look() -> None:
+            i = host.load(self.idx, sub(self.stop, 1), self.name, types.Int64)
+            host.set(last, add(i, 1))
+
+        host.branch(compare("lt", self.start, self.stop), look)
         return replace(self, last=host.get(last, lower=ZERO, upper=size))
 
     def coordinate(self, host: Host, q: Expr) -> Expr:
@@ -141,8 +141,7 @@ def spikes(
 
 
 def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
-    """Add the entries written to `fiber` since `stored` was `first` to its count, and set the parent's
-    dirty bit."""
+    """Count the entries written to `fiber` since `stored` was `first`, and set the dirty bit."""
     store, after = fiber.store, add(fiber.position, 1)
     written = host.let(sub(host.get(store.stored), first), "written")
     # counts add up: a fiber is left and entered again where its index is bound in the loop,

@@ -70,8 +70,7 @@ class SparseBlockList(Indexed):
         return first, host.load(ofs, add(b, 1), "after", Int64, lower=add(first, 1))
 
     def _find(self, host: Host, fiber: Fiber, listed: Listed, i: Expr) -> Node:
-        """The payload at coordinate i: of the first block that ends at i or later, if that begins at i or
-        before."""
+        """The payload at coordinate i, in the first block that ends at i or later if it is there."""
         found = host.cell(NONE, "found")
         b = listed.locate(host, listed.start, i)
 

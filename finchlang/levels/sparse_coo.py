@@ -45,8 +45,7 @@ class SparseCOO(Coordinates):
         )
 
     def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
-        """Also copies a Dense level over a list of the other modes (a CSC matrix): its pointers become
-        coordinates."""
+        """Also takes a Dense level over a list of the other modes (CSC): pointers become coordinates."""
         if not isinstance(source.level, Dense):
             super().take(host, store, dims, source, count)
             return

@@ -149,8 +149,7 @@ class SparseHash(Coordinates):
         self.lvl.thaw(host, store.child, self.below(dims), host.get(store.stored))
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        """Compares only the lists and the children they refer to, as children are in the order of
-        insertion."""
+        """Compares the lists and the children they refer to, which are in the order of insertion."""
 
         def children(a: Expr, b: Expr) -> Expr:
             one, other = (self.child_position(host, store, k) for k in (a, b))

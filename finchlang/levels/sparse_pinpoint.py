@@ -79,9 +79,6 @@ class SparsePinpoint(Indexed):
         positions, (coordinates,) = given.positions, given.coordinates
         second = (positions[1:] == positions[:-1]) & (coordinates[1:] != coordinates[:-1])
         if second.any():
-            raise FinchError(
-                "access order",
-                "SparsePinpoint stores one coordinate in each fiber; more are given",
-                hint="use SparseList",
-            )
+            message = "SparsePinpoint stores one coordinate in each fiber; more are given"
+            raise FinchError("access order", message, hint="use SparseList")
         return super().pack(given)

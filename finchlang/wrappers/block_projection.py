@@ -68,8 +68,8 @@ class Projection:
             case lp.Steps():
                 known = node.stored
                 if known is not None and isinstance(known.fill, Literal):
-                    return lp.Thunk(
-                        lambda host: (FilledBlocks(self, host, node, known).looplets(host), None)
+                    return lp.delayed(
+                        lambda host: FilledBlocks(self, host, node, known).looplets(host)
                     )
         return self.blocks(self.looplets)
 
@@ -100,8 +100,7 @@ class Projection:
         return lp.Sequence(tuple(parts))
 
     def written(self, node: Any) -> Any:
-        """The nest over blocks for a nest that is written; what it does before and after is done once for
-        all blocks."""
+        """The nest over blocks for one that is written, which is entered and left once for all blocks."""
         if isinstance(node, lp.Switch):
             return lp.rebuild(node, self.written)
 
@@ -121,8 +120,7 @@ class Projection:
                     epilogue(host)
 
             nest = enter(node)
-            blocks = self.blocks(lambda host, protocol: nest)
-            return blocks, leave
+            return self.blocks(lambda host, protocol: nest), leave
 
         return lp.Thunk(preamble)
 
@@ -173,15 +171,15 @@ class FilledBlocks:
         self.settle(host)
 
     def body(self, host: Host) -> Node:
-        def spike(host: Host) -> tuple[Node, None]:
+        def spike(host: Host) -> Node:
             if self.is_listed:
                 block = self.projection.block(self.entries(host))
             else:
                 blocks = self.projection.blocks(self.projection.looplets)
                 block = blocks.body(host, host.get(self.block))
-            return lp.Spike(self.known.fill, block), None
+            return lp.Spike(self.known.fill, block)
 
-        return lp.Thunk(spike)
+        return lp.delayed(spike)
 
     def looplets(self, host: Host) -> Node:
         """The stepper up to the last block with an entry, then fill."""
@@ -216,7 +214,7 @@ class FilledBlocks:
             if protocol == "follow":
                 return lp.Shift(self.projection.looplets(host, protocol), sub(ZERO, before))
             kind = lp.Jumper if protocol == "gallop" or (is_led and not protocol) else lp.Stepper
-            return lp.Thunk(lambda host: (between(host, kind), None))
+            return lp.delayed(lambda host: between(host, kind))
 
         def between(host: Host, kind: type[lp.Steps]) -> Node:
             cell = host.cell(start, "q")
@@ -225,14 +223,14 @@ class FilledBlocks:
 
             own = replace(known, start=start, stop=stop, at=cell)
 
-            def spike(host: Host) -> tuple[Node, None]:
+            def spike(host: Host) -> Node:
                 payload = known.entry(host, own.here(host))[2](host)
-                return lp.Spike(known.fill, payload, is_stored=True), None
+                return lp.Spike(known.fill, payload, is_stored=True)
 
             steps: Any = kind(
                 lambda host, i: own.go(host, known.locate(host, own.here(host), i)),
                 lambda host: known.coordinate(host, own.here(host)),
-                lambda host: lp.Thunk(spike),
+                lambda host: lp.delayed(spike),
                 lambda host: own.go(host, add(own.here(host), 1)),
                 stored=own,
             )

@@ -113,9 +113,8 @@ class Product:
                 assert end is not None
                 before = self.before(end)
                 run = lp.Phase(self.of(lp.Run(body)), stop=before)
-                return lp.Sequence(
-                    (run, lp.Phase(self.block(tail, before), stop=add(before, self.size)))
-                )
+                block = lp.Phase(self.block(tail, before), stop=add(before, self.size))
+                return lp.Sequence((run, block))
             case lp.Phase(body, start, stop):
                 first = None if start is None else add(self.before(start), 1)
                 last = None if stop is None else self.up_to(stop)
@@ -136,13 +135,12 @@ class Product:
             return lp.Run(payload)
         if isinstance(payload, lp.Looplet):
             return lp.rebuild(payload, lambda part: self.block(part, before))
-        nest = lp.Thunk(lambda host: (self.within(host, payload), None))
-        return lp.Shift(nest, before)
+        return lp.Shift(lp.delayed(lambda host: self.within(host, payload)), before)
 
     def at(self, host: Host, j: Expr, payload: Callable[[Host], Node]) -> lp.Entry:
         """The block at j as an entry."""
         before = host.let(self.before(j), "before")
-        block = lp.Thunk(lambda host: (self.block(payload(host), before), None))
+        block = lp.delayed(lambda host: self.block(payload(host), before))
         return add(before, 1), add(before, self.size), lambda host: block
 
     def _steps(self, steps: lp.Steps) -> lp.Blocks:
@@ -171,8 +169,7 @@ class Product:
         )
 
     def _stored(self, known: lp.Stored, region: Any) -> lp.Stored | None:
-        """The cursor of a stepper, with blocks as its entries; None if between them is a payload that is
-        no literal."""
+        """A stepper's cursor with blocks as entries; None if what is between them is no literal."""
         if known.fill is not None and not isinstance(known.fill, Literal):
             return None
 
@@ -184,7 +181,7 @@ class Product:
     def _row(self, at: Callable[[Host, Expr], Node]) -> lp.Thunk:
         """A stepper with a block for each outer coordinate."""
 
-        def preamble(host: Host) -> tuple[Node, None]:
+        def blocks(host: Host) -> Node:
             def region(host: Host, j: Expr) -> lp.Entry:
                 return self.at(host, j, lambda host: at(host, j))
 
@@ -193,7 +190,7 @@ class Product:
 
             end, cell = add(self.count, 1), host.cell(ONE, "j")
             known = lp.Stored(ONE, end, None, cell, locate, region, least=ONE)
-            blocks = lp.Blocks(
+            return lp.Blocks(
                 seek=lambda host, k: known.go(host, self.above(k)),
                 stride=lambda host: self.up_to(known.here(host)),
                 body=lambda host: region(host, host.let(known.here(host), "j", lower=ONE))[2](host),
@@ -202,9 +199,8 @@ class Product:
                 stored=known,
                 lookup=self.follow(lp.Lookup(at)) if self.is_located else None,
             )
-            return blocks, None
 
-        return lp.Thunk(preamble)
+        return lp.delayed(blocks)
 
     def follow(self, node: Any) -> Node:
         """A nest over both modes that is looked up at each coordinate."""
@@ -218,9 +214,7 @@ class Product:
             def inside(payload: Node) -> Node:
                 if isinstance(payload, Literal):
                     return payload
-                return lp.Thunk(
-                    lambda host: (lp.at_point(host, self.within(host, payload), i), None)
-                )
+                return lp.delayed(lambda host: lp.at_point(host, self.within(host, payload), i))
 
             return lp.map_payloads(inside, lp.at_point(host, node, j))
 

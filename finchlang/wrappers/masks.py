@@ -81,9 +81,8 @@ class Mask(TensorLike):
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if len(self.dims) > 1:
-            return Lookup(
-                lambda host, j: replace(self, dims=self.dims[:-1], outer=(j, *self.outer))
-            )
+            rest = self.dims[:-1]
+            return Lookup(lambda host, j: replace(self, dims=rest, outer=(j, *self.outer)))
         first, last = self.kind.limits(self.args, self.outer)
         phases: list[Phase] = []
         if first is not None:

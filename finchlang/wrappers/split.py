@@ -128,9 +128,8 @@ class Split(Around):
         size = own
         if len(self.call.args) > 3:  # the program has checked the product of the sizes
             size = code.op("max", own, code.ONE)
-            if (
-                self.mode != UPDATE and size is not own
-            ):  # of size 0, taken as 1: n blocks nevertheless
+            # a size of 0 is taken as 1: there are n blocks nevertheless
+            if self.mode != UPDATE and size is not own:
                 whole = code.op("max", whole, self.evaluate(self.call.args[3]))
         else:
             _check_split(host, whole, size, self.call)

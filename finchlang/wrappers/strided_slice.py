@@ -111,7 +111,7 @@ class Slice:
             raise Bug("a slice of a stepper that has been sought already")
         known = steps.stored if steps.stored and steps.stored.are_points else None
         if isinstance(steps, lp.Stepper) and known is not None and known.are_distinct:
-            return lp.Thunk(lambda host: (self._held(host, steps, known), None))
+            return lp.delayed(lambda host: self._held(host, steps, known))
 
         def go_on(host: Host) -> None:
             """Go on to the step that holds the next element; after the last step there is none."""
@@ -120,12 +120,11 @@ class Slice:
             if last is None:
                 seek(host, target)
                 return
-            host.branch(
-                compare("le", target, last),
-                lambda: host.branch(
-                    compare("lt", stride(host), target), lambda: seek(host, target)
-                ),
-            )
+
+            def seek_on() -> None:
+                host.branch(compare("lt", stride(host), target), lambda: seek(host, target))
+
+            host.branch(compare("le", target, last), seek_on)
 
         found: dict[str, Any] = {}
         if isinstance(steps, lp.Blocks) and steps.lookup is not None:
@@ -179,16 +178,16 @@ class Slice:
             steps.next(host)
             settle(host)
 
-        def spike(host: Host) -> tuple[Node, None]:
+        def spike(host: Host) -> Node:
             q = minimum(known.here(host), sub(known.stop, ONE))  # valid even if none is left
             assert known.fill is not None
-            return lp.Spike(known.fill, known.entry(host, q)[2](host), is_stored=True), None
+            return lp.Spike(known.fill, known.entry(host, q)[2](host), is_stored=True)
 
         return replace(
             steps,
             seek=go_to,
             stride=lambda host: host.get(element),
-            body=lambda host: lp.Thunk(spike),
+            body=lambda host: lp.delayed(spike),
             next=go_on,
             last=None,
             stored=self._points(known),

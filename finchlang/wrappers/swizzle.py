@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
-from finchlang.levels.looplets import Lookup, Thunk, at_point, map_payloads, set_end
+from finchlang.levels.looplets import Lookup, at_point, delayed, map_payloads, set_end
 from finchlang.syntax import nodes as ast, types
 from finchlang.wrappers.broadcast import Around
 
@@ -59,11 +59,10 @@ class Swizzle(Around):
             nest = set_end(nest, extent[1])
 
         def inside(payload: ast.Node) -> ast.Node:
-            return Thunk(lambda host: (self._at(host, payload, others), None))
+            return delayed(lambda host: self._at(host, payload, others))
 
-        return map_payloads(
-            inside if others else lambda p: p, at_point(host, nest, host.let(last, "n"))
-        )
+        found = at_point(host, nest, host.let(last, "n"))
+        return map_payloads(inside, found) if others else found
 
 
 def _coordinate(node: ast.Node) -> ir.Expr:

@@ -169,13 +169,9 @@ class Permissive(Wrapper):
         if not self.last or extent is None:
             return lp.map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
         first, last = extent
-        return lp.Sequence(
-            (
-                lp.Phase(lp.Run(_MISSING), stop=sub(first, ONE)),
-                lp.Phase(self.within(host, protocol), start=first, stop=last),
-                lp.Phase(lp.Run(_MISSING)),
-            )
-        )
+        before = lp.Phase(lp.Run(_MISSING), stop=sub(first, ONE))
+        inside = lp.Phase(self.within(host, protocol), first, last)
+        return lp.Sequence((before, inside, lp.Phase(lp.Run(_MISSING))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,14 +224,8 @@ class Window(Wrapper):
 
     def _strided(self, host: Host, protocol: str | None) -> Node:
         start, _, step = self.last
-        fail_unless(
-            host,
-            compare("ne", step, 0),
-            "dimension",
-            "the step of a slice is not 0",
-            (),
-            self.call.span,
-        )
+        message = "the step of a slice is not 0"
+        fail_unless(host, compare("ne", step, 0), "dimension", message, (), self.call.span)
         fits = conjunction(compare("lt", step, LARGEST), compare("gt", step, -LARGEST))
         message = "the step of a slice, {}, is beyond 2^62"
         fail_unless(host, fits, "dimension", message, (step,), self.call.span)
@@ -254,7 +244,7 @@ class Window(Wrapper):
         risen = part(host, True)
         if isinstance(risen, lp.Lookup):  # a lookup does not depend on the direction
             return risen
-        return lp.Switch(rises, risen, lp.Thunk(lambda host: (part(host, False), None)))
+        return lp.Switch(rises, risen, lp.delayed(lambda host: part(host, False)))
 
     def _check_order(self, host: Host) -> None:
         """Fail (kind access order) if the step is negative and a level must be written in order."""

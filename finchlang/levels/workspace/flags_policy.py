@@ -74,8 +74,7 @@ class Flags(WorkspacePolicy):
         return cast(host.load(batch.store.flag, e, "set"), Int64)
 
     def merge(self, host: Host, batch: Batch, order: Order) -> None:
-        """List the set places and move their values together. The position written to is never after the
-        place that is read."""
+        """List the set places and move their values together, never to a later position."""
         store, to, value = batch.store, host.cell(ZERO, "to"), batch.store.child.val
         count = order.count
         for array in batch.stored:

@@ -85,8 +85,7 @@ class Batch:
         host.count(code.ZERO, code.sub(stored, 1), move, "k")
 
     def list_set(self, host: Host, content: Callable[[Expr], Expr] = lambda e: e) -> Expr:
-        """Put the numbers of the set entries into `number`, ascending, or `content` of each; gives how
-        many there are."""
+        """Put the set entries, or `content` of each, into `number` in order; gives how many there are."""
         found = host.cell(code.ZERO, "found")
 
         def entry(e: Expr) -> None:
@@ -261,8 +260,7 @@ class _Merging:
             self.host.store(array, at, content)
 
     def first(self, value: Expr) -> Expr:
-        """The value to be stored for a new place: combined with the fill, unless entries begin as the
-        fill."""
+        """The value stored for a new place: combined with the fill, unless entries begin as that."""
         if self.batch.beginning == self.fill:
             return value
         return self.batch.combined(self.host, code.const(self.fill.value, value.type), value)
@@ -301,8 +299,7 @@ class _Merging:
                 self.each(self.count, lambda k: meet(*entry(k)))
 
         def by_words() -> None:
-            """Values are loaded first, in a loop of their own, so that as many random loads as possible
-            overlap."""
+            # values first, in a loop of their own, so that as many random loads as possible overlap
             self.each(self.count, value)
             bring(by_word)
 

@@ -57,9 +57,8 @@ class Workspace(Coordinates):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.lvl, Element):
-            hint: str | None = (
-                f"one of as many modes: Workspace{{{self.number + self.lvl.modes}}}(...)"
-            )
+            modes = self.number + self.lvl.modes
+            hint: str | None = f"one of as many modes: Workspace{{{modes}}}(...)"
             if self.lvl.is_leaf:
                 is_bool = self.element_type.kind == "bool"
                 hint = "Workspace{...}(Element(false))" if is_bool else None
@@ -177,8 +176,7 @@ class Workspace(Coordinates):
             self._take_back(host, store, dims)
 
     def _take_back(self, host: Host, store: Storage, dims: Dims) -> None:
-        """Move the stored entries back into a batch, as updates without an operator cannot be merged with
-        them."""
+        """Move the stored entries back into a batch: without an operator updates cannot be merged."""
         batch, stored = self._batch(store, dims), host.get(store.stored)
         self._grow(host, batch, host.let(code.maximum(stored, _FIRST_ROOM), "room"))
 
@@ -218,8 +216,8 @@ class Workspace(Coordinates):
             if self.capacity or not chosen.is_lean:
                 finish()
                 return
-            is_first = code.op(
-                "and", code.compare("eq", stored, 0), code.compare("lt", limit, MANY)
+            is_first = code.conjunction(
+                code.compare("eq", stored, 0), code.compare("lt", limit, MANY)
             )
             is_new = code.compare("ge", code.mul(order.places(host, batch), 8), code.mul(taken, 7))
             wider = code.minimum(code.mul(limit, WIDER), MANY)
@@ -305,8 +303,7 @@ class Workspace(Coordinates):
 
 
 def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:
-    """The capacity of the next batch, after one of `taken` entries that raised the stored entries from
-    `before` to `stored`."""
+    """The capacity after a batch of `taken` entries, which made of `before` stored ones `stored`."""
     if not is_lean:
         return code.maximum(code.op("shr", stored, code.ONE), FIRST)
     new = code.sub(stored, before)
