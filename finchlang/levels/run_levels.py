@@ -8,7 +8,6 @@ are leaves, whose values can be compared, else by freezing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,8 @@ Contents = list[tuple[Cell, Expr]]
 
 @dataclass(frozen=True)
 class Runs(Indexed):
-    """The base of levels of runs: they are written, merged and compared alike."""
+    """The base of levels of runs. One that has gaps has the coordinate where each run begins in `left`; in
+    others `covered` coordinates of the unfinished fiber are in runs."""
 
     is_sequential = True
     merges = True
@@ -56,20 +56,30 @@ class Runs(Indexed):
             after = host.let(add(host.get(store.fibers), 1), "after")
             host.store(store.ptr, after, host.get(store.stored))
             host.set(store.fibers, after)
-            self._begin(host, store)
+            if not self.has_gaps:
+                host.set(store.covered, ZERO)
 
         host.loop(lambda: compare("lt", host.get(store.fibers), count), end_fiber)
 
-    def _begin(self, host: Host, store: Storage) -> None:
-        """A new fiber is begun."""
-
     def _fill_up(self, host: Host, store: Storage, dims: Dims, end: Expr) -> Contents:
         """Store a run of fill up to coordinate `end` if the level stores gaps; gives the state before."""
-        return []
+        if self.has_gaps:
+            return []
+        stored, covered = host.get(store.stored), host.get(store.covered)
+
+        def gap() -> None:
+            self.lvl.assemble(host, store.child, dims[:-1], stored, stored)
+            self._push(host, store, stored, covered, end)
+
+        host.branch(compare("lt", covered, end), gap)
+        return [(store.stored, stored), (store.covered, covered)]
 
     def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
         """Store the next run, q, over coordinates start..stop (from 1); or lengthen the run before it if
         they touch and are equal, which leaves position q unused."""
+        if self.has_gaps:
+            host.grow(store.left, add(q, 1))
+            host.store(store.left, q, sub(start, 1))
         host.grow(store.right, add(q, 1))
 
         def append() -> None:
@@ -84,22 +94,26 @@ class Runs(Indexed):
             host.branch(self._continues(host, store, q, start), lengthen, append)
         else:
             append()
+        if not self.has_gaps:
+            host.set(store.covered, stop)
 
     def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
-        """Whether run q, whose child is a leaf, continues the run before it."""
-        raise AssertionError("each level of runs says what comes before a run")
-
-    def _same(
-        self, host: Host, store: Storage, condition: Expr, q: Expr, touches: Any = None
-    ) -> Expr:
-        """Whether `condition` holds, and the runs q - 1 and q, read only then, touch and are equal."""
+        """Whether run q, whose child is a leaf, touches the run before it in its fiber and is equal."""
+        if self.has_gaps:
+            first = host.load(store.ptr, host.get(store.fibers), "first", types.Int64)
+            has_another = compare("gt", q, first)
+        else:
+            has_another = compare("gt", host.get(store.covered), 0)
         same = host.cell(FALSE, "same")
 
         def look() -> None:
             equal = self.lvl.equal(host, store.child, (), host.let(sub(q, 1), "before"), q)
-            host.set(same, equal if touches is None else op("and", touches(), equal))
+            if self.has_gaps:
+                end = host.load(store.right, sub(q, 1), "end", types.Int64)
+                equal = op("and", compare("eq", end, sub(start, 2)), equal)
+            host.set(same, equal)
 
-        host.branch(condition, look)
+        host.branch(has_another, look)
         return host.get(same)
 
     def append(self, host: Host, fiber: Fiber) -> tuple[ast.Node, Any]:
@@ -153,12 +167,19 @@ class Runs(Indexed):
                     before = host.let(sub(k, 1), "before")
                     host.set(same, self.lvl.equal(host, store.child, dims[:-1], before, q))
 
-                self._if_touching(host, store, base, k, q, compare_children)
-                host.branch(
-                    host.get(same),
-                    lambda: host.store(store.right, sub(k, 1), host.load(store.right, q, "right")),
-                    lambda: keep(k, q),
-                )
+                def look() -> None:
+                    if not self.has_gaps:
+                        compare_children()
+                        return
+                    end = host.load(store.right, sub(k, 1), "end", types.Int64)
+                    begin = host.load(store.left, q, "begin", types.Int64)
+                    host.branch(compare("eq", begin, add(end, 1)), compare_children)
+
+                def lengthen() -> None:
+                    host.store(store.right, sub(k, 1), host.load(store.right, q, "right"))
+
+                host.branch(compare("gt", k, base), look)
+                host.branch(host.get(same), lengthen, lambda: keep(k, q))
 
             def keep(k: Expr, q: Expr) -> None:
                 def shift() -> None:
@@ -179,12 +200,6 @@ class Runs(Indexed):
         left = host.get(kept)
         host.set(store.stored, left)
         self.lvl.truncate(host, store.child, dims[:-1], left)
-
-    def _if_touching(
-        self, host: Host, store: Storage, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
-    ) -> None:
-        """Run `then` if run q touches the one before it, now at k - 1; the fiber's first is at `base`."""
-        host.branch(compare("gt", k, base), then)
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         arrays, positions, kept = super().pack(given)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from finchlang.host.construct import ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import Fiber, Storage
+from finchlang.levels.level import Fiber
 from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence
 from finchlang.levels.run_levels import Runs
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
@@ -30,30 +29,6 @@ class SparseRunList(Runs):
     )
     out_of_order = SparseHash
     counters = (("stored", Int64), ("fibers", Int64))
-
-    def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
-        host.grow(store.left, add(q, 1))
-        host.store(store.left, q, sub(start, 1))
-        Runs._push(self, host, store, q, start, stop)
-
-    def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
-        first = host.load(store.ptr, host.get(store.fibers), "first", Int64)
-
-        def touches() -> Expr:
-            end = host.load(store.right, sub(q, 1), "end", Int64)
-            return compare("eq", end, sub(start, 2))
-
-        return self._same(host, store, compare("gt", q, first), q, touches)
-
-    def _if_touching(
-        self, host: Host, store: Storage, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
-    ) -> None:
-        def adjacent() -> None:
-            end = host.load(store.right, sub(k, 1), "end", Int64)
-            begin = host.load(store.left, q, "begin", Int64)
-            host.branch(compare("eq", begin, add(end, 1)), then)
-
-        host.branch(compare("gt", k, base), adjacent)
 
     def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         left, right = fiber.store.left, fiber.store.right
