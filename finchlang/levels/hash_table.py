@@ -39,11 +39,6 @@ def hashed(key: Expr) -> Expr:
     return op("shr", mixed, const(_HALF))
 
 
-def clear(host: Host, store: Storage) -> None:
-    host.set(store.stored, ZERO)
-    resize(host, store, const(FIRST_SLOTS))
-
-
 def resize(host: Host, store: Storage, slots: Expr) -> None:
     host.grow(store.slots, ONE)
     host.store(store.slots, ZERO, slots)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -358,7 +359,7 @@ def copied(
             stored = host.load(content, count, "stored", Int64, lower=ZERO)
             host.grow(array, host.let(add(count, 1), "end"))
             if part.while_written == COUNTS:
-                _count_again(host, array, content, count)
+                host.count(ONE, count, partial(_count_again, host, array, content), "p")
             else:
                 copy_array(host, array, ZERO, content, add(count, 1))
             numbers.append((store.counters[part.counter], stored))
@@ -371,12 +372,9 @@ def copied(
     return count
 
 
-def _count_again(host: Host, counts: Buffer, offsets: Buffer, count: Expr) -> None:
-    def tally(p: Expr) -> None:
-        before, behind = (host.load(offsets, q, "at", Int64, lower=ZERO) for q in (sub(p, 1), p))
-        host.store(counts, p, sub(behind, before))
-
-    host.count(ONE, count, tally, "p")
+def _count_again(host: Host, counts: Buffer, offsets: Buffer, p: Expr) -> None:
+    before, behind = (host.load(offsets, q, "at", Int64, lower=ZERO) for q in (sub(p, 1), p))
+    host.store(counts, p, sub(behind, before))
 
 
 def copy_array(host: Host, to: Buffer, at: Expr, source: Buffer, count: Expr) -> None:

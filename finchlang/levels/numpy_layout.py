@@ -124,7 +124,9 @@ class _Regions(NamedTuple):
 def _regions(roles: _Roles, storage: ByName, positions: np.ndarray, sizes: Sizes) -> _Regions:
     which, at = np.arange(len(positions)), positions
     if roles.ptr is not None:
-        which, at = listed_at(storage[roles.ptr], positions)
+        starts = storage[roles.ptr][positions].astype(np.int64)
+        which, nth = ranges(storage[roles.ptr][positions + 1].astype(np.int64) - starts)
+        at = starts[which] + nth
     last: Any = np.array([storage[name][at] for name in roles.rows], np.int64)
     first, held = last, None
     if roles.begins in storage:
@@ -341,13 +343,6 @@ def ranges(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     which = np.repeat(np.arange(len(lengths)), lengths)
     before = np.cumsum(lengths) - lengths
     return which, np.arange(len(which)) - before[which]
-
-
-def listed_at(ptr: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each entry listed by the fibers at `positions`: the index of its fiber, and its position."""
-    starts = ptr[positions].astype(np.int64)
-    which, nth = ranges(ptr[positions + 1].astype(np.int64) - starts)
-    return which, starts[which] + nth
 
 
 def pointers(fibers: np.ndarray, count: int) -> np.ndarray:

@@ -55,7 +55,8 @@ class SparseHash(Coordinates):
         return host.load(store.pos, q, "position", lower=ZERO)
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        hash_table.clear(host, store)
+        host.set(store.stored, ZERO)
+        hash_table.resize(host, store, const(hash_table.FIRST_SLOTS))
         self.lvl.declare(host, store.child, self.below(dims))
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ class SparseInterval(Indexed):
         p = fiber.position
         position = host.let(op("select", taken, add(p, 1), p), "position")
         store, rest = fiber.store, fiber.dims[:-1]
+        equal = partial(self.lvl.equal, host, store.child, rest)
 
         def clear() -> None:
             self.lvl.assemble(host, store.child, rest, position, position)
@@ -83,8 +85,8 @@ class SparseInterval(Indexed):
         def extend() -> None:
             follows = host.let(compare("eq", start, add(last, 1)), "follows")
             same = host.cell(FALSE, "same")
-            if self._compares_at_once:
-                host.branch(follows, lambda: host.set(same, self._equal(host, fiber, p, position)))
+            if self.lvl.is_all_dense:
+                host.branch(follows, lambda: host.set(same, equal(p, position)))
             host.branch(
                 host.get(same),
                 lambda: host.store(store.right, p, sub(stop, 1)),
@@ -97,7 +99,7 @@ class SparseInterval(Indexed):
                 host.branch(taken, extend, keep)
 
             # a subfiber that cannot be compared may be all fill; a Pattern that is dirty is true
-            if not self._compares_at_once or not self.lvl.leaf.arrays:
+            if not self.lvl.is_all_dense or not self.lvl.leaf.arrays:
                 host.branch(host.get(dirty), written)
                 return
             stays = host.cell(host.get(dirty), "stays")
@@ -105,19 +107,12 @@ class SparseInterval(Indexed):
 
             def look() -> None:
                 self.lvl.assemble(host, store.child, rest, blank, blank)
-                host.set(stays, op("not", self._equal(host, fiber, position, blank)))
+                host.set(stays, op("not", equal(position, blank)))
 
             host.branch(host.get(dirty), look)
             host.branch(host.get(stays), written)
 
         return fiber.child(position, dirty), epilogue
-
-    @property
-    def _compares_at_once(self) -> bool:
-        return self.lvl.is_all_dense
-
-    def _equal(self, host: Host, fiber: Fiber, p: Expr, q: Expr) -> Expr:
-        return self.lvl.equal(host, fiber.store.child, fiber.dims[:-1], p, q)
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         """As Level.pack. Raises FinchError "access order" if a fiber has two runs."""

@@ -136,16 +136,12 @@ class FilledBlocks:
         self.block = host.cell(ZERO, "block")
         self.settle(host)
 
-    def limits(self, host: Host, q: Expr) -> tuple[Expr, Expr]:
-        first, last, _ = self.known.entry(host, q)
-        return first, last
-
     def settle(self, host: Host) -> None:
         """Find the block of the position `at`, which is after the previous block."""
         at = host.get(self.at)
 
         def find() -> None:
-            first = self.projection.reach(self.limits(host, at)[0])
+            first = self.projection.reach(self.known.entry(host, at)[0])
             block = op("max", first, add(host.get(self.block), 1))
             block = host.let(first if self.is_listed else block, "block")
             host.set(self.block, block)
@@ -194,7 +190,7 @@ class FilledBlocks:
         final = sub(known.stop, ONE)
 
         def find() -> None:
-            i = self.limits(host, final)[1]
+            i = known.entry(host, final)[1]
             found = partial(host.set, cell, reach(i))
             # in a slice, positions before its first element have the coordinate 0, and no block
             found() if self.is_listed else host.branch(compare("lt", ZERO, i), found)

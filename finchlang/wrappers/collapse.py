@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import ONE, add, mul, op, sub
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Expr
@@ -58,8 +58,9 @@ class Collapse(Around):
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if self.order > self.at:
             return lp.map_payloads(self.rest, self.body.unfurl(host, None, protocol))
-        inner, outer = self._sizes()
-        check_product(host, inner, outer, self.call.span)
+        inner, outer = sizes = self._sizes()
+        fits, span = PLACES.fits(inner, outer), self.call.span
+        fail_unless(host, fits, "dimension", PLACES.message, sizes, span)
         nest = lp.set_end(self.body.unfurl(host, None, protocol), outer)
 
         def within(host: Host, payload: Node) -> Node:
@@ -70,11 +71,6 @@ class Collapse(Around):
         if self.mode == UPDATE or protocol == "follow" or self.body.located(True) > 1:
             return product.follow(nest)
         return product.of(nest)
-
-
-def check_product(host: Host, inner: Expr, outer: Expr, span: Span | None) -> None:
-    """Fail (kind dimension) if the product of the sizes is too large for a coordinate."""
-    fail_unless(host, PLACES.fits(inner, outer), "dimension", PLACES.message, (inner, outer), span)
 
 
 @dataclass(frozen=True)
@@ -116,8 +112,7 @@ class Product:
                 block = lp.Phase(self.block(tail, before), stop=add(before, self.size))
                 return lp.Sequence((run, block))
             case lp.Phase(body, start, stop):
-                first = None if start is None else add(self.before(start), 1)
-                last = None if stop is None else self.up_to(stop)
+                first, last = start and add(self.before(start), 1), stop and self.up_to(stop)
                 return lp.Phase(self.of(lp.set_end(body, stop)), first, last)
             case lp.Sequence(phases):
                 return lp.Sequence(tuple(self.of(p) for p in phases))
@@ -146,8 +141,7 @@ class Product:
     def _steps(self, steps: lp.Steps) -> lp.Blocks:
         seek, last, known = steps.seek, steps.last, steps.stored
         found = steps.lookup if isinstance(steps, lp.Blocks) else None
-        if seek is None:
-            raise Bug("a product of a stepper that has been sought already")
+        assert seek is not None
 
         def region(host: Host, q: Expr) -> lp.Entry:
             assert known is not None
@@ -162,8 +156,8 @@ class Product:
             stride=lambda host: self.up_to(steps.stride(host)),
             body=lambda host: self.of(lp.set_end(steps.body(host), steps.stride(host))),
             next=steps.next,
-            last=None if last is None else self.up_to(last),
-            stored=None if known is None else self._stored(known, region),
+            last=last and self.up_to(last),
+            stored=known and self._stored(known, region),
             first=add(self.before(steps.first), 1),
             lookup=self.follow(found) if self.is_located and found is not None else None,
         )

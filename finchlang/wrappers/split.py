@@ -57,10 +57,6 @@ class LoopletNest(TensorLike):
     def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
         return self.make(host, protocol)
 
-    def call(self) -> Node:
-        """This as a call that has its placeholders as arguments."""
-        return Call(Variable("nest"), (self, *self.names)) if self.names else self
-
 
 class NestCall(Around):
     """The call of a nest."""
@@ -132,24 +128,20 @@ class Split(Around):
             if self.mode != UPDATE and size is not own:
                 whole = code.op("max", whole, self.evaluate(self.call.args[3]))
         else:
-            _check_split(host, whole, size, self.call)
+            parts = code.compare("eq", code.op("irem", whole, size), code.ZERO)
+            fits = code.op("and", code.compare("gt", size, code.ZERO), parts)
+            message = "a dimension of size {} does not split into parts of size {}"
+            fail_unless(host, fits, "dimension", message, (whole, size), self.call.span)
 
         def looplets(host: Host, asked: str | None) -> Node:
             return set_end(self.body.unfurl(host, None, asked or protocol), whole)
 
         def block(make: Looplets) -> Node:
             names = tuple(placeholders(self.call))
-            return LoopletNest(self.body, self.order - 1, own, make, names).call()
+            nest = LoopletNest(self.body, self.order - 1, own, make, names)
+            return Call(Variable("nest"), (nest, *names)) if names else nest
 
         projection = Projection(size, looplets, block)
         if self.mode == UPDATE:
             return projection.written(looplets(host, protocol))
         return projection.of(looplets(host, protocol))
-
-
-def _check_split(host: Host, whole: ir.Expr, size: ir.Expr, call: Call) -> None:
-    """Fail (kind dimension) unless a mode of size `whole` divides into parts of `size`."""
-    fits = code.compare("gt", size, code.ZERO)
-    fits = code.op("and", fits, code.compare("eq", code.op("irem", whole, size), code.ZERO))
-    message = "a dimension of size {} does not split into parts of size {}"
-    fail_unless(host, fits, "dimension", message, (whole, size), call.span)

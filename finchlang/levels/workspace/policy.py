@@ -99,8 +99,8 @@ class Batch:
         return host.get(found, lower=code.ZERO)
 
     def sort_numbers(self, host: Host) -> Expr:
-        """Put the numbers of the set entries into `number`, sorted by their coordinates, the last mode
-        being the first key; stable. Gives how many there are."""
+        """Put the set entries into `number`, sorted by coordinates, the last mode being the first key;
+        stable. Gives how many there are."""
         count, store = self.list_set(host), self.store
         for keys, size in zip(self.coordinates, self.sizes, strict=True):
             host.sort_by(store.number, self.scratch, code.ZERO, count, keys, size)
