@@ -78,9 +78,7 @@ class Coordinates(Indexed):
 
     def names(self) -> tuple[str, ...]:
         """The names of the arrays of coordinates, first mode first."""
-        if self.number == 1:
-            return ("idx",)
-        return tuple(f"idx{k + 1}" for k in range(self.number))
+        return ("idx",) if self.number == 1 else tuple(f"idx{k + 1}" for k in range(self.number))
 
     @property
     def coordinates(self) -> lay.Layout:

@@ -140,15 +140,20 @@ def spikes(
     return listed.then_fill(listed.steps(host, protocol, body, tail))
 
 
-def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
-    """Count the entries written to `fiber` since `stored` was `first`, and set the dirty bit."""
+def counting(host: Host, fiber: Fiber) -> Callable[[Host], None]:
+    """An epilogue that counts the entries written to `fiber` from now on, and sets the dirty bit."""
     store, after = fiber.store, add(fiber.position, 1)
-    written = host.let(sub(host.get(store.stored), first), "written")
-    # counts add up: a fiber is left and entered again where its index is bound in the loop,
-    # as in A[i + 1]
-    count = add(host.load(store.ptr, after, "count", types.Int64), written)
-    host.store(store.ptr, after, host.let(count, "count"))
-    fiber.mark(host, compare("gt", written, 0))
+    first = host.get(store.stored)
+
+    def epilogue(host: Host) -> None:
+        written = host.let(sub(host.get(store.stored), first), "written")
+        # counts add up: a fiber is left and entered again where its index is bound in the loop,
+        # as in A[i + 1]
+        count = add(host.load(store.ptr, after, "count", types.Int64), written)
+        host.store(store.ptr, after, host.let(count, "count"))
+        fiber.mark(host, compare("gt", written, 0))
+
+    return epilogue
 
 
 def append_entry(

@@ -13,7 +13,7 @@ from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.dense import Dense
 from finchlang.levels.level import Dims, Fiber, Level, Storage
-from finchlang.levels.sorted_coordinates import append_entry, count_written
+from finchlang.levels.sorted_coordinates import append_entry, counting
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -77,8 +77,7 @@ class SparseCOO(Coordinates):
         self.lvl.take(host, store.child, self.below(dims), other.child, stored)
 
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        first = host.get(fiber.store.stored)
-        return self.write_anywhere(fiber), lambda host: count_written(host, fiber, first)
+        return self.write_anywhere(fiber), counting(host, fiber)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
         return append_entry(host, fiber, self.buffers(fiber.store), coordinates[::-1])

@@ -9,7 +9,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import Fiber, Indexed
-from finchlang.levels.sorted_coordinates import append_entry, count_written, spikes
+from finchlang.levels.sorted_coordinates import append_entry, counting, spikes
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 
@@ -31,9 +31,7 @@ class SparseList(Indexed):
         return spikes(host, fiber, stop, protocol, lambda q, i: q)
 
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        first = host.get(fiber.store.stored)
-
         def at(host: Host, i: Expr) -> Node:
             return lp.Thunk(lambda host: append_entry(host, fiber, (fiber.store.idx,), (i,)))
 
-        return lp.Lookup(at), lambda host: count_written(host, fiber, first)
+        return lp.Lookup(at), counting(host, fiber)

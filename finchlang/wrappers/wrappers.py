@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import ONE, ZERO, add, compare, conjunction, sub
+from finchlang.host.construct import ONE, ZERO, add, compare, conjunction, const, sub
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Const, Expr
 from finchlang.levels import looplets as lp
@@ -21,11 +21,11 @@ from finchlang.levels.level import UPDATE, Fiber, TensorLike
 from finchlang.operators.build import LARGEST
 from finchlang.syntax.nodes import MISSING, Call, Extent, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import substitute
+from finchlang.syntax.types import Int64
 from finchlang.wrappers import strided_slice
 from finchlang.wrappers.broadcast import AddedMode, Around, Evaluate, Resolve, Toeplitz
 from finchlang.wrappers.collapse import Collapse
 from finchlang.wrappers.split import PLACEHOLDER, NestCall, Split
-from finchlang.wrappers.swizzle import Swizzle
 
 _MISSING = Literal(MISSING)
 _TRUE, _FALSE = Literal(True), Literal(False)
@@ -286,6 +286,59 @@ class Limits(NamedTuple):
         if self.step is None:
             return add(sub(self.stop, self.start), ONE)
         return strided_slice.length(self.start, self.step, self.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle(Around):
+    """`swizzle(A, p..., x...)`: mode m of A takes index p[m]. The coordinates x of the last indices are
+    known, the very last one first. A is looked up in any order: the pass wrapperize resolves all others."""
+
+    @property
+    def _permutation(self) -> tuple[int, ...]:
+        modes = self.call.args[1 : self.body.order + 1]
+        return tuple(p.value for p in modes if isinstance(p, Literal))
+
+    @property
+    def _known(self) -> list[Expr]:
+        known: Any = self.call.args[self.body.order + 1 :]
+        return [const(x.value, Int64) if isinstance(x, Literal) else x.expr for x in known]
+
+    @property
+    def order(self) -> int:
+        return self.body.order - len(self._known)
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        mode = self._permutation.index(self.order - back)
+        return self.body.extent(self.body.order - 1 - mode)
+
+    def located(self, in_a_row: bool) -> int:
+        return 0 if in_a_row else self.order
+
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
+        def at(host: Host, i: Expr) -> Node:
+            call = Call(self.call.op, (*self.call.args, Value(i)), span=self.call.span)
+            if self.order > 1:
+                return call
+            given = i, *reversed(self._known)
+            return self._at(host, self.call.args[0], [given[p - 1] for p in self._permutation])
+
+        return lp.Lookup(at, may_miss=True)
+
+    def _at(self, host: Host, node: Node, given: list[Expr]) -> Node:
+        """The value of a tensor at coordinates, first mode first."""
+        if not given or isinstance(node, Literal):
+            return node
+        *others, last = given
+        tensor = self.resolve(node)
+        nest, extent = tensor.unfurl(host, None, "follow"), tensor.extent()
+        if extent is not None:
+            nest = lp.set_end(nest, extent[1])
+
+        def inside(payload: Node) -> Node:
+            return lp.delayed(lambda host: self._at(host, payload, others))
+
+        found = lp.at_point(host, nest, host.let(last, "n"))
+        return lp.map_payloads(inside, found) if others else found
 
 
 def _name(call: Call) -> str:
