@@ -66,6 +66,11 @@ class Coordinate(Each):
 
 
 @dataclass(frozen=True)
+class ChildPositions(StoredArray):
+    """The position in the child of each item."""
+
+
+@dataclass(frozen=True)
 class Offsets(StoredArray):
     """Item k becomes the items from name[k] up to, not including, name[k + 1]; `counter` counts them all
     while they are written. `is_held` if these are the positions in the child of a region: one for each of
@@ -87,7 +92,7 @@ class Grid(LayoutPart):
 
 @dataclass(frozen=True)
 class Aside(LayoutPart):
-    """A separate chain from the fibers, beside the one to the child."""
+    """A separate chain from the fibers, beside the one to the child. It lists what is not at the fill."""
 
     parts: tuple[LayoutPart, ...]
 
@@ -235,7 +240,12 @@ def equal(
     if not layout:
         return child(p, q)
     part, *rest = layout
-    if isinstance(part, Aside | Loose | Counted):
+    if isinstance(part, Aside):
+        return equal(host, store, part.parts, dims, p, q, child)
+    if isinstance(part, ChildPositions):
+        a, b = (host.load(store.buffers[part.name], k, "position", lower=ZERO) for k in (p, q))
+        return equal(host, store, tuple(rest), dims, a, b, child)
+    if isinstance(part, Loose):
         return equal(host, store, tuple(rest), dims, p, q, child)
     if isinstance(part, Each):
         each = _leading(layout)
@@ -296,7 +306,7 @@ def move(
     host: Host, store: Arrays, layout: Layout, dims: Any, source: Expr, target: Expr, child: OfBoth
 ) -> None:
     """Move the frozen item `source` down to `target` <= `source`. The items before `target` are in their
-    final place, so its range begins where theirs ends."""
+    final place, so its range begins where theirs ends. Items in the order they were made in stay."""
     if not layout:
         child(source, target)
         return
@@ -305,14 +315,14 @@ def move(
     def below(a: Expr, b: Expr) -> None:
         move(host, store, tuple(rest), dims, a, b, child)
 
-    if isinstance(part, Each):
+    if isinstance(part, Each | ChildPositions):
         array = store.buffers[part.name]
         host.store(array, target, host.load(array, source, "i"))
         below(source, target)
     elif isinstance(part, Aside):
         move(host, store, part.parts, dims, source, target, lambda a, b: None)
         below(source, target)
-    elif isinstance(part, Loose | Counted):
+    elif isinstance(part, Loose):
         below(source, target)
     elif isinstance(part, Grid):
         cells = host.let(part.cells(dims), "cells")

@@ -102,6 +102,9 @@ class _Roles:
         offsets = [part for part in self.arrays if isinstance(part, lay.Offsets)]
         self.ptr = next((part.name for part in offsets if not part.is_held), None)
         self.below = next((part.name for part in offsets if part.is_held), None)
+        self.position = next(
+            (p.name for p in self.arrays if isinstance(p, lay.ChildPositions)), None
+        )
         self.grid = next((part for part in layout if isinstance(part, lay.Grid)), None)
         rows = [part for part in self.arrays if isinstance(part, lay.Coordinate)]
         self.rows = [part.name for part in rows]
@@ -138,6 +141,8 @@ def _regions(roles: _Roles, storage: ByName, positions: np.ndarray, sizes: Sizes
     if roles.below is not None:
         ofs = storage[roles.below].astype(np.int64)
         at, held = ofs[at], ofs[at + 1] - ofs[at]
+    elif roles.position is not None:
+        at = storage[roles.position][at]
     elif roles.grid is not None:
         at = positions[which] * roles.grid.cells(sizes)
         if roles.begins == lay.POINT:  # listed beside the grid
@@ -304,7 +309,7 @@ def _wrong_array(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> s
     offsets: np.ndarray | None = None
     ascends: Any = None
     for part, n in _walked(layout, storage, count, sizes):
-        if not isinstance(part, lay.Each | lay.Offsets):
+        if not isinstance(part, lay.Each | lay.Offsets | lay.ChildPositions):
             continue
         needed, array = n + isinstance(part, lay.Offsets), storage[part.name]
         if len(array) < needed:
