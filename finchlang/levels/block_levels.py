@@ -1,5 +1,4 @@
-"""Levels whose fibers store one block of neighbouring coordinates each, at neighbouring positions of the
-child: the base of SparseBand and Ragged."""
+"""Levels whose fibers store one block of neighbouring coordinates each: SparseBand and Ragged."""
 
 from __future__ import annotations
 
@@ -27,12 +26,7 @@ NONE = const(-1)
 @dataclass(frozen=True)
 class OneBlock(Indexed):
     """The block of the fiber at position p has the positions ofs[p] up to, not including, ofs[p + 1] of
-    the child. Subclasses say which coordinates it has.
-
-    Written in order only; coordinates between two written ones are stored as fill. While it is written,
-    ofs[p + 1] counts the positions of fiber p, and `stored` those of all fibers so far; freezing adds the
-    counts up.
-    """
+    the child. Subclasses say which coordinates it has. What is between two written ones is stored, too."""
 
     layout: ClassVar[lay.Layout] = (lay.Offsets("ofs", is_held=True),)
     is_sequential = True
@@ -73,8 +67,7 @@ class OneBlock(Indexed):
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, after = fiber.store, add(fiber.position, 1)
         first = host.get(store.stored)
-        # there may be some: a fiber is left and entered again where its index is bound in the
-        # loop, as in A[i + 1]
+        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
         before = host.load(store.ofs, after, "before", Int64)
         position, leave = self.enter(host, fiber, before, first)
         made = host.cell(first, "made")  # positions below this are assembled

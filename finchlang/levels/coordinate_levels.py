@@ -1,5 +1,4 @@
-"""Levels of one or several modes whose fibers list the coordinates of their entries in order: shared by
-SparseCOO and SparseHash."""
+"""Levels of one or several modes whose fibers list the coordinates of their entries in order."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ class PartOfFiber(TensorLike):
 
 @dataclass(frozen=True, slots=True)
 class AtCoordinates(PartOfFiber):
-    """A fiber of a level of several modes at `known` coordinates (from 1, last mode first) in its last
-    modes."""
+    """A fiber of a level at `known` coordinates (from 1, last mode first) in its last modes."""
 
     known: tuple[Expr, ...]
 
@@ -56,10 +54,7 @@ class AtCoordinates(PartOfFiber):
 class Coordinates(Indexed):
     """Fiber p has the entries ptr[p] up to, not including, ptr[p + 1]; entry q has the coordinate idx[q]
     or, of several modes, idx1[q], idx2[q] and so on. Entries are sorted by their last coordinate, then by
-    the one before, and so on.
-
-    Raises FinchError "type" for fewer than 1 or more than 64 modes.
-    """
+    the one before. Raises FinchError "type" for fewer than 1 or more than 64 modes."""
 
     number: int = 1
 
@@ -126,8 +121,7 @@ class Coordinates(Indexed):
 
 @dataclass(frozen=True, slots=True)
 class Entries(PartOfFiber):
-    """The entries start up to, not including, stop of a fiber: those with given coordinates in all modes
-    of the level but the first `left`."""
+    """The entries start up to, not including, stop: those alike in all modes but the first `left`."""
 
     left: int
     start: Expr

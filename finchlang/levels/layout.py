@@ -72,9 +72,8 @@ class ChildPositions(StoredArray):
 
 @dataclass(frozen=True)
 class Offsets(StoredArray):
-    """Item k becomes the items from name[k] up to, not including, name[k + 1]; `counter` counts them all
-    while they are written. `is_held` if these are the positions in the child of a region: one for each of
-    its coordinates, or one for all."""
+    """Item k becomes the items from name[k] up to, not including, name[k + 1]; `counter` counts them all.
+    `is_held` if these are the child's positions for a region: one for each coordinate, or for all."""
 
     counter: str = "stored"
     while_written: str = COUNTS
@@ -99,16 +98,14 @@ class Aside(LayoutPart):
 
 @dataclass(frozen=True)
 class Counted(LayoutPart):
-    """The items that follow are those of all fibers in the order they were made in, as many as `counter`
-    says."""
+    """The items that follow are `counter` items of all fibers, in the order they were made in."""
 
     counter: str
 
 
 @dataclass(frozen=True)
 class Loose(StoredArray):
-    """An array outside of the chain; `length` gives how many entries are in use once the tensor is
-    frozen."""
+    """An array outside of the chain; `length` gives how many entries are in use in a frozen tensor."""
 
     length: Callable[[ByName], int] = lambda storage: 0
 
@@ -217,8 +214,7 @@ def positions(
     count: Expr,
     tell: Callable[[str, Expr], None] = lambda counter, number: None,
 ) -> Expr:
-    """The number of positions in the child of the first `count` frozen fibers; `tell` is called with each
-    counter and its value for these fibers."""
+    """The number of child positions of `count` frozen fibers; `tell` is told their counters."""
     for part in layout:
         if isinstance(part, Aside):
             positions(host, store, part.parts, dims, count, tell)

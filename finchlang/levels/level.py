@@ -41,8 +41,7 @@ class Level:
     layout: ClassVar[lay.Layout] = ()
     #: whether fibers must be written in order and coordinates in ascending order (Table 4)
     is_sequential: ClassVar[bool] = False
-    #: of a sequential level: the level that takes its place, with the same parameters, if it has to be
-    #: written in any order
+    #: of a sequential level: the level, of the same parameters, that is written in any order instead
     out_of_order: ClassVar[Any] = None
     #: of a sequential level: whether its fibers may be written alternately, each in order
     takes_any_fiber: ClassVar[bool] = False
@@ -506,11 +505,8 @@ class Fiber(TensorLike):
 @dataclass(frozen=True)
 class Swizzled:
     """The format of a tensor whose modes are named in another order than they are stored:
-    `swizzle(A, perm...)[i...]` is `A[i[perm[1]], i[perm[2]], ...]` (Finch'25 Table 5).
-
-    `permutation` is 1-based: a row-major matrix (SciPy's CSR, NumPy's C order) is
-    Swizzled(level, (2, 1)).
-    """
+    `swizzle(A, perm...)[i...]` is `A[i[perm[1]], i[perm[2]], ...]` (Finch'25 Table 5). A row-major matrix
+    (SciPy's CSR, NumPy's C order) is Swizzled(level, (2, 1))."""
 
     level: Level
     permutation: tuple[int, ...]

@@ -1,9 +1,6 @@
 """A level's arrays in NumPy, outside of kernels: how long they are, what they store, how they are made of
-entries, and what is wrong with them; all of it follows from the level's layout.
-
-An item of a layout covers a *region* of coordinates in its fiber, which has one position in the child for
-all of them or one for each.
-"""
+entries, and what is wrong with them; all of it follows from the level's layout. An item covers a *region*
+of coordinates in its fiber, which has one position in the child for all of them or one for each."""
 
 from __future__ import annotations
 

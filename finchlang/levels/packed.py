@@ -33,12 +33,10 @@ class HalfSquare(lay.Grid):
 
 @dataclass(frozen=True)
 class Packed(Level):
-    """One half of an n x n matrix, column after column: n (n + 1) / 2 positions in the child for each
-    fiber. Freezing and thawing do nothing.
+    """One half of an n x n matrix, column after column: n (n + 1) / 2 positions of the child a fiber.
 
-    Written in any order, in the stored half: an assignment elsewhere is an access-order error at run
-    time, unless a condition excludes it beforehand (`if i <= j`). Raises FinchError "dimension" for a
-    matrix that is not square.
+    An assignment to the other half is an access-order error at run time, unless a condition excludes it
+    beforehand (`if i <= j`). Raises FinchError "dimension" for a matrix that is not square.
     """
 
     lvl: Level
@@ -198,8 +196,7 @@ class LowerTriangular(Packed):
 
 @dataclass(frozen=True)
 class Symmetric(UpperTriangular):
-    """`Symmetric(lvl)`: as UpperTriangular, but (i, j) with i > j reads the entry stored at (j, i). Only
-    (i, j) with i <= j may be written."""
+    """`Symmetric(lvl)`: as UpperTriangular, but (i, j) with i > j reads what is stored at (j, i)."""
 
     is_symmetric = True
     has_gaps = False

@@ -207,7 +207,6 @@ class Runs(Indexed):
 
 
 def _restore(host: Host, contents: Contents) -> None:
-    """Restore cells. A run that was lengthened to fill a gap is not restored: the gap remains, so the
-    next write lengthens it again."""
+    """Restore cells. A run lengthened to fill a gap stays so: the next write lengthens it again."""
     for cell, value in contents:
         host.set(cell, value)

@@ -74,8 +74,7 @@ class Scalar(Valued):
 
 @dataclass(frozen=True)
 class SparseScalar(Scalar):
-    """`SparseScalar(fill)`: a scalar with a dirty bit. Expressions that read it are specialised for its
-    fill where the bit is not set."""
+    """`SparseScalar(fill)`: a scalar with a dirty bit; where that is not set its value is the fill."""
 
     counters = (("value", None), ("dirty", Bool))
     is_structured = True
@@ -106,8 +105,7 @@ class SparseScalar(Scalar):
 
 @dataclass(frozen=True)
 class ShortCircuitScalar(Scalar):
-    """`ShortCircuitScalar(fill)`: a loop that reduces into it ends once its value cannot change any more
-    (it is an annihilator of the operator)."""
+    """`ShortCircuitScalar(fill)`: a loop that reduces into it ends at an annihilator of the operator."""
 
     is_short_circuit = True
 

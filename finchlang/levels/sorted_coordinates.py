@@ -1,5 +1,4 @@
-"""Reading levels whose fibers list their coordinates in ascending order in `idx`, delimited by `ptr`, in
-parts that other levels use too."""
+"""Levels whose fibers list coordinates in ascending order in `idx`, delimited by `ptr`."""
 
 from __future__ import annotations
 
@@ -147,8 +146,7 @@ def counting(host: Host, fiber: Fiber) -> Callable[[Host], None]:
 
     def epilogue(host: Host) -> None:
         written = host.let(sub(host.get(store.stored), first), "written")
-        # counts add up: a fiber is left and entered again where its index is bound in the loop,
-        # as in A[i + 1]
+        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
         count = add(host.load(store.ptr, after, "count", types.Int64), written)
         host.store(store.ptr, after, host.let(count, "count"))
         fiber.mark(host, compare("gt", written, 0))

@@ -22,11 +22,7 @@ from finchlang.syntax.types import Int64
 class SparseBlockList(Indexed):
     """`SparseBlockList(lvl)`: the blocks of the fiber at position p are numbered from ptr[p] up to,
     not including, ptr[p + 1]; block b ends at coordinate idx[b], and its positions in the child are
-    ofs[b] up to, not including, ofs[b + 1]. Two blocks of a fiber have a gap between them.
-
-    Written in order only. While it is written, ptr[p + 1] counts the blocks of fiber p; `blocks` and
-    `stored` are the numbers of blocks and of positions of all fibers so far.
-    """
+    ofs[b] up to, not including, ofs[b + 1]. Two blocks of a fiber have a gap between them."""
 
     layout = (
         lay.Offsets("ptr", counter="blocks"),
@@ -87,8 +83,7 @@ class SparseBlockList(Indexed):
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, after = fiber.store, add(fiber.position, 1)
         first = host.get(store.blocks)
-        # there may be some: a fiber is left and entered again where its index is bound in the
-        # loop, as in A[i + 1]
+        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
         before = host.load(store.ptr, after, "before", Int64)
         following = host.cell(NONE, "following")  # the coordinate that continues the block
 

@@ -1,6 +1,5 @@
 """The SparseByteMap level: a Bool for every possible coordinate, and a list of those that are set
-(Finch'25 Table 4). It is the usual workspace: written in any order, and cleared in time proportional to
-what was written."""
+(Finch'25 Table 4). It is the usual workspace, cleared in time proportional to what was written."""
 
 from __future__ import annotations
 

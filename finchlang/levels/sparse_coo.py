@@ -21,12 +21,7 @@ from finchlang.syntax.types import Int64
 
 @dataclass(frozen=True)
 class SparseCOO(Coordinates):
-    """`SparseCOO{N}(lvl)`: the entries of a fiber over N modes, in order; entry q is at position q of
-    the child.
-
-    Written in order only. While it is written, ptr[p + 1] counts the entries of fiber p, and
-    `stored` is the number of entries of all fibers so far; freezing adds the counts up.
-    """
+    """`SparseCOO{N}(lvl)`: the entries of a fiber over N modes; entry q is at position q of the child."""
 
     is_sequential = True
     out_of_order = SparseHash

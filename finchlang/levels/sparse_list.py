@@ -16,11 +16,7 @@ from finchlang.syntax.nodes import Node
 
 @dataclass(frozen=True)
 class SparseList(Indexed):
-    """`SparseList(lvl)`: idx[ptr[p] + q] is the q-th stored coordinate of the fiber at position p.
-
-    Written in order only. While it is written, ptr[p + 1] counts the coordinates of fiber p, and
-    `stored` is the number of coordinates of all fibers so far; freezing adds the counts up.
-    """
+    """`SparseList(lvl)`: idx[ptr[p] + q] is the q-th stored coordinate of the fiber at position p."""
 
     layout = (lay.Offsets("ptr"), lay.Coordinate("idx"))
     is_sequential = True

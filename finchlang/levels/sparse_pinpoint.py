@@ -23,11 +23,8 @@ from finchlang.syntax.types import Int64
 
 @dataclass(frozen=True)
 class SparsePinpoint(Indexed):
-    """`SparsePinpoint(lvl)`: idx[p] is the stored coordinate of the fiber at position p, -1 if there
-    is none; the child has one position for each fiber, p itself.
-
-    Written in any order; a second coordinate in a fiber is an access-order error at run time.
-    """
+    """`SparsePinpoint(lvl)`: idx[p] is the stored coordinate of the fiber at position p, which is that of
+    its child, too; -1 if there is none. A second one is an access-order error at run time."""
 
     layout = (lay.Coordinate("idx", empty=-1),)
     holds_any = False
@@ -47,9 +44,8 @@ class SparsePinpoint(Indexed):
         return Lookup(lambda host, i: self._mark(fiber, i))
 
     def _mark(self, fiber: Fiber, i: Expr) -> Node:
-        """Write at coordinate i, which becomes the fiber's only one if something is written; that is an
-        error if there is another. The child need not be told: at worst, entries of its own are written
-        again."""
+        """Write at coordinate i, which becomes the fiber's only one if something is written. The child
+        need not be told: at worst, entries of its own are written again."""
         store = fiber.store
         message = "coordinate {} is the second in a fiber of SparsePinpoint, after {}"
 

@@ -1,5 +1,4 @@
-"""Parts of a written tensor that may not be written: they read as fill, and writing is an error at run
-time."""
+"""Parts of a written tensor that may not be written, as an error at run time; they read as fill."""
 
 from __future__ import annotations
 
@@ -16,8 +15,7 @@ from finchlang.syntax.types import Type
 
 def refused(fiber: Fiber, message: str, values: tuple[Expr, ...]) -> Fiber:
     """A subfiber of `fiber` where a write fails with the access-order error `message`, filled in with
-    `values`. It fails when the assignment is run and not when the access is made, as the assignment may
-    turn out to do nothing."""
+    `values`: when the assignment is run, as it may turn out to do nothing."""
     level = Refusal(fiber.level.leaf, message, values)
     return Fiber(Storage(level, {}, {}), fiber.level.below(fiber.dims), mode=UPDATE)
 

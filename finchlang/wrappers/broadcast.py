@@ -1,5 +1,4 @@
-"""The base of wrappers, and those that have one mode more than the tensor within: toeplitz and
-broadcast."""
+"""The base of wrappers, and those with one mode more than the tensor within: toeplitz and broadcast."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ class Around(TensorLike):
 
 @dataclass(frozen=True, slots=True)
 class Toeplitz(Around):
-    """`toeplitz(A, k)[..., i, j, ...]`, with i and j at k and k + 1, is `A[..., i + j, ...]`, and
-    `missing` out of range."""
+    """`toeplitz(A, k)[..., i, j, ...]`, with i at k, is `A[..., i + j, ...]`; `missing` out of range."""
 
     def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
         mode = self.order - back

@@ -1,5 +1,4 @@
-"""Products: `collapse(A, k, k + 1)`, two modes of a tensor as one, in which mode k runs fastest: a
-looplet nest over the outer mode made a nest over both.
+"""Products: `collapse(A, k, k + 1)`, two modes of a tensor as one, in which mode k runs fastest.
 
 Coordinate i of the inner mode at j of the outer one is coordinate (j - 1) * m + i, where m is the size of
 the inner mode. A run of fill stays one run, and an entry at j becomes a block with the inner nest,

@@ -61,8 +61,7 @@ class MaskValue:
 
 @dataclass(frozen=True, slots=True)
 class Mask(TensorLike):
-    """A mask, or the rest of one at the indices `outer`. `args` are the mask's arguments, `dims` the
-    sizes of the remaining modes."""
+    """A mask with its arguments, or the rest of one at `outer` indices; `dims` are the sizes left."""
 
     kind: MaskKind
     args: tuple[Expr, ...]

@@ -1,5 +1,4 @@
-"""`split(A, k, m)`, a mode of a tensor as two, the first of which, of size m, runs fastest; and the
-tensor it gives for each block."""
+"""`split(A, k, m)`, a mode of a tensor as two, the first of which, of size m, runs fastest."""
 
 from __future__ import annotations
 
@@ -21,9 +20,8 @@ PLACEHOLDER = "setting "
 
 @dataclass(frozen=True, slots=True)
 class LoopletNest(TensorLike):
-    """The rest of a tensor, with the looplets that `make` gives in its last mode, of `size`. Their
-    payloads may contain the placeholders `names`, which stand for the settings beside this in `nest(this,
-    setting...)`."""
+    """The rest of a tensor, with the looplets that `make` gives in its last mode, of `size`. The
+    placeholders `names` in them stand for the settings beside this in `nest(this, setting...)`."""
 
     body: TensorLike
     modes: int

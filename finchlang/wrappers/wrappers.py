@@ -70,8 +70,7 @@ _PROTOCOLS = tuple(map(Variable, ("walk", "gallop", "follow")))
 
 @dataclass(frozen=True, slots=True)
 class Wrapper(Around):
-    """The base of wrappers with a setting for each mode: `last` is that of the last mode, None if it is
-    neutral."""
+    """The base of wrappers with a setting for each mode; `last` is that of the last, None if neutral."""
 
     last: Any
 

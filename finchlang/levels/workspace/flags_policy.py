@@ -38,8 +38,7 @@ class Flags(WorkspacePolicy):
         last = sub(stored, 1)
 
         def take_back(k: Expr) -> None:
-            """Backwards: the number of a place is at least its position in the list, so no value is
-            overwritten before it is moved."""
+            # backwards: a place's number is at least its position in the list, so nothing is overwritten
             q = host.let(sub(last, k), "q", lower=ZERO)
             place = tuple(host.load(array, q, "i", Int64) for array in batch.stored)
             value = host.load(values, q, "val")

@@ -1,5 +1,4 @@
-"""The policy `hash`: a hash table finds the entry of a place, so that values are combined when they are
-inserted."""
+"""The policy `hash`: a hash table finds the entry of a place."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ from finchlang.syntax.types import Int64
 
 
 class Hash(WorkspacePolicy):
-    """The number of a place is its *key*. The table is that of SparseHash (`levels/hash_table.py`), with
-    every entry set."""
+    """The number of a place is its *key* in the table (`levels/hash_table.py`); every entry is set."""
 
     name = "hash"
     combines = True

@@ -146,9 +146,8 @@ def _below(word: Expr, bit: Expr) -> Expr:
 
 
 class WorkspacePolicy:
-    """How a workspace takes entries: insert, sort and merge (Workspaces'24 Algorithm 1), each with the
-    most common way as its default. A policy has no state; what it keeps of a batch is in arrays of the
-    level."""
+    """How a workspace takes entries: insert, sort and merge (Workspaces'24 Algorithm 1), each with the most
+    common way as its default. What a policy keeps of a batch is in arrays of the level."""
 
     name: ClassVar[str]
     #: whether a place has one entry only, so that its values are combined at insertion
@@ -175,8 +174,7 @@ class WorkspacePolicy:
         """Prepare for the first batch after the workspace was declared or thawed."""
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
-        """The entry for the coordinates `place`, and whether it is new. A new one has the number `taken`;
-        the workspace makes it."""
+        """The entry for a place, and whether it is new: then it is `taken`, and the workspace makes it."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
     def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
