@@ -61,9 +61,6 @@ class Packed(Level):
         """Whether (i, j) is in the stored half; of Exprs or of arrays."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
-    def column(self, host: Host, column: Column) -> Node:
-        raise Bug(f"{type(self).__name__} leaves this out")
-
     def follow(self, column: Column, i: Expr) -> Node:
         """The payload at coordinate i of a column."""
         child = column.fiber.child(add(column.start(column.j), i))

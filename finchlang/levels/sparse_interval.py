@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,9 @@ class SparseInterval(Indexed):
         p = fiber.position
         position = host.let(op("select", taken, add(p, 1), p), "position")
         store, rest = fiber.store, fiber.dims[:-1]
-        equal = partial(self.lvl.equal, host, store.child, rest)
+
+        def equal(host: Host, a: Expr, b: Expr) -> Expr:
+            return self.lvl.equal(host, store.child, rest, a, b)
 
         def clear() -> None:
             self.lvl.assemble(host, store.child, rest, position, position)
@@ -86,7 +87,7 @@ class SparseInterval(Indexed):
             follows = host.let(compare("eq", start, add(last, 1)), "follows")
             same = host.cell(FALSE, "same")
             if self.lvl.is_all_dense:
-                host.branch(follows, lambda: host.set(same, equal(p, position)))
+                host.branch(follows, lambda: host.set(same, equal(host, p, position)))
             host.branch(
                 host.get(same),
                 lambda: host.store(store.right, p, sub(stop, 1)),
@@ -107,7 +108,7 @@ class SparseInterval(Indexed):
 
             def look() -> None:
                 self.lvl.assemble(host, store.child, rest, blank, blank)
-                host.set(stays, op("not", equal(position, blank)))
+                host.set(stays, op("not", equal(host, position, blank)))
 
             host.branch(host.get(dirty), look)
             host.branch(host.get(stays), written)

@@ -41,35 +41,31 @@ class SparsePinpoint(Indexed):
         return Sequence((Phase(Spike(self.fill, child), stop=at), Phase(Run(self.fill))))
 
     def writer(self, fiber: Fiber) -> Node:
-        return Lookup(lambda host, i: self._mark(fiber, i))
+        return Lookup(lambda host, i: Thunk(lambda host: self._mark(host, fiber, i)))
 
-    def _mark(self, fiber: Fiber, i: Expr) -> Node:
+    def _mark(self, host: Host, fiber: Fiber, i: Expr) -> tuple[Node, Any]:
         """Write at coordinate i, which becomes the fiber's only one if something is written. The child
         need not be told: at worst, entries of its own are written again."""
-        store = fiber.store
+        store, p = fiber.store, fiber.position
+        before = host.load(store.idx, p, "before", Int64)
+        was_here = host.let(compare("eq", before, sub(i, 1)), "was_here")
+        dirty = host.cell(was_here, "dirty")
+        is_other = op("and", compare("ge", before, ZERO), op("not", was_here))
+
+        def claim() -> None:
+            host.store(store.idx, p, sub(i, 1))
+            fiber.mark(host)
+
+        def epilogue(host: Host) -> None:
+            now = host.get(dirty)
+            host.branch(op("and", now, op("not", was_here)), claim)
+            if isinstance(self.lvl, Pattern):  # may have been overwritten with false
+                gone = op("and", was_here, op("not", now))
+                host.branch(gone, lambda: host.store(store.idx, p, NONE))
+
         message = "coordinate {} is the second in a fiber of SparsePinpoint, after {}"
-
-        def preamble(host: Host) -> tuple[Node, Any]:
-            before = host.load(store.idx, fiber.position, "before", Int64)
-            was_here = host.let(compare("eq", before, sub(i, 1)), "was_here")
-            dirty = host.cell(was_here, "dirty")
-            is_other = op("and", compare("ge", before, ZERO), op("not", was_here))
-
-            def claim() -> None:
-                host.store(store.idx, fiber.position, sub(i, 1))
-                fiber.mark(host)
-
-            def epilogue(host: Host) -> None:
-                now = host.get(dirty)
-                host.branch(op("and", now, op("not", was_here)), claim)
-                if isinstance(self.lvl, Pattern):  # may have been overwritten with false
-                    gone = op("and", was_here, op("not", now))
-                    host.branch(gone, lambda: host.store(store.idx, fiber.position, NONE))
-
-            second = refused(fiber, message, (i, add(before, 1)))
-            return Switch(is_other, second, fiber.child(fiber.position, dirty)), epilogue
-
-        return Thunk(preamble)
+        second = refused(fiber, message, (i, add(before, 1)))
+        return Switch(is_other, second, fiber.child(p, dirty)), epilogue
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         positions, (coordinates,) = given.positions, given.coordinates
