@@ -482,8 +482,7 @@ class Fiber(TensorLike):
         return len(list(takewhile(lambda level: level.is_dense, self.level.levels())))
 
     def child(self, position: Expr, dirty: Cell | None = None) -> Fiber:
-        dims = self.dims[: len(self.dims) - self.level.modes]
-        return Fiber(self.store.child, dims, position, dirty, self.mode)
+        return Fiber(self.store.child, self.level.below(self.dims), position, dirty, self.mode)
 
     def mark(self, host: Host, condition: Expr = TRUE) -> None:
         """Set the dirty bit where the condition holds, if there is one."""

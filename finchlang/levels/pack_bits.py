@@ -29,11 +29,8 @@ class PackBits(RunList):
     counts_lengths = False  # no counter has the number of regions
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        RunList.freeze(self, host, store, dims, count)
-        self._join(host, store, count)
-
-    def _join(self, host: Host, store: Storage, count: Expr) -> None:
         """Join the runs of a RunList into regions."""
+        RunList.freeze(self, host, store, dims, count)
         host.grow(store.ofs, add(host.get(store.stored), 1))
         host.store(store.ofs, ZERO, ZERO)
         regions, first = host.cell(ZERO, "regions"), host.cell(ZERO, "first")

@@ -65,12 +65,8 @@ class Projection:
                 return self.of(lp.shifted(body, delta))
             case lp.Thunk() | lp.Switch() | lp.Choice():
                 return lp.rebuild(node, self.of)
-            case lp.Steps():
-                known = node.stored
-                if known is not None and isinstance(known.fill, Literal):
-                    return lp.delayed(
-                        lambda host: FilledBlocks(self, host, node, known).looplets(host)
-                    )
+            case lp.Steps(stored=lp.Stored(fill=Literal()) as known):
+                return lp.delayed(lambda host: FilledBlocks(self, host, node, known).looplets(host))
         return self.blocks(self.looplets)
 
     def _sequence(self, phases: tuple[lp.Phase, ...]) -> lp.Sequence:
@@ -181,8 +177,8 @@ class FilledBlocks:
         """The stepper up to the last block with an entry, then fill."""
         reach, last = self.projection.reach, self.steps.last
         kind = lp.Jumper if isinstance(self.steps, lp.Jumper) else lp.Stepper
-        steps: Any = kind(self.seek, lambda host: host.get(self.block), self.body, self.next)
-        steps = replace(steps, first=reach(self.steps.first))
+        parts = self.seek, lambda host: host.get(self.block), self.body, self.next
+        steps: Any = kind(*parts, first=reach(self.steps.first))
         if last is not None:
             return replace(steps, last=reach(last))
         known, cell = self.known, host.cell(ZERO, "last")

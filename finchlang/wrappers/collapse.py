@@ -166,10 +166,8 @@ class Product:
         if known.fill is not None and not isinstance(known.fill, Literal):
             return None
 
-        def locate(host: Host, q: Expr, k: Expr) -> Expr:
-            return known.locate(host, q, self.above(k))
-
-        return lp.Stored(known.start, known.stop, known.fill, known.at, locate, region)
+        own = known.start, known.stop, known.fill, known.at
+        return lp.Stored(*own, lambda host, q, k: known.locate(host, q, self.above(k)), region)
 
     def _row(self, at: Callable[[Host, Expr], Node]) -> lp.Thunk:
         """A stepper with a block for each outer coordinate."""
@@ -178,11 +176,8 @@ class Product:
             def region(host: Host, j: Expr) -> lp.Entry:
                 return self.at(host, j, lambda host: at(host, j))
 
-            def locate(host: Host, q: Expr, k: Expr) -> Expr:
-                return self.above(k)
-
-            end, cell = add(self.count, 1), host.cell(ONE, "j")
-            known = lp.Stored(ONE, end, None, cell, locate, region, least=ONE)
+            own = ONE, add(self.count, 1), None, host.cell(ONE, "j")
+            known = lp.Stored(*own, lambda host, q, k: self.above(k), region, least=ONE)
             return lp.Blocks(
                 seek=lambda host, k: known.go(host, self.above(k)),
                 stride=lambda host: self.up_to(known.here(host)),

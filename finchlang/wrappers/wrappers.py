@@ -264,14 +264,13 @@ class Window(Wrapper):
 
 def _check_window(host: Host, window: Window, extent: tuple[Expr, Expr], step: Expr) -> None:
     """Fail (kind bounds) unless a window or slice is within `extent`."""
-    start, stop, _ = window.last
-    is_plain = window.last.step is None
-    shown = "window {}:{}" if is_plain else "slice {}:{}:{}"
-    values = (start, stop, *extent) if is_plain else (start, step, stop, *extent)
-    dimension = len(window.call.args) - 1
-    message = f"the {shown} is not within dimension {dimension}, which is {{}}:{{}}"
+    start, stop, given = window.last
+    shown, values = "slice {}:{}:{}", [start, step, stop]
+    if given is None:
+        shown, values = "window {}:{}", [start, stop]
+    message = f"the {shown} is not within dimension {window.order}, which is {{}}:{{}}"
     fits = strided_slice.is_within(start, step, stop, extent)
-    fail_unless(host, fits, "bounds", message, values, window.call.span)
+    fail_unless(host, fits, "bounds", message, (*values, *extent), window.call.span)
 
 
 class Limits(NamedTuple):
