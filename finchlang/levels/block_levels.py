@@ -1,5 +1,4 @@
-"""Levels whose fibers store one block of neighbouring coordinates each, at neighbouring positions of the
-child: the base of SparseBand and Ragged."""
+"""Levels whose fibers store one block of neighbouring coordinates each: SparseBand and Ragged."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from finchlang.host.construct import ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import READ, Fiber, Indexed
+from finchlang.levels.level import Fiber, Indexed
 from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
@@ -27,17 +26,12 @@ NONE = const(-1)
 @dataclass(frozen=True)
 class OneBlock(Indexed):
     """The block of the fiber at position p has the positions ofs[p] up to, not including, ofs[p + 1] of
-    the child. Subclasses say which coordinates it has.
-
-    Written in order only; coordinates between two written ones are stored as fill. While it is written,
-    ofs[p + 1] counts the positions of fiber p, and `stored` those of all fibers so far; freezing adds the
-    counts up.
-    """
+    the child. Subclasses say which coordinates it has. What is between two written ones is stored, too."""
 
     layout: ClassVar[lay.Layout] = (lay.Offsets("ofs", is_held=True),)
-    is_sequential: ClassVar[bool] = True
-    out_of_order: ClassVar = SparseHash
-    stores_fill: ClassVar[bool] = True
+    is_sequential = True
+    out_of_order = SparseHash
+    stores_fill = True
 
     def __post_init__(self) -> None:
         require_signed(self)
@@ -53,34 +47,27 @@ class OneBlock(Indexed):
         when the block is complete."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         """A run of fill, the block, a run of fill; with `follow` a comparison at each coordinate."""
-        if fiber.mode != READ:
-            return lp.Thunk(lambda host: self._append(host, fiber))
+        before, last, start = self.region(host, fiber, stop)
 
-        def preamble(host: Host) -> tuple[Node, None]:
-            before, last, start = self.region(host, fiber, stop)
+        def at(host: Host, i: Expr) -> Node:
+            return fiber.child(add(start, sub(sub(i, before), 1)))
 
-            def at(host: Host, i: Expr) -> Node:
-                return fiber.child(add(start, sub(sub(i, before), 1)))
+        def either(host: Host, i: Expr) -> Node:
+            inside = op("and", compare("gt", i, before), compare("le", i, last))
+            return lp.Switch(inside, at(host, i), self.fill)
 
-            def either(host: Host, i: Expr) -> Node:
-                inside = op("and", compare("gt", i, before), compare("le", i, last))
-                return lp.Switch(inside, at(host, i), self.fill)
+        if protocol == "follow":
+            return lp.Lookup(either)
+        gap = () if before is ZERO else (lp.Phase(lp.Run(self.fill), stop=before),)
+        block = lp.Phase(lp.Lookup(at), stop=last)
+        return lp.Sequence((*gap, block, lp.Phase(lp.Run(self.fill))))
 
-            if protocol == "follow":
-                return lp.Lookup(either), None
-            gap = () if before is ZERO else (lp.Phase(lp.Run(self.fill), stop=before),)
-            block = lp.Phase(lp.Lookup(at), stop=last)
-            return lp.Sequence((*gap, block, lp.Phase(lp.Run(self.fill)))), None
-
-        return lp.Thunk(preamble)
-
-    def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+    def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, after = fiber.store, add(fiber.position, 1)
         first = host.get(store.stored)
-        # there may be some: a fiber is left and entered again where its index is bound in the
-        # loop, as in A[i + 1]
+        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
         before = host.load(store.ofs, after, "before", Int64)
         position, leave = self.enter(host, fiber, before, first)
         made = host.cell(first, "made")  # positions below this are assembled

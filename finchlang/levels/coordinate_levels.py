@@ -1,5 +1,4 @@
-"""Levels of one or several modes whose fibers list the coordinates of their entries in order: shared by
-SparseCOO and SparseHash."""
+"""Levels of one or several modes whose fibers list the coordinates of their entries in order."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ class PartOfFiber(TensorLike):
 
 @dataclass(frozen=True, slots=True)
 class AtCoordinates(PartOfFiber):
-    """A fiber of a level of several modes at `known` coordinates (from 1, last mode first) in its last
-    modes."""
+    """A fiber of a level at `known` coordinates (from 1, last mode first) in its last modes."""
 
     known: tuple[Expr, ...]
 
@@ -56,10 +54,7 @@ class AtCoordinates(PartOfFiber):
 class Coordinates(Indexed):
     """Fiber p has the entries ptr[p] up to, not including, ptr[p + 1]; entry q has the coordinate idx[q]
     or, of several modes, idx1[q], idx2[q] and so on. Entries are sorted by their last coordinate, then by
-    the one before, and so on.
-
-    Raises FinchError "type" for fewer than 1 or more than 64 modes.
-    """
+    the one before. Raises FinchError "type" for fewer than 1 or more than 64 modes."""
 
     number: int = 1
 
@@ -78,9 +73,7 @@ class Coordinates(Indexed):
 
     def names(self) -> tuple[str, ...]:
         """The names of the arrays of coordinates, first mode first."""
-        if self.number == 1:
-            return ("idx",)
-        return tuple(f"idx{k + 1}" for k in range(self.number))
+        return ("idx",) if self.number == 1 else tuple(f"idx{k + 1}" for k in range(self.number))
 
     @property
     def coordinates(self) -> lay.Layout:
@@ -100,24 +93,18 @@ class Coordinates(Indexed):
     def check_numbers(
         self, host: Host, factors: tuple[Expr, ...], message: str, sizes: tuple[Expr, ...]
     ) -> None:
-        """Fail (kind dimension) if a product is above MOST; it is taken in floats, as integers may
-        overflow, and the limit leaves much room for rounding."""
+        """Fail (kind dimension) if a product is above MOST: in floats, as integers may overflow."""
         product = cast(factors[0], Float64)
         for factor in factors[1:]:
             product = op("mul", product, cast(factor, Float64))
         too_many = compare("gt", product, const(float(MOST), Float64))
         host.branch(too_many, lambda: host.fail("dimension", message, sizes))
 
-    def read_entries(self, host: Host, fiber: Fiber, protocol: str | None) -> Node:
-        def preamble(host: Host) -> tuple[Node, None]:
-            start, stop = load_range(host, fiber)
-            return Entries(fiber, self.number, start, stop).looplets(host, protocol), None
-
-        return lp.Thunk(preamble)
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        return Entries(fiber, self.number, *load_range(host, fiber)).looplets(host, protocol)
 
     def write_anywhere(self, fiber: Fiber, known: tuple[Expr, ...] = ()) -> lp.Lookup:
-        """A lookup that writes at any coordinate of the next mode, given the `known` coordinates (from 1,
-        last mode first) of the modes after it."""
+        """A lookup that writes the next mode, given the `known` coordinates of the modes after it."""
 
         def at(host: Host, i: Expr) -> Node:
             coordinates = *known, i
@@ -128,15 +115,13 @@ class Coordinates(Indexed):
         return lp.Lookup(at)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
-        """The entry at `coordinates` (from 1, last mode first) of a level that is written by
-        `write_anywhere`, and the epilogue that finishes it."""
+        """The entry at `coordinates` (from 1, last mode first), and the epilogue that finishes it."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
 
 @dataclass(frozen=True, slots=True)
 class Entries(PartOfFiber):
-    """The entries start up to, not including, stop of a fiber: those with given coordinates in all modes
-    of the level but the first `left`."""
+    """The entries start up to, not including, stop: those alike in all modes but the first `left`."""
 
     left: int
     start: Expr
@@ -150,7 +135,7 @@ class Entries(PartOfFiber):
         return dims[: len(dims) - self.level.number + self.left]
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        return lp.Thunk(lambda host: (self.looplets(host, protocol), None))
+        return lp.delayed(lambda host: self.looplets(host, protocol))
 
     def looplets(self, host: Host, protocol: str | None) -> Node:
         """A stepper (or jumper) over spikes up to the last stored coordinate, then a run of fill;
@@ -169,7 +154,7 @@ class Entries(PartOfFiber):
             return add(q, 1) if is_last else host.search(idx, add(q, 1), self.stop, i, "end")
 
         def there(q: Expr, i: Expr) -> Node:
-            return lp.Thunk(lambda host: (payload(host, q, i), None))
+            return lp.delayed(lambda host: payload(host, q, i))
 
         if protocol == "follow":
             return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: there(q, i)))
@@ -181,11 +166,11 @@ class Entries(PartOfFiber):
             return ZERO if is_last else listed.coordinate(host, q)
 
         def body(host: Host, here: Here) -> Node:
-            def tail(host: Host) -> tuple[Node, None]:
+            def tail(host: Host) -> Node:
                 q = here(host)
-                return payload(host, q, coordinate(host, q)), None
+                return payload(host, q, coordinate(host, q))
 
-            return lp.Spike(listed.fill, lp.Thunk(tail))
+            return lp.Spike(listed.fill, lp.delayed(tail))
 
         def following(host: Host, q: Expr) -> Expr:
             return after(host, q, coordinate(host, q))

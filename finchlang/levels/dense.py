@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from finchlang.host.construct import add, mul, sub
 from finchlang.host.interface import Host
@@ -20,11 +19,10 @@ class Dense(Level):
 
     lvl: Level
 
-    layout: ClassVar = (lay.Grid(),)
-    is_dense: ClassVar[bool] = True
-    has_gaps: ClassVar[bool] = False
-    stores_fill: ClassVar[bool] = True
-    protocols: ClassVar[tuple[str, ...]] = ("follow",)
+    layout = (lay.Grid(),)
+    is_dense = True
+    has_gaps = False
+    stores_fill = True
 
     def __post_init__(self) -> None:
         why = "would be true everywhere: a Dense level stores every coordinate"

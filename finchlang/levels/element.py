@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -19,23 +19,18 @@ from finchlang.syntax import nodes as ast, types
 
 
 def typed_literal(value: Any, type: types.Type | None = None) -> ast.Literal:
-    """A literal with its type, converted to `type` if that is given.
-
-    Raises FinchError "type" for a value that is no number, or that `type` cannot hold.
-    """
+    """A literal with its type, converted to `type` if that is given. Raises FinchError "type" for a value
+    that is no number, or that `type` cannot hold."""
     if isinstance(value, ast.Literal):
         type, value = type or (types.TYPES[value.type] if value.type else None), value.value
     own = types.type_of_value(value)
     if own is None:
-        raise FinchError(
-            "type", f"a fill value must be a number or a Bool, not {types.foreign(value)}"
-        )
+        message = f"a fill value must be a number or a Bool, not {types.foreign(value)}"
+        raise FinchError("type", message)
     found = type or own
     are_numbers = not isinstance(own, types.PairType) and not isinstance(found, types.PairType)
-    is_kept = types.can_store(own, found) or (
-        are_numbers and math.isfinite(value) and found.wrap(value) == value
-    )
-    if not is_kept:
+    is_same = are_numbers and math.isfinite(value) and found.wrap(value) == value
+    if not (is_same or types.can_store(own, found)):
         raise FinchError("type", f"{value} of type {own} cannot be kept as {found}")
     return ast.Literal(found.wrap(value), found.name)
 
@@ -55,9 +50,8 @@ def literal_text(literal: ast.Literal) -> str:
 def differs(a: np.ndarray, b: Any) -> np.ndarray:
     """A mask of the values that differ from `b`, a value or an array; NaN equals NaN. Raises FinchError
     "type" if one is of pairs and the other of numbers."""
-    other = (
-        np.array(b, pair.dtype) if isinstance(pair := types.type_of_value(b), types.PairType) else b
-    )
+    pair = types.type_of_value(b)
+    other = np.array(b, pair.dtype) if isinstance(pair, types.PairType) else b
     if bool(a.dtype.names) != bool(np.asarray(other).dtype.names):
         raise FinchError("type", "a pair is no number")
     return (a != other) & ~((a != a) & (other != other))
@@ -75,7 +69,7 @@ def same_value(a: Expr, b: Expr) -> Expr:
 class LeafLevel(Level):
     """The base of leaves; freezing and thawing do nothing."""
 
-    is_leaf: ClassVar[bool] = True
+    is_leaf = True
 
     def takes(self, other: Level) -> bool:
         return self == other and not self.counters
@@ -106,7 +100,7 @@ class Valued(LeafLevel):
 class Element(Valued):
     """`Element(fill)`: values of the fill's type, all equal to it at first."""
 
-    layout: ClassVar = (lay.Each("val"),)
+    layout = (lay.Each("val"),)
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         host.grow(store.val, add(stop, 1))

@@ -39,11 +39,6 @@ def hashed(key: Expr) -> Expr:
     return op("shr", mixed, const(_HALF))
 
 
-def clear(host: Host, store: Storage) -> None:
-    host.set(store.stored, ZERO)
-    resize(host, store, const(FIRST_SLOTS))
-
-
 def resize(host: Host, store: Storage, slots: Expr) -> None:
     host.grow(store.slots, ONE)
     host.store(store.slots, ZERO, slots)
@@ -71,8 +66,7 @@ def find(host: Host, store: Storage, key: Expr) -> Expr:
 
 
 def make_room(host: Host, store: Storage) -> None:
-    """Make room for one more entry. At most half of the slots are used, so that probes are short and
-    end."""
+    """Make room for one more entry. At most half of the slots are used, so that probes end soon."""
     slots = host.load(store.slots, ZERO, "slots")
     crowded = compare("ge", mul(host.get(store.stored), 2), slots)
     host.branch(crowded, lambda: rebuild(host, store, host.let(mul(slots, GROWTH), "slots")))
@@ -98,8 +92,7 @@ def rebuild(host: Host, store: Storage, slots: Expr) -> None:
 
 
 def enter(host: Host, store: Storage, key: Expr) -> tuple[Expr, Expr, Expr]:
-    """The entry of `key`, made (not set) if there is none: its number, whether it is set, and whether it
-    is new."""
+    """The entry of `key`, made (not set) if there is none: its number; whether it is set, and new."""
     make_room(host, store)
     at = find(host, store, key)
     is_new = host.let(compare("ne", host.load(store.tbl, at, "held"), key), "new")
@@ -170,8 +163,7 @@ def build(keys: np.ndarray) -> dict[str, Any]:
 
 
 def problem(storage: ByName) -> str | None:
-    """Why compiled code must not use this table, or None. Checks that every entry is found, and that a
-    search for a missing key ends."""
+    """Why compiled code must not use this table, or None: if a search fails, or does not end."""
     key, stored = storage["key"], storage["stored"]
     if not 0 <= stored <= len(key):
         return f"key has {len(key)} entries, {stored} are stored"

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.host import construct as code
 from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Expr
-from finchlang.levels import layout as lay
+from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.element import Element
 from finchlang.levels.level import UPDATE, Dims, Fiber, Level, Storage
 from finchlang.levels.sparse_coo import SparseCOO
@@ -38,10 +38,8 @@ class Interleaved(SparseCOO):
     by bucket, through the stage arrays.
     """
 
-    counters: ClassVar[Any] = tuple(
-        (name, Int64) for name in ("stored", "taken", "buckets", "shift")
-    )
-    takes_any_fiber: ClassVar[bool] = True
+    counters = tuple((name, Int64) for name in ("stored", "taken", "buckets", "shift"))
+    takes_any_fiber = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,9 +80,8 @@ class Interleaved(SparseCOO):
 
         # only the first time: entries that are in buckets were put there by this shift
         host.branch(code.compare("eq", buckets, 0), first)
-        count = host.let(
-            code.add(code.op("shr", stop, code.below_64(host.get(store.shift))), 1), "buckets"
-        )
+        last = code.op("shr", stop, code.below_64(host.get(store.shift)))
+        count = host.let(code.add(last, 1), "buckets")
 
         def more() -> None:
             host.grow(store.first, count)
@@ -106,9 +103,8 @@ class Interleaved(SparseCOO):
 
         def bucket(b: Expr) -> None:
             first = host.let(code.add(code.op("shl", b, shift), 1), "first", lower=code.ONE)
-            behind = host.let(
-                code.op("min", code.op("shl", code.add(b, 1), shift), count), "behind"
-            )
+            behind = code.op("min", code.op("shl", code.add(b, 1), shift), count)
+            behind = host.let(behind, "behind")
             start = host.get(total, lower=code.ZERO)
 
             def pointer(e: Expr) -> Expr:
@@ -155,17 +151,16 @@ class Interleaved(SparseCOO):
             def one() -> None:
                 e = host.get(start, lower=code.ZERO)
                 host.count(e, code.add(e, _CHUNK - 1), body, "e")
-                host.set(
-                    start, host.load(store.next, code.op("idiv", e, code.const(_CHUNK)), "next")
-                )
+                chunk = code.op("idiv", e, code.const(_CHUNK))
+                host.set(start, host.load(store.next, chunk, "next"))
 
             host.loop(lambda: code.compare("lt", code.add(host.get(start), _CHUNK), end), one)
             host.count(host.get(start, lower=code.ZERO), code.sub(at, 1), body, "e")
 
         host.branch(code.compare("gt", end, 0), chunks)
 
-    def _begin(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        return self.write_anywhere(fiber), None
+    def writer(self, fiber: Fiber) -> Node:
+        return lp.delayed(lambda host: self.write_anywhere(fiber))
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
         store, p = fiber.store, fiber.position

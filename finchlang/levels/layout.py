@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -65,10 +66,14 @@ class Coordinate(Each):
 
 
 @dataclass(frozen=True)
+class ChildPositions(StoredArray):
+    """The position in the child of each item."""
+
+
+@dataclass(frozen=True)
 class Offsets(StoredArray):
-    """Item k becomes the items from name[k] up to, not including, name[k + 1]; `counter` counts them all
-    while they are written. `is_held` if these are the positions in the child of a region: one for each of
-    its coordinates, or one for all."""
+    """Item k becomes the items from name[k] up to, not including, name[k + 1]; `counter` counts them all.
+    `is_held` if these are the child's positions for a region: one for each coordinate, or for all."""
 
     counter: str = "stored"
     while_written: str = COUNTS
@@ -86,23 +91,21 @@ class Grid(LayoutPart):
 
 @dataclass(frozen=True)
 class Aside(LayoutPart):
-    """A separate chain from the fibers, beside the one to the child."""
+    """A separate chain from the fibers, beside the one to the child. It lists what is not at the fill."""
 
     parts: tuple[LayoutPart, ...]
 
 
 @dataclass(frozen=True)
 class Counted(LayoutPart):
-    """The items that follow are those of all fibers in the order they were made in, as many as `counter`
-    says."""
+    """The items that follow are `counter` items of all fibers, in the order they were made in."""
 
     counter: str
 
 
 @dataclass(frozen=True)
 class Loose(StoredArray):
-    """An array outside of the chain; `length` gives how many entries are in use once the tensor is
-    frozen."""
+    """An array outside of the chain; `length` gives how many entries are in use in a frozen tensor."""
 
     length: Callable[[ByName], int] = lambda storage: 0
 
@@ -133,9 +136,7 @@ def arrays(layout: Layout) -> Iterator[StoredArray]:
 
 def _leading(layout: Layout) -> list[Each]:
     """The parts that store a number for each fiber."""
-    return [
-        part for part in takewhile(lambda p: isinstance(p, Each), layout) if isinstance(part, Each)
-    ]
+    return list(takewhile(lambda part: isinstance(part, Each), layout))  # type: ignore[arg-type]
 
 
 def offsets(layout: Layout) -> list[Offsets]:
@@ -213,8 +214,7 @@ def positions(
     count: Expr,
     tell: Callable[[str, Expr], None] = lambda counter, number: None,
 ) -> Expr:
-    """The number of positions in the child of the first `count` frozen fibers; `tell` is called with each
-    counter and its value for these fibers."""
+    """The number of child positions of `count` frozen fibers; `tell` is told their counters."""
     for part in layout:
         if isinstance(part, Aside):
             positions(host, store, part.parts, dims, count, tell)
@@ -236,7 +236,12 @@ def equal(
     if not layout:
         return child(p, q)
     part, *rest = layout
-    if isinstance(part, Aside | Loose | Counted):
+    if isinstance(part, Aside):
+        return equal(host, store, part.parts, dims, p, q, child)
+    if isinstance(part, ChildPositions):
+        a, b = (host.load(store.buffers[part.name], k, "position", lower=ZERO) for k in (p, q))
+        return equal(host, store, tuple(rest), dims, a, b, child)
+    if isinstance(part, Loose):
         return equal(host, store, tuple(rest), dims, p, q, child)
     if isinstance(part, Each):
         each = _leading(layout)
@@ -249,28 +254,28 @@ def equal(
             if one.empty is not None:
                 full = op("or", full, compare("ne", i, one.empty))
         found, below = host.cell(same, "same"), layout[len(each) :]
-        host.branch(
-            op("and", same, full),
-            lambda: host.set(found, equal(host, store, below, dims, p, q, child)),
-        )
+
+        def look() -> None:
+            host.set(found, equal(host, store, below, dims, p, q, child))
+
+        host.branch(op("and", same, full), look)
         return host.get(found)
 
-    def all_equal(first: Expr, other: Expr, count: Expr) -> Expr:
-        def one(k: Expr) -> Expr:
-            a, b = host.let(add(first, k), "a"), host.let(add(other, k), "b")
-            return equal(host, store, tuple(rest), dims, a, b, child)
-
-        return _each_equal(host, count, one)
+    def same_items(a: Expr, b: Expr) -> Expr:
+        return equal(host, store, tuple(rest), dims, a, b, child)
 
     if isinstance(part, Grid):
         cells = host.let(part.cells(dims), "cells")
         a, b = (host.let(mul(k, cells), "first") for k in (p, q))
-        return all_equal(a, b, cells)
+        return _all_equal(host, a, b, cells, same_items)
     assert isinstance(part, Offsets)
     (first, end), (other, stop) = (_range(host, store, part, k) for k in (p, q))
     length, found = host.let(sub(end, first), "length"), host.cell(FALSE, "equal")
-    alike = compare("eq", length, sub(stop, other))
-    host.branch(alike, lambda: host.set(found, all_equal(first, other, length)))
+
+    def compare_items() -> None:
+        host.set(found, _all_equal(host, first, other, length, same_items))
+
+    host.branch(compare("eq", length, sub(stop, other)), compare_items)
     return host.get(found)
 
 
@@ -280,13 +285,13 @@ def _range(host: Host, store: Arrays, part: Offsets, k: Expr) -> tuple[Expr, Exp
     return host.load(array, k, "start", Int64), host.load(array, add(k, 1), "stop", Int64)
 
 
-def _each_equal(host: Host, count: Expr, test: Callable[[Expr], Expr]) -> Expr:
-    """Whether test(0), ..., test(count - 1) all hold; stops at the first that does not."""
+def _all_equal(host: Host, first: Expr, other: Expr, count: Expr, test: OfBoth) -> Expr:
+    """Whether `test` holds for each of `count` items from `first` and its counterpart from `other`."""
     same, at = host.cell(TRUE, "same"), host.cell(ZERO, "k")
 
     def body() -> None:
         k = host.get(at)
-        host.set(same, test(k))
+        host.set(same, test(host.let(add(first, k), "a"), host.let(add(other, k), "b")))
         host.set(at, add(k, 1))
 
     host.loop(lambda: op("and", host.get(same), compare("lt", host.get(at), count)), body)
@@ -297,7 +302,7 @@ def move(
     host: Host, store: Arrays, layout: Layout, dims: Any, source: Expr, target: Expr, child: OfBoth
 ) -> None:
     """Move the frozen item `source` down to `target` <= `source`. The items before `target` are in their
-    final place, so its range begins where theirs ends."""
+    final place, so its range begins where theirs ends. Items in the order they were made in stay."""
     if not layout:
         child(source, target)
         return
@@ -306,14 +311,14 @@ def move(
     def below(a: Expr, b: Expr) -> None:
         move(host, store, tuple(rest), dims, a, b, child)
 
-    if isinstance(part, Each):
+    if isinstance(part, Each | ChildPositions):
         array = store.buffers[part.name]
         host.store(array, target, host.load(array, source, "i"))
         below(source, target)
     elif isinstance(part, Aside):
         move(host, store, part.parts, dims, source, target, lambda a, b: None)
         below(source, target)
-    elif isinstance(part, Loose | Counted):
+    elif isinstance(part, Loose):
         below(source, target)
     elif isinstance(part, Grid):
         cells = host.let(part.cells(dims), "cells")
@@ -327,9 +332,11 @@ def move(
         array = store.buffers[part.name]
         start, stop = _range(host, store, part, source)
         to = host.load(array, target, "to", Int64)
-        host.count(
-            start, sub(stop, ONE), lambda q: below(q, host.let(add(to, sub(q, start)), "k")), "q"
-        )
+
+        def each(q: Expr) -> None:
+            below(q, host.let(add(to, sub(q, start)), "k"))
+
+        host.count(start, sub(stop, ONE), each, "q")
         host.store(array, add(target, 1), host.let(add(to, sub(stop, start)), "end"))
 
 
@@ -358,7 +365,7 @@ def copied(
             stored = host.load(content, count, "stored", Int64, lower=ZERO)
             host.grow(array, host.let(add(count, 1), "end"))
             if part.while_written == COUNTS:
-                _count_again(host, array, content, count)
+                host.count(ONE, count, partial(_count_again, host, array, content), "p")
             else:
                 copy_array(host, array, ZERO, content, add(count, 1))
             numbers.append((store.counters[part.counter], stored))
@@ -371,12 +378,9 @@ def copied(
     return count
 
 
-def _count_again(host: Host, counts: Buffer, offsets: Buffer, count: Expr) -> None:
-    def tally(p: Expr) -> None:
-        before, behind = (host.load(offsets, q, "at", Int64, lower=ZERO) for q in (sub(p, 1), p))
-        host.store(counts, p, sub(behind, before))
-
-    host.count(ONE, count, tally, "p")
+def _count_again(host: Host, counts: Buffer, offsets: Buffer, p: Expr) -> None:
+    before, behind = (host.load(offsets, q, "at", Int64, lower=ZERO) for q in (sub(p, 1), p))
+    host.store(counts, p, sub(behind, before))
 
 
 def copy_array(host: Host, to: Buffer, at: Expr, source: Buffer, count: Expr) -> None:

@@ -41,8 +41,7 @@ class Level:
     layout: ClassVar[lay.Layout] = ()
     #: whether fibers must be written in order and coordinates in ascending order (Table 4)
     is_sequential: ClassVar[bool] = False
-    #: of a sequential level: the level that takes its place, with the same parameters, if it has to be
-    #: written in any order
+    #: of a sequential level: the level, of the same parameters, that is written in any order instead
     out_of_order: ClassVar[Any] = None
     #: of a sequential level: whether its fibers may be written alternately, each in order
     takes_any_fiber: ClassVar[bool] = False
@@ -59,8 +58,6 @@ class Level:
     lists_entries: ClassVar[bool] = False
     #: whether coordinates that were not written may be stored too (then no Pattern may be below)
     stores_fill: ClassVar[bool] = False
-    #: protocols a read may ask for, the default first
-    protocols: ClassVar[tuple[str, ...]] = ("walk",)
     #: whether `declare` reads the arrays, to clear only what was set
     clears_entries: ClassVar[bool] = False
     #: whether the lengths in use of a frozen tensor's arrays follow from sizes and counters
@@ -78,16 +75,14 @@ class Level:
 
     @cached_property
     def arrays(self) -> tuple[tuple[str, Type | None], ...]:
-        """The arrays of the storage as (name, type); a type None is the level's own index or element
-        type."""
+        """The arrays of the storage as (name, type); None is the level's own type."""
         return tuple((part.name, part.type) for part in lay.arrays(self.layout))
 
     @cached_property
     def counters(self) -> tuple[tuple[str, Type | None], ...]:
         """The counters of the storage, numbers that change when it is written: those of the offsets."""
-        return tuple(
-            {part.counter: (part.counter, Int64) for part in lay.offsets(self.layout)}.values()
-        )
+        names = dict.fromkeys(part.counter for part in lay.offsets(self.layout))
+        return tuple((name, Int64) for name in names)
 
     @property
     def has_all_positions(self) -> bool:
@@ -113,8 +108,7 @@ class Level:
 
     @property
     def modes(self) -> int:
-        """The number of dimensions of this level alone: one, except for leaves and for coordinate and
-        packed levels."""
+        """The number of dimensions of this level alone."""
         return 0 if self.is_leaf else 1
 
     def below(self, dims: Dims) -> Dims:
@@ -186,15 +180,12 @@ class Level:
 
     def check_sizes(self, host: Host, sizes: tuple[Expr, ...], span: Span | None = None) -> None:
         """Fail (kind dimension) where the index type cannot hold the coordinates of a dimension."""
+        message = f"{self.index_type} has no room for the coordinates of a dimension of size {{}}"
         for size in sizes:
-            message = (
-                f"{self.index_type} has no room for the coordinates of a dimension of size {{}}"
-            )
             self._check_fits(host, size, "dimension", message, span)
 
     def check_positions(self, host: Host, count: Expr | Cell) -> None:
-        """Fail (kind resource) if the index type cannot hold `count` positions. Levels call this when
-        they know the number, before they read positions they stored."""
+        """Fail (kind resource) if the index type cannot hold `count` positions, before any is read."""
         name = type(self).__name__
         message = f"{self.index_type} has no room for the {{}} positions of a {name}"
         self._check_fits(host, count, "resource", message, None)
@@ -346,7 +337,22 @@ class Indexed(Level):
     lvl: Level
     index: Type = Int64
 
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "gallop", "follow")
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        if fiber.mode != READ:
+            return self.writer(fiber)
+        return lp.delayed(lambda host: self.looplets(host, fiber, stop, protocol))
+
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        """The looplet nest of a frozen fiber."""
+        raise Bug(f"{type(self).__name__} leaves this out")
+
+    def writer(self, fiber: Fiber) -> Node:
+        """The looplets that write a fiber."""
+        return lp.Thunk(lambda host: self.append(host, fiber))
+
+    def append(self, host: Host, fiber: Fiber) -> tuple[Node, Callable[[Host], None]]:
+        """The looplet that goes on to write a fiber, and what is done when the fiber is left."""
+        raise Bug(f"{type(self).__name__} leaves this out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,8 +414,7 @@ class TensorLike(Node):
         return len(self.sizes())
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
-        """The first and last coordinate of the dimension `back` before the last; None if it is without
-        bounds."""
+        """The first and last coordinate of the dimension `back` before the last; None without bounds."""
         size = self.sizes()[-1 - back]
         return None if size is None else (ONE, size)
 
@@ -477,8 +482,7 @@ class Fiber(TensorLike):
         return len(list(takewhile(lambda level: level.is_dense, self.level.levels())))
 
     def child(self, position: Expr, dirty: Cell | None = None) -> Fiber:
-        dims = self.dims[: len(self.dims) - self.level.modes]
-        return Fiber(self.store.child, dims, position, dirty, self.mode)
+        return Fiber(self.store.child, self.level.below(self.dims), position, dirty, self.mode)
 
     def mark(self, host: Host, condition: Expr = TRUE) -> None:
         """Set the dirty bit where the condition holds, if there is one."""
@@ -500,11 +504,8 @@ class Fiber(TensorLike):
 @dataclass(frozen=True)
 class Swizzled:
     """The format of a tensor whose modes are named in another order than they are stored:
-    `swizzle(A, perm...)[i...]` is `A[i[perm[1]], i[perm[2]], ...]` (Finch'25 Table 5).
-
-    `permutation` is 1-based: a row-major matrix (SciPy's CSR, NumPy's C order) is
-    Swizzled(level, (2, 1)).
-    """
+    `swizzle(A, perm...)[i...]` is `A[i[perm[1]], i[perm[2]], ...]` (Finch'25 Table 5). A row-major matrix
+    (SciPy's CSR, NumPy's C order) is Swizzled(level, (2, 1))."""
 
     level: Level
     permutation: tuple[int, ...]

@@ -40,8 +40,7 @@ class Looplet(ast.Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lookup(Looplet):
-    """A randomly accessible region: `body(host, i)` is the payload at coordinate i. `may_miss` if that
-    may be `missing`."""
+    """A region with the payload `body(host, i)` at coordinate i. `may_miss` if that may be `missing`."""
 
     body: Callable[[Host, Expr], ast.Node]
     may_miss: bool = False
@@ -80,8 +79,7 @@ class Phase(Looplet):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sequence(Looplet):
-    """Phases one after the other, which together cover the region. A phase without a start begins where
-    the one before ends."""
+    """Phases that cover the region. One without a start begins where the one before ends."""
 
     phases: tuple[Phase, ...]
 
@@ -97,9 +95,8 @@ class Switch(Looplet):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice(Looplet):
-    """`options[k][1]` where the k-th condition holds (at most one does), else `otherwise`: a switch that
-    is decided last. The derived rule Union treats several choices together, where the rule Choice would
-    branch over all combinations."""
+    """`options[k][1]` where the k-th condition holds (at most one does), else `otherwise`. The derived rule
+    Union treats several together, where the rule Choice would branch over all combinations."""
 
     options: tuple[tuple[Expr, ast.Node], ...]
     otherwise: ast.Node
@@ -112,6 +109,11 @@ class Thunk(Looplet):
     is one, the epilogue, which does the last. Both run once, for all accesses with this looplet."""
 
     preamble: Callable[[Host], tuple[ast.Node, Callable[[Host], None] | None]]
+
+
+def delayed(make: Callable[[Host], ast.Node]) -> Thunk:
+    """A thunk that does no more than to make its body."""
+    return Thunk(lambda host: (make(host), None))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,16 +149,14 @@ class Jumper(Steps):
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks(Jumper):
     """A jumper over blocks, each a looplet nest that is entered once: no other stride cuts a block, since
-    this one stays a jumper where another jumper leads. `lookup` gives the payload at any coordinate, if
-    it can be looked up."""
+    this one stays a jumper where another leads. `lookup`, if any, gives the payload at any coordinate."""
 
     lookup: ast.Node | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shift(Looplet):
-    """`body` moved by `delta`: coordinate i of the loop is coordinate i - delta of the body
-    (Looplets'23 section 8)."""
+    """`body` moved: coordinate i of the loop is coordinate i - delta in it (Looplets'23 section 8)."""
 
     body: ast.Node
     delta: Expr
@@ -181,9 +181,8 @@ class Stored:
 
     `at` holds the stepper's position, which is at least `least`, if that is known. `locate(host, q, i)` is
     the first position from q on whose entry ends at or after coordinate i. `entry(host, q)` is the entry
-    at q. If `are_points` all entries are points, with different coordinates if `are_distinct`. `listed`
-    is a buffer with the coordinates of points and the number to be added to them, if they are stored like
-    that.
+    at q. If `are_points` all entries are points, with different coordinates if `are_distinct`. `listed`:
+    the buffer that has the coordinates of points, if one has, and the number to be added to them.
     """
 
     start: Expr
@@ -232,8 +231,7 @@ def _same(part: Any) -> Any:
 
 
 def apart(steps: Steps) -> Steps:
-    """A copy of steps whose functions are methods of one object and share its notes: the copy has an
-    object of its own."""
+    """A copy of steps whose functions are methods of one object, with an object of its own."""
     owner = getattr(steps.stride, "__self__", None)
     if owner is None:
         return steps
@@ -365,15 +363,14 @@ def set_end(looplet: Any, end: Expr | None) -> Any:
 
 
 def at_point(host: Host, node: Any, i: Expr) -> ast.Node:
-    """The payload of a looplet nest at coordinate i, inside the switches and thunks that are needed to
-    find it."""
+    """The payload of a looplet nest at coordinate i, in switches and thunks that find it."""
 
     def inside(body: ast.Node) -> ast.Node:
         return at_point(host, body, i)
 
     match node:
         case Lookup(at):  # in a thunk: it may only be read if the phase holds i
-            return Thunk(lambda host: (at(host, i), None))
+            return delayed(lambda host: at(host, i))
         case AcceptRun(accept):
             return accept(host, i, i)
         case Run(body):
@@ -395,21 +392,14 @@ def at_point(host: Host, node: Any, i: Expr) -> ast.Node:
             return inside(found)
         case Steps(seek):
 
-            def find(host: Host) -> tuple[ast.Node, None]:
+            def find(host: Host) -> ast.Node:
                 assert seek is not None
                 seek(host, i)
-                return at_point(host, set_end(node.body(host), node.stride(host)), i), None
+                return at_point(host, set_end(node.body(host), node.stride(host)), i)
 
-            return Thunk(find)
-        case Switch() | Choice():
+            return delayed(find)
+        case Switch() | Choice() | Thunk():
             return rebuild(node, inside)
-        case Thunk(preamble):
-
-            def enter(host: Host) -> tuple[ast.Node, Callable[[Host], None] | None]:
-                body, epilogue = preamble(host)
-                return at_point(host, body, i), epilogue
-
-            return Thunk(enter)
     raise Bug(f"nothing is at a place of {node}")
 
 

@@ -1,9 +1,6 @@
 """A level's arrays in NumPy, outside of kernels: how long they are, what they store, how they are made of
-entries, and what is wrong with them; all of it follows from the level's layout.
-
-An item of a layout covers a *region* of coordinates in its fiber, which has one position in the child for
-all of them or one for each.
-"""
+entries, and what is wrong with them; all of it follows from the level's layout. An item covers a *region*
+of coordinates in its fiber, which has one position in the child for all of them or one for each."""
 
 from __future__ import annotations
 
@@ -73,8 +70,7 @@ def child_count(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> in
 
 
 def listed(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> int | None:
-    """How many coordinates (of a level that merges, runs) `count` fibers store; None if that is not known
-    without unpacking."""
+    """How many coordinates (or runs) `count` fibers store; None if only unpacking can tell."""
     marked = [p for p in layout if isinstance(p, lay.Each) and p.empty is not None]
     if marked and not lay.offsets(layout):
         return int(np.any([storage[p.name][:count] != p.empty for p in marked], axis=0).sum())
@@ -103,6 +99,9 @@ class _Roles:
         offsets = [part for part in self.arrays if isinstance(part, lay.Offsets)]
         self.ptr = next((part.name for part in offsets if not part.is_held), None)
         self.below = next((part.name for part in offsets if part.is_held), None)
+        self.position = next(
+            (p.name for p in self.arrays if isinstance(p, lay.ChildPositions)), None
+        )
         self.grid = next((part for part in layout if isinstance(part, lay.Grid)), None)
         rows = [part for part in self.arrays if isinstance(part, lay.Coordinate)]
         self.rows = [part.name for part in rows]
@@ -125,7 +124,9 @@ class _Regions(NamedTuple):
 def _regions(roles: _Roles, storage: ByName, positions: np.ndarray, sizes: Sizes) -> _Regions:
     which, at = np.arange(len(positions)), positions
     if roles.ptr is not None:
-        which, at = listed_at(storage[roles.ptr], positions)
+        starts = storage[roles.ptr][positions].astype(np.int64)
+        which, nth = ranges(storage[roles.ptr][positions + 1].astype(np.int64) - starts)
+        at = starts[which] + nth
     last: Any = np.array([storage[name][at] for name in roles.rows], np.int64)
     first, held = last, None
     if roles.begins in storage:
@@ -137,6 +138,8 @@ def _regions(roles: _Roles, storage: ByName, positions: np.ndarray, sizes: Sizes
     if roles.below is not None:
         ofs = storage[roles.below].astype(np.int64)
         at, held = ofs[at], ofs[at + 1] - ofs[at]
+    elif roles.position is not None:
+        at = storage[roles.position][at]
     elif roles.grid is not None:
         at = positions[which] * roles.grid.cells(sizes)
         if roles.begins == lay.POINT:  # listed beside the grid
@@ -259,8 +262,7 @@ def _ends(begins: np.ndarray) -> np.ndarray:
 def _with_gaps(
     fibers: np.ndarray, first: np.ndarray, last: np.ndarray, given: Given
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Regions with others in the gaps between them: their fibers, a row of their last coordinates, and the
-    number among them of each region given."""
+    """Regions and the gaps between them: their fibers, a row of last coordinates, each region's number."""
     end, size = np.full(given.fibers, -1), given.sizes[-1]
     end[fibers] = last[0]
     gap, open_ends = first > _before(fibers, last[0]) + 1, np.flatnonzero(end < size - 1)
@@ -304,7 +306,7 @@ def _wrong_array(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> s
     offsets: np.ndarray | None = None
     ascends: Any = None
     for part, n in _walked(layout, storage, count, sizes):
-        if not isinstance(part, lay.Each | lay.Offsets):
+        if not isinstance(part, lay.Each | lay.Offsets | lay.ChildPositions):
             continue
         needed, array = n + isinstance(part, lay.Offsets), storage[part.name]
         if len(array) < needed:
@@ -329,8 +331,7 @@ def _wrong_array(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> s
 
 
 def _in_each(offsets: Any, ascends: np.ndarray) -> bool:
-    """Whether each item ascends from the one before it in its fiber; `ascends` has no entry for the very
-    first item."""
+    """Whether each item ascends from the one before it in its fiber; `ascends` begins with the second."""
     inner, ascends = offsets[1:-1], ascends.copy()
     ascends[inner[(inner > 0) & (inner <= len(ascends))] - 1] = True
     return bool(ascends.all())
@@ -340,19 +341,10 @@ def _in_each(offsets: Any, ascends: np.ndarray) -> bool:
 
 
 def ranges(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers 0..n - 1 for each n in `lengths`, one after the other: for each number the index of its
-    length, and the number."""
+    """The numbers 0..n - 1 for each n in `lengths`: for each the index of its length, and the number."""
     which = np.repeat(np.arange(len(lengths)), lengths)
     before = np.cumsum(lengths) - lengths
     return which, np.arange(len(which)) - before[which]
-
-
-def listed_at(ptr: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each entry listed by the fibers at `positions`: the index of its fiber in `positions`, and its
-    own position."""
-    starts = ptr[positions].astype(np.int64)
-    which, nth = ranges(ptr[positions + 1].astype(np.int64) - starts)
-    return which, starts[which] + nth
 
 
 def pointers(fibers: np.ndarray, count: int) -> np.ndarray:

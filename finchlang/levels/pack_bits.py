@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
@@ -25,22 +24,19 @@ class PackBits(RunList):
     into literal regions.
     """
 
-    has_gaps: ClassVar[bool] = False
-    layout: ClassVar = (
-        *RunList.layout,
-        lay.Offsets("ofs", while_written=lay.NOTHING, is_held=True),
-    )
-    counts_lengths: ClassVar[bool] = False  # no counter has the number of regions
+    has_gaps = False
+    layout = (*RunList.layout, lay.Offsets("ofs", while_written=lay.NOTHING, is_held=True))
+    counts_lengths = False  # no counter has the number of regions
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        RunList.freeze(self, host, store, dims, count)
-        self._join(host, store, count)
-
-    def _join(self, host: Host, store: Storage, count: Expr) -> None:
         """Join the runs of a RunList into regions."""
+        RunList.freeze(self, host, store, dims, count)
         host.grow(store.ofs, add(host.get(store.stored), 1))
         host.store(store.ofs, ZERO, ZERO)
         regions, first = host.cell(ZERO, "regions"), host.cell(ZERO, "first")
+
+        def begin_region() -> None:
+            host.set(regions, add(host.get(regions), 1))
 
         def fiber(p: Expr) -> None:
             stop = host.load(store.ptr, add(p, 1), "stop", types.Int64)
@@ -50,9 +46,7 @@ class PackBits(RunList):
                 end = host.load(store.right, q, "right", types.Int64)
                 single = host.let(compare("eq", host.get(begin), end), "single")
                 joins = op("and", single, host.get(is_open))
-                host.branch(
-                    joins, lambda: None, lambda: host.set(regions, add(host.get(regions), 1))
-                )
+                host.branch(joins, lambda: None, begin_region)
                 now = host.get(regions)
                 host.store(store.right, sub(now, 1), end)
                 host.store(store.ofs, now, add(q, 1))
@@ -68,7 +62,7 @@ class PackBits(RunList):
     def region(self, fiber: Fiber, q: Expr) -> ast.Node:
         ofs, right = fiber.store.ofs, fiber.store.right
 
-        def preamble(host: Host) -> tuple[ast.Node, None]:
+        def either(host: Host) -> ast.Node:
             first = host.load(ofs, q, "first", types.Int64, lower=ZERO)
             after = host.load(ofs, add(q, 1), "after", types.Int64)
             end = host.load(right, q, "right", types.Int64)
@@ -76,9 +70,9 @@ class PackBits(RunList):
             base = host.let(sub(sub(after, end), 2), "base")
             literal = lp.Lookup(lambda host, i: fiber.child(host.let(add(base, i), "position")))
             is_run = compare("eq", after, add(first, 1))
-            return lp.Switch(is_run, lp.Run(fiber.child(first)), literal), None
+            return lp.Switch(is_run, lp.Run(fiber.child(first)), literal)
 
-        return lp.Thunk(preamble)
+        return lp.delayed(either)
 
     def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> ast.Node:
         ofs, right = fiber.store.ofs, fiber.store.right

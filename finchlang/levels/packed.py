@@ -4,7 +4,7 @@ LowerTriangular, Symmetric (Looplets'23 Fig 3a, c; the layouts are those of LAPA
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -33,21 +33,18 @@ class HalfSquare(lay.Grid):
 
 @dataclass(frozen=True)
 class Packed(Level):
-    """One half of an n x n matrix, column after column: n (n + 1) / 2 positions in the child for each
-    fiber. Freezing and thawing do nothing.
+    """One half of an n x n matrix, column after column: n (n + 1) / 2 positions of the child a fiber.
 
-    Written in any order, in the stored half: an assignment elsewhere is an access-order error at run
-    time, unless a condition excludes it beforehand (`if i <= j`). Raises FinchError "dimension" for a
-    matrix that is not square.
+    An assignment to the other half is an access-order error at run time, unless a condition excludes it
+    beforehand (`if i <= j`). Raises FinchError "dimension" for a matrix that is not square.
     """
 
     lvl: Level
 
-    layout: ClassVar = (HalfSquare(),)
-    is_square: ClassVar[bool] = True
-    stores_fill: ClassVar[bool] = True
-    holds_any: ClassVar[bool] = False
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
+    layout = (HalfSquare(),)
+    is_square = True
+    stores_fill = True
+    holds_any = False
 
     def __post_init__(self) -> None:
         reject_pattern(self)
@@ -62,9 +59,6 @@ class Packed(Level):
 
     def is_stored(self, i: Any, j: Any) -> Any:
         """Whether (i, j) is in the stored half; of Exprs or of arrays."""
-        raise Bug(f"{type(self).__name__} leaves this out")
-
-    def column(self, host: Host, column: Column) -> Node:
         raise Bug(f"{type(self).__name__} leaves this out")
 
     def follow(self, column: Column, i: Expr) -> Node:
@@ -199,11 +193,10 @@ class LowerTriangular(Packed):
 
 @dataclass(frozen=True)
 class Symmetric(UpperTriangular):
-    """`Symmetric(lvl)`: as UpperTriangular, but (i, j) with i > j reads the entry stored at (j, i). Only
-    (i, j) with i <= j may be written."""
+    """`Symmetric(lvl)`: as UpperTriangular, but (i, j) with i > j reads what is stored at (j, i)."""
 
-    is_symmetric: ClassVar[bool] = True
-    has_gaps: ClassVar[bool] = False
+    is_symmetric = True
+    has_gaps = False
 
     def column(self, host: Host, column: Column) -> Node:
         if column.fiber.mode != READ:

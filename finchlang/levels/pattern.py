@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import Bug, FinchError
+from finchlang.base.errors import FinchError
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
 from finchlang.levels.element import LeafLevel, typed_literal
@@ -37,13 +37,11 @@ class Pattern(LeafLevel):
     def read(self, host: Host, fiber: Fiber) -> ast.Node:
         if fiber.mode == READ:
             return typed_literal(True)
-        if fiber.dirty is None:
-            raise Bug("a Pattern without a sparse level above it")
+        assert fiber.dirty is not None  # a sparse level is above
         return ast.Value(host.get(fiber.dirty))
 
     def write(self, host: Host, fiber: Fiber, value: ir.Expr) -> None:
-        if fiber.dirty is None:
-            raise Bug("a Pattern without a sparse level above it")
+        assert fiber.dirty is not None  # a sparse level is above
         host.set(fiber.dirty, value)
 
     def pack_values(self, values: np.ndarray, positions: np.ndarray, count: int) -> dict[str, Any]:
@@ -60,9 +58,7 @@ def reject_pattern(
     cannot be so as `why` says. The hint names an `other` format."""
     if isinstance(level.child, Pattern):
         name = type(level).__name__
-        why = why or (
-            f"cannot be: {name} also stores coordinates that are not written, and a Pattern is true "
-            "wherever it is stored"
-        )
+        stores = f"{name} also stores coordinates that are not written"
+        why = why or f"cannot be: {stores}, and a Pattern is true wherever it is stored"
         hint = f"use {name}(Element(false)){other}"
         raise FinchError("type", f"{name}(Pattern()) {why}", hint=hint)

@@ -4,7 +4,6 @@ coordinates of each (Workspaces'24 section 6.2, `pos`)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from finchlang.base.errors import Bug
 from finchlang.host import construct as code, ir
@@ -14,71 +13,51 @@ from finchlang.levels.level import Dims, Fiber, Level, Storage
 from finchlang.syntax.types import Int64
 
 
-@dataclass(frozen=True)
-class _At:
-    """All `count` fibers of one level of a tensor, with the sizes `dims`. The level is dense, or lists
-    the coordinates that have an entry."""
-
-    store: Storage
-    dims: Dims
-    count: ir.Expr
-
-    @property
-    def level(self) -> Level:
-        return self.store.level
-
-    def below(self, host: Host) -> ir.Expr:
-        """The number of positions of the child."""
-        return lay.positions(host, self.store, self.level.layout, self.dims, self.count)
-
-    def coordinate(self, host: Host, mode: int, q: ir.Expr) -> ir.Expr:
-        """The coordinate (from 1) in a mode of this level, counted from 0, of the child's position q."""
-        if self.level.is_dense:
-            return code.add(code.op("irem", q, self.dims[-1]), 1)
-        array = lay.coordinates(self.store, self.level.layout)[mode]
-        return code.add(host.load(array, q, "i", Int64, lower=code.ZERO), 1)
-
-    def fiber(self, host: Host, q: ir.Expr) -> ir.Expr:
-        """The position of the fiber that the child's position q belongs to."""
-        if self.level.is_dense:
-            return code.op("idiv", q, self.dims[-1])
-        if self.count == code.ONE:
-            return code.ZERO
-        return code.sub(host.search(self.store.ptr, code.ONE, self.count, code.add(q, 1), "p"), 1)
-
-
 def is_positioned(level: Level) -> bool:
-    """Whether tensors of a format can be iterated by position."""
+    """Whether tensors of a format can be iterated by position: each level is dense, or lists entries."""
     return all(part.is_leaf or part.is_dense or part.lists_entries for part in level.levels())
 
 
-def _levels(host: Host, fiber: Fiber) -> Iterator[_At]:
-    """The levels of a whole tensor, the outermost first."""
-    store, dims = fiber.store, fiber.dims
+def _levels(host: Host, fiber: Fiber) -> Iterator[tuple[Storage, Dims, ir.Expr]]:
+    """The levels of a whole tensor, the outermost first, with the sizes of their modes and those below,
+    and how many fibers they have; at last the leaf."""
+    dims = fiber.dims
     count: ir.Expr = code.ONE
-    while not store.level.is_leaf:
-        level = store.level
-        at = _At(store, dims, count)
-        yield at
-        store, dims = store.child, level.below(dims)
-        count = at.below(host)
+    for store in fiber.store.stores():
+        yield store, dims, count
+        if not store.level.is_leaf:
+            count = lay.positions(host, store, store.level.layout, dims, count)
+            dims = store.level.below(dims)
 
 
 def positions(host: Host, fiber: Fiber) -> ir.Expr:
     """The number of positions of a tensor's leaf."""
-    at = list(_levels(host, fiber))[-1]
-    return at.below(host)
+    *_, (store, dims, count), _ = _levels(host, fiber)
+    return lay.positions(host, store, store.level.layout, dims, count)
 
 
 def coordinate(host: Host, fiber: Fiber, mode: int, p: ir.Expr) -> ir.Expr:
     """The coordinate in a mode of the p-th position; both are counted from 1."""
     q = code.sub(p, 1)
-    for at in reversed(list(_levels(host, fiber))):
-        if mode <= at.level.modes:
-            return at.coordinate(host, mode - 1, q)
-        mode -= at.level.modes
-        q = host.let(at.fiber(host, q), "p")
+    *levels, _ = _levels(host, fiber)
+    for store, dims, count in reversed(levels):
+        if mode <= store.level.modes:
+            if store.level.is_dense:
+                return code.add(code.op("irem", q, dims[-1]), 1)
+            array = lay.coordinates(store, store.level.layout)[mode - 1]
+            return code.add(host.load(array, q, "i", Int64, lower=code.ZERO), 1)
+        mode -= store.level.modes
+        q = host.let(_fiber(host, store, dims, count, q), "p")
     raise Bug("this mode is not there")
+
+
+def _fiber(host: Host, store: Storage, dims: Dims, count: ir.Expr, q: ir.Expr) -> ir.Expr:
+    """The position of the fiber, of `count`, that the child's position q belongs to."""
+    if store.level.is_dense:
+        return code.op("idiv", q, dims[-1])
+    if count == code.ONE:
+        return code.ZERO
+    return code.sub(host.search(store.ptr, code.ONE, count, code.add(q, 1), "p"), 1)
 
 
 def entry(fiber: Fiber, p: ir.Expr) -> Fiber:

@@ -1,5 +1,4 @@
-"""The Ragged level: each fiber stores its coordinates from the first up to a length of its own
-(Looplets'23 Fig 3e)."""
+"""The Ragged level: fibers store their first coordinates, as many as each has (Looplets'23 Fig 3e)."""
 
 from __future__ import annotations
 

@@ -8,9 +8,8 @@ are leaves, whose values can be compared, else by freezing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +26,11 @@ Contents = list[tuple[Cell, Expr]]
 
 @dataclass(frozen=True)
 class Runs(Indexed):
-    """The base of levels of runs: they are written, merged and compared alike."""
+    """The base of levels of runs. One that has gaps has the coordinate where each run begins in `left`; in
+    others `covered` coordinates of the unfinished fiber are in runs."""
 
-    is_sequential: ClassVar[bool] = True
-    merges: ClassVar[bool] = True
+    is_sequential = True
+    merges = True
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         for cell in store.counters.values():
@@ -56,21 +56,30 @@ class Runs(Indexed):
             after = host.let(add(host.get(store.fibers), 1), "after")
             host.store(store.ptr, after, host.get(store.stored))
             host.set(store.fibers, after)
-            self._begin(host, store)
+            if not self.has_gaps:
+                host.set(store.covered, ZERO)
 
         host.loop(lambda: compare("lt", host.get(store.fibers), count), end_fiber)
 
-    def _begin(self, host: Host, store: Storage) -> None:
-        """A new fiber is begun."""
-
     def _fill_up(self, host: Host, store: Storage, dims: Dims, end: Expr) -> Contents:
-        """Store a run of fill up to coordinate `end` (from 1), if the level stores gaps. Gives what
-        restores the state before."""
-        return []
+        """Store a run of fill up to coordinate `end` if the level stores gaps; gives the state before."""
+        if self.has_gaps:
+            return []
+        stored, covered = host.get(store.stored), host.get(store.covered)
+
+        def gap() -> None:
+            self.lvl.assemble(host, store.child, dims[:-1], stored, stored)
+            self._push(host, store, stored, covered, end)
+
+        host.branch(compare("lt", covered, end), gap)
+        return [(store.stored, stored), (store.covered, covered)]
 
     def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
         """Store the next run, q, over coordinates start..stop (from 1); or lengthen the run before it if
         they touch and are equal, which leaves position q unused."""
+        if self.has_gaps:
+            host.grow(store.left, add(q, 1))
+            host.store(store.left, q, sub(start, 1))
         host.grow(store.right, add(q, 1))
 
         def append() -> None:
@@ -85,52 +94,46 @@ class Runs(Indexed):
             host.branch(self._continues(host, store, q, start), lengthen, append)
         else:
             append()
+        if not self.has_gaps:
+            host.set(store.covered, stop)
 
     def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
-        """Whether run q, whose child is a leaf, continues the run before it."""
-        raise AssertionError("each level of runs says what comes before a run")
-
-    def _same(
-        self, host: Host, store: Storage, condition: Expr, q: Expr, touches: Any = None
-    ) -> Expr:
-        """Whether `condition` holds, and the runs q - 1 and q touch and are equal; these are read only if
-        it holds."""
+        """Whether run q, whose child is a leaf, touches the run before it in its fiber and is equal."""
+        if self.has_gaps:
+            first = host.load(store.ptr, host.get(store.fibers), "first", types.Int64)
+            has_another = compare("gt", q, first)
+        else:
+            has_another = compare("gt", host.get(store.covered), 0)
         same = host.cell(FALSE, "same")
 
         def look() -> None:
             equal = self.lvl.equal(host, store.child, (), host.let(sub(q, 1), "before"), q)
-            host.set(same, equal if touches is None else op("and", touches(), equal))
+            if self.has_gaps:
+                end = host.load(store.right, sub(q, 1), "end", types.Int64)
+                equal = op("and", compare("eq", end, sub(start, 2)), equal)
+            host.set(same, equal)
 
-        host.branch(condition, look)
+        host.branch(has_another, look)
         return host.get(same)
 
-    def update(self, host: Host, fiber: Fiber) -> ast.Node:
-        def preamble(host: Host) -> tuple[ast.Node, Any]:
-            store = fiber.store
-            before = [(cell, host.get(cell)) for cell in store.counters.values()]
-            if fiber.position is not ZERO:  # else there are no fibers before it to be ended
-                self._finish(host, store, fiber.dims, fiber.position)
-            parent = fiber.dirty
-            written = None if parent is None else host.cell(FALSE, "written")
+    def append(self, host: Host, fiber: Fiber) -> tuple[ast.Node, Any]:
+        store = fiber.store
+        before = [(cell, host.get(cell)) for cell in store.counters.values()]
+        if fiber.position is not ZERO:  # else there are no fibers before it to be ended
+            self._finish(host, store, fiber.dims, fiber.position)
+        written = fiber.dirty and host.cell(FALSE, "written")
 
-            def epilogue(host: Host) -> None:
-                """If nothing was written, the parent will use this position again, so the state is
-                restored."""
-                if parent is not None and written is not None:
-                    host.branch(
-                        host.get(written),
-                        lambda: host.set(parent, TRUE),
-                        lambda: _restore(host, before),
-                    )
+        def epilogue(host: Host) -> None:
+            if written is not None:  # if nothing was written, the parent uses the position again
+                is_written = host.get(written)
+                host.branch(is_written, lambda: fiber.mark(host), lambda: _restore(host, before))
 
-            def accept(host: Host, start: Expr, stop: Expr) -> ast.Node:
-                return lp.Thunk(lambda host: self._append(host, fiber, start, stop, written))
+        def accept(host: Host, start: Expr, stop: Expr) -> ast.Node:
+            return lp.Thunk(lambda host: self._append_run(host, fiber, start, stop, written))
 
-            return lp.AcceptRun(accept), epilogue
+        return lp.AcceptRun(accept), epilogue
 
-        return lp.Thunk(preamble)
-
-    def _append(
+    def _append_run(
         self, host: Host, fiber: Fiber, start: Expr, stop: Expr, written: Cell | None
     ) -> tuple[ast.Node, Any]:
         store = fiber.store
@@ -164,12 +167,19 @@ class Runs(Indexed):
                     before = host.let(sub(k, 1), "before")
                     host.set(same, self.lvl.equal(host, store.child, dims[:-1], before, q))
 
-                self._if_touching(host, store, base, k, q, compare_children)
-                host.branch(
-                    host.get(same),
-                    lambda: host.store(store.right, sub(k, 1), host.load(store.right, q, "right")),
-                    lambda: keep(k, q),
-                )
+                def look() -> None:
+                    if not self.has_gaps:
+                        compare_children()
+                        return
+                    end = host.load(store.right, sub(k, 1), "end", types.Int64)
+                    begin = host.load(store.left, q, "begin", types.Int64)
+                    host.branch(compare("eq", begin, add(end, 1)), compare_children)
+
+                def lengthen() -> None:
+                    host.store(store.right, sub(k, 1), host.load(store.right, q, "right"))
+
+                host.branch(compare("gt", k, base), look)
+                host.branch(host.get(same), lengthen, lambda: keep(k, q))
 
             def keep(k: Expr, q: Expr) -> None:
                 def shift() -> None:
@@ -191,20 +201,12 @@ class Runs(Indexed):
         host.set(store.stored, left)
         self.lvl.truncate(host, store.child, dims[:-1], left)
 
-    def _if_touching(
-        self, host: Host, store: Storage, base: Expr, k: Expr, q: Expr, then: Callable[[], None]
-    ) -> None:
-        """Run `then` if run q touches the run before it, now at k - 1, in a fiber whose runs begin at
-        `base`."""
-        host.branch(compare("gt", k, base), then)
-
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         arrays, positions, kept = super().pack(given)
         return arrays | {"fibers": given.fibers}, positions, kept
 
 
 def _restore(host: Host, contents: Contents) -> None:
-    """Restore cells. A run that was lengthened to fill a gap is not restored: the gap remains, so the
-    next write lengthens it again."""
+    """Restore cells. A run lengthened to fill a gap stays so: the next write lengthens it again."""
     for cell, value in contents:
         host.set(cell, value)

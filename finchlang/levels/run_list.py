@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from finchlang.host.construct import ZERO, compare, sub
+from finchlang.host.construct import sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.dense import Dense
-from finchlang.levels.level import READ, Dims, Fiber, Storage
+from finchlang.levels.level import Fiber
 from finchlang.levels.pattern import reject_pattern
-from finchlang.levels.run_levels import Contents, Runs
+from finchlang.levels.run_levels import Runs
 from finchlang.levels.sorted_coordinates import Listed, load_range
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -24,55 +24,27 @@ class RunList(Runs):
     the run before it (the first at 0); its subfiber is at position ptr[p] + q of the child.
 
     (Table 4 stores where runs begin, which takes one more entry for each fiber.) Every coordinate is in a
-    run; coordinates that are not written are in runs of fill. While it is written, `covered` coordinates
-    of the unfinished fiber are in runs.
+    run; coordinates that are not written are in runs of fill.
     """
 
-    has_gaps: ClassVar[bool] = False
+    has_gaps = False
     layout: ClassVar[lay.Layout] = (
         lay.Offsets("ptr", while_written=lay.POSITIONS),
         lay.Coordinate("right", begins=lay.AFTER),
     )
-    out_of_order: ClassVar = Dense
-    counters: ClassVar = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
+    out_of_order = Dense
+    counters = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
 
     def __post_init__(self) -> None:
         why = "would be true everywhere: every coordinate is in a run"
         reject_pattern(self, why, " or SparseRunList(Pattern())")
 
-    def _begin(self, host: Host, store: Storage) -> None:
-        host.set(store.covered, ZERO)
-
-    def _fill_up(self, host: Host, store: Storage, dims: Dims, end: Expr) -> Contents:
-        stored, covered = host.get(store.stored), host.get(store.covered)
-
-        def gap() -> None:
-            self.lvl.assemble(host, store.child, dims[:-1], stored, stored)
-            self._push(host, store, stored, covered, end)
-
-        host.branch(compare("lt", covered, end), gap)
-        return [(store.stored, stored), (store.covered, covered)]
-
-    def _push(self, host: Host, store: Storage, q: Expr, start: Expr, stop: Expr) -> None:
-        Runs._push(self, host, store, q, start, stop)
-        host.set(store.covered, stop)
-
-    def _continues(self, host: Host, store: Storage, q: Expr, start: Expr) -> Expr:
-        return self._same(host, store, compare("gt", host.get(store.covered), 0), q)
-
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode != READ:
-            return self.update(host, fiber)
-
-        def preamble(host: Host) -> tuple[Node, None]:
-            start, end = load_range(host, fiber)
-            if protocol == "follow":
-                return lp.Lookup(lambda host, i: self.find(host, fiber, start, end, i)), None
-            listed = Listed(fiber.store.right, start, end, self.fill, stop, "right")
-            steps = listed.steps(host, protocol, lambda host, here: self.region(fiber, here(host)))
-            return steps, None
-
-        return lp.Thunk(preamble)
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        start, end = load_range(host, fiber)
+        if protocol == "follow":
+            return lp.Lookup(lambda host, i: self.find(host, fiber, start, end, i))
+        listed = Listed(fiber.store.right, start, end, self.fill, stop, "right")
+        return listed.steps(host, protocol, lambda host, here: self.region(fiber, here(host)))
 
     def region(self, fiber: Fiber, q: Expr) -> Node:
         return lp.Run(fiber.child(q))

@@ -74,11 +74,10 @@ class Scalar(Valued):
 
 @dataclass(frozen=True)
 class SparseScalar(Scalar):
-    """`SparseScalar(fill)`: a scalar with a dirty bit. Expressions that read it are specialised for its
-    fill where the bit is not set."""
+    """`SparseScalar(fill)`: a scalar with a dirty bit; where that is not set its value is the fill."""
 
-    counters: ClassVar[tuple[tuple[str, Type | None], ...]] = (("value", None), ("dirty", Bool))
-    is_structured: ClassVar[bool] = True
+    counters = (("value", None), ("dirty", Bool))
+    is_structured = True
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         Scalar.declare(self, host, store, dims)
@@ -106,17 +105,16 @@ class SparseScalar(Scalar):
 
 @dataclass(frozen=True)
 class ShortCircuitScalar(Scalar):
-    """`ShortCircuitScalar(fill)`: a loop that reduces into it ends once its value cannot change any more
-    (it is an annihilator of the operator)."""
+    """`ShortCircuitScalar(fill)`: a loop that reduces into it ends at an annihilator of the operator."""
 
-    is_short_circuit: ClassVar[bool] = True
+    is_short_circuit = True
 
 
 @dataclass(frozen=True)
 class SparseShortCircuitScalar(SparseScalar):
     """`SparseShortCircuitScalar(fill)`: a SparseScalar and a ShortCircuitScalar in one."""
 
-    is_short_circuit: ClassVar[bool] = True
+    is_short_circuit = True
 
 
 #: the scalars by name

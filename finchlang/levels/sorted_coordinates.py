@@ -1,5 +1,4 @@
-"""Reading levels whose fibers list their coordinates in ascending order in `idx`, delimited by `ptr`, in
-parts that other levels use too."""
+"""Levels whose fibers list coordinates in ascending order in `idx`, delimited by `ptr`."""
 
 from __future__ import annotations
 
@@ -41,12 +40,12 @@ class Listed:
     def until_last(self, host: Host, size: Expr) -> Listed:
         """This with `last` read from `idx`; 0 if nothing is listed."""
         last = host.cell(ZERO, "last")
-        host.branch(
-            compare("lt", self.start, self.stop),
-            lambda: host.set(
-                last, add(host.load(self.idx, sub(self.stop, 1), self.name, types.Int64), 1)
-            ),
-        )
+
+        def look() -> None:
+            i = host.load(self.idx, sub(self.stop, 1), self.name, types.Int64)
+            host.set(last, add(i, 1))
+
+        host.branch(compare("lt", self.start, self.stop), look)
         return replace(self, last=host.get(last, lower=ZERO, upper=size))
 
     def coordinate(self, host: Host, q: Expr) -> Expr:
@@ -116,44 +115,46 @@ class Listed:
         return lp.Sequence((lp.Phase(steps, stop=self.last), lp.Phase(lp.Run(self.fill))))
 
 
-def unfurl_sorted(fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition) -> ast.Node:
+def spikes(
+    host: Host, fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition
+) -> ast.Node:
     """The looplets over coordinates 1..size: a stepper (or jumper) over spikes up to the last stored
     coordinate, then a run of fill; with `follow` a binary search at each coordinate."""
 
     def tail(host: Host, q: Expr, i: Expr) -> ast.Node:
         return fiber.child(child(q, i))
 
-    def preamble(host: Host) -> tuple[ast.Node, None]:
-        listed = Listed(fiber.store.idx, *load_range(host, fiber), fiber.level.fill)
-        if protocol == "follow":
-            return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: tail(host, q, i))), None
-        listed = listed.until_last(host, size)
+    listed = Listed(fiber.store.idx, *load_range(host, fiber), fiber.level.fill)
+    if protocol == "follow":
+        return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: tail(host, q, i)))
+    listed = listed.until_last(host, size)
 
-        def spike(host: Host, here: Here) -> ast.Node:
-            q = here(host)
-            return lp.Spike(listed.fill, tail(host, q, listed.coordinate(host, q)), is_stored=True)
+    def spike(host: Host, here: Here) -> ast.Node:
+        q = here(host)
+        return lp.Spike(listed.fill, tail(host, q, listed.coordinate(host, q)), is_stored=True)
 
-        def body(host: Host, here: Here) -> ast.Node:
-            return lp.Thunk(lambda host: (spike(host, here), None))
+    def body(host: Host, here: Here) -> ast.Node:
+        return lp.delayed(lambda host: spike(host, here))
 
-        return listed.then_fill(listed.steps(host, protocol, body, tail)), None
-
-    return lp.Thunk(preamble)
+    return listed.then_fill(listed.steps(host, protocol, body, tail))
 
 
-def count_written(host: Host, fiber: Fiber, first: Expr) -> None:
-    """Add the entries written to `fiber` since `stored` was `first` to its count, and set the parent's
-    dirty bit."""
+def counting(host: Host, fiber: Fiber) -> Callable[[Host], None]:
+    """An epilogue that counts the entries written to `fiber` from now on, and sets the dirty bit."""
     store, after = fiber.store, add(fiber.position, 1)
-    written = host.let(sub(host.get(store.stored), first), "written")
-    # counts add up: a fiber is left and entered again where its index is bound in the loop,
-    # as in A[i + 1]
-    count = add(host.load(store.ptr, after, "count", types.Int64), written)
-    host.store(store.ptr, after, host.let(count, "count"))
-    fiber.mark(host, compare("gt", written, 0))
+    first = host.get(store.stored)
+
+    def epilogue(host: Host) -> None:
+        written = host.let(sub(host.get(store.stored), first), "written")
+        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
+        count = add(host.load(store.ptr, after, "count", types.Int64), written)
+        host.store(store.ptr, after, host.let(count, "count"))
+        fiber.mark(host, compare("gt", written, 0))
+
+    return epilogue
 
 
-def append(
+def append_entry(
     host: Host, fiber: Fiber, arrays: Sequence[Buffer], coordinates: Sequence[Expr]
 ) -> tuple[ast.Node, Callable[[Host], None]]:
     """The entry after the last of all fibers, and the epilogue, which stores its coordinates (from 1) in

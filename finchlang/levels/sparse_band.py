@@ -4,7 +4,6 @@ Looplets'23 Fig 3f)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from finchlang.host.construct import ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
@@ -20,10 +19,7 @@ class SparseBand(OneBlock):
     """`SparseBand(lvl)`: the block of the fiber at position p ends at coordinate idx[p] (-1 if it is
     empty); its positions in the child are ofs[p] up to, not including, ofs[p + 1]."""
 
-    layout: ClassVar = (
-        lay.Coordinate("idx", empty=-1, begins=lay.BACK),
-        lay.Offsets("ofs", is_held=True),
-    )
+    layout = (lay.Coordinate("idx", empty=-1, begins=lay.BACK), lay.Offsets("ofs", is_held=True))
 
     def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
         store, p = fiber.store, fiber.position

@@ -4,14 +4,14 @@ the variable block length format, VBL, of Looplets'23)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.host.construct import ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.block_levels import NONE
-from finchlang.levels.level import READ, Fiber, Indexed
+from finchlang.levels.level import Fiber, Indexed
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
@@ -22,54 +22,42 @@ from finchlang.syntax.types import Int64
 class SparseBlockList(Indexed):
     """`SparseBlockList(lvl)`: the blocks of the fiber at position p are numbered from ptr[p] up to,
     not including, ptr[p + 1]; block b ends at coordinate idx[b], and its positions in the child are
-    ofs[b] up to, not including, ofs[b + 1]. Two blocks of a fiber have a gap between them.
+    ofs[b] up to, not including, ofs[b + 1]. Two blocks of a fiber have a gap between them."""
 
-    Written in order only. While it is written, ptr[p + 1] counts the blocks of fiber p; `blocks` and
-    `stored` are the numbers of blocks and of positions of all fibers so far.
-    """
-
-    layout: ClassVar = (
+    layout = (
         lay.Offsets("ptr", counter="blocks"),
         lay.Coordinate("idx", begins=lay.BACK),
         lay.Offsets("ofs", while_written=lay.POSITIONS, is_held=True),
     )
-    is_sequential: ClassVar[bool] = True
-    out_of_order: ClassVar = SparseHash
+    is_sequential = True
+    out_of_order = SparseHash
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode != READ:
-            return lp.Thunk(lambda host: self._append(host, fiber))
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        listed = Listed(fiber.store.idx, *load_range(host, fiber), self.fill)
+        if protocol == "follow":
+            return lp.Lookup(lambda host, i: self._find(host, fiber, listed, i))
+        listed = listed.until_last(host, stop)
 
-        def preamble(host: Host) -> tuple[Node, None]:
-            listed = Listed(fiber.store.idx, *load_range(host, fiber), self.fill)
-            if protocol == "follow":
-                return lp.Lookup(lambda host, i: self._find(host, fiber, listed, i)), None
-            listed = listed.until_last(host, stop)
+        def block(host: Host, b: Expr) -> lp.Entry:
+            end = listed.coordinate(host, b)
+            first, after = self._positions(host, fiber, b)
+            length, bound = sub(after, first), sub(end, 1)
+            before = host.let(sub(end, length), "before", lower=ZERO, upper=bound)
 
-            def block(host: Host, b: Expr) -> lp.Entry:
-                end = listed.coordinate(host, b)
-                first, after = self._positions(host, fiber, b)
-                length, bound = sub(after, first), sub(end, 1)
-                before = host.let(sub(end, length), "before", lower=ZERO, upper=bound)
+            def at(host: Host, i: Expr) -> Node:
+                return fiber.child(add(first, sub(sub(i, before), 1)))
 
-                def at(host: Host, i: Expr) -> Node:
-                    return fiber.child(add(first, sub(sub(i, before), 1)))
+            return add(before, 1), end, lambda host: lp.Lookup(at)
 
-                return add(before, 1), end, lambda host: lp.Lookup(at)
+        def step(host: Host, here: Here) -> Node:
+            begin, _, lookup = block(host, here(host))
+            gap = lp.Phase(lp.Run(self.fill), stop=sub(begin, 1))
+            return lp.Sequence((gap, lp.Phase(lookup(host))))
 
-            def body(host: Host, here: Here) -> Node:
-                """A run of fill and then the block."""
+        def body(host: Host, here: Here) -> Node:
+            return lp.delayed(lambda host: step(host, here))
 
-                def step(host: Host) -> tuple[Node, None]:
-                    begin, _, lookup = block(host, here(host))
-                    gap = lp.Phase(lp.Run(self.fill), stop=sub(begin, 1))
-                    return lp.Sequence((gap, lp.Phase(lookup(host)))), None
-
-                return lp.Thunk(step)
-
-            return listed.then_fill(listed.steps(host, protocol, body, region=block)), None
-
-        return lp.Thunk(preamble)
+        return listed.then_fill(listed.steps(host, protocol, body, region=block))
 
     def _positions(self, host: Host, fiber: Fiber, b: Expr) -> tuple[Expr, Expr]:
         """The range of positions of block b in the child; the second is not included."""
@@ -78,8 +66,7 @@ class SparseBlockList(Indexed):
         return first, host.load(ofs, add(b, 1), "after", Int64, lower=add(first, 1))
 
     def _find(self, host: Host, fiber: Fiber, listed: Listed, i: Expr) -> Node:
-        """The payload at coordinate i: of the first block that ends at i or later, if that begins at i or
-        before."""
+        """The payload at coordinate i, in the first block that ends at i or later if it is there."""
         found = host.cell(NONE, "found")
         b = listed.locate(host, listed.start, i)
 
@@ -93,11 +80,10 @@ class SparseBlockList(Indexed):
         position = host.get(found)
         return lp.Switch(compare("ge", position, 0), fiber.child(position), self.fill)
 
-    def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+    def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, after = fiber.store, add(fiber.position, 1)
         first = host.get(store.blocks)
-        # there may be some: a fiber is left and entered again where its index is bound in the
-        # loop, as in A[i + 1]
+        # a fiber is left and entered again where its index is bound in the loop, as in A[i + 1]
         before = host.load(store.ptr, after, "before", Int64)
         following = host.cell(NONE, "following")  # the coordinate that continues the block
 
@@ -112,9 +98,10 @@ class SparseBlockList(Indexed):
             host.store(store.ptr, after, add(before, written))
             fiber.mark(host, compare("gt", written, 0))
 
-        return lp.Lookup(
-            lambda host, i: lp.Thunk(lambda host: self._write(host, fiber, i, following))
-        ), epilogue
+        def at(host: Host, i: Expr) -> Node:
+            return lp.Thunk(lambda host: self._write(host, fiber, i, following))
+
+        return lp.Lookup(at), epilogue
 
     def _write(self, host: Host, fiber: Fiber, i: Expr, following: Any) -> tuple[Node, Any]:
         """Write at coordinate i, which lengthens the last block or begins a new one."""

@@ -1,29 +1,28 @@
 """The SparseByteMap level: a Bool for every possible coordinate, and a list of those that are set
-(Finch'25 Table 4). It is the usual workspace: written in any order, and cleared in time proportional to
-what was written."""
+(Finch'25 Table 4). It is the usual workspace, cleared in time proportional to what was written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from finchlang.base.aligned_memory import full_aligned
-from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
+from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, cast, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Indexed, Sizes, Storage
 from finchlang.levels.pattern import Pattern
-from finchlang.levels.sorted_coordinates import unfurl_sorted
+from finchlang.levels.sorted_coordinates import spikes
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Bool, Int64
 
 
 def _many(size: Expr) -> Expr:
-    """The number of set positions in `size` from which scanning all flags is as quick as sorting the set
-    ones."""
+    """So many set positions of `size` are sorted no quicker than all flags are scanned."""
     return op("shr", size, 5)
 
 
@@ -38,18 +37,13 @@ class SparseByteMap(Indexed):
     size `width`.
     """
 
-    layout: ClassVar = (
+    layout = (
         lay.Aside((lay.Offsets("ptr", while_written=lay.NOTHING), lay.Coordinate("idx"))),
         lay.Grid(),
         lay.Each("tbl", Bool),
     )
-    counters: ClassVar = (
-        ("stored", Int64),
-        ("cleared", Int64),
-        ("fibers", Int64),
-        ("width", Int64),
-    )
-    clears_entries: ClassVar[bool] = True
+    counters = (("stored", Int64), ("cleared", Int64), ("fibers", Int64), ("width", Int64))
+    clears_entries = True
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         """Clear only the listed positions if the size is as before; else start anew."""
@@ -78,8 +72,7 @@ class SparseByteMap(Indexed):
         self._make_room(host, store, size)
 
     def _make_room(self, host: Host, store: Storage, size: Expr) -> None:
-        """Make room in the list once for all positions that an outermost level lists: from `_many` on it
-        counts as dense."""
+        """Make room once for all that an outermost level lists: from `_many` on it counts as dense."""
         if store.is_outermost:
             host.grow(store.idx, _many(size))
 
@@ -129,12 +122,12 @@ class SparseByteMap(Indexed):
             self._split_by_fiber(host, store, size, count)
 
         def order() -> None:
-            if is_one and isinstance(self.lvl, Pattern):
-                host.branch(op("not", self._is_in_order(host, store)), sort_and_split)
-            elif is_one:
-                sort()
-            else:
+            if not is_one:
                 sort_and_split()
+            elif isinstance(self.lvl, Pattern):
+                host.branch(op("not", self._is_in_order(host, store)), sort_and_split)
+            else:
+                sort()
 
         host.grow(store.ptr, add(count, 1))
         if store.is_whole:
@@ -162,32 +155,31 @@ class SparseByteMap(Indexed):
         """List the set coordinates in order by scanning all flags."""
         kept = host.cell(ZERO, "kept")
 
-        def fiber(p: Expr) -> None:
-            base = host.let(mul(p, size), "base")
-            host.grow(store.idx, add(host.get(kept), size))
-            one(base)
-            host.store(store.ptr, add(p, 1), host.get(kept))
-
-        def one(base: Expr) -> None:
+        def scan(base: Expr) -> None:
             def look(position: Expr) -> None:
                 k = host.get(kept)
                 host.store(store.idx, k, position)
                 is_set = host.load(store.tbl, add(base, position), "set")
-                host.set(kept, add(k, op("cast", is_set, type=Int64)))
+                host.set(kept, add(k, cast(is_set, Int64)))
 
             host.count(ZERO, sub(size, 1), look, "position")
 
+        def fiber(p: Expr) -> None:
+            base = host.let(mul(p, size), "base")
+            host.grow(store.idx, add(host.get(kept), size))
+            scan(base)
+            host.store(store.ptr, add(p, 1), host.get(kept))
+
         if count is ONE:
             host.grow(store.idx, size)
-            one(ZERO)
+            scan(ZERO)
         else:
             host.store(store.ptr, ZERO, ZERO)
             host.count(ZERO, sub(count, 1), fiber, "p")
         host.set(store.stored, host.get(kept))
 
     def _is_in_order(self, host: Host, store: Storage) -> Expr:
-        """Whether the listed positions ascend and all are set, as they are if they were written in order:
-        then they are neither sorted nor split."""
+        """Whether the listed positions ascend and all are set: then they are neither sorted nor split."""
         is_so, previous = host.cell(TRUE, "in_order"), host.cell(const(-1), "previous")
 
         def look(q: Expr) -> None:
@@ -222,14 +214,15 @@ class SparseByteMap(Indexed):
                 position = host.load(store.idx, q, "position", Int64)
                 host.branch(compare("lt", position, end), lambda: take(q, position))
 
-            def take(q: Expr, position: Expr) -> None:
-                def keep() -> None:
-                    k = host.get(kept)
-                    host.store(store.idx, k, sub(position, base))
-                    host.set(kept, add(k, 1))
+            def keep(position: Expr) -> None:
+                k = host.get(kept)
+                host.store(store.idx, k, sub(position, base))
+                host.set(kept, add(k, 1))
 
+            def take(q: Expr, position: Expr) -> None:
                 is_new = compare("ne", position, host.get(previous))
-                host.branch(op("and", is_new, host.load(store.tbl, position, "set")), keep)
+                is_kept = op("and", is_new, host.load(store.tbl, position, "set"))
+                host.branch(is_kept, lambda: keep(position))
                 host.set(previous, position)
                 host.set(next_cell, add(q, 1))
                 host.set(more, TRUE)
@@ -245,9 +238,7 @@ class SparseByteMap(Indexed):
         self._make_room(host, store, dims[-1])
         if count is not ONE:  # one fiber: coordinates are positions already
             self.check_positions(host, mul(count, dims[-1]))
-            self._each_listed(
-                host, store, count, dims[-1], lambda q, position: host.store(store.idx, q, position)
-            )
+            self._each_listed(host, store, count, dims[-1], partial(host.store, store.idx))
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         """Compares only what is listed: the rest is fill in both."""
@@ -267,66 +258,62 @@ class SparseByteMap(Indexed):
         host.set(store.cleared, mul(count, dims[-1]))
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        store = fiber.store
-        base = mul(fiber.position, fiber.dims[-1])
+        def where(i: Expr) -> Expr:
+            return add(mul(fiber.position, fiber.dims[-1]), sub(i, 1))
+
+        def write(host: Host, i: Expr) -> Node:
+            return lp.Thunk(lambda host: self._mark(host, fiber, where(i)))
+
+        def at(host: Host, i: Expr) -> Node:
+            position = host.let(where(i), "position")
+            is_set = host.load(fiber.store.tbl, position, "set")
+            return lp.Switch(is_set, fiber.child(position), self.fill)
+
         if fiber.mode != READ:
-            return lp.Lookup(lambda host, i: self._mark(host, fiber, add(base, sub(i, 1))))
+            return lp.Lookup(write)
         if protocol == "follow":
-
-            def at(host: Host, i: Expr) -> Node:
-                position = host.let(add(base, sub(i, 1)), "position")
-                return lp.Switch(
-                    host.load(store.tbl, position, "set"), fiber.child(position), self.fill
-                )
-
             return lp.Lookup(at)
-        return unfurl_sorted(fiber, stop, protocol, lambda q, i: add(base, sub(i, 1)))
+        return lp.delayed(lambda host: spikes(host, fiber, stop, protocol, lambda q, i: where(i)))
 
-    def _mark(self, host: Host, fiber: Fiber, where: Expr) -> Node:
+    def _mark(self, host: Host, fiber: Fiber, where: Expr) -> tuple[Node, Any]:
         """Write at a position, and list it if it becomes set."""
         store = fiber.store
+        position = host.let(where, "position")
+        before = host.load(store.tbl, position, "set")
+        dirty = host.cell(before, "dirty")
 
-        def preamble(host: Host) -> tuple[Node, Any]:
-            position = host.let(where, "position")
-            before = host.load(store.tbl, position, "set")
-            dirty = host.cell(before, "dirty")
+        def enlist() -> None:
+            q = host.get(store.stored)
+            if not store.is_outermost:
+                host.grow(store.idx, add(q, 1))
+            host.store(store.idx, q, position)
+            host.store(store.tbl, position, TRUE)
+            host.set(store.stored, add(q, 1))
+            fiber.mark(host)
 
-            def enlist() -> None:
-                q = host.get(store.stored)
-                if not store.is_outermost:
-                    host.grow(store.idx, add(q, 1))
-                host.store(store.idx, q, position)
-                host.store(store.tbl, position, TRUE)
-                host.set(store.stored, add(q, 1))
-                fiber.mark(host)
+        def unless_listed() -> None:
+            # another access of the same statement may have listed it meanwhile
+            host.branch(op("not", host.load(store.tbl, position, "set")), enlist)
 
-            def unless_listed() -> None:
-                # another access of the same statement may have listed it meanwhile
-                host.branch(op("not", host.load(store.tbl, position, "set")), enlist)
+        def epilogue(host: Host) -> None:
+            now = host.get(dirty)
 
-            def epilogue(host: Host) -> None:
-                now = host.get(dirty)
+            def mark() -> None:
+                is_set = host.load(store.tbl, position, "set")
+                host.store(store.tbl, position, op("or", now, is_set))
 
-                def mark() -> None:
-                    host.store(
-                        store.tbl, position, op("or", now, host.load(store.tbl, position, "set"))
-                    )
+            is_new = op("and", now, op("not", before))
+            enlist_if_new = partial(host.branch, is_new, unless_listed)
+            if store.is_whole:
+                is_dense = self._is_dense(host, store, fiber.dims[-1])
+                host.branch(is_dense, mark, enlist_if_new)
+            else:
+                enlist_if_new()
+            if isinstance(self.lvl, Pattern):  # may have been overwritten with false
+                unset = op("and", before, op("not", now))
+                host.branch(unset, lambda: host.store(store.tbl, position, FALSE))
 
-                def enlist_if_new() -> None:
-                    host.branch(op("and", now, op("not", before)), unless_listed)
-
-                if store.is_whole:
-                    is_dense = self._is_dense(host, store, fiber.dims[-1])
-                    host.branch(is_dense, mark, enlist_if_new)
-                else:
-                    enlist_if_new()
-                if isinstance(self.lvl, Pattern):  # may have been overwritten with false
-                    unset = op("and", before, op("not", now))
-                    host.branch(unset, lambda: host.store(store.tbl, position, FALSE))
-
-            return fiber.child(position, dirty), epilogue
-
-        return lp.Thunk(preamble)
+        return fiber.child(position, dirty), epilogue
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         storage, entries, kept = super().pack(given)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.host.construct import ZERO, add, cast, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import layout as lay, looplets as lp
+from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.dense import Dense
-from finchlang.levels.level import READ, Dims, Fiber, Level, Storage
-from finchlang.levels.sorted_coordinates import append, count_written
+from finchlang.levels.level import Dims, Fiber, Level, Storage
+from finchlang.levels.sorted_coordinates import append_entry, counting
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -21,16 +21,11 @@ from finchlang.syntax.types import Int64
 
 @dataclass(frozen=True)
 class SparseCOO(Coordinates):
-    """`SparseCOO{N}(lvl)`: the entries of a fiber over N modes, in order; entry q is at position q of
-    the child.
+    """`SparseCOO{N}(lvl)`: the entries of a fiber over N modes; entry q is at position q of the child."""
 
-    Written in order only. While it is written, ptr[p + 1] counts the entries of fiber p, and
-    `stored` is the number of entries of all fibers so far; freezing adds the counts up.
-    """
-
-    is_sequential: ClassVar[bool] = True
-    out_of_order: ClassVar = SparseHash
-    lists_entries: ClassVar[bool] = True
+    is_sequential = True
+    out_of_order = SparseHash
+    lists_entries = True
 
     @cached_property
     def layout(self) -> lay.Layout:  # type: ignore[override]
@@ -45,8 +40,7 @@ class SparseCOO(Coordinates):
         )
 
     def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
-        """Also copies a Dense level over a list of the other modes (a CSC matrix): its pointers become
-        coordinates."""
+        """Also takes a Dense level over a list of the other modes (CSC): pointers become coordinates."""
         if not isinstance(source.level, Dense):
             super().take(host, store, dims, source, count)
             return
@@ -77,14 +71,8 @@ class SparseCOO(Coordinates):
         host.set(store.stored, stored)
         self.lvl.take(host, store.child, self.below(dims), other.child, stored)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode == READ:
-            return self.read_entries(host, fiber, protocol)
-        return lp.Thunk(lambda host: self._begin(host, fiber))
-
-    def _begin(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        first = host.get(fiber.store.stored)
-        return self.write_anywhere(fiber), lambda host: count_written(host, fiber, first)
+    def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
+        return self.write_anywhere(fiber), counting(host, fiber)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
-        return append(host, fiber, self.buffers(fiber.store), coordinates[::-1])
+        return append_entry(host, fiber, self.buffers(fiber.store), coordinates[::-1])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table, layout as lay, looplets as lp
 from finchlang.levels.coordinate_levels import MOST, AtCoordinates, Coordinates, Entries
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Sizes, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Sizes, Storage
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import load_range
 from finchlang.syntax.nodes import Node
@@ -33,15 +33,15 @@ class SparseHash(Coordinates):
     q-th, and the coordinates are as in Coordinates.
     """
 
-    counters: ClassVar = (("stored", Int64),)
-    clears_entries: ClassVar[bool] = True
-    counts_lengths: ClassVar[bool] = False  # the table's length is in the array `slots`
+    counters = (("stored", Int64),)
+    clears_entries = True
+    counts_lengths = False  # the table's length is in the array `slots`
 
     @cached_property
     def layout(self) -> lay.Layout:  # type: ignore[override]
         listing = lay.Offsets("ptr", Int64, while_written=lay.NOTHING), *self.coordinates
         return (
-            *(lay.Aside((*listing, lay.Each("pos", Int64))), lay.Counted("stored")),
+            *(lay.Aside((*listing, lay.ChildPositions("pos", Int64))), lay.Counted("stored")),
             lay.Loose("key", Int64, lambda storage: storage["stored"]),
             lay.Loose("tbl", Int64, lambda storage: 2 * int(storage["slots"][0])),
             lay.Loose("slots", Int64, lambda storage: 1),
@@ -55,7 +55,8 @@ class SparseHash(Coordinates):
         return host.load(store.pos, q, "position", lower=ZERO)
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        hash_table.clear(host, store)
+        host.set(store.stored, ZERO)
+        hash_table.resize(host, store, const(hash_table.FIRST_SLOTS))
         self.lvl.declare(host, store.child, self.below(dims))
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
@@ -148,21 +149,6 @@ class SparseHash(Coordinates):
         """Only the child is thawed: the table is unchanged by freezing."""
         self.lvl.thaw(host, store.child, self.below(dims), host.get(store.stored))
 
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
-        """Compares only the lists and the children they refer to, as children are in the order of
-        insertion."""
-
-        def children(a: Expr, b: Expr) -> Expr:
-            one, other = (self.child_position(host, store, k) for k in (a, b))
-            return self.lvl.equal(host, store.child, self.below(dims), one, other)
-
-        listing = lay.Offsets("ptr", Int64), *self.coordinates
-        return lay.equal(host, store, listing, dims, p, q, children)
-
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
-        """Moves only the list; children keep their positions."""
-        lay.move(host, store, self.layout[:1], dims, source, target, lambda a, b: None)
-
     def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Rebuild the table from the list of the entries that are kept."""
         host.fill(store.key, ZERO, host.get(store.stored), const(hash_table.UNUSED))
@@ -183,7 +169,7 @@ class SparseHash(Coordinates):
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         if fiber.mode == READ and protocol != "follow":
-            return self.read_entries(host, fiber, protocol)
+            return super().unfurl(host, fiber, stop, protocol)
         return PartialKey(fiber, (), fiber.position).lookup()
 
     def at_key(self, host: Host, fiber: Fiber, key: Expr) -> Node:
@@ -240,12 +226,6 @@ class SparseHash(Coordinates):
         keys = self._keys(arrays, given.fibers, given.sizes)
         return arrays | hash_table.build(keys) | {"pos": np.arange(len(keys))}, entries, kept
 
-    def unpack(
-        self, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None = None
-    ) -> Found:
-        which, coordinates, entries = super().unpack(storage, positions, sizes)
-        return which, coordinates, storage["pos"][entries]
-
     def problem(self, storage: ByName, count: int, sizes: Sizes) -> str | None:
         found = super().problem(storage, count, sizes) or hash_table.problem(storage)
         if found is not None:
@@ -270,7 +250,7 @@ class PartialKey(AtCoordinates):
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if self.mode == READ and protocol != "follow":
-            return lp.Thunk(lambda host: (self._entries(host).looplets(host, protocol), None))
+            return lp.delayed(lambda host: self._entries(host).looplets(host, protocol))
         return self.lookup()
 
     def lookup(self) -> lp.Lookup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import READ, ByName, Fiber, Given, Indexed
+from finchlang.levels.level import ByName, Fiber, Given, Indexed
 from finchlang.levels.looplets import AcceptRun, Lookup, Phase, Run, Sequence, Switch, Thunk
 from finchlang.levels.numpy_layout import runs
 from finchlang.levels.sparse_hash import SparseHash
@@ -32,12 +32,11 @@ class SparseInterval(Indexed):
     others cannot be read while they are written.
     """
 
-    layout: ClassVar = (lay.Each("left", empty=1), lay.Coordinate("right", empty=0, begins="left"))
-    is_sequential: ClassVar[bool] = True
-    out_of_order: ClassVar = SparseHash
-    holds_any: ClassVar[bool] = False
-    merges: ClassVar[bool] = True
-    protocols: ClassVar[tuple[str, ...]] = ("walk", "follow")
+    layout = (lay.Each("left", empty=1), lay.Coordinate("right", empty=0, begins="left"))
+    is_sequential = True
+    out_of_order = SparseHash
+    holds_any = False
+    merges = True
 
     def _load(self, host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
         """The first and last coordinate of the run, from 1."""
@@ -45,26 +44,21 @@ class SparseInterval(Indexed):
         right = host.load(fiber.store.right, fiber.position, "right", Int64, lower=sub(left, 1))
         return add(left, 1), add(right, 1)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode != READ:
-            return AcceptRun(
-                lambda host, a, b: Thunk(lambda host: self._write_run(host, fiber, a, b))
-            )
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        first, last = self._load(host, fiber)
+        run, fill = fiber.child(fiber.position), self.fill
 
-        def preamble(host: Host) -> tuple[Node, None]:
-            first, last = self._load(host, fiber)
-            run, fill = fiber.child(fiber.position), self.fill
+        def at(host: Host, i: Expr) -> Node:
+            inside = op("and", compare("le", first, i), compare("le", i, last))
+            return Switch(inside, run, fill)
 
-            def at(host: Host, i: Expr) -> Node:
-                inside = op("and", compare("le", first, i), compare("le", i, last))
-                return Switch(inside, run, fill)
+        if protocol == "follow":
+            return Lookup(at)
+        before, within = Phase(Run(fill), stop=sub(first, 1)), Phase(Run(run), stop=last)
+        return Sequence((before, within, Phase(Run(fill))))
 
-            if protocol == "follow":
-                return Lookup(at), None
-            before, within = Phase(Run(fill), stop=sub(first, 1)), Phase(Run(run), stop=last)
-            return Sequence((before, within, Phase(Run(fill)))), None
-
-        return Thunk(preamble)
+    def writer(self, fiber: Fiber) -> Node:
+        return AcceptRun(lambda host, a, b: Thunk(lambda host: self._write_run(host, fiber, a, b)))
 
     def _write_run(self, host: Host, fiber: Fiber, start: Expr, stop: Expr) -> tuple[Node, Any]:
         """Write a run to the fiber's subfiber; if there is a run already, to the next fiber's subfiber,
@@ -74,6 +68,9 @@ class SparseInterval(Indexed):
         p = fiber.position
         position = host.let(op("select", taken, add(p, 1), p), "position")
         store, rest = fiber.store, fiber.dims[:-1]
+
+        def equal(host: Host, a: Expr, b: Expr) -> Expr:
+            return self.lvl.equal(host, store.child, rest, a, b)
 
         def clear() -> None:
             self.lvl.assemble(host, store.child, rest, position, position)
@@ -89,8 +86,8 @@ class SparseInterval(Indexed):
         def extend() -> None:
             follows = host.let(compare("eq", start, add(last, 1)), "follows")
             same = host.cell(FALSE, "same")
-            if self._compares_at_once:
-                host.branch(follows, lambda: host.set(same, self._equal(host, fiber, p, position)))
+            if self.lvl.is_all_dense:
+                host.branch(follows, lambda: host.set(same, equal(host, p, position)))
             host.branch(
                 host.get(same),
                 lambda: host.store(store.right, p, sub(stop, 1)),
@@ -103,7 +100,7 @@ class SparseInterval(Indexed):
                 host.branch(taken, extend, keep)
 
             # a subfiber that cannot be compared may be all fill; a Pattern that is dirty is true
-            if not self._compares_at_once or not self.lvl.leaf.arrays:
+            if not self.lvl.is_all_dense or not self.lvl.leaf.arrays:
                 host.branch(host.get(dirty), written)
                 return
             stays = host.cell(host.get(dirty), "stays")
@@ -111,19 +108,12 @@ class SparseInterval(Indexed):
 
             def look() -> None:
                 self.lvl.assemble(host, store.child, rest, blank, blank)
-                host.set(stays, op("not", self._equal(host, fiber, position, blank)))
+                host.set(stays, op("not", equal(host, position, blank)))
 
             host.branch(host.get(dirty), look)
             host.branch(host.get(stays), written)
 
         return fiber.child(position, dirty), epilogue
-
-    @property
-    def _compares_at_once(self) -> bool:
-        return self.lvl.is_all_dense
-
-    def _equal(self, host: Host, fiber: Fiber, p: Expr, q: Expr) -> Expr:
-        return self.lvl.equal(host, fiber.store.child, fiber.dims[:-1], p, q)
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         """As Level.pack. Raises FinchError "access order" if a fiber has two runs."""

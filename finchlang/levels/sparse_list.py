@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import READ, Fiber, Indexed
-from finchlang.levels.sorted_coordinates import append, count_written, unfurl_sorted
+from finchlang.levels.level import Fiber, Indexed
+from finchlang.levels.sorted_coordinates import append_entry, counting, spikes
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 
 
 @dataclass(frozen=True)
 class SparseList(Indexed):
-    """`SparseList(lvl)`: idx[ptr[p] + q] is the q-th stored coordinate of the fiber at position p.
+    """`SparseList(lvl)`: idx[ptr[p] + q] is the q-th stored coordinate of the fiber at position p."""
 
-    Written in order only. While it is written, ptr[p + 1] counts the coordinates of fiber p, and
-    `stored` is the number of coordinates of all fibers so far; freezing adds the counts up.
-    """
+    layout = (lay.Offsets("ptr"), lay.Coordinate("idx"))
+    is_sequential = True
+    out_of_order = SparseHash
+    lists_entries = True
 
-    layout: ClassVar = (lay.Offsets("ptr"), lay.Coordinate("idx"))
-    is_sequential: ClassVar[bool] = True
-    out_of_order: ClassVar = SparseHash
-    lists_entries: ClassVar[bool] = True
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
+        return spikes(host, fiber, stop, protocol, lambda q, i: q)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode == READ:
-            return unfurl_sorted(fiber, stop, protocol, lambda q, i: q)
-        return lp.Thunk(lambda host: self._append(host, fiber))
-
-    def _append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        first = host.get(fiber.store.stored)
-
+    def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         def at(host: Host, i: Expr) -> Node:
-            return lp.Thunk(lambda host: append(host, fiber, (fiber.store.idx,), (i,)))
+            return lp.Thunk(lambda host: append_entry(host, fiber, (fiber.store.idx,), (i,)))
 
-        return lp.Lookup(at), lambda host: count_written(host, fiber, first)
+        return lp.Lookup(at), counting(host, fiber)

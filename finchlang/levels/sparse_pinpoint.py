@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.block_levels import NONE, require_signed
-from finchlang.levels.level import READ, ByName, Fiber, Given, Indexed
+from finchlang.levels.level import ByName, Fiber, Given, Indexed
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Spike, Switch, Thunk
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.write_refused import refused
@@ -23,67 +23,54 @@ from finchlang.syntax.types import Int64
 
 @dataclass(frozen=True)
 class SparsePinpoint(Indexed):
-    """`SparsePinpoint(lvl)`: idx[p] is the stored coordinate of the fiber at position p, -1 if there
-    is none; the child has one position for each fiber, p itself.
+    """`SparsePinpoint(lvl)`: idx[p] is the stored coordinate of the fiber at position p, which is that of
+    its child, too; -1 if there is none. A second one is an access-order error at run time."""
 
-    Written in any order; a second coordinate in a fiber is an access-order error at run time.
-    """
-
-    layout: ClassVar = (lay.Coordinate("idx", empty=-1),)
-    holds_any: ClassVar[bool] = False
+    layout = (lay.Coordinate("idx", empty=-1),)
+    holds_any = False
 
     def __post_init__(self) -> None:
         require_signed(self)
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode != READ:
-            return Lookup(lambda host, i: self._mark(fiber, i))
-        return Thunk(lambda host: (self._read(host, fiber, stop, protocol), None))
-
-    def _read(self, host: Host, fiber: Fiber, size: Expr, protocol: str | None) -> Node:
+    def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         found = host.load(fiber.store.idx, fiber.position, "i", Int64)
-        at = host.let(add(found, 1), "at", lower=ZERO, upper=size)
+        at = host.let(add(found, 1), "at", lower=ZERO, upper=stop)
         child = fiber.child(fiber.position)
         if protocol == "follow":
             return Lookup(lambda host, i: Switch(compare("eq", i, at), child, self.fill))
         return Sequence((Phase(Spike(self.fill, child), stop=at), Phase(Run(self.fill))))
 
-    def _mark(self, fiber: Fiber, i: Expr) -> Node:
-        """Write at coordinate i, which becomes the fiber's only one if something is written; that is an
-        error if there is another. The child need not be told: at worst, entries of its own are written
-        again."""
-        store = fiber.store
+    def writer(self, fiber: Fiber) -> Node:
+        return Lookup(lambda host, i: Thunk(lambda host: self._mark(host, fiber, i)))
+
+    def _mark(self, host: Host, fiber: Fiber, i: Expr) -> tuple[Node, Any]:
+        """Write at coordinate i, which becomes the fiber's only one if something is written. The child
+        need not be told: at worst, entries of its own are written again."""
+        store, p = fiber.store, fiber.position
+        before = host.load(store.idx, p, "before", Int64)
+        was_here = host.let(compare("eq", before, sub(i, 1)), "was_here")
+        dirty = host.cell(was_here, "dirty")
+        is_other = op("and", compare("ge", before, ZERO), op("not", was_here))
+
+        def claim() -> None:
+            host.store(store.idx, p, sub(i, 1))
+            fiber.mark(host)
+
+        def epilogue(host: Host) -> None:
+            now = host.get(dirty)
+            host.branch(op("and", now, op("not", was_here)), claim)
+            if isinstance(self.lvl, Pattern):  # may have been overwritten with false
+                gone = op("and", was_here, op("not", now))
+                host.branch(gone, lambda: host.store(store.idx, p, NONE))
+
         message = "coordinate {} is the second in a fiber of SparsePinpoint, after {}"
-
-        def preamble(host: Host) -> tuple[Node, Any]:
-            before = host.load(store.idx, fiber.position, "before", Int64)
-            was_here = host.let(compare("eq", before, sub(i, 1)), "was_here")
-            dirty = host.cell(was_here, "dirty")
-            is_other = op("and", compare("ge", before, ZERO), op("not", was_here))
-
-            def claim() -> None:
-                host.store(store.idx, fiber.position, sub(i, 1))
-                fiber.mark(host)
-
-            def epilogue(host: Host) -> None:
-                now = host.get(dirty)
-                host.branch(op("and", now, op("not", was_here)), claim)
-                if isinstance(self.lvl, Pattern):  # may have been overwritten with false
-                    gone = op("and", was_here, op("not", now))
-                    host.branch(gone, lambda: host.store(store.idx, fiber.position, NONE))
-
-            second = refused(fiber, message, (i, add(before, 1)))
-            return Switch(is_other, second, fiber.child(fiber.position, dirty)), epilogue
-
-        return Thunk(preamble)
+        second = refused(fiber, message, (i, add(before, 1)))
+        return Switch(is_other, second, fiber.child(p, dirty)), epilogue
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         positions, (coordinates,) = given.positions, given.coordinates
         second = (positions[1:] == positions[:-1]) & (coordinates[1:] != coordinates[:-1])
         if second.any():
-            raise FinchError(
-                "access order",
-                "SparsePinpoint stores one coordinate in each fiber; more are given",
-                hint="use SparseList",
-            )
+            message = "SparsePinpoint stores one coordinate in each fiber; more are given"
+            raise FinchError("access order", message, hint="use SparseList")
         return super().pack(given)

@@ -1,10 +1,8 @@
-"""Parts of a written tensor that may not be written: they read as fill, and writing is an error at run
-time."""
+"""Parts of a written tensor that may not be written, as an error at run time; they read as fill."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -17,28 +15,20 @@ from finchlang.syntax.types import Type
 
 def refused(fiber: Fiber, message: str, values: tuple[Expr, ...]) -> Fiber:
     """A subfiber of `fiber` where a write fails with the access-order error `message`, filled in with
-    `values`. It fails when the assignment is run and not when the access is made, as the assignment may
-    turn out to do nothing."""
-    level = fiber.level
-    dims = fiber.dims[: len(fiber.dims) - level.modes]
-    return Refused(Storage(Refusal(level.leaf, message), {}, {}), dims, mode=UPDATE, values=values)
-
-
-@dataclass(frozen=True, slots=True)
-class Refused(Fiber):
-    """A subtensor that may not be written."""
-
-    values: tuple[Expr, ...] = ()
+    `values`: when the assignment is run, as it may turn out to do nothing."""
+    level = Refusal(fiber.level.leaf, message, values)
+    return Fiber(Storage(level, {}, {}), fiber.level.below(fiber.dims), mode=UPDATE)
 
 
 @dataclass(frozen=True)
 class Refusal(Level):
-    """The level of a Refused fiber, of any order. Writing false to a Pattern is no error, since it would
-    store nothing."""
+    """The level of a subtensor that may not be written, of any order. Writing false to a Pattern is no
+    error, since it would store nothing."""
 
     leaf_level: Level
     message: str
-    is_leaf: ClassVar[bool] = True
+    values: tuple[Expr, ...]
+    is_leaf = True
 
     def __str__(self) -> str:
         return "Refusal()"
@@ -58,11 +48,8 @@ class Refusal(Level):
         return self.fill
 
     def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
-        assert isinstance(fiber, Refused)
-        values = fiber.values
-
         def fail() -> None:
-            host.fail("access order", self.message, values)
+            host.fail("access order", self.message, self.values)
 
         if isinstance(self.leaf_level, Pattern):
             host.branch(value, fail)

@@ -65,12 +65,8 @@ class Projection:
                 return self.of(lp.shifted(body, delta))
             case lp.Thunk() | lp.Switch() | lp.Choice():
                 return lp.rebuild(node, self.of)
-            case lp.Steps():
-                known = node.stored
-                if known is not None and isinstance(known.fill, Literal):
-                    return lp.Thunk(
-                        lambda host: (FilledBlocks(self, host, node, known).looplets(host), None)
-                    )
+            case lp.Steps(stored=lp.Stored(fill=Literal()) as known):
+                return lp.delayed(lambda host: FilledBlocks(self, host, node, known).looplets(host))
         return self.blocks(self.looplets)
 
     def _sequence(self, phases: tuple[lp.Phase, ...]) -> lp.Sequence:
@@ -100,8 +96,7 @@ class Projection:
         return lp.Sequence(tuple(parts))
 
     def written(self, node: Any) -> Any:
-        """The nest over blocks for a nest that is written; what it does before and after is done once for
-        all blocks."""
+        """The nest over blocks for one that is written, which is entered and left once for all blocks."""
         if isinstance(node, lp.Switch):
             return lp.rebuild(node, self.written)
 
@@ -121,8 +116,7 @@ class Projection:
                     epilogue(host)
 
             nest = enter(node)
-            blocks = self.blocks(lambda host, protocol: nest)
-            return blocks, leave
+            return self.blocks(lambda host, protocol: nest), leave
 
         return lp.Thunk(preamble)
 
@@ -138,16 +132,12 @@ class FilledBlocks:
         self.block = host.cell(ZERO, "block")
         self.settle(host)
 
-    def limits(self, host: Host, q: Expr) -> tuple[Expr, Expr]:
-        first, last, _ = self.known.entry(host, q)
-        return first, last
-
     def settle(self, host: Host) -> None:
         """Find the block of the position `at`, which is after the previous block."""
         at = host.get(self.at)
 
         def find() -> None:
-            first = self.projection.reach(self.limits(host, at)[0])
+            first = self.projection.reach(self.known.entry(host, at)[0])
             block = op("max", first, add(host.get(self.block), 1))
             block = host.let(first if self.is_listed else block, "block")
             host.set(self.block, block)
@@ -173,22 +163,22 @@ class FilledBlocks:
         self.settle(host)
 
     def body(self, host: Host) -> Node:
-        def spike(host: Host) -> tuple[Node, None]:
+        def spike(host: Host) -> Node:
             if self.is_listed:
                 block = self.projection.block(self.entries(host))
             else:
                 blocks = self.projection.blocks(self.projection.looplets)
                 block = blocks.body(host, host.get(self.block))
-            return lp.Spike(self.known.fill, block), None
+            return lp.Spike(self.known.fill, block)
 
-        return lp.Thunk(spike)
+        return lp.delayed(spike)
 
     def looplets(self, host: Host) -> Node:
         """The stepper up to the last block with an entry, then fill."""
         reach, last = self.projection.reach, self.steps.last
         kind = lp.Jumper if isinstance(self.steps, lp.Jumper) else lp.Stepper
-        steps: Any = kind(self.seek, lambda host: host.get(self.block), self.body, self.next)
-        steps = replace(steps, first=reach(self.steps.first))
+        parts = self.seek, lambda host: host.get(self.block), self.body, self.next
+        steps: Any = kind(*parts, first=reach(self.steps.first))
         if last is not None:
             return replace(steps, last=reach(last))
         known, cell = self.known, host.cell(ZERO, "last")
@@ -196,7 +186,7 @@ class FilledBlocks:
         final = sub(known.stop, ONE)
 
         def find() -> None:
-            i = self.limits(host, final)[1]
+            i = known.entry(host, final)[1]
             found = partial(host.set, cell, reach(i))
             # in a slice, positions before its first element have the coordinate 0, and no block
             found() if self.is_listed else host.branch(compare("lt", ZERO, i), found)
@@ -216,7 +206,7 @@ class FilledBlocks:
             if protocol == "follow":
                 return lp.Shift(self.projection.looplets(host, protocol), sub(ZERO, before))
             kind = lp.Jumper if protocol == "gallop" or (is_led and not protocol) else lp.Stepper
-            return lp.Thunk(lambda host: (between(host, kind), None))
+            return lp.delayed(lambda host: between(host, kind))
 
         def between(host: Host, kind: type[lp.Steps]) -> Node:
             cell = host.cell(start, "q")
@@ -225,14 +215,14 @@ class FilledBlocks:
 
             own = replace(known, start=start, stop=stop, at=cell)
 
-            def spike(host: Host) -> tuple[Node, None]:
+            def spike(host: Host) -> Node:
                 payload = known.entry(host, own.here(host))[2](host)
-                return lp.Spike(known.fill, payload, is_stored=True), None
+                return lp.Spike(known.fill, payload, is_stored=True)
 
             steps: Any = kind(
                 lambda host, i: own.go(host, known.locate(host, own.here(host), i)),
                 lambda host: known.coordinate(host, own.here(host)),
-                lambda host: lp.Thunk(spike),
+                lambda host: lp.delayed(spike),
                 lambda host: own.go(host, add(own.here(host), 1)),
                 stored=own,
             )

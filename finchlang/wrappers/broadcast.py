@@ -1,11 +1,9 @@
-"""The base of wrappers, and those that have one mode more than the tensor within: toeplitz and
-broadcast."""
+"""The base of wrappers, and those with one mode more than the tensor within: toeplitz and broadcast."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
@@ -35,8 +33,8 @@ class Around(TensorLike):
     resolve: Resolve
     evaluate: Evaluate
 
-    more: ClassVar[int] = 1
-    neutral: ClassVar[Node] = Literal(NOTHING)
+    more = 1
+    neutral = Literal(NOTHING)
 
     @classmethod
     def made(cls, call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
@@ -73,8 +71,7 @@ class Around(TensorLike):
 
 @dataclass(frozen=True, slots=True)
 class Toeplitz(Around):
-    """`toeplitz(A, k)[..., i, j, ...]`, with i and j at k and k + 1, is `A[..., i + j, ...]`, and
-    `missing` out of range."""
+    """`toeplitz(A, k)[..., i, j, ...]`, with i at k, is `A[..., i + j, ...]`; `missing` out of range."""
 
     def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
         mode = self.order - back

@@ -1,5 +1,4 @@
-"""Products: `collapse(A, k, k + 1)`, two modes of a tensor as one, in which mode k runs fastest: a
-looplet nest over the outer mode made a nest over both.
+"""Products: `collapse(A, k, k + 1)`, two modes of a tensor as one, in which mode k runs fastest.
 
 Coordinate i of the inner mode at j of the outer one is coordinate (j - 1) * m + i, where m is the size of
 the inner mode. A run of fill stays one run, and an entry at j becomes a block with the inner nest,
@@ -10,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import ONE, add, mul, op, sub
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Expr
@@ -27,7 +26,7 @@ from finchlang.wrappers.broadcast import Around
 class Collapse(Around):
     """`collapse(A, k, k + 1)`: mode k stands for modes k and k + 1 of A, k running fastest."""
 
-    more: ClassVar[int] = -1
+    more = -1
 
     def located(self, in_a_row: bool) -> int:
         within, behind = self.body.located(in_a_row), self.order - self.at
@@ -58,8 +57,9 @@ class Collapse(Around):
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if self.order > self.at:
             return lp.map_payloads(self.rest, self.body.unfurl(host, None, protocol))
-        inner, outer = self._sizes()
-        check_product(host, inner, outer, self.call.span)
+        inner, outer = sizes = self._sizes()
+        fits, span = PLACES.fits(inner, outer), self.call.span
+        fail_unless(host, fits, "dimension", PLACES.message, sizes, span)
         nest = lp.set_end(self.body.unfurl(host, None, protocol), outer)
 
         def within(host: Host, payload: Node) -> Node:
@@ -70,11 +70,6 @@ class Collapse(Around):
         if self.mode == UPDATE or protocol == "follow" or self.body.located(True) > 1:
             return product.follow(nest)
         return product.of(nest)
-
-
-def check_product(host: Host, inner: Expr, outer: Expr, span: Span | None) -> None:
-    """Fail (kind dimension) if the product of the sizes is too large for a coordinate."""
-    fail_unless(host, PLACES.fits(inner, outer), "dimension", PLACES.message, (inner, outer), span)
 
 
 @dataclass(frozen=True)
@@ -113,12 +108,10 @@ class Product:
                 assert end is not None
                 before = self.before(end)
                 run = lp.Phase(self.of(lp.Run(body)), stop=before)
-                return lp.Sequence(
-                    (run, lp.Phase(self.block(tail, before), stop=add(before, self.size)))
-                )
+                block = lp.Phase(self.block(tail, before), stop=add(before, self.size))
+                return lp.Sequence((run, block))
             case lp.Phase(body, start, stop):
-                first = None if start is None else add(self.before(start), 1)
-                last = None if stop is None else self.up_to(stop)
+                first, last = start and add(self.before(start), 1), stop and self.up_to(stop)
                 return lp.Phase(self.of(lp.set_end(body, stop)), first, last)
             case lp.Sequence(phases):
                 return lp.Sequence(tuple(self.of(p) for p in phases))
@@ -136,20 +129,18 @@ class Product:
             return lp.Run(payload)
         if isinstance(payload, lp.Looplet):
             return lp.rebuild(payload, lambda part: self.block(part, before))
-        nest = lp.Thunk(lambda host: (self.within(host, payload), None))
-        return lp.Shift(nest, before)
+        return lp.Shift(lp.delayed(lambda host: self.within(host, payload)), before)
 
     def at(self, host: Host, j: Expr, payload: Callable[[Host], Node]) -> lp.Entry:
         """The block at j as an entry."""
         before = host.let(self.before(j), "before")
-        block = lp.Thunk(lambda host: (self.block(payload(host), before), None))
+        block = lp.delayed(lambda host: self.block(payload(host), before))
         return add(before, 1), add(before, self.size), lambda host: block
 
     def _steps(self, steps: lp.Steps) -> lp.Blocks:
         seek, last, known = steps.seek, steps.last, steps.stored
         found = steps.lookup if isinstance(steps, lp.Blocks) else None
-        if seek is None:
-            raise Bug("a product of a stepper that has been sought already")
+        assert seek is not None
 
         def region(host: Host, q: Expr) -> lp.Entry:
             assert known is not None
@@ -164,36 +155,30 @@ class Product:
             stride=lambda host: self.up_to(steps.stride(host)),
             body=lambda host: self.of(lp.set_end(steps.body(host), steps.stride(host))),
             next=steps.next,
-            last=None if last is None else self.up_to(last),
-            stored=None if known is None else self._stored(known, region),
+            last=last and self.up_to(last),
+            stored=known and self._stored(known, region),
             first=add(self.before(steps.first), 1),
             lookup=self.follow(found) if self.is_located and found is not None else None,
         )
 
     def _stored(self, known: lp.Stored, region: Any) -> lp.Stored | None:
-        """The cursor of a stepper, with blocks as its entries; None if between them is a payload that is
-        no literal."""
+        """A stepper's cursor with blocks as entries; None if what is between them is no literal."""
         if known.fill is not None and not isinstance(known.fill, Literal):
             return None
 
-        def locate(host: Host, q: Expr, k: Expr) -> Expr:
-            return known.locate(host, q, self.above(k))
-
-        return lp.Stored(known.start, known.stop, known.fill, known.at, locate, region)
+        own = known.start, known.stop, known.fill, known.at
+        return lp.Stored(*own, lambda host, q, k: known.locate(host, q, self.above(k)), region)
 
     def _row(self, at: Callable[[Host, Expr], Node]) -> lp.Thunk:
         """A stepper with a block for each outer coordinate."""
 
-        def preamble(host: Host) -> tuple[Node, None]:
+        def blocks(host: Host) -> Node:
             def region(host: Host, j: Expr) -> lp.Entry:
                 return self.at(host, j, lambda host: at(host, j))
 
-            def locate(host: Host, q: Expr, k: Expr) -> Expr:
-                return self.above(k)
-
-            end, cell = add(self.count, 1), host.cell(ONE, "j")
-            known = lp.Stored(ONE, end, None, cell, locate, region, least=ONE)
-            blocks = lp.Blocks(
+            own = ONE, add(self.count, 1), None, host.cell(ONE, "j")
+            known = lp.Stored(*own, lambda host, q, k: self.above(k), region, least=ONE)
+            return lp.Blocks(
                 seek=lambda host, k: known.go(host, self.above(k)),
                 stride=lambda host: self.up_to(known.here(host)),
                 body=lambda host: region(host, host.let(known.here(host), "j", lower=ONE))[2](host),
@@ -202,9 +187,8 @@ class Product:
                 stored=known,
                 lookup=self.follow(lp.Lookup(at)) if self.is_located else None,
             )
-            return blocks, None
 
-        return lp.Thunk(preamble)
+        return lp.delayed(blocks)
 
     def follow(self, node: Any) -> Node:
         """A nest over both modes that is looked up at each coordinate."""
@@ -218,9 +202,7 @@ class Product:
             def inside(payload: Node) -> Node:
                 if isinstance(payload, Literal):
                     return payload
-                return lp.Thunk(
-                    lambda host: (lp.at_point(host, self.within(host, payload), i), None)
-                )
+                return lp.delayed(lambda host: lp.at_point(host, self.within(host, payload), i))
 
             return lp.map_payloads(inside, lp.at_point(host, node, j))
 

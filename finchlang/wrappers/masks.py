@@ -61,8 +61,7 @@ class MaskValue:
 
 @dataclass(frozen=True, slots=True)
 class Mask(TensorLike):
-    """A mask, or the rest of one at the indices `outer`. `args` are the mask's arguments, `dims` the
-    sizes of the remaining modes."""
+    """A mask with its arguments, or the rest of one at `outer` indices; `dims` are the sizes left."""
 
     kind: MaskKind
     args: tuple[Expr, ...]
@@ -81,9 +80,8 @@ class Mask(TensorLike):
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if len(self.dims) > 1:
-            return Lookup(
-                lambda host, j: replace(self, dims=self.dims[:-1], outer=(j, *self.outer))
-            )
+            rest = self.dims[:-1]
+            return Lookup(lambda host, j: replace(self, dims=rest, outer=(j, *self.outer)))
         first, last = self.kind.limits(self.args, self.outer)
         phases: list[Phase] = []
         if first is not None:

@@ -1,5 +1,4 @@
-"""`split(A, k, m)`, a mode of a tensor as two, the first of which, of size m, runs fastest; and the
-tensor it gives for each block."""
+"""`split(A, k, m)`, a mode of a tensor as two, the first of which, of size m, runs fastest."""
 
 from __future__ import annotations
 
@@ -21,9 +20,8 @@ PLACEHOLDER = "setting "
 
 @dataclass(frozen=True, slots=True)
 class LoopletNest(TensorLike):
-    """The rest of a tensor, with the looplets that `make` gives in its last mode, of `size`. Their
-    payloads may contain the placeholders `names`, which stand for the settings beside this in `nest(this,
-    setting...)`."""
+    """The rest of a tensor, with the looplets that `make` gives in its last mode, of `size`. The
+    placeholders `names` in them stand for the settings beside this in `nest(this, setting...)`."""
 
     body: TensorLike
     modes: int
@@ -56,10 +54,6 @@ class LoopletNest(TensorLike):
 
     def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
         return self.make(host, protocol)
-
-    def call(self) -> Node:
-        """This as a call that has its placeholders as arguments."""
-        return Call(Variable("nest"), (self, *self.names)) if self.names else self
 
 
 class NestCall(Around):
@@ -128,29 +122,24 @@ class Split(Around):
         size = own
         if len(self.call.args) > 3:  # the program has checked the product of the sizes
             size = code.op("max", own, code.ONE)
-            if (
-                self.mode != UPDATE and size is not own
-            ):  # of size 0, taken as 1: n blocks nevertheless
+            # a size of 0 is taken as 1: there are n blocks nevertheless
+            if self.mode != UPDATE and size is not own:
                 whole = code.op("max", whole, self.evaluate(self.call.args[3]))
         else:
-            _check_split(host, whole, size, self.call)
+            parts = code.compare("eq", code.op("irem", whole, size), code.ZERO)
+            fits = code.op("and", code.compare("gt", size, code.ZERO), parts)
+            message = "a dimension of size {} does not split into parts of size {}"
+            fail_unless(host, fits, "dimension", message, (whole, size), self.call.span)
 
         def looplets(host: Host, asked: str | None) -> Node:
             return set_end(self.body.unfurl(host, None, asked or protocol), whole)
 
         def block(make: Looplets) -> Node:
             names = tuple(placeholders(self.call))
-            return LoopletNest(self.body, self.order - 1, own, make, names).call()
+            nest = LoopletNest(self.body, self.order - 1, own, make, names)
+            return Call(Variable("nest"), (nest, *names)) if names else nest
 
         projection = Projection(size, looplets, block)
         if self.mode == UPDATE:
             return projection.written(looplets(host, protocol))
         return projection.of(looplets(host, protocol))
-
-
-def _check_split(host: Host, whole: ir.Expr, size: ir.Expr, call: Call) -> None:
-    """Fail (kind dimension) unless a mode of size `whole` divides into parts of `size`."""
-    fits = code.compare("gt", size, code.ZERO)
-    fits = code.op("and", fits, code.compare("eq", code.op("irem", whole, size), code.ZERO))
-    message = "a dimension of size {} does not split into parts of size {}"
-    fail_unless(host, fits, "dimension", message, (whole, size), call.span)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from finchlang.base.errors import Bug
 from finchlang.host.construct import ONE, ZERO, add, compare, maximum, minimum, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
@@ -29,11 +28,6 @@ class Slice:
     first: Expr
     step: Expr
     is_rising: bool
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the step is a small constant, so that searching for the next element does not pay."""
-        return isinstance(self.step, Const) and self.step.value <= SHORT
 
     def at(self, i: Expr) -> Expr:
         """The coordinate of element i."""
@@ -75,8 +69,7 @@ class Slice:
         return node  # a Run, or payload
 
     def _spike(self, spike: lp.Spike) -> Node:
-        if spike.end is None:
-            raise Bug("a slice of a spike without an end")
+        assert spike.end is not None
         end, run = self.reach(spike.end), lp.Run(spike.body)
         if not self.is_rising:  # the tail comes first
             return lp.Sequence((lp.Phase(lp.Run(spike.tail), stop=end), lp.Phase(run)))
@@ -86,10 +79,7 @@ class Slice:
         body, first, last = self.of(lp.set_end(body, stop)), start and sub(start, ONE), stop
         if not self.is_rising:
             first, last = stop and add(stop, ONE), start
-        return lp.Phase(body, self._after(first), last and self.reach(last))
-
-    def _after(self, coordinate: Expr | None) -> Expr | None:
-        return None if coordinate is None else add(self.reach(coordinate), ONE)
+        return lp.Phase(body, first and add(self.reach(first), ONE), last and self.reach(last))
 
     def _sequence(self, phases: tuple[lp.Phase, ...]) -> lp.Sequence:
         if self.is_rising:
@@ -104,14 +94,12 @@ class Slice:
         return lp.Sequence(tuple(self.of(p) for p in reversed(known)))
 
     def _steps(self, steps: lp.Stepper | lp.Jumper) -> Node:
-        if not self.is_rising:
-            raise Bug("steppers go one way only: a falling slice needs lookups")
-        seek, stride, last = steps.seek, steps.stride, steps.last
-        if seek is None:
-            raise Bug("a slice of a stepper that has been sought already")
+        seek, stride, body, last = steps.seek, steps.stride, steps.body, steps.last
+        # steppers go one way only, so a falling slice needs lookups
+        assert self.is_rising and seek is not None
         known = steps.stored if steps.stored and steps.stored.are_points else None
         if isinstance(steps, lp.Stepper) and known is not None and known.are_distinct:
-            return lp.Thunk(lambda host: (self._held(host, steps, known), None))
+            return lp.delayed(lambda host: self._held(host, steps, known))
 
         def go_on(host: Host) -> None:
             """Go on to the step that holds the next element; after the last step there is none."""
@@ -120,22 +108,19 @@ class Slice:
             if last is None:
                 seek(host, target)
                 return
-            host.branch(
-                compare("le", target, last),
-                lambda: host.branch(
-                    compare("lt", stride(host), target), lambda: seek(host, target)
-                ),
-            )
 
-        found: dict[str, Any] = {}
+            def seek_on() -> None:
+                host.branch(compare("lt", stride(host), target), lambda: seek(host, target))
+
+            host.branch(compare("le", target, last), seek_on)
+
         if isinstance(steps, lp.Blocks) and steps.lookup is not None:
-            found["lookup"] = self.of(steps.lookup)
+            steps = replace(steps, lookup=self.of(steps.lookup))
         return replace(
             steps,
-            **found,
             seek=lambda host, i: seek(host, self.at(i)),
             stride=lambda host: self.reach(stride(host)),
-            body=lambda host: self.of(lp.set_end(steps.body(host), stride(host))),
+            body=lambda host: self.of(lp.set_end(body(host), stride(host))),
             next=go_on,
             last=None,  # several positions may be at the last element
             stored=None if known is None else self._points(known),
@@ -143,7 +128,7 @@ class Slice:
             ends_behind=False,
         )
 
-    def _held(self, host: Host, steps: lp.Stepper, known: lp.Stored) -> lp.Stepper:
+    def _held(self, host: Host, steps: lp.Steps, known: lp.Stored) -> lp.Steps:
         """A stepper over the positions that hold an element. It passes over the others when it moves, and
         stands behind the last element when none is left."""
         assert steps.last is not None
@@ -157,7 +142,7 @@ class Slice:
 
             def pass_over() -> None:
                 steps.next(host)
-                if not self.is_short:
+                if not (isinstance(self.step, Const) and self.step.value <= SHORT):
                     seek(host, self.at(add(reached, ONE)))
 
             host.branch(self.holds(found), lambda: host.set(element, reached), pass_over)
@@ -179,16 +164,16 @@ class Slice:
             steps.next(host)
             settle(host)
 
-        def spike(host: Host) -> tuple[Node, None]:
+        def spike(host: Host) -> Node:
             q = minimum(known.here(host), sub(known.stop, ONE))  # valid even if none is left
             assert known.fill is not None
-            return lp.Spike(known.fill, known.entry(host, q)[2](host), is_stored=True), None
+            return lp.Spike(known.fill, known.entry(host, q)[2](host), is_stored=True)
 
         return replace(
             steps,
             seek=go_to,
             stride=lambda host: host.get(element),
-            body=lambda host: lp.Thunk(spike),
+            body=lambda host: lp.delayed(spike),
             next=go_on,
             last=None,
             stored=self._points(known),

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import ONE, ZERO, add, compare, conjunction, sub
+from finchlang.host.construct import ONE, ZERO, add, compare, conjunction, const, sub
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Const, Expr
 from finchlang.levels import looplets as lp
@@ -21,11 +21,11 @@ from finchlang.levels.level import UPDATE, Fiber, TensorLike
 from finchlang.operators.build import LARGEST
 from finchlang.syntax.nodes import MISSING, Call, Extent, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import substitute
+from finchlang.syntax.types import Int64
 from finchlang.wrappers import strided_slice
 from finchlang.wrappers.broadcast import AddedMode, Around, Evaluate, Resolve, Toeplitz
 from finchlang.wrappers.collapse import Collapse
 from finchlang.wrappers.split import PLACEHOLDER, NestCall, Split
-from finchlang.wrappers.swizzle import Swizzle
 
 _MISSING = Literal(MISSING)
 _TRUE, _FALSE = Literal(True), Literal(False)
@@ -70,8 +70,7 @@ _PROTOCOLS = tuple(map(Variable, ("walk", "gallop", "follow")))
 
 @dataclass(frozen=True, slots=True)
 class Wrapper(Around):
-    """The base of wrappers with a setting for each mode: `last` is that of the last mode, None if it is
-    neutral."""
+    """The base of wrappers with a setting for each mode; `last` is that of the last, None if neutral."""
 
     last: Any
 
@@ -146,7 +145,7 @@ class Protocolized(Wrapper):
 class Permissive(Wrapper):
     """`permissive(A, b...)`: if b[k], mode k reads `missing` out of range, and takes no writes there."""
 
-    neutral: ClassVar[Node] = _FALSE
+    neutral = _FALSE
 
     @staticmethod
     def read(setting: Node, evaluate: Evaluate) -> bool:
@@ -169,20 +168,16 @@ class Permissive(Wrapper):
         if not self.last or extent is None:
             return lp.map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
         first, last = extent
-        return lp.Sequence(
-            (
-                lp.Phase(lp.Run(_MISSING), stop=sub(first, ONE)),
-                lp.Phase(self.within(host, protocol), start=first, stop=last),
-                lp.Phase(lp.Run(_MISSING)),
-            )
-        )
+        before = lp.Phase(lp.Run(_MISSING), stop=sub(first, ONE))
+        inside = lp.Phase(self.within(host, protocol), first, last)
+        return lp.Sequence((before, inside, lp.Phase(lp.Run(_MISSING))))
 
 
 @dataclass(frozen=True, slots=True)
 class Offset(Wrapper):
     """`offset(A, d...)[i...]` is `A[i + d...]`."""
 
-    neutral: ClassVar[Node] = Literal(0)
+    neutral = Literal(0)
 
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         extent, delta = self.body.extent(back), self.setting(back)
@@ -228,14 +223,8 @@ class Window(Wrapper):
 
     def _strided(self, host: Host, protocol: str | None) -> Node:
         start, _, step = self.last
-        fail_unless(
-            host,
-            compare("ne", step, 0),
-            "dimension",
-            "the step of a slice is not 0",
-            (),
-            self.call.span,
-        )
+        message = "the step of a slice is not 0"
+        fail_unless(host, compare("ne", step, 0), "dimension", message, (), self.call.span)
         fits = conjunction(compare("lt", step, LARGEST), compare("gt", step, -LARGEST))
         message = "the step of a slice, {}, is beyond 2^62"
         fail_unless(host, fits, "dimension", message, (step,), self.call.span)
@@ -254,7 +243,7 @@ class Window(Wrapper):
         risen = part(host, True)
         if isinstance(risen, lp.Lookup):  # a lookup does not depend on the direction
             return risen
-        return lp.Switch(rises, risen, lp.Thunk(lambda host: (part(host, False), None)))
+        return lp.Switch(rises, risen, lp.delayed(lambda host: part(host, False)))
 
     def _check_order(self, host: Host) -> None:
         """Fail (kind access order) if the step is negative and a level must be written in order."""
@@ -275,14 +264,13 @@ class Window(Wrapper):
 
 def _check_window(host: Host, window: Window, extent: tuple[Expr, Expr], step: Expr) -> None:
     """Fail (kind bounds) unless a window or slice is within `extent`."""
-    start, stop, _ = window.last
-    is_plain = window.last.step is None
-    shown = "window {}:{}" if is_plain else "slice {}:{}:{}"
-    values = (start, stop, *extent) if is_plain else (start, step, stop, *extent)
-    dimension = len(window.call.args) - 1
-    message = f"the {shown} is not within dimension {dimension}, which is {{}}:{{}}"
+    start, stop, given = window.last
+    shown, values = "slice {}:{}:{}", [start, step, stop]
+    if given is None:
+        shown, values = "window {}:{}", [start, stop]
+    message = f"the {shown} is not within dimension {window.order}, which is {{}}:{{}}"
     fits = strided_slice.is_within(start, step, stop, extent)
-    fail_unless(host, fits, "bounds", message, values, window.call.span)
+    fail_unless(host, fits, "bounds", message, (*values, *extent), window.call.span)
 
 
 class Limits(NamedTuple):
@@ -296,6 +284,59 @@ class Limits(NamedTuple):
         if self.step is None:
             return add(sub(self.stop, self.start), ONE)
         return strided_slice.length(self.start, self.step, self.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle(Around):
+    """`swizzle(A, p..., x...)`: mode m of A takes index p[m]. The coordinates x of the last indices are
+    known, the very last one first. A is looked up in any order: the pass wrapperize resolves all others."""
+
+    @property
+    def _permutation(self) -> tuple[int, ...]:
+        modes = self.call.args[1 : self.body.order + 1]
+        return tuple(p.value for p in modes if isinstance(p, Literal))
+
+    @property
+    def _known(self) -> list[Expr]:
+        known: Any = self.call.args[self.body.order + 1 :]
+        return [const(x.value, Int64) if isinstance(x, Literal) else x.expr for x in known]
+
+    @property
+    def order(self) -> int:
+        return self.body.order - len(self._known)
+
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        mode = self._permutation.index(self.order - back)
+        return self.body.extent(self.body.order - 1 - mode)
+
+    def located(self, in_a_row: bool) -> int:
+        return 0 if in_a_row else self.order
+
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
+        def at(host: Host, i: Expr) -> Node:
+            call = Call(self.call.op, (*self.call.args, Value(i)), span=self.call.span)
+            if self.order > 1:
+                return call
+            given = i, *reversed(self._known)
+            return self._at(host, self.call.args[0], [given[p - 1] for p in self._permutation])
+
+        return lp.Lookup(at, may_miss=True)
+
+    def _at(self, host: Host, node: Node, given: list[Expr]) -> Node:
+        """The value of a tensor at coordinates, first mode first."""
+        if not given or isinstance(node, Literal):
+            return node
+        *others, last = given
+        tensor = self.resolve(node)
+        nest, extent = tensor.unfurl(host, None, "follow"), tensor.extent()
+        if extent is not None:
+            nest = lp.set_end(nest, extent[1])
+
+        def inside(payload: Node) -> Node:
+            return lp.delayed(lambda host: self._at(host, payload, others))
+
+        found = lp.at_point(host, nest, host.let(last, "n"))
+        return lp.map_payloads(inside, found) if others else found
 
 
 def _name(call: Call) -> str:

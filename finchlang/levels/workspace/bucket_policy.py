@@ -3,8 +3,6 @@ for the entry of a place (Workspaces'24 section 5.2)."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from finchlang.host.construct import FALSE, ZERO, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -19,9 +17,9 @@ class Bucket(WorkspacePolicy):
     that coordinate. So `head` never has to be cleared (Briggs and Torczon's sparse sets). next[e] is the
     entry with the same last coordinate before e, or -1."""
 
-    name: ClassVar[str] = "bucket"
-    combines: ClassVar[bool] = True
-    anything: ClassVar[frozenset[str]] = frozenset(("head",))
+    name = "bucket"
+    combines = True
+    anything = frozenset(("head",))
 
     def arrays(self, modes: int) -> Arrays:
         return (("head", Int64), ("next", Int64))

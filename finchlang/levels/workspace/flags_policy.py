@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from functools import reduce
+from typing import Any
 
 from finchlang.host.construct import FALSE, TRUE, ZERO, add, cast, const, mul, sub
 from finchlang.host.interface import Host
@@ -14,23 +15,19 @@ from finchlang.syntax.types import Bool, Int64
 
 
 class Flags(WorkspacePolicy):
-    """The entry of a place is its number i1 + size1 * (i2 + size2 * ...). So no batch is ever full and
-    nothing is sorted: all flags are scanned for the set places. Time and memory are in proportion to the
-    places."""
+    """The entry of a place is its number. So no batch is ever full and nothing is sorted: all flags are
+    scanned for the set places. Time and memory are in proportion to the places."""
 
-    name: ClassVar[str] = "flags"
-    combines: ClassVar[bool] = True
-    numbers_places: ClassVar[bool] = True
-    has_all_places: ClassVar[bool] = True
+    name = "flags"
+    combines = True
+    numbers_places = True
+    has_all_places = True
 
     def arrays(self, modes: int) -> Arrays:
         return (("flag", Bool),)
 
     def begin(self, host: Host, batch: Batch) -> None:
-        places = batch.sizes[0]
-        for size in batch.sizes[1:]:
-            places = mul(places, size)
-        places, store = host.let(places, "places", lower=ZERO), batch.store
+        places, store = host.let(reduce(mul, batch.sizes), "places", lower=ZERO), batch.store
         values, stored = store.child.val, host.get(store.stored, lower=ZERO)
         fill = const(store.child.level.fill.value, values.type)
         host.grow(values, places)
@@ -41,8 +38,7 @@ class Flags(WorkspacePolicy):
         last = sub(stored, 1)
 
         def take_back(k: Expr) -> None:
-            """Backwards: the number of a place is at least its position in the list, so no value is
-            overwritten before it is moved."""
+            # backwards: a place's number is at least its position in the list, so nothing is overwritten
             q = host.let(sub(last, k), "q", lower=ZERO)
             place = tuple(host.load(array, q, "i", Int64) for array in batch.stored)
             value = host.load(values, q, "val")
@@ -55,10 +51,7 @@ class Flags(WorkspacePolicy):
         host.set(store.stored, ZERO)
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
-        e = place[-1]
-        for i, size in zip(place[-2::-1], batch.sizes[-2::-1], strict=True):
-            e = add(mul(e, size), i)
-        return host.let(e, "e", lower=ZERO), FALSE
+        return host.let(batch.number(place), "e", lower=ZERO), FALSE
 
     def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
         return Fiber(batch.store.child, (), e, dirty, UPDATE)
@@ -80,8 +73,7 @@ class Flags(WorkspacePolicy):
         return cast(host.load(batch.store.flag, e, "set"), Int64)
 
     def merge(self, host: Host, batch: Batch, order: Order) -> None:
-        """List the set places and move their values together. The position written to is never after the
-        place that is read."""
+        """List the set places and move their values together, never to a later position."""
         store, to, value = batch.store, host.cell(ZERO, "to"), batch.store.child.val
         count = order.count
         for array in batch.stored:

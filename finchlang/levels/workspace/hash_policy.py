@@ -1,11 +1,8 @@
-"""The policy `hash`: a hash table finds the entry of a place, so that values are combined when they are
-inserted."""
+"""The policy `hash`: a hash table finds the entry of a place."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from finchlang.host.construct import ZERO, add, compare, const, mul
+from finchlang.host.construct import ZERO, add, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table
@@ -15,13 +12,12 @@ from finchlang.syntax.types import Int64
 
 
 class Hash(WorkspacePolicy):
-    """A place has the *key* i1 + size1 * (i2 + size2 * ...), so that keys sort as places do. The table is
-    that of SparseHash (`levels/hash_table.py`), with every entry set."""
+    """The number of a place is its *key* in the table (`levels/hash_table.py`); every entry is set."""
 
-    name: ClassVar[str] = "hash"
-    combines: ClassVar[bool] = True
-    numbers_places: ClassVar[bool] = True
-    is_lean: ClassVar[bool] = False
+    name = "hash"
+    combines = True
+    numbers_places = True
+    is_lean = False
 
     def arrays(self, modes: int) -> Arrays:
         return (("key", Int64), ("tbl", Int64), ("slots", Int64))
@@ -37,10 +33,7 @@ class Hash(WorkspacePolicy):
         hash_table.resize(host, batch.store, const(hash_table.FIRST_SLOTS))
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
-        key = place[-1]
-        for i, size in zip(place[-2::-1], batch.sizes[-2::-1], strict=True):
-            key = add(mul(key, size), i)
-        key = host.let(key, "key", lower=ZERO)
+        key = host.let(batch.number(place), "key", lower=ZERO)
         store, table = batch.store, self._table(batch)
         hash_table.make_room(host, table)
         at = hash_table.find(host, table, key)

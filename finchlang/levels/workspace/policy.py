@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -41,13 +42,10 @@ class Batch:
     operator: Operator | None
     beginning: Literal
 
-    @property
-    def values(self) -> Storage:
-        """The storage of the batch's values as a leaf."""
-        return Storage(self.store.child.level, {"val": self.store.acc_val}, {})
-
-    def value(self, e: Expr, mode: str, dirty: Any = None) -> Fiber:
-        return Fiber(self.values, (), e, dirty, mode)
+    def number(self, place: tuple[Expr, ...]) -> Expr:
+        """The number i1 + size1 * (i2 + size2 * ...) of a place, which sorts as the place does."""
+        places = zip(place[-2::-1], self.sizes[-2::-1], strict=True)
+        return reduce(lambda number, i: code.add(code.mul(number, i[1]), i[0]), places, place[-1])
 
     def place(self, host: Host, e: Expr) -> list[Expr]:
         """The coordinates of entry e, which is set."""
@@ -86,8 +84,7 @@ class Batch:
         host.count(code.ZERO, code.sub(stored, 1), move, "k")
 
     def list_set(self, host: Host, content: Callable[[Expr], Expr] = lambda e: e) -> Expr:
-        """Put the numbers of the set entries into `number`, ascending, or `content` of each; gives how
-        many there are."""
+        """Put the set entries, or `content` of each, into `number` in order; gives how many there are."""
         found = host.cell(code.ZERO, "found")
 
         def entry(e: Expr) -> None:
@@ -101,8 +98,8 @@ class Batch:
         return host.get(found, lower=code.ZERO)
 
     def sort_numbers(self, host: Host) -> Expr:
-        """Put the numbers of the set entries into `number`, sorted by their coordinates, the last mode
-        being the first key; stable. Gives how many there are."""
+        """Put the set entries into `number`, sorted by coordinates, the last mode being the first key;
+        stable. Gives how many there are."""
         count, store = self.list_set(host), self.store
         for keys, size in zip(self.coordinates, self.sizes, strict=True):
             host.sort_by(store.number, self.scratch, code.ZERO, count, keys, size)
@@ -126,9 +123,8 @@ class Order:
         def look(k: Expr) -> None:
             both = (host.load(batch.store.number, at, "word") for at in (k, code.sub(k, 1)))
             one, other = (code.op("shr", word, code.below_64(self.at[0])) for word in both)
-            host.set(
-                places, code.add(host.get(places), code.cast(code.compare("ne", one, other), Int64))
-            )
+            is_new = code.cast(code.compare("ne", one, other), Int64)
+            host.set(places, code.add(host.get(places), is_new))
 
         host.branch(self.fits, lambda: host.count(code.ONE, code.sub(self.count, 1), look, "k"))
         return host.get(places)
@@ -149,19 +145,18 @@ def _below(word: Expr, bit: Expr) -> Expr:
 
 
 class WorkspacePolicy:
-    """How a workspace takes entries: insert, sort and merge (Workspaces'24 Algorithm 1), each with the
-    most common way as its default. A policy has no state; what it keeps of a batch is in arrays of the
-    level."""
+    """How a workspace takes entries: insert, sort and merge (Workspaces'24 Algorithm 1), each with the most
+    common way as its default. What a policy keeps of a batch is in arrays of the level."""
 
     name: ClassVar[str]
     #: whether a place has one entry only, so that its values are combined at insertion
-    combines: ClassVar[bool] = False
+    combines = False
     #: whether a batch takes little memory besides its entries, so that it may be large
-    is_lean: ClassVar[bool] = True
+    is_lean = True
     #: whether places are numbered, and must be fewer than 2^62
-    numbers_places: ClassVar[bool] = False
+    numbers_places = False
     #: whether every place has an entry from the beginning, so that batches are never merged
-    has_all_places: ClassVar[bool] = False
+    has_all_places = False
 
     #: those of its arrays that are in `Level.anything`
     anything: ClassVar[frozenset[str]] = frozenset()
@@ -178,13 +173,13 @@ class WorkspacePolicy:
         """Prepare for the first batch after the workspace was declared or thawed."""
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
-        """The entry for the coordinates `place`, and whether it is new. A new one has the number `taken`;
-        the workspace makes it."""
+        """The entry for a place, and whether it is new: then it is `taken`, and the workspace makes it."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
     def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
         """The value of entry e as a fiber to be written."""
-        return batch.value(e, UPDATE, dirty)
+        values = Storage(batch.store.child.level, {"val": batch.store.acc_val}, {})
+        return Fiber(values, (), e, dirty, UPDATE)
 
     def keep(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
         """Mark entry e as set: it was written to."""
@@ -262,8 +257,7 @@ class _Merging:
             self.host.store(array, at, content)
 
     def first(self, value: Expr) -> Expr:
-        """The value to be stored for a new place: combined with the fill, unless entries begin as the
-        fill."""
+        """The value stored for a new place: combined with the fill, unless entries begin as that."""
         if self.batch.beginning == self.fill:
             return value
         return self.batch.combined(self.host, code.const(self.fill.value, value.type), value)
@@ -288,9 +282,8 @@ class _Merging:
 
         def meet(place: list[Expr], value: Expr) -> None:
             same = host.let(_is_same([host.get(cell) for cell in last], place), "same")
-            both = code.op(
-                "select", same, self.batch.combined(host, host.get(content), value, same), value
-            )
+            both = self.batch.combined(host, host.get(content), value, same)
+            both = code.op("select", same, both, value)
             for cell, now in zip((*last, content), (*place, both), strict=True):
                 host.set(cell, now)
             host.set(to, code.add(host.get(to), code.op("select", same, code.ZERO, code.ONE)))
@@ -303,17 +296,14 @@ class _Merging:
                 self.each(self.count, lambda k: meet(*entry(k)))
 
         def by_words() -> None:
-            """Values are loaded first, in a loop of their own, so that as many random loads as possible
-            overlap."""
+            # values first, in a loop of their own, so that as many random loads as possible overlap
             self.each(self.count, value)
             bring(by_word)
 
         host.branch(self.order.fits, by_words, lambda: bring(by_number))
-        return (
-            self.count
-            if is_combined
-            else host.let(code.add(host.get(to), 1), "new", lower=code.ZERO)
-        )
+        if is_combined:
+            return self.count
+        return host.let(code.add(host.get(to), 1), "new", lower=code.ZERO)
 
     def settle(self, new: Expr) -> None:
         """Finish if nothing was stored: the ordered entries are the result."""
@@ -330,11 +320,8 @@ class _Merging:
         """Merge the stored entries, at `begin` to `end`, with the `new` ones in order before them."""
         host, end = self.host, self.end
         self.each(new, lambda k: self.store(self.own, k, *self.load(self.all, k)))
-        old_at, new_at, to = (
-            host.cell(self.begin, "old"),
-            host.cell(code.ZERO, "new"),
-            host.cell(code.ZERO, "to"),
-        )
+        old_at, new_at = host.cell(self.begin, "old"), host.cell(code.ZERO, "new")
+        to = host.cell(code.ZERO, "to")
 
         def step() -> None:
             a, b = host.get(old_at, lower=code.ZERO), host.get(new_at, lower=code.ZERO)
@@ -342,15 +329,9 @@ class _Merging:
             before = host.let(_is_before(there, place), "before")
             same = host.let(_is_same(there, place), "same")
             which = [code.op("select", before, i, j) for i, j in zip(there, place, strict=True)]
-            first = code.op(
-                "select", same, self.batch.combined(host, old, value, same), self.first(value)
-            )
-            self.store(
-                self.all,
-                host.get(to, lower=code.ZERO),
-                which,
-                code.op("select", before, old, first),
-            )
+            both = self.batch.combined(host, old, value, same)
+            first = code.op("select", before, old, code.op("select", same, both, self.first(value)))
+            self.store(self.all, host.get(to, lower=code.ZERO), which, first)
             host.set(old_at, code.add(a, code.cast(code.op("or", before, same), Int64)))
             host.set(new_at, code.add(b, code.cast(code.op("not", before), Int64)))
             host.set(to, code.add(host.get(to), 1))
@@ -363,9 +344,8 @@ class _Merging:
         self.follow(self.own, host.get(new_at, lower=code.ZERO), new, to)
         rest = host.get(old_at, lower=code.ZERO)
         is_moved = code.compare("lt", host.get(to), rest)
-        host.branch(
-            is_moved, lambda: self.follow(self.all, rest, end, to), lambda: host.set(to, end)
-        )
+        follow = partial(self.follow, self.all, rest, end, to)
+        host.branch(is_moved, follow, lambda: host.set(to, end))
         host.set(self.batch.store.stored, host.get(to))
 
     def follow(self, source: tuple[Buffer, ...], start: Expr, stop: Expr, to: Cell) -> None:
@@ -382,15 +362,12 @@ class _Merging:
 
 def _is_before(one: list[Expr], other: list[Expr]) -> Expr:
     """Whether one place is before the other; the last coordinate is the first key."""
-    less = code.compare("lt", one[0], other[0])
-    for a, b in zip(one[1:], other[1:], strict=True):
+    less: Expr = code.FALSE
+    for a, b in zip(one, other, strict=True):
         same = code.op("and", code.compare("eq", a, b), less)
         less = code.op("or", code.compare("lt", a, b), same)
     return less
 
 
 def _is_same(one: list[Expr], other: list[Expr]) -> Expr:
-    same = code.compare("eq", one[0], other[0])
-    for a, b in zip(one[1:], other[1:], strict=True):
-        same = code.op("and", same, code.compare("eq", a, b))
-    return same
+    return code.conjunction(*(code.compare("eq", a, b) for a, b in zip(one, other, strict=True)))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from finchlang.host.construct import TRUE, ZERO
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -12,7 +10,7 @@ from finchlang.levels.workspace.policy import Batch, WorkspacePolicy
 
 
 class Coord(WorkspacePolicy):
-    name: ClassVar[str] = "coord"
+    name = "coord"
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
         return host.get(batch.store.taken, lower=ZERO), TRUE

@@ -4,8 +4,8 @@ Writes go to a batch of entries, which is sorted and merged when it is full."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.host import construct as code
@@ -14,7 +14,7 @@ from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.element import Element
-from finchlang.levels.level import READ, Dims, Fiber, Storage
+from finchlang.levels.level import Dims, Fiber, Storage
 from finchlang.levels.workspace import DEFAULTS, POLICIES, Batch, WorkspacePolicy, check_capacity
 from finchlang.operators.operator_table import Operator, named, operator, referred
 from finchlang.syntax.nodes import Literal, Node
@@ -49,26 +49,21 @@ class Workspace(Coordinates):
     capacity: int = 0
     operator: Node | None = None
 
-    counters: ClassVar = tuple(
-        (name, Int64) for name in ("stored", "taken", "room", "limit", "open")
-    )
+    counters = tuple((name, Int64) for name in ("stored", "taken", "room", "limit", "open"))
 
-    combines: ClassVar[bool] = True
-    OUTERMOST: ClassVar[str] = "Workspace is the outermost level of a tensor, not below another"
+    combines = True
+    OUTERMOST = "Workspace is the outermost level of a tensor, not below another"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.lvl, Element):
-            modes = f"{{{self.number + self.lvl.modes}}}"
+            modes = self.number + self.lvl.modes
+            hint: str | None = f"one of as many modes: Workspace{{{modes}}}(...)"
             if self.lvl.is_leaf:
-                hint = (
-                    "Workspace{...}(Element(false))" if self.element_type.kind == "bool" else None
-                )
-            else:
-                hint = f"one of as many modes: Workspace{modes}(...)"
-            raise FinchError(
-                "type", f"Workspace is over an Element, not over {self.lvl}", hint=hint
-            )
+                is_bool = self.element_type.kind == "bool"
+                hint = "Workspace{...}(Element(false))" if is_bool else None
+            message = f"Workspace is over an Element, not over {self.lvl}"
+            raise FinchError("type", message, hint=hint)
         if self.policy and self.policy not in POLICIES:
             hint = f"policies: {', '.join(POLICIES)}"
             raise FinchError("unknown name", f"there is no policy {self.policy}", hint=hint)
@@ -157,10 +152,8 @@ class Workspace(Coordinates):
         which = "the policy coord takes any"
         if self.operator is None and not self.chosen.has_all_places:
             which = "coord takes any, but cannot merge these updates"
-        message = (
-            f"the policy {self.chosen.name} cannot number the places of a workspace of "
-            f"{' x '.join('{}' for _ in sizes)}; {which}"
-        )
+        places = f"the places of a workspace of {' x '.join('{}' for _ in sizes)}"
+        message = f"the policy {self.chosen.name} cannot number {places}; {which}"
         self.check_numbers(host, sizes, message, sizes)
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
@@ -177,15 +170,13 @@ class Workspace(Coordinates):
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
 
     def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self._begin(
-            host, store, dims, host.load(store.ptr, code.ONE, "stored", Int64, lower=code.ZERO)
-        )
+        stored = host.load(store.ptr, code.ONE, "stored", Int64, lower=code.ZERO)
+        self._begin(host, store, dims, stored)
         if self.operator is None and not self.chosen.has_all_places:
             self._take_back(host, store, dims)
 
     def _take_back(self, host: Host, store: Storage, dims: Dims) -> None:
-        """Move the stored entries back into a batch, as updates without an operator cannot be merged with
-        them."""
+        """Move the stored entries back into a batch: without an operator updates cannot be merged."""
         batch, stored = self._batch(store, dims), host.get(store.stored)
         self._grow(host, batch, host.let(code.maximum(stored, _FIRST_ROOM), "room"))
 
@@ -225,14 +216,13 @@ class Workspace(Coordinates):
             if self.capacity or not chosen.is_lean:
                 finish()
                 return
-            is_first = code.op(
-                "and", code.compare("eq", stored, 0), code.compare("lt", limit, MANY)
+            is_first = code.conjunction(
+                code.compare("eq", stored, 0), code.compare("lt", limit, MANY)
             )
             is_new = code.compare("ge", code.mul(order.places(host, batch), 8), code.mul(taken, 7))
             wider = code.minimum(code.mul(limit, WIDER), MANY)
-            host.branch(
-                code.op("and", is_first, is_new), lambda: host.set(store.limit, wider), finish
-            )
+            widen = partial(host.set, store.limit, wider)
+            host.branch(code.op("and", is_first, is_new), widen, finish)
 
         host.branch(code.compare("gt", host.get(store.taken), 0), merge, is_rare=True)
 
@@ -244,10 +234,9 @@ class Workspace(Coordinates):
         def grow() -> None:
             limit = host.get(store.limit)
             more, wider = (code.maximum(code.mul(room, by), _FIRST_ROOM) for by in (2, WIDER))
-            below = code.op(
-                "select", code.compare("lt", room, limit), code.minimum(wider, limit), more
-            )
-            self._grow(host, self._batch(store, dims), below)
+            is_below = code.compare("lt", room, limit)
+            more = code.op("select", is_below, code.minimum(wider, limit), more)
+            self._grow(host, self._batch(store, dims), more)
 
         def full() -> None:
             if self.operator is not None:
@@ -277,9 +266,7 @@ class Workspace(Coordinates):
 
     # ------------------------------------------------------------------ reading and writing
 
-    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        if fiber.mode == READ:
-            return self.read_entries(host, fiber, protocol)
+    def writer(self, fiber: Fiber) -> Node:
         return self.write_anywhere(fiber)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
@@ -316,8 +303,7 @@ class Workspace(Coordinates):
 
 
 def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:
-    """The capacity of the next batch, after one of `taken` entries that raised the stored entries from
-    `before` to `stored`."""
+    """The capacity after a batch of `taken` entries, which made of `before` stored ones `stored`."""
     if not is_lean:
         return code.maximum(code.op("shr", stored, code.ONE), FIRST)
     new = code.sub(stored, before)
@@ -325,9 +311,8 @@ def _capacity(taken: Expr, before: Expr, stored: Expr, is_lean: bool) -> Expr:
     many = code.op("and", code.compare("ge", code.mul(new, 8), code.mul(taken, 7)), is_few)
     some = code.compare("ge", code.mul(new, 2), taken)
     large, small = code.mul(stored, LARGE), code.op("shr", stored, code.ONE)
-    return code.maximum(
-        code.op("select", many, large, code.op("select", some, stored, small)), FIRST
-    )
+    chosen = code.op("select", many, large, code.op("select", some, stored, small))
+    return code.maximum(chosen, FIRST)
 
 
 def identity(row: Operator, type: Type) -> Any:
@@ -335,9 +320,7 @@ def identity(row: Operator, type: Type) -> Any:
     if row.identity is None or row.identity.at is not None:
         return None
     value = row.identity.value(type)
-    if value is None or isinstance(value, Pair) != (type.kind == "pair"):
-        return None
-    return value
+    return value if isinstance(value, Pair) == (type.kind == "pair") else None
 
 
 def merging(op: Node) -> Node | None:
