@@ -3,8 +3,8 @@ shape operator."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -32,27 +32,18 @@ class Named:
     modes: list[Bounds] = field(default_factory=list, compare=False)
 
 
-class Places(ABC):
-    """The meaning of accesses, with tensors in `arrays`."""
+class Places:
+    """The meaning of accesses, with tensors in `arrays`. Denotation adds the values of expressions and of
+    integers, and the bounds of the modes of a formula."""
 
     arrays: dict[str, bindings.DenseArray]
     is_ahead: bool  # whether dimensions are being found, ahead of the program
     changing: set[str]  # tensors whose contents must not be looked at now
     resizing: set[str]  # tensors whose sizes must not be looked at now
     unwrapped: dict[int, Any]  # what `unwrap` gives for each access met so far
-
-    # what Denotation adds: values of expressions, and the sizes that a formula gives its indices
-    @abstractmethod
-    def value(self, node: ast.Node, env: Environment) -> Any:
-        """The value of an expression."""
-
-    @abstractmethod
-    def whole(self, node: ast.Node, env: Environment) -> int:
-        """The value of an integer."""
-
-    @abstractmethod
-    def modes_of(self, named: Named) -> list[Bounds]:
-        """The bounds of the modes of a tensor."""
+    value: Callable[[ast.Node, Environment], Any]
+    whole: Callable[[ast.Node, Environment], int]
+    modes_of: Callable[[Named], list[Bounds]]
 
     # ---------------------------------------------------------------- elements
 
@@ -91,12 +82,7 @@ class Places(ABC):
         if not factors:
             return Number(np.zeros((), dtype)[()], True)
         found = reduce(lambda a, b: apply(_TIMES, [a, b], root), factors)
-        kept = convert(found.value, dtype)
-        return (
-            Failed(found.error, kept)
-            if isinstance(found, Failed)
-            else Number(kept, found.is_structural)
-        )
+        return replace(found, value=convert(found.value, dtype))
 
     def inside(self, root: ast.Call, at: tuple[int, ...], env: Environment) -> list[ast.Access]:
         """The accesses whose product is an element of a shape operator's result; most have one."""
@@ -120,13 +106,8 @@ class Places(ABC):
             (inner,) = self.inside(root, at, env)
             root, at = self.locate(inner, env)
         if not isinstance(root, ast.Variable) or isinstance(env.get(root.name), Named):
-            what = (
-                "a mask"
-                if is_mask(root)
-                else "a formula"
-                if isinstance(root, ast.Variable)
-                else root.op.name
-            )
+            what = "a formula" if isinstance(root, ast.Variable) else root.op.name
+            what = "a mask" if is_mask(root) else what
             raise FinchError("type", f"{what} cannot be assigned to", access.span)
         return root, None if at is None else tuple(i - 1 for i in at)
 
@@ -151,9 +132,9 @@ class Places(ABC):
                 room, at = (1, self.room(window, env)), self.value(index, env)
                 where = f"in a window of {name}"
                 inside = inside and self.is_inside(at, room, permissive, where, index)
-            outside |= not (
-                inside and self.is_inside(i, limits, mode.permissive, f"of {name}", mode.index)
-            )
+            where = f"of {name}"
+            inside = inside and self.is_inside(i, limits, mode.permissive, where, mode.index)
+            outside |= not inside
             coordinates.append(int(i.value))
         return root, None if outside else tuple(coordinates)
 
@@ -209,9 +190,8 @@ class Places(ABC):
     def dtype(self, tensor: Any, env: Environment) -> np.dtype:
         """The type of a tensor's elements; for a concatenation the common type of its parts."""
         if is_operator(tensor):
-            parts = [
-                self.dtype(part, env) for part in shape_arithmetic.operator(tensor).parts(tensor)
-            ]
+            within = shape_arithmetic.operator(tensor).parts(tensor)
+            parts = [self.dtype(part, env) for part in within]
             if tensor.op == ast.Variable("kron"):
                 zeros = [Number(np.zeros((), t)[()]) for t in parts]
                 return apply(_TIMES, zeros, tensor).value.dtype
@@ -221,10 +201,10 @@ class Places(ABC):
         named = env.get(tensor.name)
         if not isinstance(named, Named):
             return self.array(tensor).type.dtype
-        if any(b is not None and b[1] < b[0] for b in self.modes_of(named)):
+        modes = self.modes_of(named)
+        if any(b is not None and b[1] < b[0] for b in modes):
             return np.dtype(bool)  # no element is ever read
-        first = tuple(1 if b is None else b[0] for b in self.modes_of(named))
-        found = self.element(tensor, first, env)
+        found = self.element(tensor, tuple(1 if b is None else b[0] for b in modes), env)
         return np.dtype(bool) if found is ast.MISSING else found.value.dtype
 
     def array(self, name: ast.Variable) -> bindings.DenseArray:
