@@ -64,7 +64,7 @@ def _mapper(kind: Any) -> Callable[[Callable[[Node], Node], Node], Any] | None:
         else f"new_{f.name} is node.{f.name}"
         for f in _child_fields(kind)
     ]
-    values = [f"{n}={'new_' if n in new else 'node.'}{n}" for n in (*_fields(kind), "span")]
+    values = [f"{n}={'new_' if n in new else 'node.'}{n}" for n in (*field_names(kind), "span")]
     lines += [
         f"    if {' and '.join(is_same)}: return node",
         f"    return kind({', '.join(values)})",
@@ -75,7 +75,7 @@ def _mapper(kind: Any) -> Callable[[Callable[[Node], Node], Node], Any] | None:
 
 
 @cache
-def _fields(kind: Any) -> tuple[str, ...]:
+def field_names(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if f.name != "span")
 
 
@@ -103,7 +103,7 @@ def map_children(function: Callable[[Node], Node], node: Node) -> Any:
 def replace(node: Node, **changes: Any) -> Any:
     """A copy of `node` with some fields changed (and its span kept)."""
     kind: Any = type(node)
-    values = {name: getattr(node, name) for name in _fields(kind)}
+    values = {name: getattr(node, name) for name in field_names(kind)}
     values["span"] = node.span
     values.update(changes)
     return kind(**values)
@@ -224,11 +224,10 @@ def substitute(node: Node, bindings: dict[Node, Node]) -> Any:
             return map_children(visit, node)
         # the binder itself is not an occurrence
         binder: Any = node.index if isinstance(node, Loop) else node.variable
-        head = node.extent if isinstance(node, Loop) else node.value
         rest = {k: v for k, v in bindings.items() if k != binder}
-        new = visit(head)
+        old, new = head(node), visit(head(node))
         body = substitute(node.body, rest) if len(rest) < len(bindings) else visit(node.body)
-        if new is head and body is node.body:
+        if new is old and body is node.body:
             return node
         return type(node)(binder, new, body, span=node.span)
 
@@ -265,20 +264,17 @@ def statements(
             left.append((node.body, (*around, node)))
 
 
+_HEADS: dict[type, str] = {Loop: "extent", Define: "value", Sieve: "condition"}
+
+
 def head(header: Any) -> Any:
     """What a loop, `let` or sieve evaluates before its body."""
-    match header:
-        case Loop(_, extent):
-            return extent
-        case Define(_, value):
-            return value
-    return header.condition
+    return getattr(header, _HEADS[type(header)])
 
 
 def headed(header: Header, head: Node, body: Node) -> Any:
     """A loop, `let` or sieve with another `head` and body."""
-    part = {Loop: "extent", Define: "value", Sieve: "condition"}[type(header)]
-    return replace(header, **{part: head, "body": body})
+    return replace(header, **{_HEADS[type(header)]: head, "body": body})
 
 
 def binds(header: Node) -> tuple[str, ...]:

@@ -55,10 +55,6 @@ class OpenBracket:
     inner: int
     opener: str
 
-    @property
-    def is_block(self) -> bool:
-        return self.opener not in _OPENERS
-
 
 class _Writer:
     """Writes the tokens of a text, each after the comments and blanks before it."""
@@ -158,8 +154,8 @@ class _Writer:
         level = self.levels[-1]
         if self.previous is not None and self.previous.type in _OPENERS:
             level.inner = level.outer + len(INDENT)
-        # the variables of a `let` stand below one another
-        is_continued = level.is_block and not (is_separated or is_closing or self.head == "LET")
+        is_new = is_separated or is_closing or level.opener in _OPENERS
+        is_continued = not is_new and self.head != "LET"  # whose variables stand below one another
         indent = level.outer if is_closing else level.inner
         self.indent = indent + len(INDENT) * is_continued
         if self.pieces:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import Bug, FinchError, Span
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 from finchlang.syntax.types import TYPES, Float32, Pair, PairType, Type, pair_of, type_of_value
 
@@ -38,6 +38,7 @@ STRING_PART = re.compile(
     r"|\$\(|\$[^\W\d]\w*|[^\\$]+|\$",
     re.DOTALL,
 )
+_STRING_OR_PARENTHESIS = re.compile(r'"(?:[^"\\]|\\.)*"|[()]', re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "$": "$", "\n": ""}
 
 
@@ -120,15 +121,9 @@ def escaped(piece: str, span: Span) -> str:
 
 def closing(text: str, start: int) -> int:
     """The position of the parenthesis that closes the one before `start`; strings are skipped."""
-    depth, in_string, at = 1, False, start
-    while True:
-        character = text[at]
-        if character == "\\" and in_string:
-            at += 1
-        elif character == '"':
-            in_string = not in_string
-        elif not in_string and character in "()":
-            depth += 1 if character == "(" else -1
-            if depth == 0:
-                return at
-        at += 1
+    depth = 1
+    for found in _STRING_OR_PARENTHESIS.finditer(text, start):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if depth == 0:
+            return found.start()
+    raise Bug(f"nothing closes the parenthesis in {text}")

@@ -53,10 +53,8 @@ def is_incomplete(text: str) -> bool:
     where an operand must follow. False for what is right, or wrong whatever follows."""
     try:
         parse_script(text)
-    except Incomplete:
-        return True
-    except FinchError:
-        return False
+    except FinchError as error:
+        return isinstance(error, Incomplete)
     return False
 
 
@@ -141,7 +139,6 @@ def _without_block_comments(source: Source) -> str:
 
 @cache
 def _lark() -> lark.Lark:
-    """The parser, built on first use."""
     return parser_of(
         grammar(),
         lexer="basic",

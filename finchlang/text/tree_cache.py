@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from finchlang.base.disk_cache import default_cache, package_digest
@@ -87,7 +86,8 @@ def _plain(thing: Any, source: Source) -> Any:
         raise TypeError(f"a {kind.__name__} is not kept")
     if span is not None:
         place = [span.line, span.column, span.end_line, span.end_column]
-    return [kind.__name__, place, *[_plain(getattr(thing, n), source) for n in _names(kind)]]
+    values = [_plain(getattr(thing, n), source) for n in trees.field_names(kind)]
+    return [kind.__name__, place, *values]
 
 
 def _whole(thing: Any, source: Source) -> Any:
@@ -103,9 +103,4 @@ def _whole(thing: Any, source: Source) -> Any:
     kind, place = KINDS[first], thing[1]
     values = [_whole(item, source) for item in thing[2:]]
     span = None if place is None else Span(source, *place)
-    return kind(**dict(zip(_names(kind), values, strict=True)), span=span)
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name != "span")
+    return kind(**dict(zip(trees.field_names(kind), values, strict=True)), span=span)
