@@ -65,6 +65,7 @@ class DenseArray:
             axes = [mode for _, modes in self.levels for mode in modes]
             written, done = self.written.transpose(axes), 0
             fibers: Any = np.array(True)
+            own: Any
             for stores, modes in self.levels:
                 done += len(modes)
                 own = written.any(axis=tuple(range(done, written.ndim)))

@@ -92,13 +92,10 @@ class Denotation(Places):
         env: Environment,
         functions: Mapping[Operation, ScriptFunction],
     ):
-        self.arrays, self.functions = arrays, functions
+        super().__init__(arrays)
+        self.functions = functions
         self.declared: set[str] = set()  # the tensors that the program came to declare
         self.is_idle = False  # whether the value being computed is not needed
-        self.is_ahead = False  # whether dimensions are being found, ahead of the program
-        self.changing: set[str] = set()  # tensors whose contents must not be looked at now
-        self.resizing: set[str] = set()  # tensors whose sizes must not be looked at now
-        self.unwrapped: dict[int, Any] = {}  # what `unwrap` gives for each access met so far
         self.dimensions = self.solve(program, env)
 
     # ---------------------------------------------------------------- statements
@@ -268,7 +265,6 @@ class Denotation(Places):
         return equations
 
     def modes_of(self, named: Named) -> list[Bounds]:
-        """The bounds of the modes of a formula, from the accesses in it."""
         if not named.modes:
             region = ast.Define(ast.Variable(""), named.formula, ast.EMPTY)
             found = self.solve(region, named.env).tensors[""]

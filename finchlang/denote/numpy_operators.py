@@ -112,8 +112,6 @@ _STEPS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_
 
 
 def _stepped(step: Meaning) -> Meaning:
-    """n steps with a, one by one."""
-
     def run(x: Any, a: Any, n: Any) -> Any:
         x, a = _floats((x, a))
         return reduce(lambda x, _: step(x, a), range(int(n)), x)
@@ -132,35 +130,35 @@ def _compared(function: Callable[[Any, Any], bool]) -> Meaning:
     return compare
 
 
-def _logical(function: Meaning) -> Meaning:
-    def apply(*args: Any) -> Any:
-        if any(a.dtype.kind != "b" for a in args):
-            raise type_error("a condition must be a Bool")
+def _of_kinds(kinds: str, message: str, function: Meaning) -> Meaning:
+    """A function of operands of these kinds only."""
+
+    def checked(*args: Any) -> Any:
+        if any(a.dtype.kind not in kinds for a in args):
+            raise type_error(message)
         return function(*args)
 
-    return apply
+    return checked
+
+
+def _logical(function: Meaning) -> Meaning:
+    return _of_kinds("b", "a condition must be a Bool", function)
 
 
 def _bits(function: Meaning) -> Meaning:
-    def apply(*args: Any) -> Any:
-        if any(a.dtype.kind == "f" for a in args):
-            raise type_error("bit operations need integers or Bools")
-        return function(*_together(args, bools=True))
-
-    return apply
+    message = "bit operations need integers or Bools"
+    return _of_kinds("biu", message, _promoted(function, bools=True))
 
 
 def _shifted(sign: int) -> Meaning:
     """A shift by a count of any size; a negative one shifts the other way."""
 
     def shift(a: Any, b: Any) -> Any:
-        if "f" in (a.dtype.kind, b.dtype.kind):
-            raise type_error("a shift needs integers")
         (a,), count = _together((a,)), sign * int(b)
         value = int(a)
         return wrap(value << min(count, 64) if count >= 0 else value >> min(-count, 64), a.dtype)
 
-    return shift
+    return _of_kinds("biu", "a shift needs integers", shift)
 
 
 def _scaled(a: Any, b: Any) -> Any:
@@ -247,9 +245,7 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
 }
 _INTEGERS = [t.name for t in TYPES.values() if t.is_integer]
 MEANINGS |= {(f"cut_{name}", 1): MEANINGS[name, 1] for name in _INTEGERS}
-SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {
-    name: type.name for name, type in ALIASES.items()
-}
+SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {a: type.name for a, type in ALIASES.items()}
 _LAZY = ("coalesce", "ifelse")
 #: operators that take any number of operands, applied from left to right
 OF_MANY = ("+", "*", "min", "max", "&&", "||", "&", "|", "xor")

@@ -36,14 +36,16 @@ class Places:
     """The meaning of accesses, with tensors in `arrays`. Denotation adds the values of expressions and of
     integers, and the bounds of the modes of a formula."""
 
-    arrays: dict[str, bindings.DenseArray]
-    is_ahead: bool  # whether dimensions are being found, ahead of the program
-    changing: set[str]  # tensors whose contents must not be looked at now
-    resizing: set[str]  # tensors whose sizes must not be looked at now
-    unwrapped: dict[int, Any]  # what `unwrap` gives for each access met so far
     value: Callable[[ast.Node, Environment], Any]
     whole: Callable[[ast.Node, Environment], int]
     modes_of: Callable[[Named], list[Bounds]]
+
+    def __init__(self, arrays: dict[str, bindings.DenseArray]):
+        self.arrays = arrays
+        self.is_ahead = False  # whether dimensions are being found, ahead of the program
+        self.changing: set[str] = set()  # tensors whose contents must not be looked at now
+        self.resizing: set[str] = set()  # tensors whose sizes must not be looked at now
+        self.unwrapped: dict[int, Any] = {}  # what `unwrap` gives for each access met so far
 
     # ---------------------------------------------------------------- elements
 
@@ -174,7 +176,9 @@ class Places:
             if isinstance(named, Named):
                 return self.modes_of(named)
             self.check_is_tensor(tensor, env)
-            return [(1, n) for n in self.shape(tensor)]
+            if tensor.name in self.resizing:
+                raise Late
+            return [(1, n) for n in self.size_now(tensor)]
 
         return shape_arithmetic.infer(tensor, leaf, lambda node: self.setting(node, env), of)
 
@@ -215,16 +219,10 @@ class Places:
     def size_now(self, name: ast.Variable) -> tuple[int, ...]:
         return self.array(name).data.shape
 
-    def mask_shape(self, mask: ast.Call, env: Environment) -> tuple[int | None, ...]:
+    def mask_shape(self, mask: Any, env: Environment) -> tuple[int | None, ...]:
         if not is_mask(mask):
-            raise FinchError("unknown name", f"there is no wrapper {mask.op.name}", mask.span)  # type: ignore[attr-defined]
-        args = [self.whole(a, env) for a in mask.args]
-        return MASKS[mask.op.name.lower()].shape(*args)  # type: ignore[attr-defined]
-
-    def shape(self, name: ast.Variable) -> tuple[int, ...]:
-        if name.name in self.resizing:
-            raise Late
-        return self.size_now(name)
+            raise FinchError("unknown name", f"there is no wrapper {mask.op.name}", mask.span)
+        return MASKS[mask.op.name.lower()].shape(*(self.whole(a, env) for a in mask.args))
 
     def check_is_tensor(self, name: ast.Variable, env: Environment) -> None:
         if name.name in env and name.name not in self.arrays:
@@ -237,7 +235,6 @@ class Places:
         return FinchError("unknown name", f"{node.name} is not defined", node.span)
 
     def room(self, window: ast.Extent, env: Environment) -> int:
-        """The number of integers in a window or slice."""
         start, stop = self.whole(window.start, env), self.whole(window.stop, env)
         if window.step is None:
             return stop - start + 1
