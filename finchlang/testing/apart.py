@@ -71,7 +71,6 @@ class Apart:
         other.close()
 
     def give(self, task: Any) -> None:
-        """Start a task; a process that has ended is started anew."""
         if not self.process.is_alive():
             self.end()
             self._start()
@@ -103,7 +102,6 @@ class Apart:
         return DIED, f"the process ended with {name}"
 
     def call(self, task: Any, seconds: float) -> tuple[str, Any]:
-        """Do a task, and wait for its outcome."""
         self.give(task)
         while (found := self.answer(seconds)) is None:
             self.connection.poll(min(1.0, seconds))

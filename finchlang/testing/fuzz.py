@@ -174,17 +174,14 @@ def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -
                 if (outcome := worker.answer(HANGS)) is not None:
                     _note(summary, options, at.pop(worker), *outcome)
                     summary.seconds = time.monotonic() - start
-                    found = (
-                        f"{sum(summary.counts.values())} cases, {len(summary.findings)} findings"
-                    )
-                    progress(found)
+                    total = sum(summary.counts.values())
+                    progress(f"{total} cases, {len(summary.findings)} findings")
     finally:
         for worker in workers:
             worker.end()
 
 
 def _note(summary: Summary, options: Options, seed: int, outcome: str, answer: Any) -> None:
-    """Count the outcome of a case, and reduce a finding."""
     crash = {DIED: CRASHED, HUNG: HANG}.get(outcome)
     kind, said, counts = (crash, answer, {}) if crash else answer
     summary.counts[kind] += 1

@@ -90,7 +90,6 @@ class Maker:
 
     @property
     def zero(self) -> str:
-        """The zero of the kind's main type."""
         return typed(0, TYPES[self.kind][0])
 
     # ------------------------------------------------------------------------------------ numbers
@@ -116,7 +115,6 @@ class Maker:
         return typed(self.random.choice(ends), type)
 
     def element(self, output: bool) -> tuple[str, str]:
-        """An element type, and a fill."""
         type = self.random.choice(TYPES[self.kind])
         if self.kind == "float" and not (output or self.is_target) and self.chance(0.15):
             type = self.random.choice((*TYPES["int"], "Bool"))
