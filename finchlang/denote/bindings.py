@@ -81,8 +81,7 @@ class DenseArray:
         self.written, self._stored = np.zeros(shape, bool), None
 
     def write(self, at: tuple[int, ...], value: Any, stores: bool = True) -> None:
-        """Set an element (coordinates from 0), and its mirror images; `stores`: it is stored from now
-        on."""
+        """Set an element (from 0) and its mirror images, which are then stored if it `stores`."""
         mirrored = [at]
         for a, b in self.mirrored:
             exchanged = {a: b, b: a}

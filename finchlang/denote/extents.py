@@ -34,8 +34,7 @@ class ExtentEvaluator(Protocol):
 
 
 def _is_single(extent: Any) -> bool:
-    """Whether a loop visits one coordinate only, as `for k = x:x` (Fig 12): then its index may be any
-    expression, and says nothing about dimensions."""
+    """Whether a loop visits one coordinate only, as `for k = x:x` (Fig 12), and tells no dimension."""
     is_range = isinstance(extent, ast.Extent)
     return is_range and extent.start == extent.stop != ast.Literal(1)
 
@@ -209,8 +208,7 @@ class Equations:
         return self.tensors[tensor.name]
 
     def finish(self, name: str) -> None:
-        """From here on a tensor has a size: later accesses are equated with its sizes, and no longer with
-        the dimensions of the indices that wrote it."""
+        """From here on a tensor has a size: later accesses are equated with that, not with the writes."""
         if name in self.written:
             self.defaults += zip(self.tensors[name], self.written.pop(name), strict=True)
             sizes = [UnknownDimension() for _ in self.tensors[name]]

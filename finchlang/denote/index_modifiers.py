@@ -12,8 +12,7 @@ from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, V
 
 @dataclass(frozen=True)
 class MaskMeaning:
-    """A mask: whether it holds for its arguments and indices (Finch'25 Table 5), and its sizes for its
-    arguments (None for a mode without bounds)."""
+    """A mask (Finch'25 Table 5): whether it holds, and its sizes (None for a mode without bounds)."""
 
     holds: Callable[..., bool]
     shape: Callable[..., tuple[int | None, ...]] = lambda: (None, None)
@@ -60,8 +59,7 @@ class AccessedMode:
 
 
 def unwrap(access: Access) -> tuple[Any, list[AccessedMode]]:
-    """The tensor of an access without its wrappers (Finch'25 Table 5), which is a name or another call, and
-    how each of its modes is accessed."""
+    """The tensor of an access without its wrappers (Finch'25 Table 5), and how each mode is accessed."""
     modes = [_modifiers(index) for index in access.indices]
     tensor = access.tensor
     while isinstance(tensor, Call):

@@ -1,5 +1,4 @@
-"""Where accesses lead, for the denotation: to an element of a tensor, a formula, a mask, or the result of a
-shape operator."""
+"""Where accesses lead: to an element of a tensor, a formula, a mask, or a shape operator's result."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ class Places:
     # ---------------------------------------------------------------- elements
 
     def read(self, access: ast.Access, env: Environment) -> Any:
-        """The value read. Out of range it is Failed, so that the error is raised only if the value is
-        needed."""
+        """The value read. Out of range it is Failed: the error is raised only if the value is needed."""
         try:
             root, at = self.locate(access, env)
         except FinchError as error:

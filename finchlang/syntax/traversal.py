@@ -173,8 +173,7 @@ def remember(known: dict[int, Any], node: Node, answer: Any) -> None:
 
 
 def remembered(function: Callable[[Any], _Answer]) -> Callable[[Any], _Answer]:
-    """`function`, called once for each node (by identity): terms share their parts, and each rule asks
-    about the same ones."""
+    """`function`, called once for each node (by identity), since terms share parts."""
     known = memo()
 
     @wraps(function)

@@ -177,8 +177,7 @@ def _compared(task: Any, tell: Callable[[str], None]) -> Comparison:
 
 @cache
 def quick() -> None:
-    """Let this process compile without LLVM's passes and keep nothing on disk, since each kernel is met
-    only once; residuals are checked."""
+    """Compile without LLVM's passes and keep nothing on disk: each kernel is met once. Check residuals."""
     from finchlang.native.compiler import compile_plainly
 
     os.environ["FINCH_CACHE_DIR"], os.environ["FINCH_CHECK"] = "", "1"

@@ -147,8 +147,7 @@ def _suspected(found: Comparison) -> list[str]:
 
 
 def _without(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Variants of a text without one level or operator: its name, the text with another one in its place,
-    and texts with others of its kind."""
+    """A level or operator, the text with another one in its place, and texts with others of its kind."""
     names = dict.fromkeys(m[1] for m in _LEVEL.finditer(text))
     for name in sorted(names, key=lambda n: n == "SparseList"):
         level = re.compile(rf"\b{name}(?:\{{[^}}]*\}})?\(")

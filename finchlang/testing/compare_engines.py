@@ -194,8 +194,7 @@ def labels(ways: Sequence[Way]) -> tuple[str, ...]:
 def _run(
     found: Comparison, label: str, way: Way, text: str, name: str, args: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Run the script one way, on as many threads as it says; returns the values of all threads but the
-    first."""
+    """Run the script one way, and return the values of all threads but the first."""
 
     def once(_: int) -> tuple[dict[str, Any], Session, list[Counter[str]]]:
         observer = _Steps()

@@ -84,8 +84,7 @@ def expected() -> dict[str, tuple[str, ...]]:
 
 
 def report(counts: Counter[tuple[str, str]]) -> str:
-    """A table for people: for each kind how many there are, how often each was reached, and which were
-    not."""
+    """A table for people: of each kind how many were reached, how often, and which were not."""
     lines = []
     for kind, names in expected().items():
         names = tuple(dict.fromkeys(names))

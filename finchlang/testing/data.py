@@ -32,8 +32,7 @@ PLACES = 40_000
 
 @dataclass(frozen=True)
 class DataCase:
-    """A script with other data: its text, a description, and whether it is small enough for the
-    denotation."""
+    """A script with other data, what these are, and whether they are small enough for the denotation."""
 
     text: str
     what: str
@@ -53,17 +52,15 @@ class Data:
         for statement in self.script.statements:
             others = {n for n in session.names() if isinstance(session[n], TENSORS)}
             session.execute(statement)
-            if not isinstance(statement, Let):
-                continue
-            target: Any = statement.targets[0]
-            if isinstance(target, Variable) and not statement.op and len(statement.targets) == 1:
-                used = {n.name for n in trees.walk(statement.value) if isinstance(n, Variable)}
-                value = session[target.name]
-                if isinstance(value, TENSORS) and not used & others:
-                    if _level(value).element_type.dtype.names is None:  # no pairs
-                        self.tensors[target.name], self.spans[target.name] = value, statement.span
-                elif isinstance(value, (bool, int, float)):
-                    self.numbers[target.name] = value
+            match statement:
+                case Let((Variable(name),), None, made):
+                    used = {n.name for n in trees.walk(made) if isinstance(n, Variable)}
+                    value = session[name]
+                    if isinstance(value, (bool, int, float)):
+                        self.numbers[name] = value
+                    elif isinstance(value, TENSORS) and not used & others:
+                        if _level(value).element_type.dtype.names is None:  # no pairs
+                            self.tensors[name], self.spans[name] = value, statement.span
 
     def formats(self) -> Iterator[DataCase]:
         """The script with one tensor in another format: each of its levels replaced by each other one."""
@@ -208,8 +205,7 @@ def _stored(name: str, level: Level, shape: tuple[int, ...], found: Mapping[Any,
 
 
 def statements_of(name: str, value: Any) -> str:
-    """Statements that bind a name to a tensor like `value`, with its stored fills if a script can write
-    them."""
+    """Statements that make a tensor like `value`, with its stored fills if a script can write them."""
     if isinstance(value, Scalar):
         return f"{name} = {str(value.format)[:-1]}, {typed(value.value, value.format.element_type.name)})"
     body: Any = body_of(value)

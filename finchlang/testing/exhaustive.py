@@ -122,8 +122,7 @@ class Operand:
         return type.wrap(1 + k % 3) if type.is_integer else type.wrap((PRIMES[k], 1 + k % 3))
 
     def tensor(self, shape: tuple[int, ...], states: Sequence[str], is_symbolic: bool) -> Any:
-        """The operand with these states of its places. Raises FinchError if the format cannot store
-        them."""
+        """The operand with these states of its places. Raises FinchError if it cannot store them."""
         if isinstance(self.level, ScalarLevel):
             is_fill = self.is_renewed or FILL in states
             value = self.level.fill.value if is_fill else self.value(0)
@@ -148,8 +147,7 @@ class Operand:
 
 
 class Small:
-    """A kernel on all small operands. The sets of rules are compared by the residual evaluator, the first
-    of them by all engines."""
+    """A kernel on all small operands, with each set of rules; all engines run by the first set."""
 
     def __init__(self, event: KernelEvent, text: str = "", rules: Sequence[str] = ("all", "paper")):
         assert event.meaning is not None
@@ -205,8 +203,7 @@ class Small:
         return found
 
     def distinct(self) -> tuple[str, ...]:
-        """The sets of rules whose residual differs from the first one's; of sets with equal residuals only
-        one is run."""
+        """The sets of rules with another residual than the first one's. Of equal residuals one is run."""
         texts = {which: printed(kernel.staged.residual) for which, kernel in self.kernels.items()}
         first = next(iter(texts.values()))
         kept = {text: which for which, text in reversed(texts.items())}
@@ -228,8 +225,7 @@ class Small:
                 yield dict(zip(self.keys, each, strict=True)), numbers
 
     def run(self, largest: int, seconds: float, seed: int = 0, interpreted: int = 1) -> Covered:
-        """Run every pattern up to a size, or as many as there is time for, in a random order. The
-        interpreter runs one pattern in `interpreted`."""
+        """Run patterns up to a size in a random order; the interpreter runs one in `interpreted`."""
         end, draw, found = time.process_time() + seconds, random.Random(seed), self.covered
         found.whole = largest
         for with_fill in (False, True):

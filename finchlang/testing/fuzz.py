@@ -78,8 +78,7 @@ class Summary:
 
 
 def ways(options: Options, seed: int) -> tuple[Way, ...]:
-    """The ways to run the case of a seed: all semantics, and for each fourth seed the paper's rules as
-    well."""
+    """The ways to run the case of a seed: all semantics, each fourth time with the paper's rules, too."""
     rules, checked = options.rules, options.checked
     found = [Way("denote"), Way("interpret", rules), Way("residual", rules)]
     found.append(Way("native", rules, checked=checked))

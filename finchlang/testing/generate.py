@@ -223,8 +223,7 @@ class Maker:
         fill: str = "",
         is_kept: bool = True,
     ) -> DrawnTensor:
-        """A new tensor of the script, which may be read again if it `is_kept`. One with a given fill has
-        the main type of the kind."""
+        """A new tensor, to be read again if it `is_kept`. With a given fill it has the kind's main type."""
         type, drawn = self.element(output)
         type, fill = (TYPES[self.kind][0], fill) if fill else (type, drawn)
         tensor = DrawnTensor(next(self.names), dims, type, fill)

@@ -221,8 +221,7 @@ class ExpressionMaker(Maker):
         return name
 
     def numbers(self, text: str) -> str:
-        """A text with 0, 1 and 2 as floats, where the kind has them; not in loops, and not in places of
-        laws."""
+        """A text with 0, 1 and 2 as floats where the kind has them, but not in loops and places of laws."""
         if grammar.TYPES[self.kind][0] != "Float64" or "for" in text:
             return text
         return re.sub(r"(?<![\w:.(])([012])(?![\w:.])(?! ?, ?[12]\))", r"\1.0", text)

@@ -69,8 +69,7 @@ def _value(node: Node) -> Any:
 
 
 def _smaller(script: Node) -> Iterator[Node]:
-    """Smaller scripts: without some statements first; then with smaller sizes, which take less time; then
-    without any other part."""
+    """Smaller scripts: with fewer statements, with smaller sizes, which take less time, without others."""
     yield from _shorter(script)
     literals = (n.value for n in walk(script) if type(n) is Literal)
     sizes = sorted({value for value in literals if type(value) is int and value > 1}, reverse=True)

@@ -278,8 +278,7 @@ class Path:
         return answer
 
     def differ(self, a: Any, b: Any) -> dict[int, float] | None | bool:
-        """False if two values are the same; a point at which they differ; None if they are different terms,
-        but no such point was found."""
+        """False for the same value, a point at which two values differ, or None if none was found."""
         if a == b or (a != a and b != b and not (is_symbolic(a) or is_symbolic(b))):
             return False
         if any(not is_symbolic(x) and not math.isfinite(x) for x in (a, b)):
@@ -355,8 +354,7 @@ def _made(name: str, terms: list[Term], args: Sequence[Any]) -> Term:
 
 
 def converted(value: Any, is_whole: bool) -> Any:
-    """The same term as a Float64 or Int64. Raises Unsupported for a symbol that would have to be
-    rounded."""
+    """The same term as a Float64 or Int64. Raises Unsupported if a symbol would be rounded."""
     if is_whole and isinstance(value, float):
         raise Unsupported("a symbol as an integer")
     return boxed(lifted(value), is_whole)

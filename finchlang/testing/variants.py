@@ -27,8 +27,7 @@ Variant = Callable[[ast.Script, random.Random, Values], ast.Script | None]
 
 
 def _in_programs(function: Callable[[Any], Any], script: ast.Node) -> Any:
-    """A script with `function` applied to the programs of its kernels without annotations, and to
-    einsums."""
+    """A script with `function` applied to its einsums, and its kernels without annotations."""
     if type(script) is ast.KernelNode and type(script.program) is not ast.Annotated:
         return trees.replace(script, program=function(script.program))
     if type(script) is ast.Macro and script.name == "einsum":
@@ -85,11 +84,11 @@ def _reordered(node: Any, values: Values) -> Any:
 
 def _doubled(node: Any, values: Values) -> Any:
     """A sum of Float64 in two halves, by which a factor is taken out."""
-    if type(node) is ast.Assign and node.op == ast.Variable("+"):
-        name = getattr(node.target.tensor, "name", "")
-        if getattr(as_array(values.get(name)), "dtype", "") == "float64":
-            half = ast.Call(ast.Variable("*"), (ast.Literal(0.5), node.value))
-            return trees.block(trees.replace(node, value=half), trees.replace(node, value=half))
+    match node:
+        case ast.Assign(ast.Access(ast.Variable(name)), ast.Variable("+"), value):
+            if getattr(as_array(values.get(name)), "dtype", "") == "float64":
+                half = ast.Call(ast.Variable("*"), (ast.Literal(0.5), value))
+                return trees.block(*[trees.replace(node, value=half)] * 2)
     return node
 
 

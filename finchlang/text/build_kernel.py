@@ -130,8 +130,7 @@ class KernelBuilder:
         return target.object, ast.Formula(indices, value, span=self.over(parts))  # type: ignore[return-value]
 
     def sieve(self, parts: list) -> ast.Node:
-        """`else` becomes a sieve on `!condition`, which contains the rest of an `elseif` chain; so a chain
-        becomes no longer than its text."""
+        """`else` is a sieve on `!condition` with the rest of the chain, so that a chain does not grow."""
         rest, span = nodes(parts), self.over(parts)
         whole: Any = rest[-1] if len(rest) % 2 else None
         for condition, body in reversed([*zip(rest[::2], rest[1::2], strict=False)]):
@@ -297,8 +296,7 @@ class KernelBuilder:
     # ---------------------------------------------------------------- the walk
 
     def finished(self, program: ast.Node) -> ast.Node:
-        """A parsed kernel with its expressions turned into the kernel stratum's. Raises FinchError of kind
-        syntax."""
+        """A parsed kernel in the kernel stratum's expressions. Raises FinchError of kind syntax."""
         trees.check_depth(program)
         statements = program.statements if isinstance(program, ast.Block) else (program,)
         for node in trees.walk(program):

@@ -105,8 +105,7 @@ class Builder(KernelBuilder):
         return ast.Local(values, parts[-2], span=self.over(parts))
 
     def try_(self, parts: list) -> ast.Node:
-        """The parts before `catch`, before `finally` and after it. A name belongs to `catch` only in its
-        own line."""
+        """The parts up to `catch`, up to `finally` and after it. A name stands in the line of `catch`."""
         words = [p if isinstance(p, Token) else "" for p in parts] + ["finally"]
         last = words.index("finally")
         caught = words.index("catch") if "catch" in words else last
@@ -411,8 +410,7 @@ class Builder(KernelBuilder):
 
 
 def _is_fraction(base: ast.Node, exponent: ast.Node) -> bool:
-    """Whether a power of two integer literals is a fraction: for a negative exponent, unless the base is 1
-    or -1."""
+    """Whether a power of integer literals is a fraction: a negative one, unless of 1 or -1."""
     values = [n.value for n in (base, exponent) if isinstance(n, ast.Literal)]
     if [type(value) for value in values] != [int, int]:
         return False

@@ -32,8 +32,7 @@ class Incomplete(FinchError):
 
 
 def unexpected_character(error: UnexpectedCharacters, source: Source, text: str) -> FinchError:
-    """The error where no token begins: an unclosed string, or a character that the language does not
-    use."""
+    """The error where no token begins: an unclosed string, or a character without a use."""
     assert error.pos_in_stream is not None
     character = text[error.pos_in_stream]
     line, column = error.line, error.column
@@ -80,8 +79,7 @@ class _Unexpected:
 
 
 def unexpected_token(error: UnexpectedToken, source: Source, start: str) -> FinchError:
-    """The error for a token that the grammar does not allow where it is. The first explanation that fits is
-    given: the special ones come before the general one."""
+    """The first explanation that fits a token that the grammar does not allow, special ones first."""
     stack = error.state.value_stack
     in_kernel = start == "program" or any(isinstance(t, Token) and t.type == "FINCH" for t in stack)
     here = _Unexpected(error.token, stack, error.expected, in_kernel, source)
@@ -172,10 +170,9 @@ def _assignment(here: _Unexpected) -> FinchError | None:
     if here.in_kernel and isinstance(last, Node) and here.expected >= {"EQ", "DOT_EQ"}:
         opener = here.latest(BLOCK_STARTS)
         missing = opener and f"is an `end` missing for the `{opener}` in line {opener.line}?"
-        is_logical = token.type in ("AND", "OR")
+        logical = f"logical assignment is written `<<{token}>>=`"
         message = "an expression is no statement of a kernel, which assigns: `s[] += ...`"
-        hint = f"logical assignment is written `<<{token}>>=`" if is_logical else missing
-        return here.error(message, hint, last)
+        return here.error(message, logical if token.type in ("AND", "OR") else missing, last)
     return None
 
 

@@ -42,8 +42,7 @@ def formatted(text: str, name: str = "<input>") -> str:
 
 
 def _meaning(text: str) -> list[tuple[str, str]]:
-    """The tokens that the parser sees; of separators only that they are there. (Trees are not
-    compared: a text may be nested too deeply for that.)"""
+    """The tokens that the parser sees. (Trees are not compared: a text may be nested too deeply.)"""
     return [(t.type, "" if t.isspace() else str(t)) for t, _ in tokens(text)]
 
 
@@ -97,8 +96,7 @@ class _Writer:
         self.column = len(last) if newline else self.column + len(text)
 
     def nest(self, frames: Sequence[Frame]) -> None:
-        """Open or close frames as the token just written does. Lines in a bracket are aligned with what
-        follows the bracket in its own line."""
+        """Open or close frames. Lines in a bracket are aligned with what follows it in its own line."""
         del self.levels[len(frames) :]
         for frame in frames[len(self.levels) :]:
             opener = frame.opener.type if frame.opener is not None else ""

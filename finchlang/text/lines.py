@@ -82,8 +82,7 @@ class Lines:
 
 
 def factors(stream: Iterator[Token]) -> Iterator[Token]:
-    """The tokens, with `2x` as a number, TIMES and a name, and TIMES between the 2 and the bracket of
-    `2(x + 1)`."""
+    """The tokens, with TIMES in `2x` and in `2(x + 1)`."""
     before: Token | None = None
     kinds = ["", "", ""]  # of the last tokens: a `:=` among them declares
     for token in stream:

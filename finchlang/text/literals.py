@@ -1,5 +1,4 @@
-"""Number and string literals: what their text means, and what may be wrong with it; and other spellings of
-operators."""
+"""Number and string literals: what their text means, and what is wrong with it; spellings of operators."""
 
 from __future__ import annotations
 

@@ -158,10 +158,9 @@ def explained(error: FinchError) -> FinchError:
         return error
     is_syntax = error.kind == "syntax"
     found = _form_at(span.source, span.line, span.column - 1, is_syntax)
-    if found is None and is_syntax:
-        found = _form_before(span.source, span.line)
-    if found is None and is_syntax:  # the cause of something unclosed may be at the end of the text
-        found = _form_before(span.source, span.source.text.count("\n") + 2)
+    if is_syntax:  # the cause of something unclosed may be at the end of the text
+        for line in (span.line, span.source.text.count("\n") + 2):
+            found = found or _form_before(span.source, line)
     if found is None:
         return error
     culprit, form, parts = found
@@ -170,8 +169,7 @@ def explained(error: FinchError) -> FinchError:
 
 
 def _form_at(source: Source, number: int, at: int, is_syntax: bool) -> _Found | None:
-    """The first row that matches in a line around position `at` (from 0); for a syntax error also right
-    before it."""
+    """The first row that matches around position `at` (from 0), for a syntax error also right before it."""
     line = source.line(number)
     if len(line) > LONGEST:
         return None
