@@ -14,29 +14,25 @@ from finchlang.syntax.nodes import Access, Block, Define, Index, Loop, Node, Sie
 
 _Answer = TypeVar("_Answer")
 
-#: how the children in a field are read and mapped, by the field's annotation
+#: how the children in a field are read, and how they are mapped
+_ONE = "node.{0}", "function(node.{0})"
+_MAYBE = "*([node.{0}] if node.{0} else ())", "node.{0} and function(node.{0})"
+_MANY = "*node.{0}", "tuple([function(x) for x in node.{0}])"
+_NAMED = "*[x for _, x in node.{0}]", "tuple([(name, function(x)) for name, x in node.{0}])"
+_ROWS = (
+    "*[x for xs in node.{0} for x in xs]",
+    "tuple([tuple([function(x) for x in xs]) for xs in node.{0}])",
+)
+_MIXED = (
+    "*[x for x in node.{0} if isinstance(x, Node)]",
+    "tuple([function(x) if isinstance(x, Node) else x for x in node.{0}])",
+)
+#: by the field's annotation; in a Text there are strings, too
 _FORMS = {
-    **dict.fromkeys(("Node", "Access", "Index", "Variable"), ("node.{0}", "function(node.{0})")),
-    "Node | None": ("*([node.{0}] if node.{0} else ())", "node.{0} and function(node.{0})"),
-    **dict.fromkeys(
-        ("tuple[Node, ...]", "tuple[Variable, ...]", "tuple[Index, ...]"),
-        ("*node.{0}", "tuple([function(x) for x in node.{0}])"),
-    ),
-    **dict.fromkeys(
-        ("tuple[tuple[Node, Node], ...]", "tuple[tuple[Node, ...], ...]"),
-        (
-            "*[x for xs in node.{0} for x in xs]",
-            "tuple([tuple([function(x) for x in xs]) for xs in node.{0}])",
-        ),
-    ),
-    "tuple[tuple[str, Node], ...]": (
-        "*[x for _, x in node.{0}]",
-        "tuple([(name, function(x)) for name, x in node.{0}])",
-    ),
-    "tuple[Any, ...]": (  # of a Text: strings are among them
-        "*[x for x in node.{0} if isinstance(x, Node)]",
-        "tuple([function(x) if isinstance(x, Node) else x for x in node.{0}])",
-    ),
+    **dict.fromkeys(("Node", "Access", "Index", "Variable"), _ONE),
+    **dict.fromkeys(("tuple[Node, ...]", "tuple[Variable, ...]", "tuple[Index, ...]"), _MANY),
+    **dict.fromkeys(("tuple[tuple[Node, Node], ...]", "tuple[tuple[Node, ...], ...]"), _ROWS),
+    **{"Node | None": _MAYBE, "tuple[tuple[str, Node], ...]": _NAMED, "tuple[Any, ...]": _MIXED},
 }
 
 

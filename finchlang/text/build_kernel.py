@@ -172,12 +172,11 @@ class KernelBuilder:
             )
         return syntax_error(f"a kernel assigns to accesses like `{name}[]`", target.span, hint)
 
-    def _user_operator(self, sign: Token) -> ast.Node:
+    def _user_operator(self, sign: Any) -> ast.Node:
         inner = str(sign)[2:-3]
         text = inner.strip()
         if _SIGN.fullmatch(text):
             return ast.Variable(SPELLINGS.get(text, text), span=self.at(sign))
-        assert sign.line is not None and sign.column is not None
         op = self.expression_at(inner, sign.line, sign.column + 2)
         if not isinstance(op, (ast.Variable, ast.Call)):
             hint = "write `<<min>>=`, `<<choose(0)>>=` or `<<+>>=`"

@@ -149,8 +149,7 @@ class Builder(KernelBuilder):
         parts: list[Any] = []
         inner, at, whole = str(token), 1, self.at(token)
         while at < len(inner) - 1:
-            found = literals.STRING_PART.match(inner, at, len(inner) - 1)
-            assert found is not None
+            found: Any = literals.STRING_PART.match(inner, at, len(inner) - 1)
             piece = found[0]
             line = whole.line + inner.count("\n", 0, at)
             column = at - inner.rfind("\n", 0, at)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lark import Token
 
-from finchlang.base.errors import Bug, FinchError
+from finchlang.base.errors import Bug, FinchError, Source
 from finchlang.text.lines import CONTINUES, PARTS, Frame
-from finchlang.text.parse import parse_whole, tokens
+from finchlang.text.parse import block_comments, parse_whole, tokens
 from finchlang.text.print import INDENT
 
 _OPENERS = {"LPAR", "LCALL", "LSUB", "LBRACK", "LCURLY"}
@@ -20,7 +20,6 @@ _TIGHT_BEFORE |= {"TYPE_SIGN", "TIMES", "TRANSPOSE", "DOT"}
 #: blanks around these are kept, on both sides or none, as the author shows precedence: `a*b + c`, `i+1:n`
 _AS_WRITTEN = {"MINUS", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "COLON"}
 _PART = re.compile(r"\n|#=|#[^\n]*|[;+]|[^\S\n]+")
-_ENDS = re.compile(r"#=|=#")
 
 
 def formatted(text: str, name: str = "<input>") -> str:
@@ -59,7 +58,7 @@ class _Writer:
     """Writes the tokens of a text, each after the comments and blanks before it."""
 
     def __init__(self, text: str):
-        self.text = text
+        self.text, self.comments = text, dict(block_comments(Source(text)))
         self.pieces: list[str] = []
         self.column = 0
         self.indent = 0  # of the line
@@ -76,8 +75,8 @@ class _Writer:
                 is_element = True
             else:
                 assert token.start_pos is not None and token.end_pos is not None
-                between = self.text[end : token.start_pos]
-                blank = self.blank(token, between, is_element)
+                between = list(self.parts(end, token.start_pos))
+                blank = self.blank(token, "".join(between), is_element)
                 # whether it ends the innermost frame or a part of it
                 is_closing = len(frames) < len(self.levels) or token.type in PARTS
                 sign = self.between(between, is_separated, is_closing, blank)
@@ -87,7 +86,7 @@ class _Writer:
                 self.nest(frames)
                 self.previous = token
                 end, is_separated, is_element = token.end_pos, False, False
-        self.between(self.text[end:], True, False, "")
+        self.between(self.parts(end, len(self.text)), True, False, "")
         return "".join(self.pieces).rstrip() + "\n" if self.pieces else ""
 
     def put(self, text: str) -> None:
@@ -105,11 +104,13 @@ class _Writer:
 
     # --------------------------------------------------------------------------- between tokens
 
-    def between(self, text: str, is_separated: bool, is_closing: bool, blank: str) -> str:
+    def between(
+        self, parts: Iterable[str], is_separated: bool, is_closing: bool, blank: str
+    ) -> str:
         """Write the comments, line ends and `;` between two tokens; returns what is to be written right
         before the second token. `blank` separates tokens of one line."""
         newlines, sign, spaces = 0, "", ""
-        for piece in self.parts(text):
+        for piece in parts:
             if piece == "\n":
                 newlines += 1
             elif piece in "+;":
@@ -133,20 +134,12 @@ class _Writer:
             self.put(blank)
         return sign
 
-    def parts(self, text: str) -> Iterator[str]:
-        """Split the text between two tokens: line ends, blanks, signs, whole comments."""
-        at = 0
-        while found := _PART.match(text, at):
-            end = found.end()
-            if found[0] == "#=":
-                depth = 1
-                while depth:
-                    inner = _ENDS.search(text, end)
-                    assert inner is not None
-                    depth += 1 if inner[0] == "#=" else -1
-                    end = inner.end()
-            yield text[at:end]
-            at = end
+    def parts(self, start: int, stop: int) -> Iterator[str]:
+        """The parts of the text between two tokens: line ends, blanks, signs, whole comments."""
+        while found := _PART.match(self.text, start, stop):
+            end = self.comments.get(start, found.end())
+            yield self.text[start:end]
+            start = end
 
     def start_line(self, newlines: int, is_separated: bool, is_closing: bool) -> None:
         level = self.levels[-1]

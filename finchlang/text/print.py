@@ -145,11 +145,10 @@ def _bracketed(tensor: Any, indices: tuple[Any, ...]) -> tuple[str, int]:
 
 
 def _text(node: ast.Text) -> tuple[str, int]:
-    pieces = []
+    pieces: list[str] = []
     for k, part in enumerate(node.parts):
         if isinstance(part, str):
-            printable = (c if c.isprintable() else f"\\U{ord(c):08x}" for c in part)
-            pieces.append("".join(_ESCAPES.get(c, p) for c, p in zip(part, printable, strict=True)))
+            pieces += (_ESCAPES.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in part)
             continue
         rest = node.parts[k + 1] if k + 1 < len(node.parts) else ""
         follows = isinstance(rest, str) and re.match(r"\w", rest)
