@@ -146,11 +146,8 @@ class ScriptFunction(Protocol):
         """The type of the result for numbers of these types. Raises FinchError of kind type."""
 
 
-def type_of_result(function: ScriptFunction, args: list[Any], node: ast.Node) -> Type | None:
-    """The type of the result for these values, or None if one is missing. Raises FinchError of kind
-    type."""
-    if ast.MISSING in args:
-        return None
+def type_of_result(function: ScriptFunction, args: list[Any], node: ast.Node) -> Type:
+    """The type of the result for these values. Raises FinchError of kind type."""
     if not all(isinstance(a, (Number, Failed)) for a in args):
         raise type_error("a function takes numbers").at(node.span)
     try:
@@ -160,7 +157,7 @@ def type_of_result(function: ScriptFunction, args: list[Any], node: ast.Node) ->
 
 
 def of_function(
-    function: ScriptFunction, type: Any, args: list[Any], node: ast.Node, is_idle: bool
+    function: ScriptFunction, type: Type, args: list[Any], node: ast.Node, is_idle: bool
 ) -> Number | Failed:
     """A script's function on values, with a result of `type`. It is not called if the value is not needed
     (`is_idle`), since it might not return or might fail."""

@@ -227,10 +227,10 @@ class Denotation(Places):
     def apply(self, op: ast.Node, args: list[Any], node: ast.Node) -> Any:
         if not isinstance(op, Operation):
             return apply(op, args, node, self.meanings)
-        function = self.functions[op]
-        type = type_of_result(function, args, node)
         if ast.MISSING in args:
             return ast.MISSING
+        function = self.functions[op]
+        type = type_of_result(function, args, node)
         if isinstance(op.body, ast.Script):
             return of_function(function, type, args, node, self.is_idle)
         return self.value(op.body, dict(zip(op.parameters, args, strict=True)))

@@ -56,11 +56,11 @@ class Data:
                 case Let((Variable(name),), None, made):
                     used = {n.name for n in trees.walk(made) if isinstance(n, Variable)}
                     value = session[name]
-                    if isinstance(value, (bool, int, float)):
+                    is_own = isinstance(value, TENSORS) and not used & others
+                    if is_own and _level(value).element_type.dtype.names is None:  # no pairs
+                        self.tensors[name], self.spans[name] = value, statement.span
+                    elif isinstance(value, (bool, int, float)):
                         self.numbers[name] = value
-                    elif isinstance(value, TENSORS) and not used & others:
-                        if _level(value).element_type.dtype.names is None:  # no pairs
-                            self.tensors[name], self.spans[name] = value, statement.span
 
     def formats(self) -> Iterator[DataCase]:
         """The script with one tensor in another format: each of its levels replaced by each other one."""

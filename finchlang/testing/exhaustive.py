@@ -215,10 +215,8 @@ class Small:
     def sizes(self, largest: int) -> Iterator[tuple[dict[Any, int], tuple[Any, ...]]]:
         """Sizes of modes, with values of the numbers that the kernel takes, the smallest sizes first."""
         types: list[Type] = [self.formats[n] for n in self.kernel.numbers]  # type: ignore[misc]
-        choices = [
-            [False, True] if t is Bool else [2.5] if t.is_float else range(largest + 1)
-            for t in types
-        ]
+        whole = range(largest + 1)
+        choices = [[False, True] if t is Bool else [2.5] if t.is_float else whole for t in types]
         every = itertools.product(range(largest + 1), repeat=len(self.keys))
         for each in sorted(every, key=lambda s: (max(s, default=0), sum(s))):
             for numbers in itertools.product(*choices):
@@ -237,17 +235,9 @@ class Small:
                 plain = math.prod(len([s for s in each if s != FILL]) for each in places)
                 wanted = total - plain if with_fill else total
                 found.of += wanted
-                size = max(sizes.values(), default=largest)
-                if time.process_time() > end or not wanted:
-                    if wanted and not with_fill:
-                        found.whole = min(found.whole, size - 1)
-                    continue
-                done = 0
-                step = draw.randrange(total) | 1
-                while math.gcd(step, total) != 1:
-                    step += 2
-                for k in range(total):
-                    rest, chosen = (k * step) % total, []
+                is_run, done = bool(wanted) and time.process_time() <= end, 0
+                for k, rest in enumerate(_shuffled(total, draw) if is_run else ()):
+                    chosen = []
                     for each in places:
                         rest, at = divmod(rest, len(each))
                         chosen.append(each[at])
@@ -260,7 +250,7 @@ class Small:
                     done += 1
                 found.patterns += done
                 if done < wanted and not with_fill:
-                    found.whole = min(found.whole, size - 1)
+                    found.whole = min(found.whole, max(sizes.values(), default=largest) - 1)
         return found
 
     def pattern(self, sizes: dict[Any, int], cells: list[int], states: list[str]) -> None:
@@ -393,6 +383,14 @@ class Small:
             for n, tensor in self.given.items():
                 bound[n] = symbols.with_values(tensor, lambda v: symbols.number_of(v, point))
             self.covered.text = with_values(self.text, self.node.span, bound)
+
+
+def _shuffled(total: int, draw: random.Random) -> Iterator[int]:
+    """The numbers below `total`, by a random stride that is prime to it."""
+    step = draw.randrange(total) | 1
+    while math.gcd(step, total) != 1:
+        step += 2
+    return (k * step % total for k in range(total))
 
 
 def kernels(
