@@ -35,18 +35,12 @@ def _from_first_to_last(fibers: np.ndarray, written: np.ndarray) -> np.ndarray:
     return _up_to_last(fibers, written) & np.logical_or.accumulate(written, axis=-1)
 
 
-def _upper(fibers: np.ndarray, written: np.ndarray) -> np.ndarray:
-    return np.tril(_all(fibers, written))  # columns are the outer mode
-
-
-def _lower(fibers: np.ndarray, written: np.ndarray) -> np.ndarray:
-    return np.triu(_all(fibers, written))
-
-
 STORED: dict[str, Storing] = {
     **dict.fromkeys(("Dense", "RunList", "PackBits", "Symmetric"), _all),
     **{"Ragged": _up_to_last, "SparseBand": _from_first_to_last},
-    **{"UpperTriangular": _upper, "LowerTriangular": _lower},
+    # columns are the outer mode
+    "UpperTriangular": lambda fibers, written: np.tril(_all(fibers, written)),
+    "LowerTriangular": lambda fibers, written: np.triu(_all(fibers, written)),
 }
 
 
@@ -69,7 +63,8 @@ class DenseArray:
     def stored(self) -> np.ndarray:
         if self._stored is None:
             axes = [mode for _, modes in self.levels for mode in modes]
-            written, fibers, done = self.written.transpose(axes), np.array(True), 0
+            written, done = self.written.transpose(axes), 0
+            fibers: Any = np.array(True)
             own: Any
             for stores, modes in self.levels:
                 done += len(modes)
@@ -86,14 +81,11 @@ class DenseArray:
         self.written, self._stored = np.zeros(shape, bool), None
 
     def write(self, at: tuple[int, ...], value: Any, stores: bool = True) -> None:
-        """Set an element (coordinates from 0), and its mirror images; `stores`: it is stored from now
-        on."""
+        """Set an element (from 0) and its mirror images, which are then stored if it `stores`."""
         mirrored = [at]
         for a, b in self.mirrored:
-            for known in list(mirrored):
-                other = list(known)
-                other[a], other[b] = known[b], known[a]
-                mirrored.append(tuple(other))
+            exchanged = {a: b, b: a}
+            mirrored += [tuple(c[exchanged.get(k, k)] for k in range(len(c))) for c in mirrored]
         for each in mirrored:
             self.data[each] = value
             if stores and not self.written[each]:
@@ -154,21 +146,18 @@ class ScriptFunction(Protocol):
         """The type of the result for numbers of these types. Raises FinchError of kind type."""
 
 
-def type_of_result(function: ScriptFunction, args: list[Any], node: ast.Node) -> Type | None:
-    """The type of the result for these values, or None if one is missing. Raises FinchError of kind
-    type."""
-    if ast.MISSING in args:
-        return None
+def type_of_result(function: ScriptFunction, args: list[Any], node: ast.Node) -> Type:
+    """The type of the result for these values. Raises FinchError of kind type."""
     if not all(isinstance(a, (Number, Failed)) for a in args):
         raise type_error("a function takes numbers").at(node.span)
     try:
-        return function.type([_type_of(a.value) for a in args])
+        return function.type([type_of_dtype(a.value.dtype) for a in args])  # type: ignore[misc]
     except FinchError as error:
         raise error.at(node.span) from None
 
 
 def of_function(
-    function: ScriptFunction, type: Any, args: list[Any], node: ast.Node, is_idle: bool
+    function: ScriptFunction, type: Type, args: list[Any], node: ast.Node, is_idle: bool
 ) -> Number | Failed:
     """A script's function on values, with a result of `type`. It is not called if the value is not needed
     (`is_idle`), since it might not return or might fail."""
@@ -187,18 +176,10 @@ def of_function(
     return Number(result.value, all(a.is_structural for a in args))
 
 
-def _type_of(value: Any) -> Type:
-    found = type_of_dtype(value.dtype)
-    assert found is not None
-    return found
-
-
 def is_needed(op: ast.Node, before: list[Any]) -> bool:
     """Whether the next operand of `op` is needed, given the values of those before."""
     name = SPELLINGS.get(op.name, op.name) if isinstance(op, ast.Variable) else ""
     if not before or name not in ("ifelse", "&&", "||"):
         return True
-    first = before[0]
-    if not isinstance(first, Number) or not first.is_bool:
-        return False
-    return bool(first.value) == (name == "&&" or (name == "ifelse" and len(before) == 1))
+    is_known = isinstance(before[0], Number) and before[0].is_bool
+    return is_known and before[0].value == (name == "&&" or (name, len(before)) == ("ifelse", 1))

@@ -5,7 +5,6 @@ that scope either reads it or updates it."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.denote.shape_arithmetic import tensors_of
@@ -33,17 +32,12 @@ def _named(node: ast.Node) -> Iterator[ast.Variable]:
         yield node.tensor
 
 
-@dataclass
-class _StatementUses:
-    """Where a statement reads tensors, and where it updates them, by which operators."""
-
-    reads: dict[str, Span | None] = field(default_factory=dict)
-    updates: dict[str, list[tuple[ast.Node, Span | None]]] = field(default_factory=dict)
-
-
 class _ScopeWalk:
     def __init__(self) -> None:
         self.formulas: dict[str, ast.Node] = {}  # what `let` binds as tensors
+        # where a statement reads tensors, and where it updates them, by which operators
+        self.reads: dict[str, Span | None] = {}
+        self.updates: dict[str, list[tuple[ast.Node, Span | None]]] = {}
 
     def scope(
         self,
@@ -71,17 +65,16 @@ class _ScopeWalk:
 
     def statement(self, node: ast.Node, own: dict[str, str | None]) -> None:
         """The effect of a statement on the tensors of the scope."""
-        uses = _StatementUses()
-        self.note(node, uses)
-        for name in uses.reads.keys() & own.keys():
-            _check_is_declared(name, own, uses.reads[name])
-            if name in uses.updates:
-                raise _wrong(name, "is read and updated in one statement", uses.reads[name])
+        self.reads, self.updates = {}, {}
+        self.note(node)
+        for name in self.reads.keys() & own.keys():
+            _check_is_declared(name, own, self.reads[name])
+            if name in self.updates:
+                raise _wrong(name, "is read and updated in one statement", self.reads[name])
             own[name] = READ
-        for name in uses.updates.keys() & own.keys():
-            updates = uses.updates[name]
-            _check_is_declared(name, own, updates[0][1])
-            reductions = [(op, span) for op, span in updates if op not in WRITES]
+        for name in self.updates.keys() & own.keys():
+            _check_is_declared(name, own, self.updates[name][0][1])
+            reductions = [(op, span) for op, span in self.updates[name] if op not in WRITES]
             for op, span in reductions:
                 if op != reductions[0][0]:
                     raise _wrong(name, "is updated by two operators in one statement", span)
@@ -95,11 +88,8 @@ class _ScopeWalk:
             own[name] = READ if isinstance(node, ast.Freeze) else UPDATE
 
     def inside(self, node: ast.Node, visible: set[str]) -> None:
-        """Check the scopes within a statement."""
         if isinstance(node, (ast.Loop, ast.Sieve, ast.Define)):
-            header = [child for child in trees.children(node) if child is not node.body]
-            for child in header:
-                self.check_visible(child, visible)
+            self.check_visible(trees.head(node), visible)
             if isinstance(node, ast.Define):
                 self.bind(node)
             self.scope(node.body, {}, visible)
@@ -117,32 +107,27 @@ class _ScopeWalk:
         for n in trees.walk(node):
             for tensor in _named(n):
                 if tensor.name not in visible and tensor.name not in self.formulas:
-                    raise _wrong(
-                        tensor.name, "is used outside of the scope that declares it", n.span
-                    )
+                    what = "is used outside of the scope that declares it"
+                    raise _wrong(tensor.name, what, n.span)
 
-    def note(self, node: ast.Node, uses: _StatementUses) -> None:
-        """Note what a statement reads and updates, at any depth."""
+    def note(self, node: ast.Node) -> None:
         match node:
             case ast.Assign(target, op, value):
                 for part in (*target.indices, value):
-                    self.note(part, uses)
+                    self.note(part)
                 for tensor in tensors_of(target.tensor):
-                    uses.updates.setdefault(tensor.name, []).append((op, node.span))
-            case ast.Access(tensor):
-                for child in trees.children(node):
-                    self.note(child, uses)
-                for found in tensors_of(tensor):
-                    if found.name in self.formulas:
-                        self.note(self.formulas[found.name], uses)
-                    else:
-                        uses.reads.setdefault(found.name, node.span)
+                    self.updates.setdefault(tensor.name, []).append((op, node.span))
             case ast.Define(_, ast.Formula(), body):
                 self.bind(node)
-                self.note(body, uses)
+                self.note(body)
             case _:
                 for child in trees.children(node):
-                    self.note(child, uses)
+                    self.note(child)
+                for found in tensors_of(node.tensor) if isinstance(node, ast.Access) else ():
+                    if found.name in self.formulas:
+                        self.note(self.formulas[found.name])
+                    else:
+                        self.reads.setdefault(found.name, node.span)
 
 
 def _check_is_declared(name: str, own: dict[str, str | None], span: Span | None) -> None:

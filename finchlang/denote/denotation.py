@@ -92,13 +92,10 @@ class Denotation(Places):
         env: Environment,
         functions: Mapping[Operation, ScriptFunction],
     ):
-        self.arrays, self.functions = arrays, functions
+        super().__init__(arrays)
+        self.functions = functions
         self.declared: set[str] = set()  # the tensors that the program came to declare
         self.is_idle = False  # whether the value being computed is not needed
-        self.is_ahead = False  # whether dimensions are being found, ahead of the program
-        self.changing: set[str] = set()  # tensors whose contents must not be looked at now
-        self.resizing: set[str] = set()  # tensors whose sizes must not be looked at now
-        self.unwrapped: dict[int, Any] = {}  # what `unwrap` gives for each access met so far
         self.dimensions = self.solve(program, env)
 
     # ---------------------------------------------------------------- statements
@@ -160,8 +157,7 @@ class Denotation(Places):
                 message = f"{node.tensor.name} is square, not {shape[a]} x {shape[b]}"
                 raise FinchError("dimension", message, node.span)
         init = needed(self.value(node.init, env), node.init)
-        fits = isinstance(init, Number) and (fits_in(init, array.type) or init.value == 0)
-        if not fits:
+        if not isinstance(init, Number) or not (fits_in(init, array.type) or init.value == 0):
             what = f"{node.tensor.name} of {array.type} cannot be declared as this"
             raise FinchError("type", what, node.init.span)
         array.declare(shape, convert(init.value, array.type.dtype))
@@ -175,17 +171,18 @@ class Denotation(Places):
             return
         value = needed(value, target)
         old = Number(array.data[at].copy())  # a number, structural or not
-        if isinstance(op, ast.Variable) and op.name in ("initwrite", "overwrite"):  # `=`, `:=`
+        sign = op.name if isinstance(op, ast.Variable) else ""
+        if sign in ("initwrite", "overwrite"):  # `=`, `:=`
             new = apply(ast.Variable("identity"), [value], target)
         else:
-            operands = [Number(x.value) if isinstance(x, Number) else x for x in (old, value)]
+            operands = [old, Number(value.value) if isinstance(value, Number) else value]
             new = needed(self.apply(op, operands, target), target)
         if not fits_in(new, array.type):
             found = types.type_of_dtype(new.value.dtype)
             message = f"{name.name} holds {array.type}, which cannot store {found}"
             raise FinchError("type", message, target.span)
         stored = convert(new.value, array.type.dtype)
-        changes = stored != old.value or (isinstance(op, ast.Variable) and op.name == "overwrite")
+        changes = stored != old.value or sign == "overwrite"
         array.write(at, stored, changes or not value.is_structural)
 
     # ---------------------------------------------------------------- expressions
@@ -230,10 +227,10 @@ class Denotation(Places):
     def apply(self, op: ast.Node, args: list[Any], node: ast.Node) -> Any:
         if not isinstance(op, Operation):
             return apply(op, args, node, self.meanings)
-        function = self.functions[op]
-        type = type_of_result(function, args, node)
         if ast.MISSING in args:
             return ast.MISSING
+        function = self.functions[op]
+        type = type_of_result(function, args, node)
         if isinstance(op.body, ast.Script):
             return of_function(function, type, args, node, self.is_idle)
         return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
@@ -268,12 +265,9 @@ class Denotation(Places):
         return equations
 
     def modes_of(self, named: Named) -> list[Bounds]:
-        """The bounds of the modes of a formula, from the accesses in it."""
         if not named.modes:
-            equations = self.solve(
-                ast.Define(ast.Variable(""), named.formula, ast.EMPTY), named.env
-            )
-            found = equations.tensors[""]
+            region = ast.Define(ast.Variable(""), named.formula, ast.EMPTY)
+            found = self.solve(region, named.env).tensors[""]
             if any(d.state == 1 for d in found):
                 raise Late
             named.modes.extend((d.start, d.stop) if d.is_known else None for d in found)

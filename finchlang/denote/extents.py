@@ -33,14 +33,10 @@ class ExtentEvaluator(Protocol):
     def mask_shape(self, mask: ast.Call, env: Environment) -> tuple[int | None, ...]: ...
 
 
-def _is_single(extent: ast.Node) -> bool:
-    """Whether a loop visits one coordinate only, as `for k = x:x` (Fig 12): then its index may be any
-    expression, and says nothing about dimensions."""
-    return (
-        isinstance(extent, ast.Extent)
-        and extent.start == extent.stop
-        and extent.start != ast.Literal(1)
-    )
+def _is_single(extent: Any) -> bool:
+    """Whether a loop visits one coordinate only, as `for k = x:x` (Fig 12), and tells no dimension."""
+    is_range = isinstance(extent, ast.Extent)
+    return is_range and extent.start == extent.stop != ast.Literal(1)
 
 
 @dataclass(eq=False)
@@ -61,7 +57,6 @@ class UnknownDimension:
         return self.state == 2
 
     def take(self, other: UnknownDimension, shift: int) -> bool:
-        """Learn from `other`, moved by `shift`; returns whether anything was learnt."""
         if other.state <= self.state or self.fixed:
             return False
         self.state, self.origin = other.state, other.origin
@@ -105,6 +100,11 @@ class Repeated(UnknownDimension):
     other: UnknownDimension = field(default_factory=UnknownDimension)
 
 
+Indices = dict[str, UnknownDimension]
+Modes = list[UnknownDimension]
+Equal = tuple[UnknownDimension, UnknownDimension, int, ast.Access]
+
+
 @dataclass
 class Equations:
     """The dimensions of the loops and declarations in `region`, by the identity of their nodes, and the
@@ -119,18 +119,14 @@ class Equations:
     semantics: ExtentEvaluator
     region: ast.Node
     env: Environment
-    loops: dict[int, UnknownDimension] = field(default_factory=dict)
-    declarations: dict[int, list[UnknownDimension]] = field(default_factory=dict)
-    same: list[tuple[UnknownDimension, UnknownDimension, int, ast.Access]] = field(
-        default_factory=list
-    )
-    sized: list[tuple[UnknownDimension, UnknownDimension]] = field(default_factory=list)
-    defaults: list[tuple[UnknownDimension, UnknownDimension]] = field(default_factory=list)
-    made: list[tuple[Sequence[UnknownDimension], UnknownDimension, Any, ast.Access]] = field(
-        default_factory=list
-    )
 
     def __post_init__(self) -> None:
+        self.loops: dict[int, UnknownDimension] = {}
+        self.declarations: dict[int, list[UnknownDimension]] = {}
+        self.same: list[Equal] = []
+        self.sized: list[tuple[UnknownDimension, UnknownDimension]] = []
+        self.defaults: list[tuple[UnknownDimension, UnknownDimension]] = []
+        self.made: list[tuple[Sequence[UnknownDimension], UnknownDimension, Any, ast.Access]] = []
         self.tensors: dict[str, list[UnknownDimension]] = {}  # the modes of each, where the walk is
         #: the previous modes of tensors that have been declared, and not read since
         self.written: dict[str, list[UnknownDimension]] = {}
@@ -140,7 +136,7 @@ class Equations:
 
     # ---------------------------------------------------------------- collecting
 
-    def visit(self, node: ast.Node, env: Environment, indices: dict[str, UnknownDimension]) -> None:
+    def visit(self, node: ast.Node, env: Environment, indices: Indices) -> None:
         match node:
             case ast.Loop(i, extent, body):
                 self.visit(extent, env, indices)
@@ -153,20 +149,32 @@ class Equations:
                     inside[i.name] = other if isinstance(other, Repeated) else Repeated(other=other)
                 self.visit(body, env | {i.name: None}, inside)
             case ast.Define(variable, value, body):
-                if not isinstance(value, ast.Formula):
+                if isinstance(value, ast.Formula):  # its modes follow from the accesses in it
+                    own = {index.name: UnknownDimension() for index in value.indices}
+                    self.visit(value.value, env | dict.fromkeys(own), indices | own)
+                    self.tensors[variable.name] = list(own.values())
+                else:
                     self.visit(value, env, indices)
+                try:
+                    bound = self.semantics.bound(value, env)
+                except Late:
+                    bound = None
                 hidden = {k: d for k, d in indices.items() if k != variable.name}
-                if isinstance(value, ast.Formula):
-                    self.tensors[variable.name] = self.formula(value, env, indices)
-                self.visit(body, env | {variable.name: self.maybe(value, env)}, hidden)
+                self.visit(body, env | {variable.name: bound}, hidden)
             case ast.Assign(target, _, value):
-                self.visit(value, env, indices)
-                for index in target.indices:
-                    self.visit(index, env, indices)
+                for part in (value, *target.indices):
+                    self.visit(part, env, indices)
                 self.access(target, env, indices)
             case ast.Declare(tensor, init, dims):
                 self.visit(init, env, indices)
-                self.declaration(node, tensor, [self.given(d, env) for d in dims], env)
+                self.finish(tensor.name)
+                before = self.modes(tensor, env)
+                if dims and len(dims) != len(before):
+                    message = f"{tensor.name} has {len(before)} dimensions, {len(dims)} are given"
+                    raise FinchError("dimension", message, node.span)
+                new = [self.given(d, env) for d in dims] or [UnknownDimension() for _ in before]
+                self.declarations[id(node)] = self.tensors[tensor.name] = new
+                self.written[tensor.name] = before
             case ast.Access():
                 for child in trees.children(node):
                     self.visit(child, env, indices)
@@ -185,65 +193,29 @@ class Equations:
             found = self.semantics.extent(node, env)
         except Late:
             return UnknownDimension(1)
-        return (
-            UnknownDimension()
-            if found is None
-            else UnknownDimension(2, *found, "the bounds of the loop")
-        )
+        if found is None:
+            return UnknownDimension()
+        return UnknownDimension(2, *found, "the bounds of the loop")
 
-    def maybe(self, node: ast.Node, env: Environment) -> Any:
-        try:
-            return self.semantics.bound(node, env)
-        except Late:
-            return None
-
-    def formula(
-        self, formula: ast.Formula, env: Environment, indices: dict[str, UnknownDimension]
-    ) -> list[UnknownDimension]:
-        """The modes of a formula, from the accesses in it."""
-        own = {index.name: UnknownDimension() for index in formula.indices}
-        self.visit(formula.value, env | dict.fromkeys(own), indices | own)
-        return list(own.values())
-
-    def modes(self, tensor: ast.Variable, env: Environment) -> list[UnknownDimension]:
+    def modes(self, tensor: ast.Variable, env: Environment) -> Modes:
         if tensor.name not in self.tensors and tensor.name in env:  # a formula bound around
             return [_of_bounds(b, tensor.name) for b in self.semantics.bounds(tensor, env)]
         if tensor.name not in self.tensors:
-            shape = self.semantics.size_now(tensor)
+            named = enumerate(self.semantics.size_now(tensor), 1)
             self.tensors[tensor.name] = [
-                UnknownDimension(2, 1, size, f"mode {k + 1} of {tensor.name}", True)
-                for k, size in enumerate(shape)
+                UnknownDimension(2, 1, n, f"mode {k} of {tensor.name}", True) for k, n in named
             ]
         return self.tensors[tensor.name]
 
-    def declaration(
-        self,
-        node: ast.Declare,
-        tensor: ast.Variable,
-        dims: list[UnknownDimension],
-        env: Environment,
-    ) -> None:
-        self.finish(tensor.name)
-        before = self.modes(tensor, env)
-        if dims and len(dims) != len(before):
-            message = f"{tensor.name} has {len(before)} dimensions, {len(dims)} are given"
-            raise FinchError("dimension", message, node.span)
-        new = dims or [UnknownDimension() for _ in before]
-        self.declarations[id(node)] = self.tensors[tensor.name] = new
-        self.written[tensor.name] = before
-
     def finish(self, name: str) -> None:
-        """From here on a tensor has a size: later accesses are equated with its sizes, and no longer with
-        the dimensions of the indices that wrote it."""
+        """From here on a tensor has a size: later accesses are equated with that, not with the writes."""
         if name in self.written:
             self.defaults += zip(self.tensors[name], self.written.pop(name), strict=True)
             sizes = [UnknownDimension() for _ in self.tensors[name]]
             self.sized += zip(self.tensors[name], sizes, strict=True)
             self.tensors[name] = sizes
 
-    def access(
-        self, node: ast.Access, env: Environment, indices: dict[str, UnknownDimension]
-    ) -> None:
+    def access(self, node: ast.Access, env: Environment, indices: Indices) -> None:
         root, modes = unwrap(node)
         sizes = self.sizes(root, env, node)
         check_count(root, sizes, modes, node)
@@ -260,7 +232,7 @@ class Equations:
         size: UnknownDimension,
         access: ast.Access,
         env: Environment,
-        indices: dict[str, UnknownDimension],
+        indices: Indices,
     ) -> None:
         """If `index` is an index of a loop, up to a shift, it runs over all of `size`."""
         found = [(s, n) for s, n in summands(index) if isinstance(n, ast.Index)]
@@ -289,9 +261,7 @@ class Equations:
             return UnknownDimension(1, fixed=True)
         return UnknownDimension(2, 1, room, "a window", True)
 
-    def sizes(
-        self, tensor: ast.Node, env: Environment, access: ast.Access
-    ) -> list[UnknownDimension]:
+    def sizes(self, tensor: ast.Node, env: Environment, access: ast.Access) -> Modes:
         """The modes of the tensor accessed, through wrappers and shape operators (Burrito'24 Fig 9)."""
 
         def leaf(tensor: Any) -> list[UnknownDimension]:
@@ -340,9 +310,7 @@ class Equations:
                 message = f"what is written over 1:{written.stop} is read over 1:{read.stop}"
                 raise FinchError("dimension", f"{message} (from {read.origin})", self.region.span)
 
-    def kept(
-        self, dimension: UnknownDimension
-    ) -> list[tuple[UnknownDimension, UnknownDimension, int, ast.Access]]:
+    def kept(self, dimension: UnknownDimension) -> list[Equal]:
         """If one of several tensors that are written with the same otherwise undetermined index keeps its
         dimension, so do the others: the equations for that."""
         before, met = dict(self.defaults), {dimension}

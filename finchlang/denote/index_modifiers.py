@@ -12,8 +12,7 @@ from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, V
 
 @dataclass(frozen=True)
 class MaskMeaning:
-    """A mask: whether it holds for its arguments and indices (Finch'25 Table 5), and its sizes for its
-    arguments (None for a mode without bounds)."""
+    """A mask (Finch'25 Table 5): whether it holds, and its sizes (None for a mode without bounds)."""
 
     holds: Callable[..., bool]
     shape: Callable[..., tuple[int | None, ...]] = lambda: (None, None)
@@ -31,7 +30,6 @@ MASKS = {
         lambda n, b, i, j: b * (j - 1) < i <= b * j, lambda n, b: (n, -(-n // b) if b else 0)
     ),
 }
-PROTOCOLS = ("walk", "gallop", "follow")
 
 
 def is_mask(tensor: Node) -> bool:
@@ -61,8 +59,7 @@ class AccessedMode:
 
 
 def unwrap(access: Access) -> tuple[Any, list[AccessedMode]]:
-    """The tensor of an access without its wrappers (Finch'25 Table 5), which is a name or another call, and
-    how each of its modes is accessed."""
+    """The tensor of an access without its wrappers (Finch'25 Table 5), and how each mode is accessed."""
     modes = [_modifiers(index) for index in access.indices]
     tensor = access.tensor
     while isinstance(tensor, Call):
@@ -88,13 +85,13 @@ def check_count(root: Any, sizes: Sequence[Any], modes: list[AccessedMode], acce
 
 def _modifiers(index: Node) -> AccessedMode:
     """How an index accesses its mode, with its `~`, protocols and windows taken off."""
-    if isinstance(index, Call) and len(index.args) == 1:
-        if isinstance(index.op, Extent):
-            return _modifiers(index.args[0]).within(index.op)
-        if index.op == Variable("~"):
-            return replace(_modifiers(index.args[0]), permissive=True)
-        if isinstance(index.op, Variable) and index.op.name in PROTOCOLS:
-            return _modifiers(index.args[0])
+    match index:
+        case Call(Extent() as window, (inner,)):
+            return _modifiers(inner).within(window)
+        case Call(Variable("~"), (inner,)):
+            return replace(_modifiers(inner), permissive=True)
+        case Call(Variable("walk" | "gallop" | "follow"), (inner,)):
+            return _modifiers(inner)
     indices = {n.name for _, n in summands(index) if isinstance(n, Index)}
     return AccessedMode(index, len(indices) > 1)
 
@@ -116,9 +113,7 @@ def _toeplitz(modes: list[AccessedMode], settings: tuple[Any, ...]) -> list[Acce
     return [*modes[: k - 1], both, *modes[k + 1 :]]
 
 
-def _each(
-    change: Callable[[AccessedMode, Any], AccessedMode],
-) -> Callable[[list[AccessedMode], tuple[Any, ...]], list[AccessedMode]]:
+def _each(change: Callable[[AccessedMode, Any], AccessedMode]) -> Any:
     return lambda modes, settings: list(map(change, modes, settings))
 
 

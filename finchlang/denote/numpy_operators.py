@@ -112,8 +112,6 @@ _STEPS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_
 
 
 def _stepped(step: Meaning) -> Meaning:
-    """n steps with a, one by one."""
-
     def run(x: Any, a: Any, n: Any) -> Any:
         x, a = _floats((x, a))
         return reduce(lambda x, _: step(x, a), range(int(n)), x)
@@ -132,35 +130,35 @@ def _compared(function: Callable[[Any, Any], bool]) -> Meaning:
     return compare
 
 
-def _logical(function: Meaning) -> Meaning:
-    def apply(*args: Any) -> Any:
-        if any(a.dtype.kind != "b" for a in args):
-            raise type_error("a condition must be a Bool")
+def _of_kinds(kinds: str, message: str, function: Meaning) -> Meaning:
+    """A function of operands of these kinds only."""
+
+    def checked(*args: Any) -> Any:
+        if any(a.dtype.kind not in kinds for a in args):
+            raise type_error(message)
         return function(*args)
 
-    return apply
+    return checked
+
+
+def _logical(function: Meaning) -> Meaning:
+    return _of_kinds("b", "a condition must be a Bool", function)
 
 
 def _bits(function: Meaning) -> Meaning:
-    def apply(*args: Any) -> Any:
-        if any(a.dtype.kind == "f" for a in args):
-            raise type_error("bit operations need integers or Bools")
-        return function(*_together(args, bools=True))
-
-    return apply
+    message = "bit operations need integers or Bools"
+    return _of_kinds("biu", message, _promoted(function, bools=True))
 
 
 def _shifted(sign: int) -> Meaning:
     """A shift by a count of any size; a negative one shifts the other way."""
 
     def shift(a: Any, b: Any) -> Any:
-        if "f" in (a.dtype.kind, b.dtype.kind):
-            raise type_error("a shift needs integers")
         (a,), count = _together((a,)), sign * int(b)
         value = int(a)
         return wrap(value << min(count, 64) if count >= 0 else value >> min(-count, 64), a.dtype)
 
-    return shift
+    return _of_kinds("biu", "a shift needs integers", shift)
 
 
 def _scaled(a: Any, b: Any) -> Any:
@@ -192,10 +190,6 @@ def _by_first(is_worse: Callable[[Any, Any], bool]) -> Meaning:
         return convert(b if is_worse(a["first"], b["first"]) else a, common(a.dtype, b.dtype))
 
     return chosen
-
-
-def _second(a: Any, b: Any) -> Any:
-    return b
 
 
 _OF_FLOATS = (
@@ -246,15 +240,12 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("last", 1): _part("second"),
     ("minby", 2): _by_first(py.gt),
     ("maxby", 2): _by_first(py.lt),
-    ("initwrite", 2): _second,
-    ("overwrite", 2): _second,
+    **{(name, 2): lambda a, b: b for name in ("initwrite", "overwrite")},
     **{(t.name, 1): lambda a, dtype=t.dtype: convert(a, dtype) for t in TYPES.values()},
 }
 _INTEGERS = [t.name for t in TYPES.values() if t.is_integer]
 MEANINGS |= {(f"cut_{name}", 1): MEANINGS[name, 1] for name in _INTEGERS}
-SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {
-    name: type.name for name, type in ALIASES.items()
-}
+SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {a: type.name for a, type in ALIASES.items()}
 _LAZY = ("coalesce", "ifelse")
 #: operators that take any number of operands, applied from left to right
 OF_MANY = ("+", "*", "min", "max", "&&", "||", "&", "|", "xor")
@@ -271,30 +262,18 @@ def _is_extreme(x: Any, dtype: np.dtype, sign: int) -> bool:
     return int(x) == limits[sign > 0]
 
 
-def _zero_left(k: int, x: Any, dtype: np.dtype) -> Any:
-    return 0 if k == 1 and x == 0 else None
-
-
-def _of_quotient(k: int, x: Any, dtype: np.dtype) -> Any:
-    return 0 if (x == 0 if k == 1 else np.isinf(x)) else None
-
-
-def _of_remainder(k: int, x: Any, dtype: np.dtype) -> Any:
-    return 0 if (x == 0 if k == 1 else x == 1 and dtype.kind in "iu") else None
-
-
-def _has_all_bits(x: Any, dtype: np.dtype) -> bool:
-    return bool(x == (1 if dtype.kind == "b" else wrap(-1, dtype)))
+def _zero_if(k: int, x: Any, by: Any) -> Any:
+    """0 if a first operand is 0, or for the second one `by` holds."""
+    return 0 if (x == 0 if k == 1 else by) else None
 
 
 #: The result that a structural k-th operand x alone decides, whatever the others are, else None; operands
 #: have been brought to a common type.
 DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "*": lambda k, x, t: 0 if x == 0 else None,
-    **dict.fromkeys(("/", "div"), _of_quotient),
-    **dict.fromkeys(("fld", "cld"), _zero_left),
-    **dict.fromkeys(("<<", ">>", "ldexp"), _zero_left),
-    **dict.fromkeys(("%", "mod"), _of_remainder),
+    **dict.fromkeys(("/", "div"), lambda k, x, t: _zero_if(k, x, np.isinf(x))),
+    **dict.fromkeys(("fld", "cld", "<<", ">>", "ldexp"), lambda k, x, t: _zero_if(k, x, False)),
+    **dict.fromkeys(("%", "mod"), lambda k, x, t: _zero_if(k, x, x == 1 and t.kind in "iu")),
     "+": lambda k, x, t: x if np.isinf(x) else None,
     "-": lambda k, x, t: (x if k == 1 else -x) if np.isinf(x) else None,
     "^": lambda k, x, t: 1 if (x == 1 if k == 1 else x == 0) else None,
@@ -305,7 +284,7 @@ DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "&&": lambda k, x, t: None if x else False,
     "||": lambda k, x, t: True if x else None,
     "&": lambda k, x, t: 0 if x == 0 else None,
-    "|": lambda k, x, t: x if _has_all_bits(x, t) else None,
+    "|": lambda k, x, t: x if x == (1 if t.kind == "b" else wrap(-1, t)) else None,
 }
 
 
@@ -320,13 +299,11 @@ def apply(
     Raises FinchError of kind type or unknown name, with the place of `node`."""
     try:
         result = _apply(op, args, meanings)
-        return (
-            Failed(result.error.at(node.span), result.value)
-            if isinstance(result, Failed)
-            else result
-        )
     except FinchError as error:
         raise error.at(node.span) from None
+    if isinstance(result, Failed):
+        return Failed(result.error.at(node.span), result.value)
+    return result
 
 
 def _apply(op: Node, args: list[Any], meanings: Mapping[tuple[str, int], Meaning]) -> Any:
@@ -361,12 +338,12 @@ def _of_numbers(name: str, meaning: Meaning, args: list[Any]) -> Any:
         if name in ("&&", "||") and values[0].dtype.kind == "b" and values[0] == (name == "||"):
             args = args[:1]  # the second operand is not needed
         failed = next((a.error for a in args if isinstance(a, Failed)), None)
-        if name in DIVISIONS and _divides_by_zero(*values):
+        is_whole = all(value.dtype.kind != "f" for value in values)
+        if name in DIVISIONS and is_whole and values[1] == 0:
             failed = failed or FinchError("bounds", "an integer is divided by 0")
             values[1] = values[1].dtype.type(1)
         result = meaning(*values)
-        is_cut = name in _INTEGERS and values[0].dtype.kind == "f"
-        if is_cut and int(result) != float(values[0]):
+        if name in _INTEGERS and not is_whole and int(result) != float(values[0]):
             failed = failed or FinchError("bounds", f"{name} cannot hold {values[0]}")
         if decided is not None:
             return Number(convert(np.asarray(decided)[()], result.dtype), True)
@@ -381,25 +358,25 @@ OF_PAIRS = ("minby", "maxby", "first", "last", "identity", "initwrite", "overwri
 DIVISIONS = ("div", "fld", "cld", "%", "mod")
 
 
-def _divides_by_zero(a: Any, b: Any) -> bool:
-    return "f" not in (a.dtype.kind, b.dtype.kind) and b == 0
-
-
 def _decided(name: str, args: list[Any]) -> Any:
     """The result that structural operands decide, if all that decide agree."""
     if name not in DECIDING or len(args) != 2:
         return None
     dtype = common(*(a.value.dtype for a in args))
-    known = [
-        (k, a.value) for k, a in enumerate(args, 1) if isinstance(a, Number) and a.is_structural
-    ]
+    known = [(k, a.value) for k, a in enumerate(args, 1) if _is_structural(a)]
     found = [r for k, x in known if (r := DECIDING[name](k, x, dtype)) is not None]
     return found[0] if found and all(r == found[0] for r in found) else None
 
 
+def _is_structural(value: Any) -> bool:
+    return isinstance(value, Number) and value.is_structural
+
+
 def _ifelse(condition: Any, then: Any, otherwise: Any) -> Any:
-    if isinstance(condition, Failed) and _are_same_structure(then, otherwise):
-        return then
+    if isinstance(condition, Failed) and _is_structural(then) and _is_structural(otherwise):
+        one, other = then.value, otherwise.value
+        if one.dtype == other.dtype and one == other:
+            return then
     if condition is MISSING or isinstance(condition, Failed):
         return condition
     if not isinstance(condition, Number) or not condition.is_bool:
@@ -409,13 +386,6 @@ def _ifelse(condition: Any, then: Any, otherwise: Any) -> Any:
         return chosen
     value = convert(chosen.value, common(chosen.value.dtype, other.value.dtype))
     return Number(value, condition.is_structural and chosen.is_structural)
-
-
-def _are_same_structure(one: Any, other: Any) -> bool:
-    numbers = isinstance(one, Number) and isinstance(other, Number)
-    if not numbers or not one.is_structural or not other.is_structural:
-        return False
-    return one.value.dtype == other.value.dtype and bool(one.value == other.value)
 
 
 def _choose(op: Call, args: list[Any]) -> Any:

@@ -1,10 +1,9 @@
-"""Where accesses lead, for the denotation: to an element of a tensor, a formula, a mask, or the result of a
-shape operator."""
+"""Where accesses lead: to an element of a tensor, a formula, a mask, or a shape operator's result."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -32,33 +31,25 @@ class Named:
     modes: list[Bounds] = field(default_factory=list, compare=False)
 
 
-class Places(ABC):
-    """The meaning of accesses, with tensors in `arrays`."""
+class Places:
+    """The meaning of accesses, with tensors in `arrays`. Denotation adds the values of expressions and of
+    integers, and the bounds of the modes of a formula."""
 
-    arrays: dict[str, bindings.DenseArray]
-    is_ahead: bool  # whether dimensions are being found, ahead of the program
-    changing: set[str]  # tensors whose contents must not be looked at now
-    resizing: set[str]  # tensors whose sizes must not be looked at now
-    unwrapped: dict[int, Any]  # what `unwrap` gives for each access met so far
+    value: Callable[[ast.Node, Environment], Any]
+    whole: Callable[[ast.Node, Environment], int]
+    modes_of: Callable[[Named], list[Bounds]]
 
-    # what Denotation adds: values of expressions, and the sizes that a formula gives its indices
-    @abstractmethod
-    def value(self, node: ast.Node, env: Environment) -> Any:
-        """The value of an expression."""
-
-    @abstractmethod
-    def whole(self, node: ast.Node, env: Environment) -> int:
-        """The value of an integer."""
-
-    @abstractmethod
-    def modes_of(self, named: Named) -> list[Bounds]:
-        """The bounds of the modes of a tensor."""
+    def __init__(self, arrays: dict[str, bindings.DenseArray]):
+        self.arrays = arrays
+        self.is_ahead = False  # whether dimensions are being found, ahead of the program
+        self.changing: set[str] = set()  # tensors whose contents must not be looked at now
+        self.resizing: set[str] = set()  # tensors whose sizes must not be looked at now
+        self.unwrapped: dict[int, Any] = {}  # what `unwrap` gives for each access met so far
 
     # ---------------------------------------------------------------- elements
 
     def read(self, access: ast.Access, env: Environment) -> Any:
-        """The value read. Out of range it is Failed, so that the error is raised only if the value is
-        needed."""
+        """The value read. Out of range it is Failed: the error is raised only if the value is needed."""
         try:
             root, at = self.locate(access, env)
         except FinchError as error:
@@ -91,12 +82,7 @@ class Places(ABC):
         if not factors:
             return Number(np.zeros((), dtype)[()], True)
         found = reduce(lambda a, b: apply(_TIMES, [a, b], root), factors)
-        kept = convert(found.value, dtype)
-        return (
-            Failed(found.error, kept)
-            if isinstance(found, Failed)
-            else Number(kept, found.is_structural)
-        )
+        return replace(found, value=convert(found.value, dtype))
 
     def inside(self, root: ast.Call, at: tuple[int, ...], env: Environment) -> list[ast.Access]:
         """The accesses whose product is an element of a shape operator's result; most have one."""
@@ -120,13 +106,8 @@ class Places(ABC):
             (inner,) = self.inside(root, at, env)
             root, at = self.locate(inner, env)
         if not isinstance(root, ast.Variable) or isinstance(env.get(root.name), Named):
-            what = (
-                "a mask"
-                if is_mask(root)
-                else "a formula"
-                if isinstance(root, ast.Variable)
-                else root.op.name
-            )
+            what = "a formula" if isinstance(root, ast.Variable) else root.op.name
+            what = "a mask" if is_mask(root) else what
             raise FinchError("type", f"{what} cannot be assigned to", access.span)
         return root, None if at is None else tuple(i - 1 for i in at)
 
@@ -151,9 +132,9 @@ class Places(ABC):
                 room, at = (1, self.room(window, env)), self.value(index, env)
                 where = f"in a window of {name}"
                 inside = inside and self.is_inside(at, room, permissive, where, index)
-            outside |= not (
-                inside and self.is_inside(i, limits, mode.permissive, f"of {name}", mode.index)
-            )
+            where = f"of {name}"
+            inside = inside and self.is_inside(i, limits, mode.permissive, where, mode.index)
+            outside |= not inside
             coordinates.append(int(i.value))
         return root, None if outside else tuple(coordinates)
 
@@ -193,7 +174,9 @@ class Places(ABC):
             if isinstance(named, Named):
                 return self.modes_of(named)
             self.check_is_tensor(tensor, env)
-            return [(1, n) for n in self.shape(tensor)]
+            if tensor.name in self.resizing:
+                raise Late
+            return [(1, n) for n in self.size_now(tensor)]
 
         return shape_arithmetic.infer(tensor, leaf, lambda node: self.setting(node, env), of)
 
@@ -209,9 +192,8 @@ class Places(ABC):
     def dtype(self, tensor: Any, env: Environment) -> np.dtype:
         """The type of a tensor's elements; for a concatenation the common type of its parts."""
         if is_operator(tensor):
-            parts = [
-                self.dtype(part, env) for part in shape_arithmetic.operator(tensor).parts(tensor)
-            ]
+            within = shape_arithmetic.operator(tensor).parts(tensor)
+            parts = [self.dtype(part, env) for part in within]
             if tensor.op == ast.Variable("kron"):
                 zeros = [Number(np.zeros((), t)[()]) for t in parts]
                 return apply(_TIMES, zeros, tensor).value.dtype
@@ -221,10 +203,10 @@ class Places(ABC):
         named = env.get(tensor.name)
         if not isinstance(named, Named):
             return self.array(tensor).type.dtype
-        if any(b is not None and b[1] < b[0] for b in self.modes_of(named)):
+        modes = self.modes_of(named)
+        if any(b is not None and b[1] < b[0] for b in modes):
             return np.dtype(bool)  # no element is ever read
-        first = tuple(1 if b is None else b[0] for b in self.modes_of(named))
-        found = self.element(tensor, first, env)
+        found = self.element(tensor, tuple(1 if b is None else b[0] for b in modes), env)
         return np.dtype(bool) if found is ast.MISSING else found.value.dtype
 
     def array(self, name: ast.Variable) -> bindings.DenseArray:
@@ -235,16 +217,10 @@ class Places(ABC):
     def size_now(self, name: ast.Variable) -> tuple[int, ...]:
         return self.array(name).data.shape
 
-    def mask_shape(self, mask: ast.Call, env: Environment) -> tuple[int | None, ...]:
+    def mask_shape(self, mask: Any, env: Environment) -> tuple[int | None, ...]:
         if not is_mask(mask):
-            raise FinchError("unknown name", f"there is no wrapper {mask.op.name}", mask.span)  # type: ignore[attr-defined]
-        args = [self.whole(a, env) for a in mask.args]
-        return MASKS[mask.op.name.lower()].shape(*args)  # type: ignore[attr-defined]
-
-    def shape(self, name: ast.Variable) -> tuple[int, ...]:
-        if name.name in self.resizing:
-            raise Late
-        return self.size_now(name)
+            raise FinchError("unknown name", f"there is no wrapper {mask.op.name}", mask.span)
+        return MASKS[mask.op.name.lower()].shape(*(self.whole(a, env) for a in mask.args))
 
     def check_is_tensor(self, name: ast.Variable, env: Environment) -> None:
         if name.name in env and name.name not in self.arrays:
@@ -257,7 +233,6 @@ class Places(ABC):
         return FinchError("unknown name", f"{node.name} is not defined", node.span)
 
     def room(self, window: ast.Extent, env: Environment) -> int:
-        """The number of integers in a window or slice."""
         start, stop = self.whole(window.start, env), self.whole(window.stop, env)
         if window.step is None:
             return stop - start + 1

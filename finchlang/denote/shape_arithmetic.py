@@ -22,7 +22,8 @@ Mode = Any
 Of = Callable[..., Mode]
 #: an element of one of an operator's tensors: the number of the tensor, and the coordinates
 Place = tuple[int, tuple[int, ...]]
-Places = Callable[[list[Any], list[list[Bounds]], tuple[int, ...]], list[Place]]
+Shapes = list[list[Bounds]]
+Places = Callable[[list[Any], Shapes, tuple[int, ...]], list[Place]]
 
 
 @dataclass(frozen=True)
@@ -129,10 +130,6 @@ def _sized(function: Callable[..., int]) -> Callable[..., Bounds]:
     return on_bounds
 
 
-def _product(*sizes: int) -> int:
-    return prod(sizes)
-
-
 def _equal(*sizes: int, mode: int) -> int:
     if any(s != sizes[0] for s in sizes):
         given = " and ".join(map(str, sizes))
@@ -173,11 +170,11 @@ def _constant(of: Of, n: int) -> Mode:
 def _collapse(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     (modes,), (p, q) = parts, s
     p, q = _two(p, q, len(modes))
-    both = of(_sized(_product), modes[p], modes[q])
+    both = of(_sized(lambda m, n: m * n), modes[p], modes[q])
     return [both if k == min(p, q) else m for k, m in enumerate(modes) if k != max(p, q)]
 
 
-def _in_collapsed(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_collapsed(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     p, q = s[0] - 1, s[1] - 1
     past, n = at[min(p, q)] - 1, size(shapes[0][p])
     inner = list(at)
@@ -204,7 +201,7 @@ def _split(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     return _with(modes, p, *(reversed(both) if last and last[0] is True else both))
 
 
-def _in_split(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_split(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     p, m, *last = s
     fast, slow = at[p - 1 : p + 1][:: -1 if last and last[0] is True else 1]
     return [(0, (*at[: p - 1], (slow - 1) * m + fast, *at[p + 1 :]))]
@@ -222,7 +219,7 @@ def _concat(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     ]
 
 
-def _in_concat(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_concat(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     p, k = s[0] - 1, 0
     i = at[p]
     while i > size(shapes[k][p]):
@@ -231,25 +228,13 @@ def _in_concat(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) ->
     return [(k, tuple(_with(at, p, i)))]
 
 
-def _slice(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    """(That the slice is within the mode is checked where an element is read.)"""
-    (modes,), (p, given) = parts, s
-    p, length = _index(p, len(modes)), _length(*given)
-    return _with(modes, p, of(_sized(lambda _: length), modes[p]))
-
-
-def _in_slice(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
-    p, (start, _, step) = s
-    return [(0, tuple(_with(at, p - 1, start + (at[p - 1] - 1) * step)))]
-
-
 def _broadcast(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     (modes,), (p, *n) = parts, s
     p = _index(p, len(modes) + 1)
     return [*modes[:p], _constant(of, *(n or [1])), *modes[p:]]
 
 
-def _in_broadcast(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_broadcast(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     return [(0, tuple(_with(at, s[0] - 1)))]
 
 
@@ -272,7 +257,7 @@ def _reshape(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     return [of(_sized(lambda *sizes, n=n: shaped(n, *sizes)), *modes) for n in s]
 
 
-def _in_reshaped(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_reshaped(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     inner = [size(b) for b in shapes[0]]
     known = prod(n for n in s if n != -1)
     outer = [prod(inner) // known if n == -1 else n for n in s]
@@ -285,7 +270,7 @@ def _hcat(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     return _concat([2], columns, of)
 
 
-def _in_hcat(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_hcat(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     columns = [[*shape, (1, 1)] if len(shape) == 1 else shape for shape in shapes]
     ((k, inner),) = _in_concat([2], columns, at)
     return [(k, inner[: len(shapes[k])])]
@@ -296,7 +281,7 @@ def _stack(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     return _concat(s, [[*modes[:p], _constant(of, 1), *modes[p:]] for modes in parts], of)
 
 
-def _in_stack(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_stack(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     return [(at[s[0] - 1] - 1, tuple(_with(at, s[0] - 1)))]
 
 
@@ -323,31 +308,25 @@ def _blocks(s: list[Any], rows: list[list[Mode]], of: Of) -> list[Mode]:
     return _concat([1], rows, of)
 
 
-def _in_rows(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_rows(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     return _in_concat([1], shapes, at)
 
 
-def _times(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    """For `repeat` and `tile`."""
-    (modes,), (p, n) = parts, s
-    return _with(modes, _index(p, len(modes)), of(_sized(lambda size: size * n), modes[p - 1]))
+def _on_mode(
+    resized: Callable[[int, Any], int], back: Callable[[int, int, Any], int]
+) -> TensorOperator:
+    """An operator on one mode, by its other setting, if any: `resized` gives the size of the mode in the
+    result, `back` the coordinate in the argument, from that in the result, and the size there."""
 
+    def modes(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+        p = _index(s[0], len(parts[0]))
+        return _with(parts[0], p, of(_sized(lambda n: resized(n, s[-1])), parts[0][p]))
 
-def _moved(to: Callable[[int, int, Any], int]) -> Places:
-    """Places of an operator on one mode: `to` gives the coordinate in the argument, from that in the
-    result, the mode's size, and the last setting."""
-
-    def places(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+    def places(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
         p = s[0] - 1
-        return [(0, tuple(_with(at, p, to(at[p], size(shapes[0][p]), s[-1]))))]
+        return [(0, tuple(_with(at, p, back(at[p], size(shapes[0][p]), s[-1]))))]
 
-    return places
-
-
-def _same(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    """For `roll` and `flip`."""
-    p = _index(s[0], len(parts[0]))
-    return _with(parts[0], p, of(_sized(lambda n: n), parts[0][p]))
+    return TensorOperator(modes, places)
 
 
 def _squeeze(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
@@ -361,7 +340,7 @@ def _squeeze(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     return _with(parts[0], p)
 
 
-def _in_squeezed(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_squeezed(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     _squeeze(s, shapes, lambda bounds, *modes: bounds(*modes))  # checks that it is of size 1
     return [(0, (*at[: s[0] - 1], 1, *at[s[0] - 1 :]))]
 
@@ -373,7 +352,7 @@ def _permuted(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     return [parts[0][p - 1] for p in s]
 
 
-def _in_permuted(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_permuted(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     return [(0, tuple(at[(s or [2, 1]).index(k + 1)] for k in range(len(at))))]
 
 
@@ -385,7 +364,7 @@ def _diagonal(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     return [*rest, of(_sized(min), modes[p], modes[q])]
 
 
-def _in_diagonal(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_diagonal(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     inner = list(at[:-1])
     for k in sorted(p - 1 for p in s or (1, 2)):
         inner.insert(k, at[-1])
@@ -395,10 +374,10 @@ def _in_diagonal(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) 
 def _kron(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     if len(parts) != 2 or len(parts[0]) != len(parts[1]):
         raise _refused("kron takes two tensors of the same order")
-    return [of(_sized(_product), a, b) for a, b in zip(*parts, strict=True)]
+    return [of(_sized(lambda m, n: m * n), a, b) for a, b in zip(*parts, strict=True)]
 
 
-def _in_kron(s: list[Any], shapes: list[list[Bounds]], at: tuple[int, ...]) -> list[Place]:
+def _in_kron(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
     sizes = [size(b) for b in shapes[1]]
     slow = tuple((i - 1) // n + 1 for i, n in zip(at, sizes, strict=True))
     fast = tuple((i - 1) % n + 1 for i, n in zip(at, sizes, strict=True))
@@ -427,7 +406,8 @@ OPERATORS = {
     "collapse": TensorOperator(_collapse, _in_collapsed),
     "split": TensorOperator(_split, _in_split),
     "concat": _CONCAT,
-    "slice": TensorOperator(_slice, _in_slice),
+    # (that a slice is within the mode is checked where an element is read)
+    "slice": _on_mode(lambda _, ends: _length(*ends), lambda i, _, s: s[0] + (i - 1) * s[2]),
     "broadcast": TensorOperator(_broadcast, _in_broadcast),
     "reshape": TensorOperator(_reshape, _in_reshaped),
     **dict.fromkeys(("flatten", "vec"), _FLATTEN),
@@ -436,10 +416,10 @@ OPERATORS = {
     "hcat": TensorOperator(_hcat, _in_hcat, takes_all=True),
     "stack": TensorOperator(_stack, _in_stack, first=1, takes_all=True),
     "block": _Block(_blocks, _in_rows, takes_all=True),
-    "repeat": TensorOperator(_times, _moved(lambda i, n, r: (i - 1) // r + 1)),
-    "tile": TensorOperator(_times, _moved(lambda i, n, r: (i - 1) % n + 1)),
-    "roll": TensorOperator(_same, _moved(lambda i, n, s: (i - 1 - s) % n + 1)),
-    "flip": TensorOperator(_same, _moved(lambda i, n, _: n + 1 - i)),
+    "repeat": _on_mode(lambda n, r: n * r, lambda i, n, r: (i - 1) // r + 1),
+    "tile": _on_mode(lambda n, r: n * r, lambda i, n, r: (i - 1) % n + 1),
+    "roll": _on_mode(lambda n, _: n, lambda i, n, s: (i - 1 - s) % n + 1),
+    "flip": _on_mode(lambda n, _: n, lambda i, n, _: n + 1 - i),
     "expand_dims": TensorOperator(_broadcast, _in_broadcast),
     "squeeze": TensorOperator(_squeeze, _in_squeezed),
     **dict.fromkeys(("permute_dims", "permutedims"), _PERMUTE),

@@ -9,7 +9,7 @@ from typing import Any
 from finchlang.base.errors import FinchError
 from finchlang.denote.shape_arithmetic import tensors_of
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.syntax.traversal import head, headed, map_children, replace, walk
 from finchlang.syntax.types import type_of_value
 
 READ, UPDATE = ast.MODES
@@ -29,9 +29,12 @@ def settled(program: ast.Node, bindings: Mapping[str, Any]) -> ast.Node:
             return node if is_bound else _number(node.name)
         if isinstance(node, ast.Mode) and type_of_value(bindings.get(node.tensor.name)) is not None:
             raise FinchError("type", f"{node.tensor.name} is a number, no tensor", node.span)
-        return (
-            _checked(node, bindings) if isinstance(node, ast.Typed) else map_children(settle, node)
-        )
+        if isinstance(node, ast.Typed):
+            found = type_of_value(bindings.get(node.name.name))
+            if found is None or found.name != node.kind:
+                raise FinchError("type", f"{node.name.name} is no {node.kind}", node.span)
+            return node.name
+        return map_children(settle, node)
 
     return _scope(settle(program), {})
 
@@ -40,18 +43,11 @@ def _number(mode: str) -> ast.Literal:
     return ast.Literal(ast.MODES.index(mode), "UInt8")
 
 
-def _checked(node: ast.Typed, bindings: Mapping[str, Any]) -> ast.Variable:
-    found = type_of_value(bindings.get(node.name.name))
-    if found is None or found.name != node.kind:
-        raise FinchError("type", f"{node.name.name} is no {node.kind}", node.span)
-    return node.name
-
-
 def _scope(node: ast.Node, modes: Modes) -> Any:
     """A scope, given the modes of tensors before it. A tensor that is declared, or updated by a statement,
     is in update mode from there on, until it is read."""
     if isinstance(node, ast.Define):
-        return replace(node, value=_asked(node.value, modes), body=_scope(node.body, modes))
+        return headed(node, _asked(node.value, modes), _scope(node.body, modes))
     if not isinstance(node, ast.Block):
         return _statement(node, modes)
     return replace(node, statements=tuple(_statement(s, modes) for s in node.statements))
@@ -74,16 +70,10 @@ def _statement(node: ast.Node, modes: Modes) -> Any:
 
 def _inside(node: ast.Node, modes: Modes) -> Any:
     """A statement, with the modes that tensors have there."""
-    match node:
-        case ast.Loop(_, extent, body):
-            return replace(node, extent=_asked(extent, modes), body=_scope(body, dict(modes)))
-        case ast.Sieve(condition, body):
-            inner = _scope(body, dict(modes))
-            return replace(node, condition=_asked(condition, modes), body=inner)
-        case ast.Define(_, value, body):
-            return replace(node, value=_asked(value, modes), body=_scope(body, dict(modes)))
-        case ast.Block():
-            return _scope(node, modes)
+    if isinstance(node, ast.Block):
+        return _scope(node, modes)
+    if isinstance(node, (ast.Loop, ast.Sieve, ast.Define)):
+        return headed(node, _asked(head(node), modes), _scope(node.body, dict(modes)))
     return _asked(node, modes)
 
 

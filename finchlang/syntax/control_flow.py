@@ -43,9 +43,8 @@ def arms(branches: tuple[tuple[ast.Node, ast.Node], ...]) -> tuple[tuple[ast.Nod
 
 def flat(statements: tuple[ast.Node, ...]) -> tuple[ast.Node, ...]:
     """Statements with nested blocks flattened."""
-    return tuple(
-        [s for n in statements for s in (flat(n.statements) if isinstance(n, ast.Script) else (n,))]
-    )
+    parts = (flat(s.statements) if isinstance(s, ast.Script) else (s,) for s in statements)
+    return tuple([statement for part in parts for statement in part])
 
 
 def as_expression(body: ast.Script) -> ast.Node | None:
@@ -58,14 +57,12 @@ def as_expression(body: ast.Script) -> ast.Node | None:
             *chosen, (_, otherwise) = arms(branches)
             if rest and sum(NEXT in ways(arm) for _, arm in arms(branches)) > 1:
                 return None  # what follows would have to be copied
-            result = _followed(otherwise, tuple(rest))
+            result, op = _followed(otherwise, tuple(rest)), ast.Variable("ifelse")
             for condition, arm in reversed(chosen):
                 value = _followed(arm, tuple(rest))
                 if result is None or value is None:
                     return None
-                result = ast.Call(
-                    ast.Variable("ifelse"), (condition, value, result), span=first.span
-                )
+                result = ast.Call(op, (condition, value, result), span=first.span)
             return result
     return None
 

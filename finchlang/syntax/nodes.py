@@ -109,8 +109,7 @@ class Value(Node):
 
 @dataclass(frozen=True, slots=True)
 class Typed(Node):
-    """`name::kind`, a number of the script of which the kernel says the type. The scopes pass checks
-    it and leaves the name."""
+    """`name::kind`, a number of the script and its type. The scopes pass checks it and leaves the name."""
 
     name: Variable
     kind: str
@@ -139,14 +138,12 @@ class Extent(Node):
 
 @dataclass(frozen=True, slots=True)
 class Dimensionless(Node):
-    """The extent `_`, found from the tensors that the index is used in; in `A .= _` the fill, found from
-    what is assigned to A."""
+    """The extent `_`, found from the tensors that use the index; in `A .= _` the fill, from its values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """`op(args...)`, also for infix and prefix operators. `op` is a Variable, or a Call giving an
-    operator (`choose(0)`)."""
+    """`op(args...)`, infix and prefix too. `op` is a Variable, or a Call of one: `choose(0)`."""
 
     op: Node
     args: tuple[Node, ...]
@@ -421,8 +418,7 @@ class Schedule(Node):
 
 @dataclass(frozen=True, slots=True)
 class Policy(Node):
-    """`@workspace tensor policy=... capacity=...` before a kernel: how a workspace for the tensor
-    works. A setting that is not given is "" or 0."""
+    """`@workspace tensor policy=... capacity=...` before a kernel; "" or 0 where it is not given."""
 
     tensor: Variable
     policy: str = ""
@@ -431,8 +427,7 @@ class Policy(Node):
 
 @dataclass(frozen=True, slots=True)
 class Annotated(Node):
-    """The program of a kernel with the annotations that stand before it. They change how it runs, not
-    what it means."""
+    """The program of a kernel with the annotations before it, which do not change what it means."""
 
     annotations: tuple[Node, ...]
     program: Node

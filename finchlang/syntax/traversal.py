@@ -14,29 +14,25 @@ from finchlang.syntax.nodes import Access, Block, Define, Index, Loop, Node, Sie
 
 _Answer = TypeVar("_Answer")
 
-#: how the children in a field are read and mapped, by the field's annotation
+#: how the children in a field are read, and how they are mapped
+_ONE = "node.{0}", "function(node.{0})"
+_MAYBE = "*([node.{0}] if node.{0} else ())", "node.{0} and function(node.{0})"
+_MANY = "*node.{0}", "tuple([function(x) for x in node.{0}])"
+_NAMED = "*[x for _, x in node.{0}]", "tuple([(name, function(x)) for name, x in node.{0}])"
+_ROWS = (
+    "*[x for xs in node.{0} for x in xs]",
+    "tuple([tuple([function(x) for x in xs]) for xs in node.{0}])",
+)
+_MIXED = (
+    "*[x for x in node.{0} if isinstance(x, Node)]",
+    "tuple([function(x) if isinstance(x, Node) else x for x in node.{0}])",
+)
+#: by the field's annotation; in a Text there are strings, too
 _FORMS = {
-    **dict.fromkeys(("Node", "Access", "Index", "Variable"), ("node.{0}", "function(node.{0})")),
-    "Node | None": ("*([node.{0}] if node.{0} else ())", "node.{0} and function(node.{0})"),
-    **dict.fromkeys(
-        ("tuple[Node, ...]", "tuple[Variable, ...]", "tuple[Index, ...]"),
-        ("*node.{0}", "tuple([function(x) for x in node.{0}])"),
-    ),
-    **dict.fromkeys(
-        ("tuple[tuple[Node, Node], ...]", "tuple[tuple[Node, ...], ...]"),
-        (
-            "*[x for xs in node.{0} for x in xs]",
-            "tuple([tuple([function(x) for x in xs]) for xs in node.{0}])",
-        ),
-    ),
-    "tuple[tuple[str, Node], ...]": (
-        "*[x for _, x in node.{0}]",
-        "tuple([(name, function(x)) for name, x in node.{0}])",
-    ),
-    "tuple[Any, ...]": (  # of a Text: strings are among them
-        "*[x for x in node.{0} if isinstance(x, Node)]",
-        "tuple([function(x) if isinstance(x, Node) else x for x in node.{0}])",
-    ),
+    **dict.fromkeys(("Node", "Access", "Index", "Variable"), _ONE),
+    **dict.fromkeys(("tuple[Node, ...]", "tuple[Variable, ...]", "tuple[Index, ...]"), _MANY),
+    **dict.fromkeys(("tuple[tuple[Node, Node], ...]", "tuple[tuple[Node, ...], ...]"), _ROWS),
+    **{"Node | None": _MAYBE, "tuple[tuple[str, Node], ...]": _NAMED, "tuple[Any, ...]": _MIXED},
 }
 
 
@@ -64,7 +60,7 @@ def _mapper(kind: Any) -> Callable[[Callable[[Node], Node], Node], Any] | None:
         else f"new_{f.name} is node.{f.name}"
         for f in _child_fields(kind)
     ]
-    values = [f"{n}={'new_' if n in new else 'node.'}{n}" for n in (*_fields(kind), "span")]
+    values = [f"{n}={'new_' if n in new else 'node.'}{n}" for n in (*field_names(kind), "span")]
     lines += [
         f"    if {' and '.join(is_same)}: return node",
         f"    return kind({', '.join(values)})",
@@ -75,7 +71,7 @@ def _mapper(kind: Any) -> Callable[[Callable[[Node], Node], Node], Any] | None:
 
 
 @cache
-def _fields(kind: Any) -> tuple[str, ...]:
+def field_names(kind: Any) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if f.name != "span")
 
 
@@ -103,7 +99,7 @@ def map_children(function: Callable[[Node], Node], node: Node) -> Any:
 def replace(node: Node, **changes: Any) -> Any:
     """A copy of `node` with some fields changed (and its span kept)."""
     kind: Any = type(node)
-    values = {name: getattr(node, name) for name in _fields(kind)}
+    values = {name: getattr(node, name) for name in field_names(kind)}
     values["span"] = node.span
     values.update(changes)
     return kind(**values)
@@ -173,8 +169,7 @@ def remember(known: dict[int, Any], node: Node, answer: Any) -> None:
 
 
 def remembered(function: Callable[[Any], _Answer]) -> Callable[[Any], _Answer]:
-    """`function`, called once for each node (by identity): terms share their parts, and each rule asks
-    about the same ones."""
+    """`function`, called once for each node (by identity), since terms share parts."""
     known = memo()
 
     @wraps(function)
@@ -224,11 +219,10 @@ def substitute(node: Node, bindings: dict[Node, Node]) -> Any:
             return map_children(visit, node)
         # the binder itself is not an occurrence
         binder: Any = node.index if isinstance(node, Loop) else node.variable
-        head = node.extent if isinstance(node, Loop) else node.value
         rest = {k: v for k, v in bindings.items() if k != binder}
-        new = visit(head)
+        old, new = head(node), visit(head(node))
         body = substitute(node.body, rest) if len(rest) < len(bindings) else visit(node.body)
-        if new is head and body is node.body:
+        if new is old and body is node.body:
             return node
         return type(node)(binder, new, body, span=node.span)
 
@@ -265,20 +259,17 @@ def statements(
             left.append((node.body, (*around, node)))
 
 
+_HEADS: dict[type, str] = {Loop: "extent", Define: "value", Sieve: "condition"}
+
+
 def head(header: Any) -> Any:
     """What a loop, `let` or sieve evaluates before its body."""
-    match header:
-        case Loop(_, extent):
-            return extent
-        case Define(_, value):
-            return value
-    return header.condition
+    return getattr(header, _HEADS[type(header)])
 
 
 def headed(header: Header, head: Node, body: Node) -> Any:
     """A loop, `let` or sieve with another `head` and body."""
-    part = {Loop: "extent", Define: "value", Sieve: "condition"}[type(header)]
-    return replace(header, **{part: head, "body": body})
+    return replace(header, **{_HEADS[type(header)]: head, "body": body})
 
 
 def binds(header: Node) -> tuple[str, ...]:

@@ -67,12 +67,12 @@ class Ranged(Node):
     known: tuple[str, ...] = ()
 
     def holds(self, value: Any) -> bool:
-        return all(
-            COMPARISONS[bound.op.name](  # type: ignore[attr-defined]
-                *(value if isinstance(arg, Variable) else arg.value for arg in bound.args)  # type: ignore
-            )
-            for bound in self.bounds
-        )
+        bound: Any
+        for bound in self.bounds:
+            sides = (value if isinstance(arg, Variable) else arg.value for arg in bound.args)
+            if not COMPARISONS[bound.op.name](*sides):
+                return False
+        return True
 
     @property
     def near(self) -> tuple[Any, ...]:

@@ -71,7 +71,6 @@ class Apart:
         other.close()
 
     def give(self, task: Any) -> None:
-        """Start a task; a process that has ended is started anew."""
         if not self.process.is_alive():
             self.end()
             self._start()
@@ -103,7 +102,6 @@ class Apart:
         return DIED, f"the process ended with {name}"
 
     def call(self, task: Any, seconds: float) -> tuple[str, Any]:
-        """Do a task, and wait for its outcome."""
         self.give(task)
         while (found := self.answer(seconds)) is None:
             self.connection.poll(min(1.0, seconds))
@@ -179,8 +177,7 @@ def _compared(task: Any, tell: Callable[[str], None]) -> Comparison:
 
 @cache
 def quick() -> None:
-    """Let this process compile without LLVM's passes and keep nothing on disk, since each kernel is met
-    only once; residuals are checked."""
+    """Compile without LLVM's passes and keep nothing on disk: each kernel is met once. Check residuals."""
     from finchlang.native.compiler import compile_plainly
 
     os.environ["FINCH_CACHE_DIR"], os.environ["FINCH_CHECK"] = "", "1"

@@ -100,9 +100,9 @@ def _part(
     if named and "the rules" not in named:
         return " or ".join(named)
     chosen = _WORKSPACE.sub("", text)  # annotations are refused without workspaces
-    if _agree(compared, text, ways, workspaces=False) or (
-        chosen != text and _agree(compared, chosen, ways)
-    ):
+    if _agree(compared, text, ways, workspaces=False):
+        return "workspaces"
+    if chosen != text and _agree(compared, chosen, ways):
         return "workspaces"
     single = [r for r in rules if r != "paper"]
     if single:
@@ -129,9 +129,7 @@ def _show(compared: Compared, text: str, ways: Sequence[Way], found: Comparison)
 
 def _suspected(found: Comparison) -> list[str]:
     """The parts that a fault may be in, by which engines are on which side."""
-    faults = sorted(
-        found.faults, key=lambda fault: (fault[0] not in ("value", "error"), str(fault))
-    )
+    faults = sorted(found.faults, key=lambda f: (f[0] not in ("value", "error"), str(f)))
     if any(kind == "breaks" and place.startswith("normalize/") for kind, *_, place in faults):
         return ["normalisation"]
     kind, *sides = faults[0]
@@ -149,8 +147,7 @@ def _suspected(found: Comparison) -> list[str]:
 
 
 def _without(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Variants of a text without one level or operator: its name, the text with another one in its place,
-    and texts with others of its kind."""
+    """A level or operator, the text with another one in its place, and texts with others of its kind."""
     names = dict.fromkeys(m[1] for m in _LEVEL.finditer(text))
     for name in sorted(names, key=lambda n: n == "SparseList"):
         level = re.compile(rf"\b{name}(?:\{{[^}}]*\}})?\(")
@@ -223,11 +220,9 @@ class _Parting(Observer):
         log, other = _Log(), _Log()
         made = event.run("interpret", OneByOne(log.rule, log.evaluate), log)
         event.run("residual", None, other)
-        pairs = enumerate(zip_longest(log.writes, other.writes))
-        at = next(
-            (k for k, (a, b) in pairs if not (a and b and a[:2] == b[:2] and _equal(a[2], b[2]))),
-            None,
-        )
+        pairs = enumerate(zip_longest(log.writes, other.writes, fillvalue=("", -1, None)))
+        apart = (k for k, (a, b) in pairs if a[:2] != b[:2] or not _equal(a[2], b[2]))
+        at = next(apart, None)
         if at is None:
             if not self.part and (changes := [c for c in PASSES if _is_wrong(event, c, other)]):
                 self.part = f"a pass over the residual: {changes[0].__name__}"
@@ -243,23 +238,22 @@ class _Parting(Observer):
 
 
 def _is_wrong(event: KernelEvent, change: Pass, right: _Log) -> bool:
-    """Whether the residual after a pass writes other values, or breaks."""
     log = _Log()
-    try:
+    with suppress(Exception):
         event.run_on(log, transform(event.residual, [change]))
-    except Exception:
-        return True
-    return log.final != right.final
+        return log.final != right.final
+    return True
 
 
 def _last_of(event: KernelEvent, right: dict[str, Any], made: Any, log: _Log) -> int | None:
     """The first write that is the last one to its place, where the denotation (its result is `right`) or
     native code has another value."""
 
+    def meant(own: Any, given: Any, memory: Any) -> Any:
+        return memory_of(right[own.name], given) if own.name in right else memory
+
     def expected() -> Iterator[list[Any]]:
-        yield [
-            memory_of(right[own.name], given) if own.name in right else x for own, given, x in made
-        ]
+        yield [meant(*row) for row in made]
         yield [memory for *_, memory in event.run("native")]
 
     last = {write[:2]: k for k, write in enumerate(log.writes)}

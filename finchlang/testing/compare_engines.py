@@ -156,9 +156,10 @@ def compare(
     for name in names:
         groups = _agreeing(name, found.results, tolerance)
         if len(groups) > 1:
-            ends = (str(found.results[g[0]].get(name)) for g in groups if name == ERROR)
-            kinds = tuple(end.partition(":")[0] for end in ends)
-            line = _difference(name, groups, found.results)
+            values = [found.results[g[0]].get(name) for g in groups]
+            kinds = tuple(str(v).partition(":")[0] for v in values if name == ERROR)
+            said = (f"{', '.join(g)}: {_short(v)}" for g, v in zip(groups, values, strict=True))
+            line = f"{name} differs (look at {' or '.join(suspects(groups))}): {'; '.join(said)}"
             found.differ(line, "error" if kinds else "value", tuple(groups), kinds)
     for line, fault in stored_differences(found, by_label, tolerance):
         found.differ(line, *fault)
@@ -185,9 +186,10 @@ def _compare_with(
             own = np.asarray(plain(values[name]))
             if own.dtype.kind not in "biuf" or not same(own, array.astype(own.dtype), tolerance):
                 wrong[label] = own
-        for own in [*wrong.values()][:1]:
-            line = f"{name} is {_short(own)}, and {_short(array)} by {against}"
-            is_alike = own.dtype.kind in "biuf" and own.shape == array.shape
+        if wrong:
+            first = next(iter(wrong.values()))
+            line = f"{name} is {_short(first)}, and {_short(array)} by {against}"
+            is_alike = first.dtype.kind in "biuf" and first.shape == array.shape
             fault = "against", tuple(wrong), name in written, is_alike
             found.differ(f"{', '.join(wrong)}: {line}", *fault)
 
@@ -201,8 +203,7 @@ def labels(ways: Sequence[Way]) -> tuple[str, ...]:
 def _run(
     found: Comparison, label: str, way: Way, text: str, name: str, args: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Run the script one way, on as many threads as it says; returns the values of all threads but the
-    first."""
+    """Run the script one way, and return the values of all threads but the first."""
 
     def once(_: int) -> tuple[dict[str, Any], Session, list[Counter[str]]]:
         observer = _Steps()
@@ -241,7 +242,7 @@ def _allow(found: Comparison) -> None:
     kinds = {error.kind if error else None for error in rest}
     others = next(iter(kinds)) if len(kinds) == 1 else None
     said = [f"{error.kind}: {error.message}" for error in rest if error]
-    for label in [label for label in found.engines if label.split()[0] == "denote"]:
+    for label in (label for label in found.engines if label.split()[0] == "denote"):
         own = found.results[label].get(ERROR)
         if own == "resource" and kinds == {None}:
             found.allowed["a tensor that is too large to be dense"] += 1
@@ -252,8 +253,8 @@ def _allow(found: Comparison) -> None:
         names = [n for n, form in LET_THROUGH.items() if all(re.match(form, e) for e in said)]
         if {own, others} == {"bounds", "dimension"}:
             names.append("a wrong size, noticed early or late")
-        for name in names[:1]:
-            found.allowed[name] += 1
+        if names:
+            found.allowed[names[0]] += 1
             found.results[label] = {ERROR: others}
 
 
@@ -261,23 +262,13 @@ def _agreeing(
     name: str, results: dict[str, dict[str, Any]], tolerance: float
 ) -> list[tuple[str, ...]]:
     """The engines in groups; each has the same value for a name as the last one of its group."""
-    groups: list[tuple[str, ...]] = []
+    groups: list[list[str]] = []
     for engine, values in results.items():
-        value = values.get(name)
-        for k, group in enumerate(groups):
-            if same(results[group[-1]].get(name), value, tolerance):
-                groups[k] = (*group, engine)
-                break
-        else:
-            groups.append((engine,))
-    return groups
-
-
-def _difference(
-    name: str, groups: list[tuple[str, ...]], results: dict[str, dict[str, Any]]
-) -> str:
-    values = (f"{', '.join(g)}: {_short(results[g[0]].get(name))}" for g in groups)
-    return f"{name} differs (look at {' or '.join(suspects(groups))}): {'; '.join(values)}"
+        alike = (g for g in groups if same(results[g[-1]].get(name), values.get(name), tolerance))
+        if (group := next(alike, None)) is None:
+            groups.append(group := [])
+        group.append(engine)
+    return list(map(tuple, groups))
 
 
 def suspects(groups: list[tuple[str, ...]]) -> list[str]:

@@ -56,7 +56,6 @@ class Coverage(Observer):
                 self.counts.update(("host", type(part).__name__) for part in walk(code))
 
     def run(self, text: str, rules: str = "all") -> None:
-        """Run a script with these rules, counting what it reaches."""
         session = Session("interpret", rules, lambda _: None, (), self)
         try:
             session.run(text)
@@ -85,16 +84,14 @@ def expected() -> dict[str, tuple[str, ...]]:
 
 
 def report(counts: Counter[tuple[str, str]]) -> str:
-    """A table for people: for each kind how many there are, how often each was reached, and which were
-    not."""
+    """A table for people: of each kind how many were reached, how often, and which were not."""
     lines = []
     for kind, names in expected().items():
-        missed = [n for n in dict.fromkeys(names) if not counts[kind, n]]
+        names = tuple(dict.fromkeys(names))
+        missed = [n for n in names if not counts[kind, n]]
         found = sorted((n, c) for (k, n), c in counts.items() if k == kind)
         told = "" if kind in ("pair", "triple") else ", ".join(f"{n} {c}" for n, c in found)
-        lines.append(
-            f"{kind}: {len(set(names)) - len(missed)} of {len(set(names))} {told}".rstrip()
-        )
+        lines.append(f"{kind}: {len(names) - len(missed)} of {len(names)} {told}".rstrip())
         for name in missed if kind != "triple" else ():
             lines.append(f"  {name}: not reached: {REASONS.get((kind, name), 'by no seed so far')}")
     return "\n".join(lines)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.levels.level import Level
+from finchlang.levels.level import Level, level_of
 from finchlang.python.session import Session
 from finchlang.syntax import traversal as trees
 from finchlang.syntax.nodes import Assign, Extent, Let, Literal, Macro, Node, Variable
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 from finchlang.testing.compare_stored import as_array
 from finchlang.testing.generate import DrawnTensor, Maker, array, typed
 from finchlang.testing.grammar import LEVELS
@@ -32,8 +32,7 @@ PLACES = 40_000
 
 @dataclass(frozen=True)
 class DataCase:
-    """A script with other data: its text, a description, and whether it is small enough for the
-    denotation."""
+    """A script with other data, what these are, and whether they are small enough for the denotation."""
 
     text: str
     what: str
@@ -53,16 +52,15 @@ class Data:
         for statement in self.script.statements:
             others = {n for n in session.names() if isinstance(session[n], TENSORS)}
             session.execute(statement)
-            if not isinstance(statement, Let):
-                continue
-            target: Any = statement.targets[0]
-            if isinstance(target, Variable) and not statement.op and len(statement.targets) == 1:
-                used = {n.name for n in trees.walk(statement.value) if isinstance(n, Variable)}
-                value = session[target.name]
-                if isinstance(value, TENSORS) and _is_numeric(value) and not used & others:
-                    self.tensors[target.name], self.spans[target.name] = value, statement.span
-                elif isinstance(value, (bool, int, float)):
-                    self.numbers[target.name] = value
+            match statement:
+                case Let((Variable(name),), None, made):
+                    used = {n.name for n in trees.walk(made) if isinstance(n, Variable)}
+                    value = session[name]
+                    is_own = isinstance(value, TENSORS) and not used & others
+                    if is_own and _level(value).element_type.dtype.names is None:  # no pairs
+                        self.tensors[name], self.spans[name] = value, statement.span
+                    elif isinstance(value, (bool, int, float)):
+                        self.numbers[name] = value
 
     def formats(self) -> Iterator[DataCase]:
         """The script with one tensor in another format: each of its levels replaced by each other one."""
@@ -94,13 +92,8 @@ class Data:
         return DataCase(_edited(self.text, edits), f"seed {seed}: {', '.join(said)}", is_small)
 
 
-def _is_numeric(value: Any) -> bool:
-    level = value.format.level if isinstance(value, SwizzledTensor) else _level(value)
-    return bool(level.element_type.name != "Pair" and level.element_type.dtype.names is None)
-
-
 def _level(value: Any) -> Any:
-    return Tensor.from_numpy(value).format if isinstance(value, np.ndarray) else value.format
+    return level_of((Tensor.from_numpy(value) if isinstance(value, np.ndarray) else value).format)
 
 
 def _sizes(statement: Node, sizes: dict[int, int]) -> Iterator[Any]:
@@ -124,7 +117,7 @@ def _edited(text: str, edits: Sequence[tuple[Any, str]]) -> str:
 
 def _formats(value: Any) -> Iterator[Level]:
     """The formats that differ from a tensor's in one level, and that the session accepts."""
-    stack = list(_level(value.body if isinstance(value, SwizzledTensor) else value).levels())
+    stack = list(_level(value).levels())
     sizes = ", 1" * sum(level.modes for level in stack)
     for k, own in enumerate(stack[:-1]):
         for name, row in LEVELS.items():
@@ -160,7 +153,7 @@ class _Draw(Maker):
     def tensor(self, name: str, old: Any, shape: tuple[int, ...], format: Level | None) -> str:
         """Statements that bind a name to a tensor with other entries; empty, if the format takes none of
         some attempts."""
-        own = _level(old.body if isinstance(old, SwizzledTensor) else old)
+        own = _level(old)
         element = own.element_type.name
         if isinstance(old, Scalar):
             return f"{name} = {str(old.format)[:-1]}, {self.value(element)})"
@@ -183,7 +176,6 @@ class _Draw(Maker):
 
 
 def _first_that_runs(texts: Iterable[str]) -> str:
-    """The first text that runs, or the last one."""
     text = ""
     for text in texts:
         with suppress(FinchError):
@@ -193,7 +185,6 @@ def _first_that_runs(texts: Iterable[str]) -> str:
 
 
 def _turned(name: str, value: Any) -> str:
-    """A statement that swizzles a tensor as this one is."""
     order = getattr(value, "permutation", ())
     return f"\n{name} = swizzle({name}, {str(order)[1:-1]})" if order else ""
 
@@ -214,11 +205,10 @@ def _stored(name: str, level: Level, shape: tuple[int, ...], found: Mapping[Any,
 
 
 def statements_of(name: str, value: Any) -> str:
-    """Statements that bind a name to a tensor like `value`, with its stored fills if a script can write
-    them."""
+    """Statements that make a tensor like `value`, with its stored fills if a script can write them."""
     if isinstance(value, Scalar):
         return f"{name} = {str(value.format)[:-1]}, {typed(value.value, value.format.element_type.name)})"
-    body = value.body if isinstance(value, SwizzledTensor) else value
+    body: Any = body_of(value)
     level, dense, type = body.format, body.to_numpy(), body.format.element_type.name
     every = {at: typed(own.item(), type) for at, own in np.ndenumerate(dense)}
     kept = {at: every[at] for at in zip(*body.entries()[0].tolist(), strict=True)}

@@ -32,7 +32,6 @@ from finchlang.python.session import Session
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Node, Variable
 from finchlang.syntax.traversal import walk
 from finchlang.syntax.types import Bool, Float64, Int64, Type
-from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, Tensor, swizzled, tensor_over
 from finchlang.testing import symbols
 from finchlang.testing.compare_engines import Way, ways_of
@@ -109,10 +108,9 @@ class Operand:
         return (*found, FILL) if has_fills else found
 
     def body_shape(self, sizes: dict[Any, int]) -> tuple[int, ...]:
-        shape = [sizes[mode] for mode in self.modes]
-        if isinstance(self.format, Swizzled):
-            return tuple(shape[p - 1] for p in self.format.permutation)
-        return tuple(shape)
+        shape = tuple(sizes[mode] for mode in self.modes)
+        is_turned = isinstance(self.format, Swizzled)
+        return tuple(shape[p - 1] for p in self.format.permutation) if is_turned else shape
 
     def value(self, k: int) -> Any:
         type, level = self.level.element_type, self.level
@@ -124,31 +122,21 @@ class Operand:
         return type.wrap(1 + k % 3) if type.is_integer else type.wrap((PRIMES[k], 1 + k % 3))
 
     def tensor(self, shape: tuple[int, ...], states: Sequence[str], is_symbolic: bool) -> Any:
-        """The operand with these states of its places. Raises FinchError if the format cannot store
-        them."""
+        """The operand with these states of its places. Raises FinchError if it cannot store them."""
         if isinstance(self.level, ScalarLevel):
             is_fill = self.is_renewed or FILL in states
             value = self.level.fill.value if is_fill else self.value(0)
             return Scalar(self.format, self.boxed(value) if is_symbolic else value)
-        cells = list(np.ndindex(shape))
+        cells, kept = list(np.ndindex(shape)), [k for k, s in enumerate(states) if s != EMPTY]
         values: list[Any] = []
         for k, state in enumerate(states):
             fresh = self.level.fill.value if state == FILL else self.value(k)
             values.append(values[-1] if state == SAME and values else fresh)
-        kept = [k for k, s in enumerate(states) if s != EMPTY]
-        for k, state in enumerate(states):
-            if state == EMPTY:
-                values[k] = self.level.fill.value
         coords = np.array([cells[k] for k in kept], np.int64).reshape(-1, len(shape)).T
         numbers = np.array([values[k] for k in kept], self.level.element_type.dtype)
         body = Tensor.from_coo(self.level, shape, list(coords), numbers)
         if is_symbolic and self.is_free:
-            memory = body.memory
-            own = memory.arrays[-1]
-            last = np.array([self.boxed(v) for v in own.tolist()], own.dtype)
-            body = Tensor.over(
-                self.level, Memory(shape, [*memory.arrays[:-1], last], memory.counters), True
-            )
+            body = symbols.with_values(body, self.boxed)
         return swizzled(body, self.format)
 
     def boxed(self, value: Any) -> Any:
@@ -159,8 +147,7 @@ class Operand:
 
 
 class Small:
-    """A kernel on all small operands. The sets of rules are compared by the residual evaluator, the first
-    of them by all engines."""
+    """A kernel on all small operands, with each set of rules; all engines run by the first set."""
 
     def __init__(self, event: KernelEvent, text: str = "", rules: Sequence[str] = ("all", "paper")):
         assert event.meaning is not None
@@ -198,15 +185,14 @@ class Small:
                 symbolic.discard(Int64)
             if isinstance(access, Access) and isinstance(access.tensor, Variable):
                 for k, index in enumerate(access.indices):
-                    place = (access.tensor.name, k)
                     if isinstance(index, Call) and len(index.args) == 1:  # by a protocol
                         index = index.args[0] if index.op in PROTOCOLS else index
                     if not isinstance(index, Index):  # it may use Int64 entries
                         symbolic.discard(Int64)
-                    if isinstance(index, Index):
-                        key = named.setdefault(place, index.name)
-                        if root(key) != root(index.name):
-                            same[root(key)] = root(index.name)
+                        continue
+                    key = named.setdefault((access.tensor.name, k), index.name)
+                    if root(key) != root(index.name):
+                        same[root(key)] = root(index.name)
         found: list[Operand] = []
         for name, bound in zip(kernel.tensors, kernel.bounds, strict=False):
             modes = [(name, k) for k in range(bound.level.order)]
@@ -217,8 +203,7 @@ class Small:
         return found
 
     def distinct(self) -> tuple[str, ...]:
-        """The sets of rules whose residual differs from the first one's; of sets with equal residuals only
-        one is run."""
+        """The sets of rules with another residual than the first one's. Of equal residuals one is run."""
         texts = {which: printed(kernel.staged.residual) for which, kernel in self.kernels.items()}
         first = next(iter(texts.values()))
         kept = {text: which for which, text in reversed(texts.items())}
@@ -230,18 +215,15 @@ class Small:
     def sizes(self, largest: int) -> Iterator[tuple[dict[Any, int], tuple[Any, ...]]]:
         """Sizes of modes, with values of the numbers that the kernel takes, the smallest sizes first."""
         types: list[Type] = [self.formats[n] for n in self.kernel.numbers]  # type: ignore[misc]
-        choices = [
-            [False, True] if t is Bool else [2.5] if t.is_float else range(largest + 1)
-            for t in types
-        ]
+        whole = range(largest + 1)
+        choices = [[False, True] if t is Bool else [2.5] if t.is_float else whole for t in types]
         every = itertools.product(range(largest + 1), repeat=len(self.keys))
         for each in sorted(every, key=lambda s: (max(s, default=0), sum(s))):
             for numbers in itertools.product(*choices):
                 yield dict(zip(self.keys, each, strict=True)), numbers
 
     def run(self, largest: int, seconds: float, seed: int = 0, interpreted: int = 1) -> Covered:
-        """Run every pattern up to a size, or as many as there is time for, in a random order. The
-        interpreter runs one pattern in `interpreted`."""
+        """Run patterns up to a size in a random order; the interpreter runs one in `interpreted`."""
         end, draw, found = time.process_time() + seconds, random.Random(seed), self.covered
         found.whole = largest
         for with_fill in (False, True):
@@ -253,17 +235,9 @@ class Small:
                 plain = math.prod(len([s for s in each if s != FILL]) for each in places)
                 wanted = total - plain if with_fill else total
                 found.of += wanted
-                size = max(sizes.values(), default=largest)
-                if time.process_time() > end or not wanted:
-                    if wanted and not with_fill:
-                        found.whole = min(found.whole, size - 1)
-                    continue
-                done = 0
-                step = draw.randrange(total) | 1
-                while math.gcd(step, total) != 1:
-                    step += 2
-                for k in range(total):
-                    rest, chosen = (k * step) % total, []
+                is_run, done = bool(wanted) and time.process_time() <= end, 0
+                for k, rest in enumerate(_shuffled(total, draw) if is_run else ()):
+                    chosen = []
                     for each in places:
                         rest, at = divmod(rest, len(each))
                         chosen.append(each[at])
@@ -271,17 +245,15 @@ class Small:
                         continue
                     if time.process_time() > end:
                         break
-                    self.is_interpreted = k % interpreted == 0
-                    self.pattern(sizes, numbers, cells, chosen)
+                    self.is_interpreted, self.numbers = k % interpreted == 0, numbers
+                    self.pattern(sizes, cells, chosen)
                     done += 1
                 found.patterns += done
                 if done < wanted and not with_fill:
-                    found.whole = min(found.whole, size - 1)
+                    found.whole = min(found.whole, max(sizes.values(), default=largest) - 1)
         return found
 
-    def pattern(
-        self, sizes: dict[Any, int], numbers: tuple[Any, ...], cells: list[int], states: list[str]
-    ) -> None:
+    def pattern(self, sizes: dict[Any, int], cells: list[int], states: list[str]) -> None:
         def tensors(is_symbolic: bool) -> dict[str, Any]:
             own = iter(states)
             made = {}
@@ -297,7 +269,7 @@ class Small:
             self.made.clear()
         try:
             plain = tensors(False)
-            given = tensors(True) if self.is_symbolic else plain
+            self.given = tensors(True) if self.is_symbolic else plain
         except FinchError:
             self.covered.refused += 1
             return
@@ -306,29 +278,26 @@ class Small:
         for _ in range(CASES):
             if not stack:
                 break
-            path = symbols.Path(points, stack.pop())
+            self.path = symbols.Path(points, stack.pop())
             try:
-                self._case(given, plain, numbers, path)
+                self._case(plain)
             except symbols.Unsupported as reason:
                 self.is_symbolic, self.covered.numbers = False, str(reason)
-                return self.pattern(sizes, numbers, cells, states)
+                return self.pattern(sizes, cells, states)
             self.covered.cases += 1
-            stack += path.others
+            stack += self.path.others
         return None
 
     # --------------------------------------------------------------------------------------- cases
 
-    def _case(
-        self, given: dict[str, Any], plain: dict[str, Any], numbers: Any, path: symbols.Path
-    ) -> None:
-        is_first, self.numbers = not path.given, numbers
-        outcomes = {"denote": self._denoted(given, numbers, path)}
+    def _case(self, plain: dict[str, Any]) -> None:
+        outcomes = {"denote": self._denoted()}
         if self.is_interpreted:
-            outcomes["interpret"] = self._run("interpret", self.kernel, given, numbers, path)
+            outcomes["interpret"] = self._run("interpret", self.kernel, self.given)
         for which, kernel in self.kernels.items():
-            outcomes[f"residual, {which}"] = self._run("residual", kernel, given, numbers, path)
-        if is_first:
-            outcomes["native"] = self._run("native", self.kernel, plain, numbers, path)
+            outcomes[f"residual, {which}"] = self._run("residual", kernel, self.given)
+        if not self.path.given:
+            outcomes["native"] = self._run("native", self.kernel, plain)
         others = [o for n, o in outcomes.items() if n != "denote"]
         if all(o == "access order" for o in others):
             return
@@ -338,31 +307,25 @@ class Small:
         if isinstance(meant, dict) and isinstance(stored, dict):
             meant = meant | {key: x for key, x in stored.items() if isinstance(key, tuple)}
         for name, outcome in outcomes.items():
-            self._compare(name, meant, outcome, given, path)
+            self._compare(name, meant, outcome)
 
-    def _denoted(self, given: dict[str, Any], numbers: Any, path: symbols.Path) -> Any:
-        bindings = self.bound | given | dict(zip(self.kernel.numbers, numbers, strict=True))
-        semantics = symbols.symbolic_denotation(path) if self.is_symbolic else None
+    def _denoted(self) -> Any:
+        numbers = dict(zip(self.kernel.numbers, self.numbers, strict=True))
+        bindings = self.bound | self.given | numbers
+        semantics = symbols.symbolic_denotation(self.path) if self.is_symbolic else None
         try:
             return denote(self.node.program, bindings, self.functions, semantics)
         except FinchError as error:
             return error.kind
 
-    def _run(
-        self,
-        engine: str,
-        kernel: SpecializedKernel,
-        given: dict[str, Any],
-        numbers: Any,
-        path: symbols.Path,
-    ) -> Any:
-        host = symbols.SymbolicHost(path) if engine != "native" else None
+    def _run(self, engine: str, kernel: SpecializedKernel, given: dict[str, Any]) -> Any:
+        host = symbols.SymbolicHost(self.path) if engine != "native" else None
         tensors = [given[name] for name in kernel.tensors]
         if engine == "native":
             tensors = [t.copy() for t in tensors]
         try:
             arguments = [describe(tensor) for tensor in tensors]
-            made, _ = kernel.run(engine, arguments, list(numbers), None, host)
+            made, _ = kernel.run(engine, arguments, list(self.numbers), None, host)
         except FinchError as error:
             return error.kind
         except (symbols.Unsupported, KeyboardInterrupt):
@@ -384,17 +347,15 @@ class Small:
                 found[name, "places"] = value.entries()[0]
         return found
 
-    def _compare(
-        self, name: str, meant: Any, found: Any, given: dict[str, Any], path: symbols.Path
-    ) -> None:
+    def _compare(self, name: str, meant: Any, found: Any) -> None:
         if not isinstance(meant, dict) or not isinstance(found, dict):
             if not isinstance(meant, str) or not isinstance(found, str) or meant != found:
-                self._tell(name, "", meant, found, given)
+                self._tell(name, "", meant, found)
             return
         for tensor, array in found.items():
             expected = np.asarray(meant[tensor])
             if expected.shape != array.shape:
-                self._tell(name, tensor, expected.shape, array.shape, given)
+                self._tell(name, tensor, expected.shape, array.shape)
                 continue
             for a, b in zip(expected.ravel().tolist(), array.ravel().tolist(), strict=True):
                 if name == "native":
@@ -402,28 +363,34 @@ class Small:
                 if isinstance(a, float) and math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9):
                     continue
                 is_term = any(isinstance(x, float) or symbols.is_symbolic(x) for x in (a, b))
-                differ = path.differ(a, b) if is_term else a != b
+                differ = self.path.differ(a, b) if is_term else a != b
                 if differ is None:
                     self.covered.unproven += 1
                 elif differ is not False:
-                    point = differ if isinstance(differ, dict) else path.points[0]
-                    self._tell(name, tensor, symbols.written(a), symbols.written(b), given, point)
+                    point = differ if isinstance(differ, dict) else self.path.points[0]
+                    self._tell(name, tensor, symbols.written(a), symbols.written(b), point)
                     break
 
-    def _tell(
-        self, name: str, tensor: Any, a: Any, b: Any, given: dict[str, Any], point: Any = None
-    ) -> None:
-        shown = "; ".join(
-            f"{n} = {t.to_numpy().shape}{[symbols.written(v) for v in t.to_numpy().ravel().tolist()]}"
-            for n, t in given.items()
-        )
+    def _tell(self, name: str, tensor: Any, a: Any, b: Any, point: Any = None) -> None:
+        arrays = ((n, t.to_numpy()) for n, t in self.given.items())
+        terms = ((n, x.shape, [symbols.written(v) for v in x.ravel().tolist()]) for n, x in arrays)
+        shown = "; ".join(f"{n} = {shape}{values}" for n, shape, values in terms)
         self.covered.wrong.append(f"  {name}: {tensor} is {b}, the denotation has {a}, of {shown}")
         if not self.covered.text:
             rules = name.partition(", ")[2] or next(iter(self.kernels))
             self.covered.ways = tuple(replace(way, rules=rules) for way in ways_of())
             bound = dict(zip(self.kernel.numbers, self.numbers, strict=True))
-            bound |= {n: symbols.with_numbers(t, point) for n, t in given.items()}
+            for n, tensor in self.given.items():
+                bound[n] = symbols.with_values(tensor, lambda v: symbols.number_of(v, point))
             self.covered.text = with_values(self.text, self.node.span, bound)
+
+
+def _shuffled(total: int, draw: random.Random) -> Iterator[int]:
+    """The numbers below `total`, by a random stride that is prime to it."""
+    step = draw.randrange(total) | 1
+    while math.gcd(step, total) != 1:
+        step += 2
+    return (k * step % total for k in range(total))
 
 
 def kernels(

@@ -80,8 +80,7 @@ class Summary:
 
 
 def ways(options: Options, seed: int) -> tuple[Way, ...]:
-    """The ways to run the case of a seed: all semantics, and for each fourth seed the paper's rules as
-    well."""
+    """The ways to run the case of a seed: all semantics, each fourth time with the paper's rules, too."""
     rules, checked = options.rules, options.checked
     found = [Way("denote"), Way("interpret", rules), Way("residual", rules)]
     found.append(Way("native", rules, checked=checked))
@@ -176,10 +175,8 @@ def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -
                 if (outcome := worker.answer(HANGS)) is not None:
                     _note(summary, options, at.pop(worker), *outcome)
                     summary.seconds = time.monotonic() - start
-                    found = (
-                        f"{sum(summary.counts.values())} cases, {len(summary.findings)} findings"
-                    )
-                    progress(found)
+                    total = sum(summary.counts.values())
+                    progress(f"{total} cases, {len(summary.findings)} findings")
     except KeyboardInterrupt:  # what was found so far is not lost
         summary.is_interrupted = True
         return summary
@@ -189,7 +186,6 @@ def fuzz(options: Options, progress: Callable[[str], Any] = lambda text: None) -
 
 
 def _note(summary: Summary, options: Options, seed: int, outcome: str, answer: Any) -> None:
-    """Count the outcome of a case, and reduce a finding."""
     crash = {DIED: CRASHED, HUNG: HANG}.get(outcome)
     kind, said, counts = (crash, answer, {}) if crash else answer
     summary.counts[kind] += 1

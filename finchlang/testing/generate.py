@@ -90,7 +90,6 @@ class Maker:
 
     @property
     def zero(self) -> str:
-        """The zero of the kind's main type."""
         return typed(0, TYPES[self.kind][0])
 
     # ------------------------------------------------------------------------------------ numbers
@@ -116,7 +115,6 @@ class Maker:
         return typed(self.random.choice(ends), type)
 
     def element(self, output: bool) -> tuple[str, str]:
-        """An element type, and a fill."""
         type = self.random.choice(TYPES[self.kind])
         if self.kind == "float" and not (output or self.is_target) and self.chance(0.15):
             type = self.random.choice((*TYPES["int"], "Bool"))
@@ -225,8 +223,7 @@ class Maker:
         fill: str = "",
         is_kept: bool = True,
     ) -> DrawnTensor:
-        """A new tensor of the script, which may be read again if it `is_kept`. One with a given fill has
-        the main type of the kind."""
+        """A new tensor, to be read again if it `is_kept`. With a given fill it has the kind's main type."""
         type, drawn = self.element(output)
         type, fill = (TYPES[self.kind][0], fill) if fill else (type, drawn)
         tensor = DrawnTensor(next(self.names), dims, type, fill)

@@ -51,7 +51,6 @@ class ExpressionMaker(Maker):
         return self.random.choices(fit, [form.weight for form in fit])[0]
 
     def written(self, table: tuple[Form, ...], nest: Nest, depth: int = 3) -> str:
-        """A random row of a table, filled in."""
         return self.filled(self.chosen(table).text, nest, depth)
 
     def filled(self, form: str, nest: Nest, depth: int = 3) -> str:
@@ -105,9 +104,8 @@ class ExpressionMaker(Maker):
             order = self.random.choices((0, 1, 2, 3), (1, 5, 5, 0.3))[0] if dims else 0
             own = tuple(self.random.choice(dims) for _ in range(order))
             if order and self.chance(0.2):
-                text = around(
-                    self, tuple(self.sizes[d] for d in own), self.random.choice((1, 1, 2, 3))
-                )
+                shape = tuple(self.sizes[d] for d in own)
+                text = around(self, shape, self.random.choice((1, 1, 2, 3)))
                 return f"{text}[{', '.join(self.index_of(nest, d) for d in own)}]"
             tensor = self.new(own)
         if tensor.dims and self.chance(0.08):
@@ -171,15 +169,15 @@ class ExpressionMaker(Maker):
         """A new function of the script: one of random steps, or one with known laws, but without a region
         that depends on fills."""
         if self.chance(0.4):
-            steps = [
-                self.written(grammar.STEPS, Nest(), 2) for _ in range(self.random.randint(1, 3))
-            ]
-            self.defined(
-                Known(self.kind[0], "\n".join([*steps, f"return {self.computed(Nest(), 2)}"]))
-            )
+            count = self.random.randint(1, 3)
+            steps = [self.written(grammar.STEPS, Nest(), 2) for _ in range(count)]
+            steps.append(f"return {self.computed(Nest(), 2)}")
+            self.defined(Known(self.kind[0], "\n".join(steps)))
         else:
-            fit = [k for k in grammar.FUNCTIONS if self.kind[0] in k.kinds]
-            self.function_of(self.random.choice(fit), False)
+            self.function_of(self.random.choice(self.known_functions()), False)
+
+    def known_functions(self) -> list[Known]:
+        return [known for known in grammar.FUNCTIONS if self.kind[0] in known.kinds]
 
     def computed(self, nest: Nest, depth: int) -> str:
         if depth <= 0 or self.chance(0.25):
@@ -200,7 +198,6 @@ class ExpressionMaker(Maker):
         return name
 
     def converted(self, text: str) -> str:
-        """An expression of operands, these converted to the kind's main type."""
         type = grammar.TYPES[self.kind][0]
         return re.sub(r"\b[pqr]\b", lambda m: f"{type}({m[0]})", self.numbers(text))
 
@@ -224,8 +221,7 @@ class ExpressionMaker(Maker):
         return name
 
     def numbers(self, text: str) -> str:
-        """A text with 0, 1 and 2 as floats, where the kind has them; not in loops, and not in places of
-        laws."""
+        """A text with 0, 1 and 2 as floats where the kind has them, but not in loops and places of laws."""
         if grammar.TYPES[self.kind][0] != "Float64" or "for" in text:
             return text
         return re.sub(r"(?<![\w:.(])([012])(?![\w:.])(?! ?, ?[12]\))", r"\1.0", text)

@@ -1,5 +1,4 @@
-"""Shape operators of random scripts, made from the outside in: the sizes of the result give those of the
-tensors within."""
+"""Shape operators of random scripts, from the outside in: the result's sizes give those within."""
 
 from __future__ import annotations
 

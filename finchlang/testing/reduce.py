@@ -69,22 +69,16 @@ def _value(node: Node) -> Any:
 
 
 def _smaller(script: Node) -> Iterator[Node]:
-    """Smaller scripts: without some statements first; then with smaller sizes, which take less time; then
-    without any other part."""
+    """Smaller scripts: with fewer statements, with smaller sizes, which take less time, without others."""
     yield from _shorter(script)
-    sizes = sorted(
-        {n.value for n in walk(script) if type(n) is Literal and _is_size(n)}, reverse=True
-    )
+    literals = (n.value for n in walk(script) if type(n) is Literal)
+    sizes = sorted({value for value in literals if type(value) is int and value > 1}, reverse=True)
     for most in MOST:
         yield _with_values(script, {size: most for size in sizes if size > most})
     for size in sizes:
         for new in (1 if size > 2 else size - 1, size - 1):
             yield _with_values(script, {size: new})
     yield from _within(script)
-
-
-def _is_size(node: Literal) -> bool:
-    return type(node.value) is int and node.value > 1
 
 
 def _with_values(node: Node, new: Mapping[int, int]) -> Node:

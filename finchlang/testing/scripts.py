@@ -171,27 +171,16 @@ class Writer(ExpressionMaker):
         if token in made:
             return made[token]()
         if found := _TENSOR.fullmatch(token):
-            return self.tensor(nest, *found.groups())
+            return self.tensor(nest, found)
         return super().token(token, nest, depth)
 
-    def tensor(
-        self,
-        nest: Nest,
-        key: str,
-        output: str,
-        at: str | None,
-        over: str | None,
-        levels: str | None,
-    ) -> str:
-        """A tensor of a form, with indices or by its name."""
+    def tensor(self, nest: Nest, token: re.Match[str]) -> str:
+        key, output, at, over, levels = token.groups()
         spec = over if at is None else at
         if spec is None:
             return nest.tensors[key].name
-        places = (
-            [(i, i, nest.every[i]) for i in nest.at[key]]
-            if spec == "*"
-            else self.places_of(nest, spec)
-        )
+        spec = "".join(nest.at[key]) if spec == "*" else spec
+        places = self.places_of(nest, spec)
         if key not in nest.tensors:
             dims = tuple(dim for _, _, dim in places)
             chosen, fill = None, ""
@@ -258,9 +247,7 @@ class Writer(ExpressionMaker):
 
     def regional(self, nest: Nest) -> str:
         """A call of a function whose region depends on fills, on operands with these fills."""
-        known = self.random.choice(
-            [k for k in grammar.FUNCTIONS if k.fills and self.kind[0] in k.kinds]
-        )
+        known = self.random.choice([k for k in self.known_functions() if k.fills])
         name, given, dims = self.function_of(known), [], sorted(set(nest.indices.values()))
         del self.functions[name]
         for fill in known.fills:

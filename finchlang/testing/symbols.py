@@ -42,9 +42,7 @@ _by_number: list[Term] = []
 _atoms: dict[tuple[Any, ...], int] = {}
 _by_atom: list[tuple[Any, ...]] = []
 #: for each comparison the signs of the difference for which it holds
-SIGNS = {
-    **{"lt": {-1}, "le": {-1, 0}, "gt": {1}, "ge": {0, 1}, "eq": {0}, "ne": {-1, 1}},
-}
+SIGNS = {"lt": {-1}, "le": {-1, 0}, "gt": {1}, "ge": {0, 1}, "eq": {0}, "ne": {-1, 1}}
 #: operations of the host, by the operators of the denotation
 _NAMES = {
     **{("+", 2): "add", ("-", 2): "sub", ("-", 1): "neg", ("*", 2): "mul", ("/", 2): "fdiv"},
@@ -73,6 +71,13 @@ def atom(*what: Any) -> Term:
 
 def constant(value: Any) -> Term:
     return (((), Fraction(value)),) if value else ()
+
+
+def constant_of(term: Term) -> Any:
+    """The number that a term is; None if there are symbols in it."""
+    if not term:
+        return 0
+    return term[0][1] if len(term) == 1 and not term[0][0] else None
 
 
 def _collected(parts: Iterable[tuple[Monomial, Any]]) -> Term:
@@ -114,9 +119,9 @@ def _extreme(name: str, a: Term, b: Term) -> Term:
         whole = _by_atom[term[0][0][0][0]] if len(term) == 1 and term[0][0] else ()
         is_one = bool(whole) and whole[0] == name and term == atom(*whole)
         found |= set(whole[1:]) if is_one else {term}
-    known = [t for t in found if not t or not t[0][0] and len(t) == 1]
+    known = {t: number for t in found if (number := constant_of(t)) is not None}
     if len(known) > 1:
-        value = (min if name == "min" else max)(t[0][1] if t else 0 for t in known)
+        value = (min if name == "min" else max)(known.values())
         found = found.difference(known) | {constant(value)}
     return found.pop() if len(found) == 1 else atom(name, *sorted(found))
 
@@ -175,12 +180,11 @@ def written(value: Any) -> str:
 
 def boxed(term: Term, is_whole: bool = False) -> Any:
     """The number that stands for a term, an Int64 if `is_whole`; constants stand for themselves."""
-    if not term or (len(term) == 1 and not term[0][0]):
+    if (number := constant_of(term)) is not None:
         if is_whole:
-            return Int64.wrap(int(term[0][1]) if term else 0)
-        plain = float(term[0][1]) if term else 0.0
-        if not term or Fraction(plain) == term[0][1]:
-            return plain
+            return Int64.wrap(int(number))
+        if Fraction(float(number)) == number:
+            return float(number)
     if term not in _terms:
         _terms[term] = len(_by_number)
         _by_number.append(term)
@@ -189,15 +193,15 @@ def boxed(term: Term, is_whole: bool = False) -> Any:
     return struct.unpack("<d", struct.pack("<Q", _TAG | (_terms[term] + 1)))[0]
 
 
+def _bits_of(value: float) -> int:
+    return struct.unpack("<Q", struct.pack("<d", value))[0]
+
+
 def is_symbolic(value: Any) -> bool:
     if isinstance(value, (int, np.int64)):
         return int(value) >> 48 == _WHOLE >> 48
-    return (
-        isinstance(value, float)
-        and value != value
-        and struct.unpack("<Q", struct.pack("<d", value))[0] & _BITS == _TAG
-        and struct.unpack("<Q", struct.pack("<d", value))[0] != _TAG
-    )
+    is_nan = isinstance(value, float) and value != value
+    return is_nan and _bits_of(value) & _BITS == _TAG != _bits_of(value)
 
 
 def points(count: int) -> list[dict[int, float]]:
@@ -219,19 +223,18 @@ def number_of(value: Any, point: dict[int, float] | None = None) -> Any:
     return Int64.wrap(int(found)) if is_whole else found
 
 
-def with_numbers(tensor: Any, point: dict[int, float] | None) -> Any:
-    """A tensor with its terms replaced by their values at a point."""
-
+def with_values(tensor: Any, function: Callable[[Any], Any]) -> Any:
+    """A tensor with `function` applied to the values that it stores."""
     if isinstance(tensor, Scalar):
-        return Scalar(tensor.format, number_of(tensor.value, point))
+        return Scalar(tensor.format, function(tensor.value))
     if isinstance(tensor, SwizzledTensor):
-        return swizzled(with_numbers(tensor.body, point), tensor.format)
+        return swizzled(with_values(tensor.body, function), tensor.format)
     memory = tensor.memory
     if not memory.arrays:
         return tensor
-    last = memory.arrays[-1]
-    values = np.array([number_of(v, point) for v in last.tolist()], last.dtype)
-    own = Memory(memory.shape, [*memory.arrays[:-1], values], memory.counters)
+    *others, last = memory.arrays
+    last = np.array([function(v) for v in last.tolist()], last.dtype)
+    own = Memory(memory.shape, [*others, last], memory.counters)
     return Tensor.over(tensor.format, own, True)
 
 
@@ -239,9 +242,7 @@ def lifted(value: Any) -> Term:
     """The term that a number stands for; a constant term for any other finite number."""
     if is_symbolic(value) and not isinstance(value, float):
         return _by_number[int(value) ^ _WHOLE]
-    if is_symbolic(value):
-        return _by_number[(struct.unpack("<Q", struct.pack("<d", value))[0] ^ _TAG) - 1]
-    return constant(value if isinstance(value, Fraction) else Fraction(value))
+    return _by_number[(_bits_of(value) ^ _TAG) - 1] if is_symbolic(value) else constant(value)
 
 
 # --------------------------------------------------------------------------- cases of comparisons
@@ -259,8 +260,8 @@ class Path:
         self.others: list[tuple[bool, ...]] = []
 
     def asks(self, term: Term, signs: set[int]) -> bool:
-        if not term or (len(term) == 1 and not term[0][0]):
-            return (bool(term) and (1 if term[0][1] > 0 else -1)) in signs
+        if (number := constant_of(term)) is not None:
+            return (number > 0) - (number < 0) in signs
         sides: tuple[list[dict[int, float]], list[dict[int, float]]] = ([], [])
         for point in self.points:
             value = value_at(term, point)
@@ -277,8 +278,7 @@ class Path:
         return answer
 
     def differ(self, a: Any, b: Any) -> dict[int, float] | None | bool:
-        """False if two values are the same; a point at which they differ; None if they are different terms,
-        but no such point was found."""
+        """False for the same value, a point at which two values differ, or None if none was found."""
         if a == b or (a != a and b != b and not (is_symbolic(a) or is_symbolic(b))):
             return False
         if any(not is_symbolic(x) and not math.isfinite(x) for x in (a, b)):
@@ -345,19 +345,16 @@ def _made(name: str, terms: list[Term], args: Sequence[Any]) -> Term:
                 first = product(first, base)
             return first
         case "fpow" | "ipow" if not is_symbolic(args[1]) and args[1] in range(1, 9):
-            return (
-                product(first, _made("fpow", terms, [args[0], args[1] - 1]))
-                if args[1] > 1
-                else first
-            )
+            for _ in range(int(args[1]) - 1):
+                first = product(first, terms[0])
+            return first
     if name in _UNKNOWN:
         return atom(name, *terms)
     raise Unsupported(f"{name} of a symbol")
 
 
 def converted(value: Any, is_whole: bool) -> Any:
-    """The same term as a Float64 or Int64. Raises Unsupported for a symbol that would have to be
-    rounded."""
+    """The same term as a Float64 or Int64. Raises Unsupported if a symbol would be rounded."""
     if is_whole and isinstance(value, float):
         raise Unsupported("a symbol as an integer")
     return boxed(lifted(value), is_whole)

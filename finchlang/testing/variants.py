@@ -8,15 +8,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import (
-    block,
-    map_children,
-    mentions,
-    replace,
-    rewrite_bottom_up,
-    walk,
-)
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.tensors.tensor import Tensor, body_of
 from finchlang.testing.compare_engines import Way
 from finchlang.testing.compare_stored import as_array, same
@@ -35,20 +27,22 @@ Variant = Callable[[ast.Script, random.Random, Values], ast.Script | None]
 
 
 def _in_programs(function: Callable[[Any], Any], script: ast.Node) -> Any:
-    """A script with `function` applied to the programs of its kernels without annotations, and to
-    einsums."""
+    """A script with `function` applied to its einsums, and its kernels without annotations."""
     if type(script) is ast.KernelNode and type(script.program) is not ast.Annotated:
-        return replace(script, program=function(script.program))
+        return trees.replace(script, program=function(script.program))
     if type(script) is ast.Macro and script.name == "einsum":
         return function(script)
-    return map_children(lambda child: _in_programs(function, child), script)
+    return trees.map_children(lambda child: _in_programs(function, child), script)
 
 
 def _written(node: ast.Node) -> set[str]:
-    """The names of tensors that may be written."""
-    found: list[ast.Node] = [n.target for n in walk(node) if type(n) is ast.Assign]
-    found += [n.tensor for n in walk(node) if type(n) is ast.Declare]
-    return {n.name for target in found for n in walk(target) if type(n) is ast.Variable}
+    found: list[ast.Node] = [n.target for n in trees.walk(node) if type(n) is ast.Assign]
+    found += [n.tensor for n in trees.walk(node) if type(n) is ast.Declare]
+    return _names(*found)
+
+
+def _names(*nodes: ast.Node) -> set[str]:
+    return {n.name for node in nodes for n in trees.walk(node) if type(n) is ast.Variable}
 
 
 def _in_nodes(change: Callable[[Any, Values], Any]) -> Variant:
@@ -56,7 +50,7 @@ def _in_nodes(change: Callable[[Any, Values], Any]) -> Variant:
 
     def variant(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
         def changed(program: Any) -> Any:
-            return rewrite_bottom_up(lambda node: change(node, values), program)
+            return trees.rewrite_bottom_up(lambda node: change(node, values), program)
 
         return _in_programs(changed, script)
 
@@ -64,9 +58,10 @@ def _in_nodes(change: Callable[[Any, Values], Any]) -> Variant:
 
 
 def _permuted(node: Any, values: Values) -> Any:
-    row = OPERATORS.get(getattr(getattr(node, "op", None), "name", ""))
-    is_pair = type(node) is ast.Call and len(node.args) == 2
-    return replace(node, args=node.args[::-1]) if is_pair and row and row.commutative else node
+    match node:
+        case ast.Call(ast.Variable(name), (a, b)) if name in OPERATORS:
+            return trees.replace(node, args=(b, a)) if OPERATORS[name].commutative else node
+    return node
 
 
 def _renamed(node: Any, values: Values) -> Any:
@@ -76,27 +71,24 @@ def _renamed(node: Any, values: Values) -> Any:
 def _reordered(node: Any, values: Values) -> Any:
     """A loop within a loop, exchanged with that if steps may be taken in any order."""
     inner: Any = getattr(node, "body", None)
-    if (
-        type(node) is not ast.Loop
-        or type(inner) is not ast.Loop
-        or mentions(inner.extent, node.index)
-    ):
+    if type(node) is not ast.Loop or type(inner) is not ast.Loop:
         return node
-    targets: list[Any] = [n for n in walk(node) if type(n) is ast.Assign]
-    reads = {n.name for a in targets for n in walk(a.value) if type(n) is ast.Variable}
-    is_free = all(getattr(a.op, "name", "") in _FREE for a in targets)
-    if not is_free or reads & _written(node) or any(type(n) is ast.Declare for n in walk(node)):
-        return node
-    return replace(inner, body=replace(node, body=inner.body))
+    within = list(trees.walk(node))
+    assigns: list[Any] = [n for n in within if type(n) is ast.Assign]
+    is_free = all(getattr(a.op, "name", "") in _FREE for a in assigns)
+    is_free &= not trees.mentions(inner.extent, node.index)
+    is_free &= not any(type(n) is ast.Declare for n in within)
+    is_free &= not _names(*(a.value for a in assigns)) & _written(node)
+    return trees.replace(inner, body=trees.replace(node, body=inner.body)) if is_free else node
 
 
 def _doubled(node: Any, values: Values) -> Any:
     """A sum of Float64 in two halves, by which a factor is taken out."""
-    if type(node) is ast.Assign and node.op == ast.Variable("+"):
-        name = getattr(node.target.tensor, "name", "")
-        if getattr(as_array(values.get(name)), "dtype", "") == "float64":
-            half = ast.Call(ast.Variable("*"), (ast.Literal(0.5), node.value))
-            return block(replace(node, value=half), replace(node, value=half))
+    match node:
+        case ast.Assign(ast.Access(ast.Variable(name)), ast.Variable("+"), value):
+            if getattr(as_array(values.get(name)), "dtype", "") == "float64":
+                half = ast.Call(ast.Variable("*"), (ast.Literal(0.5), value))
+                return trees.block(*[trees.replace(node, value=half)] * 2)
     return node
 
 
@@ -106,22 +98,17 @@ def _twice(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
     def repeated(node: Any) -> tuple[Any, ...]:
         if type(node) is not ast.KernelNode or type(node.program) is ast.Annotated:
             return (node,)
-        seen = list(walk(node.program))
+        seen = list(trees.walk(node.program))
         names: list[Any] = [n for n in seen if type(n) in (ast.Declare, ast.Variable)]
         first = {getattr(n, "tensor", n).name: type(n) for n in reversed(names)}
         is_anew = all(first[name] is ast.Declare for name in _written(node))
         return (node, node) if is_anew else (node,)
 
-    return replace(script, statements=tuple(s for n in script.statements for s in repeated(n)))
-
-
-def _parsed(text: str) -> Any:
-    """The first statement of a text; it may be an expression."""
-    return parse_script(text).statements[0]
+    statements = tuple(s for n in script.statements for s in repeated(n))
+    return trees.replace(script, statements=statements)
 
 
 def _format(rng: random.Random, value: Any, more: int = 0) -> str:
-    """A random format for the entries of a tensor, with so many more modes."""
     text = str(body_of(value).format.leaf).replace("Pattern()", "Element(false)")
     for _ in range(len(value.shape) + more):
         text = f"{rng.choice(PLAIN)}({text})"
@@ -133,14 +120,11 @@ def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[int, Any]]:
     each with the number of statements up to there."""
     found = dict[str, Any]()
     for at, node in enumerate(script.statements, 1):
-        if type(node) is ast.Let and type(node.value) is ast.Call:
-            name: Any = getattr(node.targets[0], "name", "")
-            value = values.get(name)
-            if (
-                node.value.op == ast.Variable("Tensor")
-                and isinstance(value, Tensor)
-                and value.shape
-            ):
+        match node:
+            case ast.Let((ast.Variable(name), *_), _, ast.Call(ast.Variable("Tensor"))):
+                value = values.get(name)
+                if not isinstance(value, Tensor) or not value.shape:
+                    continue
                 levels = [type(level).__name__ for level in value.format.levels()][:-1]
                 if all(n in LEVELS and LEVELS[n].takes in ("any", "runs") for n in levels):
                     found.setdefault(name, (at, value))
@@ -148,9 +132,8 @@ def _tensors(script: ast.Script, values: Values) -> dict[str, tuple[int, Any]]:
 
 
 def _with(script: ast.Script, at: int, text: str) -> ast.Script:
-    """A script with one more statement after the first `at`."""
-    rows = script.statements
-    return replace(script, statements=(*rows[:at], *parse_script(text).statements, *rows[at:]))
+    rows, new = script.statements, parse_script(text).statements
+    return trees.replace(script, statements=(*rows[:at], *new, *rows[at:]))
 
 
 def _converted(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
@@ -162,10 +145,10 @@ def _converted(script: ast.Script, rng: random.Random, values: Values) -> ast.Sc
 
 def _formats(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:
     """Other formats for tensors. None where the result depends on formats: with `.= _` and annotations."""
-    for node in walk(script):
-        is_renewed = type(node) is ast.Declare and type(node.init) is ast.Dimensionless
-        if is_renewed or type(node) is ast.Annotated:
-            return None
+    inits = [n.init for n in trees.walk(script) if type(n) is ast.Declare]
+    is_annotated = any(type(n) is ast.Annotated for n in trees.walk(script))
+    if is_annotated or any(type(init) is ast.Dimensionless for init in inits):
+        return None
     for name, (at, value) in _tensors(script, values).items():
         script = _with(script, at, f"{name} = Tensor({_format(rng, value)}, {name})")
     return script
@@ -175,7 +158,7 @@ def _split(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
     """One mode of a tensor that is only read is split, and collapsed where it is read."""
     known, written = _tensors(script, values), _written(script)
     known = {n: k for n, k in known.items() if n not in written and len(k[1].shape) < 4}
-    if not known or any(type(n) is ast.Function for n in walk(script)):
+    if not known or any(type(n) is ast.Function for n in trees.walk(script)):
         return None
     name = rng.choice(sorted(known))
     at, value = known[name]
@@ -185,10 +168,10 @@ def _split(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
 
     def joined(node: Any) -> Any:
         is_read = type(node) is ast.Access and node.tensor == ast.Variable(name)
-        return replace(node, tensor=whole) if is_read else node
+        return trees.replace(node, tensor=whole) if is_read else node
 
     def split(program: Any) -> Any:
-        return program if type(program) is ast.Macro else rewrite_bottom_up(joined, program)
+        return program if type(program) is ast.Macro else trees.rewrite_bottom_up(joined, program)
 
     text = f"{name}_parts = Tensor({_format(rng, value, 1)}, split({name}, {k}, {fast}))"
     return _with(_in_programs(split, script), at, text)

@@ -102,16 +102,13 @@ class KernelBuilder:
             if name in names[:n]:
                 hint = f"each loop has an index of its own: `for {name} = _, {name}2 = _`"
                 message = f"`{name}` is the index of two of these loops"
-                raise FinchError("syntax", message, bindings[n][0].span, hint)
+                raise syntax_error(message, bindings[n][0].span, hint)
         for index, extent in reversed(bindings):
             body = ast.Loop(index, extent, body, span=span)
         return body
 
     def kernel_binding(self, parts: list) -> tuple[ast.Index, ast.Node]:
-        name, extent = parts[0], parts[2]
-        if extent == ast.Variable("_"):
-            extent = ast.Dimensionless(span=extent.span)
-        return ast.Index(self.name(name), span=name.span), extent
+        return ast.Index(self.name(parts[0]), span=parts[0].span), _found_later(parts[2])
 
     def define(self, parts: list) -> ast.Node:
         span, body = self.over(parts), parts[-2]
@@ -126,27 +123,22 @@ class KernelBuilder:
             self.name(target)
             return target, value
         self.name(target.object)
-        names = [self.name(i, "`let T[i, j] = e` names indices here") for i in target.indices]
-        if len(set(names)) < len(names):
+        message = "`let T[i, j] = e` names indices here"
+        indices = tuple(ast.Index(self.name(i, message), span=i.span) for i in target.indices)
+        if len(set(indices)) < len(indices):
             raise syntax_error("each of its indices has a name of its own", target.span)
-        indices = tuple(
-            ast.Index(name, span=i.span) for name, i in zip(names, target.indices, strict=True)
-        )
         return target.object, ast.Formula(indices, value, span=self.over(parts))  # type: ignore[return-value]
 
     def sieve(self, parts: list) -> ast.Node:
-        """`else` becomes a sieve on `!condition`, which contains the rest of an `elseif` chain; so a chain
-        becomes no longer than its text."""
+        """`else` is a sieve on `!condition` with the rest of the chain, so that a chain does not grow."""
         rest, span = nodes(parts), self.over(parts)
-        whole: ast.Node | None = rest[-1] if len(rest) % 2 else None
-        arms = list(zip(rest[::2], rest[1::2], strict=False))
-        for condition, body in reversed(arms):
+        whole: Any = rest[-1] if len(rest) % 2 else None
+        for condition, body in reversed([*zip(rest[::2], rest[1::2], strict=False)]):
             arm: ast.Node = ast.Sieve(condition, body, span=span)
             if whole is not None:
                 negation = ast.Call(ast.Variable("!"), (condition,), span=condition.span)
                 arm = ast.Block((arm, ast.Sieve(negation, whole, span=span)), span=span)
             whole = arm
-        assert whole is not None
         return whole
 
     def assign(self, parts: list) -> ast.Node:
@@ -166,10 +158,11 @@ class KernelBuilder:
 
     def _no_target(self, target: ast.Node, sign: Token) -> FinchError:
         if not isinstance(target, ast.Variable):
-            message, hint = "a kernel assigns to accesses like `x[i]` or `x[]`", None
+            hint = None
             if isinstance(target, ast.Call) and isinstance(target.op, ast.Variable) and target.span:
                 inside = target.span.text.partition("(")[2].removesuffix(")")
                 hint = f"write `{target.op.name}[{inside}] {sign} ...`"
+            message = "a kernel assigns to accesses like `x[i]` or `x[]`"
             return syntax_error(message, target.span, hint)
         name, hint = target.name, f"write `{target.name}[] {sign} ...`"
         if sign == "=":
@@ -179,12 +172,11 @@ class KernelBuilder:
             )
         return syntax_error(f"a kernel assigns to accesses like `{name}[]`", target.span, hint)
 
-    def _user_operator(self, sign: Token) -> ast.Node:
+    def _user_operator(self, sign: Any) -> ast.Node:
         inner = str(sign)[2:-3]
         text = inner.strip()
         if _SIGN.fullmatch(text):
             return ast.Variable(SPELLINGS.get(text, text), span=self.at(sign))
-        assert sign.line is not None and sign.column is not None
         op = self.expression_at(inner, sign.line, sign.column + 2)
         if not isinstance(op, (ast.Variable, ast.Call)):
             hint = "write `<<min>>=`, `<<choose(0)>>=` or `<<+>>=`"
@@ -195,10 +187,7 @@ class KernelBuilder:
         if not isinstance(parts[0], ast.Variable):
             hint = "a whole tensor is declared: `A .= 0`"
             raise syntax_error("`.=` declares a tensor by its name", parts[0].span, hint)
-        init = parts[2]
-        if init == ast.Variable("_"):
-            init = ast.Dimensionless(span=init.span)
-        return ast.Declare(parts[0], init, span=self.over(parts))
+        return ast.Declare(parts[0], _found_later(parts[2]), span=self.over(parts))
 
     def _declaration(self, tensor: ast.Variable, value: ast.Node, parts: list) -> ast.Declare:
         """`C := init`, or with its dimensions `C := init(1:m, 1:n)`."""
@@ -306,8 +295,7 @@ class KernelBuilder:
     # ---------------------------------------------------------------- the walk
 
     def finished(self, program: ast.Node) -> ast.Node:
-        """A parsed kernel with its expressions turned into the kernel stratum's. Raises FinchError of kind
-        syntax."""
+        """A parsed kernel in the kernel stratum's expressions. Raises FinchError of kind syntax."""
         trees.check_depth(program)
         statements = program.statements if isinstance(program, ast.Block) else (program,)
         for node in trees.walk(program):
@@ -315,6 +303,11 @@ class KernelBuilder:
                 hint = "it hands back tensors when all loops are done"
                 raise syntax_error("`return` is the last statement of a kernel", node.span, hint)
         return _statement(program, frozenset())
+
+
+def _found_later(node: ast.Node) -> ast.Node:
+    """An extent or a fill, which may be `_`."""
+    return ast.Dimensionless(span=node.span) if node == ast.Variable("_") else node
 
 
 def _statement(node: ast.Node, bound: frozenset[str]) -> Any:
@@ -371,18 +364,21 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
             if isinstance(node, ast.Typed) and named_type(node.kind) is None:
                 raise syntax_error(f"there is no type {node.kind}", node.span)
             return node
-        case ast.Subscript(tensor, indices):
-            return _access(node, tensor, indices, bound)
+        case ast.Subscript():
+            return _access(node, bound)
         case ast.Call(op, args):
             if op in _TABLE_5:
                 return expression(_wrapper(node, _TABLE_5[op]), bound)
             known = named_type(args[0].name) if args and isinstance(args[0], ast.Variable) else None
             if known is not None:
                 return expression(_of_type(node, known), bound)
-            if isinstance(op, ast.Variable) and op.name[0] == ".":
-                hint = f"write `{op.name[1:]}` of elements, or `@array` outside of kernels"
-                raise syntax_error(f"`{op.name}` is of whole arrays", node.span, hint)
-            _check_modifier(op, args, node)
+            sign = "(a:b)" if isinstance(op, ast.Range) else getattr(op, "name", "")
+            if isinstance(op, ast.Variable) and sign[0] == ".":
+                hint = f"write `{sign[1:]}` of elements, or `@array` outside of kernels"
+                raise syntax_error(f"`{sign}` is of whole arrays", node.span, hint)
+            if len(args) != 1 and sign in (*PROTOCOLS, "(a:b)"):
+                message = f"the index modifier `{sign}` takes one index"
+                raise syntax_error(message, node.span, f"write `{sign}(i)`")
             is_window = op in (ast.Variable("window"), ast.Variable("slice"))
             args = tuple(_extent(a, bound, is_window) for a in args)
             if isinstance(op, ast.Range):
@@ -430,16 +426,8 @@ def _wrapper(node: ast.Call, name: str) -> ast.Call:
     return ast.Call(ast.Variable(name, span=node.op.span), (tensor, *settings), span=node.span)
 
 
-def _check_modifier(op: ast.Node, args: tuple[ast.Node, ...], node: ast.Node) -> None:
-    what = "(a:b)" if isinstance(op, ast.Range) else getattr(op, "name", None)
-    if len(args) != 1 and what in (*PROTOCOLS, "(a:b)"):
-        hint = f"write `{what}(i)`"
-        raise syntax_error(f"the index modifier `{what}` takes one index", node.span, hint)
-
-
-def _access(
-    node: ast.Node, tensor: ast.Node, indices: tuple[ast.Node, ...], bound: frozenset[str]
-) -> ast.Access:
+def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
+    tensor, indices = node.object, node.indices
     if isinstance(tensor, ast.Variable):
         if tensor.name in bound:
             message = f"`{tensor.name}` is a loop's index here, not a tensor"

@@ -18,9 +18,18 @@ PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "R
 
 #: a parameter's name, type and default
 Parameter = tuple[str, str | None, ast.Node | None]
-
-
 CONSTANTS = {"true": True, "false": False, "missing": ast.MISSING, "nothing": ast.NOTHING}
+ALL, REST = slice(None), slice(1, None)
+
+
+def _made(kind: Any, *picks: int | slice) -> Any:
+    """A callback that makes a node of some parts of its rule, those of a slice as a tuple of nodes."""
+
+    def make(self: Builder, parts: list) -> ast.Node:
+        given = (nodes(parts[p]) if isinstance(p, slice) else parts[p] for p in picks)
+        return kind(*given, span=self.over(parts))
+
+    return make
 
 
 class Builder(KernelBuilder):
@@ -29,6 +38,15 @@ class Builder(KernelBuilder):
     The rules of expressions and of the script stratum are here, the less common ones first; those of the
     kernel stratum are inherited.
     """
+
+    broadcast = _made(ast.Broadcast, 0, REST)
+    subscripted = _made(ast.Subscript, 0, REST)
+    group = _made(ast.Group, ALL)
+    colon = _made(ast.Colon)
+    script = body = _made(ast.Script, ALL)
+    while_ = _made(ast.While, 1, 2)
+    break_ = _made(ast.Break)
+    continue_ = _made(ast.Continue)
 
     def product(self, parts: list) -> ast.Node:
         """`2x`: a number directly before a name."""
@@ -50,9 +68,6 @@ class Builder(KernelBuilder):
     def last(self, parts: list) -> ast.Node:
         return ast.Variable("end", span=self.at(parts[0]))
 
-    def broadcast(self, parts: list) -> ast.Node:
-        return ast.Broadcast(parts[0], nodes(parts[1:]), span=self.over(parts))
-
     def lambda_(self, parts: list) -> ast.Node:
         left = parts[0]
         names = left.items if isinstance(left, ast.Group) else (left,)
@@ -62,8 +77,8 @@ class Builder(KernelBuilder):
 
     def do_call(self, parts: list) -> ast.Node:
         """`f(args) do x ... end`: the block is a function, and the first argument."""
-        at = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "DO")
-        start = next(k for k, p in enumerate(parts) if isinstance(p, Token) and p.type == "_SEP")
+        kinds = [getattr(p, "type", None) for p in parts]
+        at, start = kinds.index("DO"), kinds.index("_SEP")
         names = tuple(self.name(n) for n in nodes(parts[at:start]))
         body = ast.Script(nodes(parts[start:]), span=self.over(parts[start + 1 :]))
         function = ast.Lambda(names, body, span=self.over(parts[at:]))
@@ -79,12 +94,10 @@ class Builder(KernelBuilder):
         return ast.Call(parts[0], (each,), span=self.over(parts))
 
     def each(self, value: ast.Node, parts: list, span: Span | None) -> ast.Node:
-        loops = [p for p in parts if isinstance(p, tuple)]
+        names, iterables = zip(*(p for p in parts if isinstance(p, tuple)), strict=True)
+        condition = next(iter(nodes(parts)), None)
         words = [p.type for p in parts if isinstance(p, Token)]
-        conditions = nodes(parts)
-        names, iterables = zip(*loops, strict=True)
-        condition, is_grid = next(iter(conditions), None), words.count("EACH") == 1
-        is_grid = is_grid and condition is None
+        is_grid = words.count("EACH") == 1 and condition is None
         return ast.Comprehension(value, names, iterables, condition, is_grid, span=span)
 
     def local(self, parts: list) -> ast.Node:
@@ -92,8 +105,7 @@ class Builder(KernelBuilder):
         return ast.Local(values, parts[-2], span=self.over(parts))
 
     def try_(self, parts: list) -> ast.Node:
-        """The parts before `catch`, before `finally` and after it. A name belongs to `catch` only in its
-        own line."""
+        """The parts up to `catch`, up to `finally` and after it. A name stands in the line of `catch`."""
         words = [p if isinstance(p, Token) else "" for p in parts] + ["finally"]
         last = words.index("finally")
         caught = words.index("catch") if "catch" in words else last
@@ -137,8 +149,7 @@ class Builder(KernelBuilder):
         parts: list[Any] = []
         inner, at, whole = str(token), 1, self.at(token)
         while at < len(inner) - 1:
-            found = literals.STRING_PART.match(inner, at, len(inner) - 1)
-            assert found is not None
+            found: Any = literals.STRING_PART.match(inner, at, len(inner) - 1)
             piece = found[0]
             line = whole.line + inner.count("\n", 0, at)
             column = at - inner.rfind("\n", 0, at)
@@ -157,10 +168,8 @@ class Builder(KernelBuilder):
             else:
                 here = Span(self.source, line, column, line, column + len(piece))
                 text = literals.escaped(piece, here) if piece[0] == "\\" else piece
-                if parts and isinstance(parts[-1], str):
-                    parts[-1] += text
-                elif text:
-                    parts.append(text)
+                before = parts.pop() if parts and isinstance(parts[-1], str) else ""
+                parts += [before + text] if before + text else []
         return ast.Text(tuple(parts), span=whole)
 
     def UNDERSCORE(self, token: Token) -> ast.Node:
@@ -184,12 +193,10 @@ class Builder(KernelBuilder):
 
     def compare(self, parts: list) -> ast.Node:
         """`a < b <= c` is `a < b && b <= c`."""
-        whole: ast.Node | None = None
-        for k in range(1, len(parts), 2):
-            one = self.binary(parts[k - 1 : k + 2])
-            joint = ast.Variable("&&", span=self.at(parts[k]))
-            whole = one if whole is None else ast.Call(joint, (whole, one), span=self.over(parts))
-        assert whole is not None
+        whole = self.binary(parts[:3])
+        for k in range(3, len(parts), 2):
+            joint, one = ast.Variable("&&", span=self.at(parts[k])), parts[k - 1 : k + 2]
+            whole = ast.Call(joint, (whole, self.binary(one)), span=self.over(parts))
         return whole
 
     def range_(self, parts: list) -> ast.Node:
@@ -217,9 +224,6 @@ class Builder(KernelBuilder):
             return inner
         return replace(inner, span=self.over(parts))
 
-    def group(self, parts: list) -> ast.Node:
-        return ast.Group(nodes(parts), span=self.over(parts))
-
     def vector(self, parts: list) -> ast.Node:
         items = nodes(parts)
         return ast.Rows((items,) if items else (), False, span=self.over(parts))
@@ -238,12 +242,6 @@ class Builder(KernelBuilder):
                 raise FinchError("syntax", message, row[0].span.to(row[-1].span))
         return ast.Rows(rows, True, span=self.over(parts))
 
-    def subscripted(self, parts: list) -> ast.Node:
-        return ast.Subscript(parts[0], nodes(parts[1:]), span=self.over(parts))
-
-    def colon(self, parts: list) -> ast.Node:
-        return ast.Colon(span=self.over(parts))
-
     def parametric(self, parts: list) -> ast.Node:
         return ast.Parametric(parts[0].name, nodes(parts[1:]), span=self.over(parts))
 
@@ -255,8 +253,7 @@ class Builder(KernelBuilder):
         op, args = parts[0], nodes(parts[1:])
         keywords = tuple(p for p in parts if isinstance(p, tuple))
         if keywords:
-            first = next(k for k, p in enumerate(parts) if isinstance(p, tuple))
-            if any(isinstance(p, ast.Node) for p in parts[first:]):
+            if nodes(parts[parts.index(keywords[0]) :]):
                 raise FinchError("syntax", "an argument without a name follows one with", span)
             return ast.KeywordCall(op, args, keywords, span=span)
         known = named_type(op.name) if isinstance(op, ast.Variable) and len(args) == 1 else None
@@ -268,24 +265,17 @@ class Builder(KernelBuilder):
 
     # ---------------------------------------------------------------- script statements
 
-    def script(self, parts: list) -> ast.Node:
-        return ast.Script(nodes(parts), span=self.over(parts))
-
-    body = script
-
     def interpolation(self, parts: list) -> ast.Node:
         return parts[0]
 
     def let(self, parts: list) -> ast.Node:
         """Assignment, tuple assignment, and `f(x) = ...`."""
         targets, span = nodes(parts[:-1]), self.over(parts)
-        target = targets[0]
-        if len(targets) == 1:
-            match target:
-                case ast.Call(ast.Variable(name)) | ast.KeywordCall(ast.Variable(name)):
-                    return self.defined(name, self.head(target), parts[-1], span)
-            if isinstance(target, ast.Group):
-                targets = target.items
+        match targets:
+            case (ast.Call(ast.Variable(name)) | ast.KeywordCall(ast.Variable(name)) as head,):
+                return self.defined(name, self.head(head), parts[-1], span)
+            case (ast.Group(items),):
+                targets = items
         for target in targets:
             self.settable(target)
         return ast.Let(targets, None, parts[-1], span=span)
@@ -328,9 +318,6 @@ class Builder(KernelBuilder):
         keywords = call.keywords if isinstance(call, ast.KeywordCall) else ()
         return [*found, *((name, None, given) for name, given in keywords)]
 
-    def while_(self, parts: list) -> ast.Node:
-        return ast.While(parts[1], parts[2], span=self.over(parts))
-
     def binding(self, parts: list) -> tuple[tuple[str, ...], ast.Node]:
         *names, iterable = nodes(parts)
         return tuple(self.name(n) for n in names), iterable
@@ -360,12 +347,6 @@ class Builder(KernelBuilder):
             condition = ast.Call(ast.Variable("!"), (condition,), span=condition.span)
         body = ast.Script((leaving,), span=leaving.span)
         return ast.If(((condition, body),), span=self.over(parts))
-
-    def break_(self, parts: list) -> ast.Node:
-        return ast.Break(span=self.over(parts))
-
-    def continue_(self, parts: list) -> ast.Node:
-        return ast.Continue(span=self.over(parts))
 
     def begin(self, parts: list) -> ast.Node:
         return ast.Script(parts[1].statements, span=self.over(parts))
@@ -428,9 +409,8 @@ class Builder(KernelBuilder):
 
 
 def _is_fraction(base: ast.Node, exponent: ast.Node) -> bool:
-    """Whether a power of two integer literals is a fraction: for a negative exponent, unless the base is 1
-    or -1."""
-    if not (isinstance(base, ast.Literal) and isinstance(exponent, ast.Literal)):
+    """Whether a power of integer literals is a fraction: a negative one, unless of 1 or -1."""
+    values = [n.value for n in (base, exponent) if isinstance(n, ast.Literal)]
+    if [type(value) for value in values] != [int, int]:
         return False
-    are_whole = type(base.value) is int and type(exponent.value) is int
-    return are_whole and exponent.value < 0 and abs(base.value) != 1
+    return values[1] < 0 and abs(values[0]) != 1

@@ -32,8 +32,7 @@ class Incomplete(FinchError):
 
 
 def unexpected_character(error: UnexpectedCharacters, source: Source, text: str) -> FinchError:
-    """The error where no token begins: an unclosed string, or a character that the language does not
-    use."""
+    """The error where no token begins: an unclosed string, or a character without a use."""
     assert error.pos_in_stream is not None
     character = text[error.pos_in_stream]
     line, column = error.line, error.column
@@ -69,15 +68,18 @@ class _Unexpected:
     def tokens(self) -> list[Token]:
         return [t for t in self.stack if isinstance(t, Token)]
 
-    def span(self, part: Any = None) -> Span | None:
-        """The span of a node or token, by default of the token that is not allowed."""
-        part = self.token if part is None else part
-        return part.span if isinstance(part, Node) else span_of(self.source, part)
+    def latest(self, kinds: set[str]) -> Token | None:
+        return next((t for t in reversed(self.tokens) if t.type in kinds), None)
+
+    def error(self, message: str, hint: str | None = None, at: Any = None) -> FinchError:
+        """An error at a node or token, by default at the token that is not allowed."""
+        at = self.token if at is None else at
+        span = at.span if isinstance(at, Node) else span_of(self.source, at)
+        return FinchError("syntax", message, span, hint)
 
 
 def unexpected_token(error: UnexpectedToken, source: Source, start: str) -> FinchError:
-    """The error for a token that the grammar does not allow where it is. The first explanation that fits is
-    given: the special ones come before the general one."""
+    """The first explanation that fits a token that the grammar does not allow, special ones first."""
     stack = error.state.value_stack
     in_kernel = start == "program" or any(isinstance(t, Token) and t.type == "FINCH" for t in stack)
     here = _Unexpected(error.token, stack, error.expected, in_kernel, source)
@@ -87,28 +89,29 @@ def unexpected_token(error: UnexpectedToken, source: Source, start: str) -> Finc
             return found
     token = here.token
     shown = f"`{token}`" if token.strip() else "the end of the line"
-    expectation = _expectation(here.expected)
-    opener = next((t for t in reversed(here.tokens) if t.type in BRACKETS | {"RPAR"}), None)
+    opener = here.latest(BRACKETS | {"RPAR"})
     if token.type in ("ROW", "_SEP") and opener is not None and opener.type == "LBRACK":
         message = "this `[` is not closed by a `]`"
-        return FinchError("syntax", message, here.span(opener), "rows have blanks between elements")
-    return FinchError("syntax", f"{shown} is not expected here", here.span(), expectation)
+        return here.error(message, "rows have blanks between elements", opener)
+    return here.error(f"{shown} is not expected here", _expectation(here.expected))
 
 
 def _stratum(here: _Unexpected) -> FinchError | None:
     """Words, macros and operators of the other stratum, and unknown macros."""
     token, kind = here.token, here.token.type
-    message, hint = None, None
     if token in SCRIPT_MACROS + KERNEL_MACROS or kind == "MACRO":
-        message, hint = _macro(token, here.in_kernel)
-    elif here.in_kernel and kind in INSTEAD:
-        message = f"`{token}` belongs to the script stratum; inside a kernel use {INSTEAD[kind]}"
-    elif not here.in_kernel and kind == "LET":
-        message, hint = "`let` belongs to kernels", "in a script write `x = ...`"
-    elif not here.in_kernel and kind in ("DOT_EQ", "COLON_EQ", "USER_ASSIGN"):
-        target = "A" if kind == "DOT_EQ" else "A[i]"
-        message, hint = f"`{token}` belongs to kernels", f"write `@finch {target} {token} ...`"
-    return FinchError("syntax", message, here.span(), hint) if message else None
+        return here.error(*_macro(token, here.in_kernel))
+    if here.in_kernel:
+        if kind not in INSTEAD:
+            return None
+        use = f"inside a kernel use {INSTEAD[kind]}"
+        return here.error(f"`{token}` belongs to the script stratum; {use}")
+    if kind == "LET":
+        return here.error("`let` belongs to kernels", "in a script write `x = ...`")
+    if kind in ("DOT_EQ", "COLON_EQ", "USER_ASSIGN"):
+        hint = f"write `@finch {'A' if kind == 'DOT_EQ' else 'A[i]'} {token} ...`"
+        return here.error(f"`{token}` belongs to kernels", hint)
+    return None
 
 
 def _macro(token: Token, in_kernel: bool) -> tuple[str, str | None]:
@@ -135,8 +138,7 @@ def _head(here: _Unexpected) -> FinchError | None:
     before = stack[brackets[-1] - 1] if brackets and brackets[-1] else last
     if isinstance(before, Token) and before in KERNEL_MACROS:
         form = "(A, init, dims...)" if before == "@declare" else "(A)"
-        message = f"`{before}` is written `{before}{form}` with a tensor's name"
-        return FinchError("syntax", message, here.span())
+        return here.error(f"`{before}` is written `{before}{form}` with a tensor's name")
     head = next((t for t in reversed(recent) if t.type in ("FOR", "LET", "FUNCTION")), None)
     if head is None:
         return None
@@ -148,7 +150,7 @@ def _head(here: _Unexpected) -> FinchError | None:
         message, hint = "a `let` needs a binding", "write `let x = A[i] ... end`"
     else:
         message, hint = "a function's head is its name and its parameters", "write `function f(x)`"
-    return FinchError("syntax", message, here.span(last), hint)
+    return here.error(message, hint, last)
 
 
 def _assignment(here: _Unexpected) -> FinchError | None:
@@ -157,25 +159,20 @@ def _assignment(here: _Unexpected) -> FinchError | None:
     before = last.type if isinstance(last, Token) else None
     if token.type == "EQ" and before in ("AND", "OR", "SHIFT"):
         hint = f"in a kernel write `<<{last}>>=`"
-        return FinchError("syntax", f"`{last}=` is not an assignment", here.span(last), hint)
+        return here.error(f"`{last}=` is not an assignment", hint, last)
     if token.type == "EQ" and isinstance(last, Node):
-        clause = next((t for t in reversed(here.tokens) if t.type in CLAUSES), None)
-        hint = "equality is written `==`"
+        clause, hint = here.latest(CLAUSES), "equality is written `==`"
         if clause is None or clause.type in ("BEGIN", "ELSE", "_SEP"):
-            return FinchError("syntax", "this cannot be assigned to", here.span(), hint)
+            return here.error("this cannot be assigned to", hint)
         where = f"the condition of `{clause}`" if clause.isalpha() else "an expression"
-        message = f"`=` assigns, and has no place in {where}"
-        return FinchError("syntax", message, here.span(), hint)
+        return here.error(f"`=` assigns, and has no place in {where}", hint)
     # after the access that begins a statement an assignment operator was expected
     if here.in_kernel and isinstance(last, Node) and here.expected >= {"EQ", "DOT_EQ"}:
-        opener = next((t for t in reversed(here.tokens) if t.type in BLOCK_STARTS), None)
-        hint = ""
-        if token.type in ("AND", "OR"):
-            hint = f"logical assignment is written `<<{token}>>=`"
-        elif opener:
-            hint = f"is an `end` missing for the `{opener}` in line {opener.line}?"
+        opener = here.latest(BLOCK_STARTS)
+        missing = opener and f"is an `end` missing for the `{opener}` in line {opener.line}?"
+        logical = f"logical assignment is written `<<{token}>>=`"
         message = "an expression is no statement of a kernel, which assigns: `s[] += ...`"
-        return FinchError("syntax", message, here.span(last), hint or None)
+        return here.error(message, logical if token.type in ("AND", "OR") else missing, last)
     return None
 
 
@@ -204,24 +201,20 @@ def _operand(here: _Unexpected) -> FinchError | None:
         if is_loop and isinstance(name, Variable) and not here.in_kernel:
             hint = f"write `@finch for {name.name} = _`, or a range: `for {name.name} = 1:n`"
             message = "only in a kernel `_` stands for the extent that tensors give a loop"
-            return FinchError("syntax", message, here.span(), hint)
-        hint = "`_` is the extent of a loop: `for i = _`"
-        return FinchError("syntax", "`_` has no value", here.span(), hint)
+            return here.error(message, hint)
+        return here.error("`_` has no value", "`_` is the extent of a loop: `for i = _`")
     if isinstance(last, Node) and token.type in OPERAND_STARTS and "NAME" not in here.expected:
         hint = "separate statements by a new line or `;`"
         if isinstance(last, Literal):
             hint = "a product is written with `*`"
         elif token.type == "LPAR":
             hint = "nothing may stand between a function and its `(`"
-        message = f"an operator is missing before `{token}`"
-        return FinchError("syntax", message, here.span(), hint)
+        return here.error(f"an operator is missing before `{token}`", hint)
     if isinstance(last, Token) and here.expected >= {"NAME", "NUMBER"}:
         if token.isalpha() and token.type != "END":
-            message = f"`{token}` is a word of the language, not a name"
-            return FinchError("syntax", message, here.span())
-        message = f"an expression is expected after `{last}`"
+            return here.error(f"`{token}` is a word of the language, not a name")
         if last.strip():
-            return FinchError("syntax", message, here.span())
+            return here.error(f"an expression is expected after `{last}`")
     return None
 
 

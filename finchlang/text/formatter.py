@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lark import Token
 
-from finchlang.base.errors import Bug, FinchError
+from finchlang.base.errors import Bug, FinchError, Source
 from finchlang.text.lines import CONTINUES, PARTS, Frame
-from finchlang.text.parse import parse_whole, tokens
+from finchlang.text.parse import block_comments, parse_whole, tokens
 from finchlang.text.print import INDENT
 
 _OPENERS = {"LPAR", "LCALL", "LSUB", "LBRACK", "LCURLY"}
@@ -20,7 +20,6 @@ _TIGHT_BEFORE |= {"TYPE_SIGN", "TIMES", "TRANSPOSE", "DOT"}
 #: blanks around these are kept, on both sides or none, as the author shows precedence: `a*b + c`, `i+1:n`
 _AS_WRITTEN = {"MINUS", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "COLON"}
 _PART = re.compile(r"\n|#=|#[^\n]*|[;+]|[^\S\n]+")
-_ENDS = re.compile(r"#=|=#")
 
 
 def formatted(text: str, name: str = "<input>") -> str:
@@ -42,8 +41,7 @@ def formatted(text: str, name: str = "<input>") -> str:
 
 
 def _meaning(text: str) -> list[tuple[str, str]]:
-    """The tokens that the parser sees; of separators only that they are there. (Trees are not
-    compared: a text may be nested too deeply for that.)"""
+    """The tokens that the parser sees. (Trees are not compared: a text may be nested too deeply.)"""
     return [(t.type, "" if t.isspace() else str(t)) for t, _ in tokens(text)]
 
 
@@ -55,16 +53,12 @@ class OpenBracket:
     inner: int
     opener: str
 
-    @property
-    def is_block(self) -> bool:
-        return self.opener not in _OPENERS
-
 
 class _Writer:
     """Writes the tokens of a text, each after the comments and blanks before it."""
 
     def __init__(self, text: str):
-        self.text = text
+        self.text, self.comments = text, dict(block_comments(Source(text)))
         self.pieces: list[str] = []
         self.column = 0
         self.indent = 0  # of the line
@@ -81,8 +75,8 @@ class _Writer:
                 is_element = True
             else:
                 assert token.start_pos is not None and token.end_pos is not None
-                between = self.text[end : token.start_pos]
-                blank = self.blank(token, between, is_element)
+                between = list(self.parts(end, token.start_pos))
+                blank = self.blank(token, "".join(between), is_element)
                 # whether it ends the innermost frame or a part of it
                 is_closing = len(frames) < len(self.levels) or token.type in PARTS
                 sign = self.between(between, is_separated, is_closing, blank)
@@ -92,7 +86,7 @@ class _Writer:
                 self.nest(frames)
                 self.previous = token
                 end, is_separated, is_element = token.end_pos, False, False
-        self.between(self.text[end:], True, False, "")
+        self.between(self.parts(end, len(self.text)), True, False, "")
         return "".join(self.pieces).rstrip() + "\n" if self.pieces else ""
 
     def put(self, text: str) -> None:
@@ -101,8 +95,7 @@ class _Writer:
         self.column = len(last) if newline else self.column + len(text)
 
     def nest(self, frames: Sequence[Frame]) -> None:
-        """Open or close frames as the token just written does. Lines in a bracket are aligned with what
-        follows the bracket in its own line."""
+        """Open or close frames. Lines in a bracket are aligned with what follows it in its own line."""
         del self.levels[len(frames) :]
         for frame in frames[len(self.levels) :]:
             opener = frame.opener.type if frame.opener is not None else ""
@@ -111,11 +104,13 @@ class _Writer:
 
     # --------------------------------------------------------------------------- between tokens
 
-    def between(self, text: str, is_separated: bool, is_closing: bool, blank: str) -> str:
+    def between(
+        self, parts: Iterable[str], is_separated: bool, is_closing: bool, blank: str
+    ) -> str:
         """Write the comments, line ends and `;` between two tokens; returns what is to be written right
         before the second token. `blank` separates tokens of one line."""
         newlines, sign, spaces = 0, "", ""
-        for piece in self.parts(text):
+        for piece in parts:
             if piece == "\n":
                 newlines += 1
             elif piece in "+;":
@@ -139,27 +134,19 @@ class _Writer:
             self.put(blank)
         return sign
 
-    def parts(self, text: str) -> Iterator[str]:
-        """Split the text between two tokens: line ends, blanks, signs, whole comments."""
-        at = 0
-        while found := _PART.match(text, at):
-            end = found.end()
-            if found[0] == "#=":
-                depth = 1
-                while depth:
-                    inner = _ENDS.search(text, end)
-                    assert inner is not None
-                    depth += 1 if inner[0] == "#=" else -1
-                    end = inner.end()
-            yield text[at:end]
-            at = end
+    def parts(self, start: int, stop: int) -> Iterator[str]:
+        """The parts of the text between two tokens: line ends, blanks, signs, whole comments."""
+        while found := _PART.match(self.text, start, stop):
+            end = self.comments.get(start, found.end())
+            yield self.text[start:end]
+            start = end
 
     def start_line(self, newlines: int, is_separated: bool, is_closing: bool) -> None:
         level = self.levels[-1]
         if self.previous is not None and self.previous.type in _OPENERS:
             level.inner = level.outer + len(INDENT)
-        # the variables of a `let` stand below one another
-        is_continued = level.is_block and not (is_separated or is_closing or self.head == "LET")
+        is_new = is_separated or is_closing or level.opener in _OPENERS
+        is_continued = not is_new and self.head != "LET"  # whose variables stand below one another
         indent = level.outer if is_closing else level.inner
         self.indent = indent + len(INDENT) * is_continued
         if self.pieces:

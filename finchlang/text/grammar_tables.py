@@ -1,5 +1,4 @@
-"""The parser's LALR tables, kept between runs as JSON, which is data and cannot run code when it is
-read."""
+"""The parser's LALR tables, kept between runs as JSON, which cannot run code when it is read."""
 
 from __future__ import annotations
 
@@ -40,6 +39,5 @@ def parser_of(grammar: str, **options: Any) -> lark.Lark:
 
 
 def _numbered(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
-    """A JSON object with the keys that are numbers made integers: tables have numbers of states and tokens
-    as keys, JSON only strings."""
+    """A JSON object with integer keys again: tables are by states and tokens, JSON's keys are strings."""
     return {int(k) if k.isdigit() else k: value for k, value in pairs}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from lark import Token
 
@@ -83,14 +84,12 @@ class Lines:
 
 
 def factors(stream: Iterator[Token]) -> Iterator[Token]:
-    """The tokens, with `2x` as a number, TIMES and a name, and TIMES between the 2 and the bracket of
-    `2(x + 1)`."""
-    before: Token | None = None
+    """The tokens, with TIMES in `2x` and in `2(x + 1)`."""
+    before: Any = None
     kinds = ["", "", ""]  # of the last tokens: a `:=` among them declares
     for token in stream:
         is_next = before is not None and token.start_pos == before.end_pos
         if is_next and token.type == "LPAR" and "COLON_EQ" not in kinds:
-            assert before is not None
             yield _part(before, len(before), len(before), "TIMES")
         kinds = [*kinds[1:], token.type]
         found = FACTORS.match(token) if token.type == "NUMBER" else None
@@ -105,9 +104,8 @@ def factors(stream: Iterator[Token]) -> Iterator[Token]:
         before = None
 
 
-def _part(token: Token, start: int, stop: int, kind: str) -> Token:
+def _part(token: Any, start: int, stop: int, kind: str) -> Token:
     """A part of a token, which is within one line."""
-    assert token.start_pos is not None and token.line is not None and token.column is not None
     line, column, at = token.line, token.column, token.start_pos
     ends = {"end_line": line, "end_column": column + stop, "end_pos": at + stop}
     return Token(kind, token[start:stop], at + start, line, column + start, **ends)

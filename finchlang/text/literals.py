@@ -1,5 +1,4 @@
-"""Number and string literals: what their text means, and what may be wrong with it; and other spellings of
-operators."""
+"""Number and string literals: what their text means, and what is wrong with it; spellings of operators."""
 
 from __future__ import annotations
 
@@ -7,9 +6,7 @@ import math
 import re
 from typing import Any
 
-import numpy as np
-
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import Bug, FinchError, Span
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 from finchlang.syntax.types import TYPES, Float32, Pair, PairType, Type, pair_of, type_of_value
 
@@ -38,6 +35,7 @@ STRING_PART = re.compile(
     r"|\$\(|\$[^\W\d]\w*|[^\\$]+|\$",
     re.DOTALL,
 )
+_STRING_OR_PARENTHESIS = re.compile(r'"(?:[^"\\]|\\.)*"|[()]', re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "$": "$", "\n": ""}
 
 
@@ -62,7 +60,7 @@ def number(text: str, span: Span) -> tuple[Any, str | None]:
         return float(special[1]), "Float32" if special[2] == "32" else None
     if decimal := _FLOAT.match(text):
         real = float(f"{decimal['digits'].replace('_', '')}e{decimal['power'] or 0}")
-        return (_rounded(real, Float32), "Float32") if decimal["mark"] == "f" else (real, None)
+        return (Float32.wrap(real), "Float32") if decimal["mark"] == "f" else (real, None)
     raise _bad(text, span, None)
 
 
@@ -83,9 +81,7 @@ def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -
     value = argument.value if isinstance(argument, Literal) else None
     if not isinstance(value, (bool, int, float)):
         return Call(op, (argument,), span=span)
-    if type.is_float:
-        return Literal(_rounded(value, type), type.name, span=span)
-    if not math.isfinite(value) or type.wrap(value) != value:
+    if not type.is_float and (not math.isfinite(value) or type.wrap(value) != value):
         raise FinchError("syntax", f"{type} cannot hold {value}", argument.span)
     return Literal(type.wrap(value), type.name, span=span)
 
@@ -98,11 +94,6 @@ def pair(op: Variable, parts: tuple[Node, ...], span: Span | None) -> Node:
     if len(known) < 2:
         return Call(op, parts, span=span)
     return Literal(Pair(*(p.value for p in literals)), pair_of(*known).name, span=span)
-
-
-def _rounded(value: float, type: Type) -> float:
-    with np.errstate(over="ignore"):  # too large for Float32 is Inf
-        return type.wrap(value)
 
 
 def escaped(piece: str, span: Span) -> str:
@@ -120,15 +111,9 @@ def escaped(piece: str, span: Span) -> str:
 
 def closing(text: str, start: int) -> int:
     """The position of the parenthesis that closes the one before `start`; strings are skipped."""
-    depth, in_string, at = 1, False, start
-    while True:
-        character = text[at]
-        if character == "\\" and in_string:
-            at += 1
-        elif character == '"':
-            in_string = not in_string
-        elif not in_string and character in "()":
-            depth += 1 if character == "(" else -1
-            if depth == 0:
-                return at
-        at += 1
+    depth = 1
+    for found in _STRING_OR_PARENTHESIS.finditer(text, start):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if depth == 0:
+            return found.start()
+    raise Bug(f"nothing closes the parenthesis in {text}")

@@ -70,9 +70,7 @@ FORMS = (
     ForeignForm(r"(?P<at>/\*).*", "`/*` begins no comment", "a comment is written `# ...`, or `#= ... =#`"),
     ForeignForm(r"(?<!\w)(?P<a>[\w.()\[\]]+)\s*(?P<at>//)=?\s*(?P<b>\d[\d_]*|[A-Za-z_]\w*)\s*(?:$|[-+*/,;)\]])", "`//` is no operator: there are no rational numbers", "integer division is written `{a} ÷ {b}`"),
     ForeignForm(r"//.*", "`//` is no operator, and begins no comment", "integer division is written `÷`, a comment `# ...`"),
-    ForeignForm(r"(?P<at>[=!]==)", "`{at}` is no operator", "equality is written `==`, and `!=` what is not equal"),
-    ForeignForm(r"(?P<at>≡|≢|<>|=/=|~=)(?!=)", "`{at}` is no operator", "equality is written `==`, and `!=` what is not equal"),
-    ForeignForm(r"(?P<at>\bis\s+not\b|\bis\b)", "`{at}` is no operator", "equality is written `==`, and `!=` what is not equal"),
+    ForeignForm(r"(?P<at>[=!]==|(?:≡|≢|<>|=/=|~=)(?!=)|\bis\s+not\b|\bis\b)", "`{at}` is no operator", "equality is written `==`, and `!=` what is not equal"),
     ForeignForm(r"(?P<at>\bnot\s+in\b)", "`not in` is no operator", "write `!(x in v)`"),
     ForeignForm(r"(?P<at>\bnot)\b\s*\(?", "`not` is no operator", "it is written `!`"),
     ForeignForm(r"\band\b", "`and` stands between two conditions in other languages", "it is written `&&`"),
@@ -160,10 +158,9 @@ def explained(error: FinchError) -> FinchError:
         return error
     is_syntax = error.kind == "syntax"
     found = _form_at(span.source, span.line, span.column - 1, is_syntax)
-    if found is None and is_syntax:
-        found = _form_before(span.source, span.line)
-    if found is None and is_syntax:  # the cause of something unclosed may be at the end of the text
-        found = _form_before(span.source, span.source.text.count("\n") + 2)
+    if is_syntax:  # the cause of something unclosed may be at the end of the text
+        for line in (span.line, span.source.text.count("\n") + 2):
+            found = found or _form_before(span.source, line)
     if found is None:
         return error
     culprit, form, parts = found
@@ -172,8 +169,7 @@ def explained(error: FinchError) -> FinchError:
 
 
 def _form_at(source: Source, number: int, at: int, is_syntax: bool) -> _Found | None:
-    """The first row that matches in a line around position `at` (from 0); for a syntax error also right
-    before it."""
+    """The first row that matches around position `at` (from 0), for a syntax error also right before it."""
     line = source.line(number)
     if len(line) > LONGEST:
         return None

@@ -53,10 +53,8 @@ def is_incomplete(text: str) -> bool:
     where an operand must follow. False for what is right, or wrong whatever follows."""
     try:
         parse_script(text)
-    except Incomplete:
-        return True
-    except FinchError:
-        return False
+    except FinchError as error:
+        return isinstance(error, Incomplete)
     return False
 
 
@@ -109,14 +107,10 @@ _builder.expression_at = _expression_at
 _COMMENT_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|#=|=#|#[^\n]*', re.DOTALL)
 
 
-def _without_block_comments(source: Source) -> str:
-    """The text with `#= ... =#`, which may be nested, replaced by blanks, so that places stay the same."""
-    text = source.text
-    if "#=" not in text:
-        return text
-    pieces: list[str] = []
-    opened: list[int] = []
-    done = at = 0
+def block_comments(source: Source) -> Iterator[tuple[int, int]]:
+    """Where each `#= ... =#` begins and ends; those within another one are parts of it. Raises FinchError
+    of kind syntax for one without an end."""
+    text, at, opened = source.text, 0, list[int]()
     while found := _COMMENT_OR_STRING.search(text, at):
         at = found.end()
         if found[0] == "#=":
@@ -125,8 +119,7 @@ def _without_block_comments(source: Source) -> str:
             if found[0] == "=#":
                 start = opened.pop()
                 if not opened:
-                    pieces += text[done:start], re.sub(r"[^\n]", " ", text[start:at])
-                    done = at
+                    yield start, at
             else:
                 at = found.start() + 1  # in a comment neither quotes nor `#` mean anything
         elif found[0] == "=#":
@@ -136,12 +129,18 @@ def _without_block_comments(source: Source) -> str:
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         span = Span(source, line, column, line, column + 2)
         raise Incomplete("syntax", "this `#=` is not closed by a `=#`", span)
-    return "".join(pieces) + text[done:]
+
+
+def _without_block_comments(source: Source) -> str:
+    """The text with block comments replaced by blanks, so that places stay the same."""
+    text = source.text
+    for start, end in block_comments(source) if "#=" in text else ():
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return text
 
 
 @cache
 def _lark() -> lark.Lark:
-    """The parser, built on first use."""
     return parser_of(
         grammar(),
         lexer="basic",

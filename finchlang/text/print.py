@@ -31,6 +31,9 @@ INFIX |= {f".{sign}": level for sign, level in INFIX.items() if sign != "=>"}  #
 INFIX |= {".÷": PRODUCT, ".⊻": SUM, ".≈": COMPARISON}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _NAME = re.compile(r"[^\W\d]\w*\Z")
+_POWERS = ast.Variable("^"), ast.Variable(".^")
+#: what is called without parentheses around it
+_CALLED = ast.Variable, Operation, ast.Call, ast.Access, ast.Subscript, ast.Parametric
 #: types of literals that are printed without their type
 _PLAIN = ("Bool", "Int64", "Float64")
 INDENT = "    "
@@ -43,8 +46,7 @@ def pretty(node: Any) -> str:
     Nodes without a source form print as themselves: the host expression of a Value, and objects that stand
     for tensors while rules run; looplets print as in Finch'25 Table 2, without their functions.
     """
-    statement = STATEMENTS.get(type(node))
-    return "\n".join(statement(node)) if statement else expression_text(node)
+    return "\n".join(lines_of(node))
 
 
 def lines_of(node: Any) -> list[str]:
@@ -108,20 +110,16 @@ def _call(node: ast.Call) -> tuple[str, int]:
     if len(args) == 1 and name in ("-", "!", "~"):
         operand = expression_text(args[0], PREFIX)
         if name == "-" and (operand[0] in "-.0123456789" or operand.startswith(("Inf", "NaN"))):
-            operand = f"({operand})" if not _is_power(args[0]) else operand
+            inner: Any = args[0]
+            is_power = isinstance(inner, ast.Call) and inner.op in _POWERS
+            operand = operand if is_power and len(inner.args) == 2 else f"({operand})"
         return name + operand, PREFIX
     if len(args) > 1 and name in INFIX and (len(args) == 2 or name in ("+", "*", "&&", "||")):
         return _infix(name, args)
-    if isinstance(
-        node.op, (ast.Variable, Operation, ast.Call, ast.Access, ast.Subscript, ast.Parametric)
-    ):
-        return f"{expression_text(node.op, ATOM)}({listed(args)})", ATOM
-    return f"({expression_text(node.op)})({listed(args)})", ATOM
-
-
-def _is_power(node: Any) -> bool:
-    signs = (ast.Variable("^"), ast.Variable(".^"))
-    return isinstance(node, ast.Call) and node.op in signs and len(node.args) == 2
+    op = expression_text(node.op, ATOM)
+    if not isinstance(node.op, _CALLED):
+        op = f"({expression_text(node.op)})"
+    return f"{op}({listed(args)})", ATOM
 
 
 def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
@@ -147,21 +145,16 @@ def _bracketed(tensor: Any, indices: tuple[Any, ...]) -> tuple[str, int]:
 
 
 def _text(node: ast.Text) -> tuple[str, int]:
-    pieces = []
+    pieces: list[str] = []
     for k, part in enumerate(node.parts):
         if isinstance(part, str):
-            pieces.append("".join(_ESCAPES.get(c) or _printable(c) for c in part))
+            pieces += (_ESCAPES.get(c, c if c.isprintable() else f"\\U{ord(c):08x}") for c in part)
             continue
         rest = node.parts[k + 1] if k + 1 < len(node.parts) else ""
         follows = isinstance(rest, str) and re.match(r"\w", rest)
         plain = isinstance(part, ast.Variable) and _NAME.match(part.name) and not follows
         pieces.append(f"${part.name}" if plain else f"$({expression_text(part)})")
     return '"' + "".join(pieces) + '"', ATOM
-
-
-def _printable(character: str) -> str:
-    code = ord(character)
-    return character if character.isprintable() else f"\\U{code:08x}"
 
 
 def _rows(node: ast.Rows) -> tuple[str, int]:
@@ -172,35 +165,26 @@ def _rows(node: ast.Rows) -> tuple[str, int]:
     return "[" + "; ".join(rows) + "]", ATOM
 
 
-def _group(node: ast.Group) -> tuple[str, int]:
-    return f"({listed(node.items)}{',' * (len(node.items) == 1)})", ATOM
+def _named(values: tuple[tuple[str, Any], ...]) -> list[str]:
+    return [f"{name} = {expression_text(value)}" for name, value in values]
 
 
 def _keyword_call(node: ast.KeywordCall) -> tuple[str, int]:
-    named = [f"{name} = {expression_text(value)}" for name, value in node.keywords]
-    arguments = ", ".join([expression_text(a) for a in node.args] + named)
+    arguments = ", ".join([expression_text(a) for a in node.args] + _named(node.keywords))
     return f"{expression_text(node.op, ATOM)}({arguments})", ATOM
 
 
-def _lambda(node: ast.Lambda) -> tuple[str, int]:
-    names = ", ".join(node.parameters)
-    head = names if len(node.parameters) == 1 else f"({names})"
-    return f"{head} -> " + "\n".join(nested(node.body)), ANY
+def _bound(names: tuple[str, ...]) -> str:
+    """Names that one value is bound to, or the entries of a tuple."""
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
 def _comprehension(node: ast.Comprehension) -> tuple[str, int]:
-    loops = [
-        f"{name if len(names) == 1 else f'({name})'} in {expression_text(iterable)}"
-        for names, iterable in zip(node.names, node.iterables, strict=True)
-        for name in (", ".join(names),)
-    ]
+    rows = zip(node.names, node.iterables, strict=True)
+    loops = [f"{_bound(names)} in {expression_text(iterable)}" for names, iterable in rows]
     each = ", ".join(loops) if node.is_grid else " for ".join(loops)
     condition = "" if node.condition is None else f" if {expression_text(node.condition)}"
     return f"[{expression_text(node.value)} for {each}{condition}]", ATOM
-
-
-def _broadcast(node: ast.Broadcast) -> tuple[str, int]:
-    return f"{expression_text(node.op, ATOM)}.({listed(node.args)})", ATOM
 
 
 def macro_text(node: ast.Macro) -> tuple[str, int]:
@@ -222,16 +206,16 @@ EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     ast.Subscript: lambda n: _bracketed(n.object, n.indices),
     ast.Text: _text,
     ast.Rows: _rows,
-    ast.Group: _group,
+    ast.Group: lambda n: (f"({listed(n.items)}{',' * (len(n.items) == 1)})", ATOM),
     ast.Typed: lambda n: (f"{n.name.name}::{n.kind}", ATOM),
     ast.Mode: lambda n: (f"@mode({n.tensor.name})", ATOM),
     ast.Colon: lambda n: (":", ATOM),
     ast.KeywordCall: _keyword_call,
     ast.Parametric: lambda n: (f"{n.name}{{{listed(n.parameters)}}}", ATOM),
     ast.Macro: macro_text,
-    ast.Lambda: _lambda,
+    ast.Lambda: lambda n: (f"{_bound(n.parameters)} -> " + "\n".join(nested(n.body)), ANY),
     ast.Comprehension: _comprehension,
-    ast.Broadcast: _broadcast,
+    ast.Broadcast: lambda n: (f"{expression_text(n.op, ATOM)}.({listed(n.args)})", ATOM),
 }
 
 _ASSIGNMENT_SIGNS = {op: sign for sign, op in ASSIGNMENTS.items()}
@@ -266,11 +250,6 @@ def _declare(node: ast.Declare) -> list[str]:
     if node.dims:
         return [f"@declare({listed((node.tensor, node.init, *node.dims))})"]
     return [f"{expression_text(node.tensor)} .= {expression_text(node.init)}"]
-
-
-def _yield(node: ast.Yield) -> list[str]:
-    names = listed(node.names)
-    return [f"return {names}" if len(node.names) == 1 else f"return ({names})"]
 
 
 def _headed(head: str, value: Any) -> list[str]:
@@ -310,11 +289,6 @@ def _if(node: ast.If) -> list[str]:
     return [*lines, "end"]
 
 
-def _local(node: ast.Local) -> list[str]:
-    values = ", ".join(f"{name} = {expression_text(value)}" for name, value in node.values)
-    return _closed(f"let {values}", node.body)
-
-
 def _try(node: ast.Try) -> list[str]:
     lines = ["try", *body_of(node.body)]
     if node.handler is not None:
@@ -345,15 +319,13 @@ def _kernel(node: ast.KernelNode) -> list[str]:
 def _laws(function: Operation) -> list[str]:
     name, laws, lines = function.name, function.laws, []
     for own, range in ((laws, None), *((r.laws, r) for r in laws.ranged)):
+        rows: list[tuple[str, Any]] = [("identity", own.identity)] if own.identity else []
+        rows += [("annihilator", row) for row in own.annihilators]
+        rows += [("distributes", row) for row in own.distributes]
+        rows += [("inverse", (own.inverse, None))] if own.inverse else []
         stated = [*own.properties]
-        for law, given in (
-            *(("identity", given) for given in (own.identity,) if given),
-            *(("annihilator", given) for given in own.annihilators),
-            *(("distributes", given) for given in own.distributes),
-            *(("inverse", (h, None)) for h in (own.inverse,) if h),
-        ):
-            args = [pretty(given[0]), *([] if given[1] is None else [str(given[1])])]
-            stated.append(f"{law}({', '.join(args)})")
+        for law, (value, at) in rows:
+            stated.append(f"{law}({pretty(value)}{'' if at is None else f', {at}'})")
         if range is not None:
             stated.append(f"where {' && '.join(map(pretty, range.bounds))}")
         if stated:
@@ -371,12 +343,11 @@ def _functions(program: ast.Node) -> list[Operation]:
     found: dict[Operation, None] = {}
     for node in trees.walk(program):
         if isinstance(node, Operation):
-            laws = node.laws
-            every = (laws, *(r.laws for r in laws.ranged))
-            given = (g for own in every for g in (*(g for g, _ in own.distributes), own.inverse))
-            named = [g for g in given if g is not None]
-            bodies = [node.body, *(case.result.body for case in laws.cases)]  # type: ignore
-            within = [f for n in (*named, *bodies) for f in _functions(n)]
+            used: list[Any] = []
+            for laws in (node.laws, *(r.laws for r in node.laws.ranged)):
+                used += [*(given for given, _ in laws.distributes), laws.inverse]
+            used += [node.body, *(case.result.body for case in node.laws.cases)]  # type: ignore
+            within = [f for n in used if n is not None for f in _functions(n)]
             found |= dict.fromkeys((*within, node))
     return list(found)
 
@@ -397,14 +368,14 @@ STATEMENTS: dict[type, Callable[[Any], list[str]]] = {
     ast.Declare: _declare,
     ast.Freeze: lambda n: [f"@freeze({n.tensor.name})"],
     ast.Thaw: lambda n: [f"@thaw({n.tensor.name})"],
-    ast.Yield: _yield,
+    ast.Yield: lambda n: [f"return {_bound(tuple(name.name for name in n.names))}"],
     ast.Let: _let,
     ast.Function: _function,
     ast.Return: lambda n: ["return"] if n.value is None else _headed("return ", n.value),
     ast.While: lambda n: _closed(f"while {expression_text(n.condition)}", n.body),
     ast.For: lambda n: _closed(f"for {n.variable} = {expression_text(n.iterable)}", n.body),
     ast.If: _if,
-    ast.Local: _local,
+    ast.Local: lambda n: _closed(f"let {', '.join(_named(n.values))}", n.body),
     ast.Try: _try,
     ast.Break: lambda n: ["break"],
     ast.Continue: lambda n: ["continue"],

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields
-from functools import cache, lru_cache
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 from finchlang.base.disk_cache import default_cache, package_digest
@@ -20,6 +20,8 @@ KINDS: dict[str, Any] = {
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.Node)
 }
+#: errors that mean a miss
+_DAMAGED = ValueError, TypeError, LookupError, AttributeError, RecursionError
 _ATOMS = frozenset((bool, int, float, str, type(None)))
 #: the first item of lists that are no nodes
 _TUPLE, _PAIR, _MISSING, _NOTHING = range(4)
@@ -30,23 +32,18 @@ def script_of(text: str, name: str = "<input>") -> ast.Script:
     """The tree of a script that is to be run, as `parse_whole` gives it."""
     disk, source = default_cache(), source_of(text, name)
     key = None if disk is None else _key(text)
-    content = None if disk is None or key is None else disk.get(key)
-    if content is not None:
-        try:
+    if disk is not None and key is not None and (content := disk.get(key)) is not None:
+        with suppress(*_DAMAGED):
             return _script(content, source)
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            pass  # damaged: a miss
     from finchlang.text.parse import parse_whole
 
     script = parse_whole(text, name)
     if disk is not None and key is not None:
-        try:
+        with suppress(*_DAMAGED):
             content = _content(script, source)
             found = _script(content, source)
             if found == script and _content(found, source) == content:
                 disk.put(key, content)
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            pass
     return script
 
 
@@ -87,7 +84,8 @@ def _plain(thing: Any, source: Source) -> Any:
         raise TypeError(f"a {kind.__name__} is not kept")
     if span is not None:
         place = [span.line, span.column, span.end_line, span.end_column]
-    return [kind.__name__, place, *[_plain(getattr(thing, n), source) for n in _names(kind)]]
+    values = [_plain(getattr(thing, n), source) for n in trees.field_names(kind)]
+    return [kind.__name__, place, *values]
 
 
 def _whole(thing: Any, source: Source) -> Any:
@@ -103,9 +101,4 @@ def _whole(thing: Any, source: Source) -> Any:
     kind, place = KINDS[first], thing[1]
     values = [_whole(item, source) for item in thing[2:]]
     span = None if place is None else Span(source, *place)
-    return kind(**dict(zip(_names(kind), values, strict=True)), span=span)
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name != "span")
+    return kind(**dict(zip(trees.field_names(kind), values, strict=True)), span=span)
