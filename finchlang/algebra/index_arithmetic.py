@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator
 from functools import reduce
 from typing import Any
@@ -130,7 +130,7 @@ def source(tensor: ast.Node, mode: int) -> Source:
     if isinstance(tensor, ast.Formula):
         return _of_formula(tensor, mode)
     if is_call(tensor, "concat"):
-        return _of_concat(tensor, mode)  # type: ignore[arg-type]
+        return _of_concat(tensor, mode)
     if not isinstance(tensor, ast.Call) or mask_name(tensor):
         known = mask_sizes(tensor)[mode]
         return None if known is None else ast.Extent(ONE, known)
@@ -234,8 +234,8 @@ def at_least_one(number: ast.Node) -> ast.Node:
     return call("max", number, ONE) if n is None or n < 1 else number
 
 
-#: wrappers whose modes are not those of the tensor within
-MAPS = ("toeplitz", "collapse", "split", "broadcast", "swizzle")
+#: wrappers whose modes are not those of the tensor within, with how many more they have
+MAPS = {"toeplitz": 1, "collapse": -1, "split": 1, "broadcast": 1, "swizzle": 0}
 
 
 def below(tensor: ast.Call, mode: int) -> tuple[int, ...]:
@@ -250,6 +250,16 @@ def below(tensor: ast.Call, mode: int) -> tuple[int, ...]:
     if is_call(tensor, "broadcast"):
         return () if mode == p else (mode - (mode > p),)
     return (mode - (mode > p),)
+
+
+def above(tensor: ast.Call, order: int) -> dict[int, list[int]]:
+    """For each mode of the tensor within a wrapper in MAPS which modes of the wrapper, of so many, go
+    through it, the fast one first; all from 0."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for mode in sorted(range(order), key=lambda mode: mode != fast_mode(tensor)):
+        for within in below(tensor, mode):
+            found[within].append(mode)
+    return found
 
 
 def new_modes(tensor: ast.Call) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 from finchlang.algebra.bounds import as_node, at_most, bounds, less_than
 from finchlang.algebra.expression_types import is_there, type_of
 from finchlang.algebra.laws import OF_CALLS, is_value, rewrite_call, typed
+from finchlang.algebra.program_context import statements_of
 from finchlang.host import construct as code, ir
 from finchlang.levels.level import Fiber
 from finchlang.operators.operator_table import EQUAL, Operator, is_pair, named, operator
@@ -141,8 +142,8 @@ def decided_sieve(node: ast.Sieve) -> ast.Node | None:
 
 def is_scope(body: ast.Node) -> bool:
     """Whether tensors change their modes directly in a body: then it must remain a scope of its own."""
-    statements = body.statements if isinstance(body, ast.Block) else (body,)
-    return any([isinstance(s, (ast.Declare, ast.Freeze, ast.Thaw)) for s in statements])
+    changes = (ast.Declare, ast.Freeze, ast.Thaw)
+    return any([isinstance(s, changes) for s in statements_of(body)])
 
 
 def nested_block(node: ast.Block) -> ast.Node | None:

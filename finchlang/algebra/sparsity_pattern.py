@@ -14,7 +14,7 @@ from functools import reduce
 
 from finchlang.algebra.expression_types import type_of
 from finchlang.algebra.laws import is_value
-from finchlang.algebra.program_context import PLAIN, root
+from finchlang.algebra.program_context import is_plain, root
 from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError, Note
 from finchlang.levels.level import Level
@@ -253,7 +253,7 @@ def wrong_fills(program: ast.Node, formats: Formats, shown: Mapping[str, str]) -
     for assign, value, is_certain in results(program, spaces):
         name = root(assign.target.tensor) or ""
         level = formats.get(name)
-        if not is_certain or name not in declared or name not in shown or _is_update(assign):
+        if not is_certain or name not in declared or name not in shown or not is_plain(assign.op):
             continue
         assert isinstance(level, Level)
         reads = any(isinstance(n, ast.Access) and spaces.fill(n) for n in trees.walk(assign.value))
@@ -275,11 +275,6 @@ def _shown(literal: ast.Literal) -> str:
     return pretty(ast.Literal(literal.value))
 
 
-def _is_update(assign: ast.Assign) -> bool:
-    op = assign.op.op if isinstance(assign.op, ast.Call) else assign.op
-    return op not in PLAIN
-
-
 def inferred_fill(program: ast.Node, formats: Formats, declared: ast.Declare) -> ast.Literal:
     """The fill of a tensor that is declared by `A .= _`: what is assigned to it where nothing is
     stored, or the identity of the reductions into it.
@@ -294,7 +289,7 @@ def inferred_fill(program: ast.Node, formats: Formats, declared: ast.Declare) ->
         if root(assign.target.tensor) != name:
             continue
         row = operator(assign.op)
-        if _is_update(assign) and row is not None:
+        if not is_plain(assign.op) and row is not None:
             unit = row.identity.value(type) if row.identity is not None else None
             value = value if unit is None else ast.Literal(type.wrap(unit), type.name)
         if ast.is_missing(value):

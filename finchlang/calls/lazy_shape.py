@@ -26,7 +26,7 @@ from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level, level_of
 from finchlang.normalize.shapes.reader import Reader
-from finchlang.normalize.shapes.shaped import Shaped
+from finchlang.normalize.shapes.shaped import Shaped, order_of
 from finchlang.operators.build import LARGEST
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -140,7 +140,7 @@ class _Sizes:
 
     def check(self, name: str, args: tuple[Any, ...]) -> None:
         if name == "concat":
-            for mode in range(1, self.order(args[1]) + 1):
+            for mode in range(1, order_of(args[1], self.orders.__getitem__) + 1):
                 if mode != args[0].value:
                     message = f"tensors of sizes {{}} in dimension {mode} are not put together"
                     sizes = [Shaped(t, 0).size(mode) for t in args[1:]]
@@ -161,14 +161,6 @@ class _Sizes:
                     n = Shaped(args[0], 0).size(mode)
                     found = self.functions(part.start, part.stop, part.step or ONE, n)
                     self.slices.append(found)
-
-    def order(self, node: Any) -> int:
-        if isinstance(node, ast.Variable):
-            return self.orders[node.name]
-        if isinstance(node, ast.Formula):
-            return len(node.indices)
-        more = {"collapse": -1, "split": 1, "broadcast": 1}.get(node.op.name, 0)
-        return self.order(node.args[node.op.name == "concat"]) + more
 
     def functions(self, *nodes: ast.Node) -> Sizes:
         """Sizes as functions of the numbers and of the tensors' sizes."""

@@ -150,5 +150,5 @@ class _Concordize:
             if isinstance(node, ast.Access) and (name := ctx.root(node.tensor)):
                 deepest = max(deepest, self.scopes.get(name, _OUTSIDE))
             if ctx.is_call(node, *ast.OF_TENSORS):
-                deepest = max(deepest, self.scopes.get(node.args[0].name, _OUTSIDE))  # type: ignore[attr-defined]
+                deepest = max(deepest, self.scopes.get(node.args[0].name, _OUTSIDE))
         return deepest

@@ -128,8 +128,7 @@ class _Rebuild:
         """One of `parts` that can be evaluated where the tensor is declared: it reads only scalars, and
         sizes of tensors, that are not changed after that. (The loop checks that all parts agree.)"""
         for part in parts:
-            sized = [n.args[0].name for n in walk(part) if ctx.is_call(n, "size")]  # type: ignore[attr-defined]
-            used = (*ctx.reads(part), *sized)
+            used = (*ctx.reads(part), *ctx.sized(part))
             known = all(self.facts.last_changed.get(n, 0) < facts.time for n in used)
             elements = any(isinstance(n, ast.Access) and n.indices for n in walk(part))
             if known and not elements and not self.unseen(part, facts.visible):
@@ -167,8 +166,7 @@ class _Rebuild:
 
     def names(self, part: ast.Extent) -> set[str]:
         """The names in `part` that the program binds."""
-        found = {n.name for n in walk(part) if isinstance(n, (ast.Index, ast.Variable))}
-        return found & self.facts.depths.keys()
+        return ctx.names_in(part) & self.facts.depths.keys()
 
     def unseen(self, part: ast.Extent, visible: frozenset[str]) -> set[str]:
         return self.names(part) - visible
@@ -179,15 +177,15 @@ class _Rebuild:
         for node in walk(part):
             if isinstance(node, ast.Access) and node.indices:
                 return False
-            if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
-                name = node.args[0].name  # type: ignore[attr-defined]
-                if name in self.facts.current and part != ctx.size_extent(name, node.args[1].value):  # type: ignore[attr-defined]
+            if ctx.is_call(node, "size"):
+                name = node.args[0].name
+                if name in self.facts.current and part != ctx.size_extent(name, node.args[1].value):
                     return False
         return not any(name in self.facts.last_changed for name in ctx.reads(part))
 
     def is_resized(self, part: ast.Extent) -> bool:
         """Whether `part` has the size of a tensor that the program declares with another size."""
-        return any(ctx.is_call(n, "size") and n.args[0].name in self.resized for n in walk(part))  # type: ignore[attr-defined]
+        return not self.resized.isdisjoint(ctx.sized(part))
 
     def check_agreement(self, what: str, parts: Parts) -> None:
         conflicts = [found for side in ("start", "stop") if (found := _conflict(parts, side))]

@@ -138,9 +138,9 @@ class Facts:
     def add(self, dimension: Dimension, index: ast.Index, found: affine.Source) -> None:
         assert found is not None
         if isinstance(found, ast.Extent):
-            part = trees.replace(self.of_stored(found), span=index.span)
-            sizes = [n.args[0].name for n in trees.walk(part) if ctx.is_call(n, "size")]  # type: ignore[attr-defined]
-            if known := {name: self.current[name] for name in sizes if name in self.current}:
+            part = trees.replace(ctx.with_sizes(found, self.declared_size), span=index.span)
+            sizes = self.current.keys() & set(ctx.sized(part))
+            if known := {name: self.current[name] for name in sizes}:
                 dimension.sums.append((part, known))
             else:
                 dimension.parts.append(part)
@@ -153,13 +153,10 @@ class Facts:
                 affine.shifted(ctx.size_extent(name, mode + 1, index.span), shift)
             )
 
-    def of_stored(self, node: ast.Node) -> Any:
-        """An extent with the sizes of workspaces as they are declared, so that it can stand before that."""
-        if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
-            name, mode = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
-            known = self.current[name].user[mode - 1] if name in self.context.workspaces else None
-            return node if known is None else known.parts[0].stop
-        return trees.map_children(self.of_stored, node)
+    def declared_size(self, name: str, mode: int) -> ast.Node | None:
+        """The size of a workspace as it is declared, which can stand before that."""
+        known = self.current[name].user[mode] if name in self.context.workspaces else None
+        return known.parts[0].stop if known else None
 
     def update(self, target: ast.Access) -> None:
         name = ctx.root(target.tensor)
@@ -184,11 +181,9 @@ class Facts:
     def halves(self, target: ast.Access, declared: DeclaredTensor) -> bool:
         """Note what the indices of `split(C, k, m)`, perhaps split again, say of the size of a declared
         tensor C that is written so: m times the extent of the slow index. Whether this is such a write."""
-        tensor, splits = target.tensor, list[Any]()
-        while ctx.is_call(tensor, "split"):
-            splits.append(tensor)
-            tensor = splits[-1].args[0]
-        if not splits or not isinstance(tensor, ast.Variable) or declared.is_frozen:
+        splits, _ = ctx.wrapped(target.tensor)
+        is_split = splits and all(ctx.is_call(each, "split") for each in splits)
+        if not is_split or declared.is_frozen:
             return False
         # for each index the mode of C it gives a size, with what its extent is multiplied by; None for
         # one of the fast indices, whose extents are their own
@@ -278,18 +273,17 @@ class Resolve:
             for (_, mode, shift), (d, span) in reversed(links.items())
             for p in self.declared(d, mode, span)
         )
-        sums = [self.sized(part, known) for part, known in dimension.sums]
+        sums = [self.with_sizes(part, known) for part, known in dimension.sums]
         return _distinct((*dimension.parts, *sums, *linked))
 
-    def sized(self, node: ast.Node, known: dict[str, DeclaredTensor]) -> Any:
-        """An expression with the sizes of declared tensors as resolved, by the first extent of each."""
-        if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
-            tensor, mode = node.args
-            if tensor.name in known:  # type: ignore[attr-defined]
-                declared = known[tensor.name]  # type: ignore[attr-defined]
-                found = self.declared(declared, mode.value - 1, node.span)  # type: ignore[attr-defined]
-                return found[0].stop if found else node
-        return trees.map_children(lambda child: self.sized(child, known), node)
+    def with_sizes(self, part: ast.Extent, known: dict[str, DeclaredTensor]) -> Any:
+        """An extent with the sizes of declared tensors as resolved, by the first extent of each."""
+
+        def size(name: str, mode: int) -> ast.Node | None:
+            found = self.declared(known[name], mode, part.span) if name in known else ()
+            return found[0].stop if found else None
+
+        return ctx.with_sizes(part, size)
 
     def declared(self, declared: DeclaredTensor, mode: int, span: Span | None) -> Parts:
         user = declared.user[mode]

@@ -88,7 +88,7 @@ class _Lifecycle:
         if isinstance(node, ast.Define):  # the scope goes on in a `let` that is all of it
             self.check_visible(node.value, visible)
             return trees.replace(node, body=self.scope(node.body, tensors, visible, start))
-        own = node.statements if isinstance(node, ast.Block) else (node,)
+        own = ctx.statements_of(node)
         tensors = dict(tensors)
         for s in own:
             if isinstance(s, ast.Declare) and (name := s.tensor.name) not in tensors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.algebra.program_context import RESERVED, ProgramContext, root
+from finchlang.algebra.program_context import RESERVED, ProgramContext, root, statements_of
 from finchlang.base.errors import Bug
 from finchlang.levels.level import READ, UPDATE
 from finchlang.syntax import nodes as ast
@@ -42,7 +42,7 @@ class _Check:
         inner = {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
         while isinstance(program, ast.Define):
             program = program.body
-        for s in program.statements if isinstance(program, ast.Block) else (program,):
+        for s in statements_of(program):
             if isinstance(s, ast.Declare):
                 inner.discard(s.tensor.name)
         return {name: READ for name in used if name is not None and name not in inner}
@@ -57,7 +57,7 @@ class _Check:
             self.scope(node.body, inner, own, outer)
             return
         own = dict(own)
-        for s in node.statements if isinstance(node, ast.Block) else (node,):
+        for s in statements_of(node):
             if isinstance(s, (ast.Declare, ast.Freeze, ast.Thaw)):
                 self.change(s, bound, own, outer)
             else:

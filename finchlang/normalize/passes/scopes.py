@@ -39,7 +39,7 @@ def _without_return(
     program: ast.Node, context: ctx.ProgramContext
 ) -> tuple[ast.Node, tuple[str, ...]]:
     """The program without its final `return`, and the names that it hands back."""
-    statements = program.statements if isinstance(program, ast.Block) else (program,)
+    statements = ctx.statements_of(program)
     if not statements or not isinstance(statements[-1], ast.Yield):
         return program, context.yields
     names = statements[-1].names
@@ -284,7 +284,7 @@ class _Scopes:
             op, index = self.extent(node.op, env), self.index(node.args[0], env)
             return replace(node, op=op, args=(index,))
         if ctx.is_call(node, ctx.PERMISSIVE, *ctx.PROTOCOLS):
-            return map_children(lambda c: c if c is node.op else self.index(c, env), node)  # type: ignore[attr-defined]
+            return map_children(lambda c: c if c is node.op else self.index(c, env), node)
         known = (*env, *self.context.formats)
         if isinstance(node, ast.Variable) and node.name not in known:
             hint = did_you_mean(node.name, known)

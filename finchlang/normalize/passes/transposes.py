@@ -117,12 +117,8 @@ class _Transposes:
             self.context.decide("transposes", f"{shown} is across its order, but {against}")
             return access
         modes = tuple(sorted(range(len(depths)), key=lambda k: -depths[k]))
-        copy = self.copy(name, modes, access.span)
-        self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
-        indices: Any = tuple(followed[mode] for mode in modes)
-        return trees.replace(
-            access, tensor=ast.Variable(copy.name, span=access.span), indices=indices
-        )
+        copy = self.copy(name, modes, shown, access)
+        return trees.replace(access, tensor=copy, indices=tuple(followed[m] for m in modes))
 
     def turned(self, tensor: ast.Node, access: ast.Access, statement: ast.Node) -> ast.Node:
         """A tensor within operators, read from a transposed copy where a `swizzle` is around it: modes
@@ -140,9 +136,7 @@ class _Transposes:
             self.context.decide("transposes", f"{shown} is looked up, since {against}")
             return tensor
         order = [setting.value for setting in settings]  # type: ignore[attr-defined]
-        copy = self.copy(name, tuple(order.index(k + 1) for k in range(len(order))), access.span)
-        self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
-        return ast.Variable(copy.name, span=body.span)
+        return self.copy(name, tuple(order.index(k + 1) for k in range(len(order))), shown, access)
 
     def followed(self, index: ast.Node) -> ast.Index | None:
         """The index i that an index k of loops `for k = i:i` is; None for the value of an expression."""
@@ -163,7 +157,10 @@ class _Transposes:
         parts = [part for part in self.context.level(name).levels() for _ in range(part.modes)]
         return list(enumerate(reversed(parts)))
 
-    def copy(self, name: str, modes: tuple[int, ...], span: Span | None) -> _Copy:
+    def copy(
+        self, name: str, modes: tuple[int, ...], shown: str, access: ast.Access
+    ) -> ast.Variable:
+        """The copy that is read at `access`, which is `shown`."""
         if (name, modes) not in self.made:
             level = self.context.level(name)
             parts = list(level.levels())[:-1]
@@ -172,8 +169,10 @@ class _Transposes:
             made.modes = modes
             message = f"`{self.context.shown(name)}` is read across its order"
             message += ": it goes through a transposed copy"
-            self.context.notes.append(Note(message, span))
-        return self.made[name, modes]
+            self.context.notes.append(Note(message, access.span))
+        copy = self.made[name, modes]
+        self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
+        return ast.Variable(copy.name, span=access.span)
 
     # ------------------------------------------------------------------ where a copy does not pay
 

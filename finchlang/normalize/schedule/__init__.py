@@ -13,19 +13,19 @@ from finchlang.base.errors import FinchError, did_you_mean
 from finchlang.levels.workspace import POLICIES, check_capacity
 from finchlang.normalize.schedule.fuse_split import fuse, split
 from finchlang.normalize.schedule.pos import pos
-from finchlang.normalize.schedule.precompute import precompute
+from finchlang.normalize.schedule.precompute import FORM, precompute
 from finchlang.normalize.schedule.reorder import reorder
 from finchlang.syntax.nodes import Assign, Node, Policy, Schedule
 from finchlang.syntax.traversal import walk
 from finchlang.text.print import pretty
 
-#: the schedules by name, each with how it is written
-SCHEDULES: dict[str, tuple[Callable[[Node, Schedule, ProgramContext], Node], str]] = {
-    "reorder": (reorder, "reorder(k, i, j)"),
-    "split": (split, "split(i, i0, i1, 4)"),
-    "fuse": (fuse, "fuse(i, k, f)"),
-    "pos": (pos, "pos(f, p, B[i, k])"),
-    "precompute": (precompute, "precompute(B[i, k] * C[k, j], (i, j), W)"),
+#: the schedules by name, each with how it is written, and how many arguments it takes (0: any number)
+SCHEDULES: dict[str, tuple[Callable[[Node, Schedule, ProgramContext], Node], str, int]] = {
+    "reorder": (reorder, "reorder(k, i, j)", 0),
+    "split": (split, "split(i, i0, i1, 4)", 4),
+    "fuse": (fuse, "fuse(i, k, f)", 3),
+    "pos": (pos, "pos(f, p, B[i, k])", 3),
+    "precompute": (precompute, FORM, 3),
 }
 
 
@@ -48,12 +48,16 @@ def schedule(program: Node, context: ProgramContext) -> Node:
 
 def _applied(program: Node, command: Schedule, context: ProgramContext) -> Node:
     if command.name not in SCHEDULES:
-        forms = ", ".join(f"`{form}`" for _, form in SCHEDULES.values())
+        forms = ", ".join(f"`{form}`" for _, form, _ in SCHEDULES.values())
         hint = did_you_mean(command.name, SCHEDULES) or f"there are {forms}"
         message = f"there is no schedule `{command.name}`"
         raise FinchError("unknown name", message, command.span, hint)
     context.decide("schedule", f"as asked for: {pretty(command).removeprefix('@schedule ')}")
-    return SCHEDULES[command.name][0](program, command, context)
+    function, form, count = SCHEDULES[command.name]
+    if len(command.args) != (count or len(command.args)):
+        message = f"this schedule takes {count} arguments, not {len(command.args)}"
+        raise FinchError("type", message, command.span, f"write `{form}`")
+    return function(program, command, context)
 
 
 # ------------------------------------------------------------------ `@workspace C policy=... capacity=...`
@@ -89,8 +93,10 @@ def check_policy(program: Node, annotation: Policy, context: ProgramContext) -> 
         return
     name = left[shown]
     if not any(isinstance(n, Assign) and root(n.target.tensor) == name for n in walk(program)):
-        message = f"`{shown}` is not written here: there is no workspace to insert"
-        raise FinchError("type", message, annotation.tensor.span)
-    if not any(level.is_sequential for level in context.level(name).levels()):
-        message = f"`{shown}` can be written in any order: there is no workspace to insert"
-        raise FinchError("type", message, annotation.tensor.span)
+        why = "is not written here"
+    elif not any(level.is_sequential for level in context.level(name).levels()):
+        why = "can be written in any order"
+    else:
+        return
+    message = f"`{shown}` {why}: there is no workspace to insert"
+    raise FinchError("type", message, annotation.tensor.span)

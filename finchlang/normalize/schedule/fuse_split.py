@@ -10,7 +10,6 @@ from finchlang.syntax.nodes import EMPTY, Extent, Literal, Loop, Node, Schedule,
 
 def fuse(program: Node, command: Schedule, context: ProgramContext) -> Node:
     """`program` with one loop over f in place of those over i and k, in the same order."""
-    nests.check_count(command.args, 3, "fuse(i, k, f)", command.span)
     *names, fused = command.args
 
     def rewrite(nest: nests.NestHeaders, wanted: tuple[Loop, ...]) -> Node:
@@ -40,7 +39,6 @@ def fuse(program: Node, command: Schedule, context: ProgramContext) -> Node:
 def split(program: Node, command: Schedule, context: ProgramContext) -> Node:
     """`program` with the loop over i divided: i0 counts blocks, i1 within a block of `by` indices (or of
     the whole extent, if that is shorter), and a sieve ends the last block where the extent ends."""
-    nests.check_count(command.args, 4, "split(i, i0, i1, 4)", command.span)
     name, outer, inner, by = command.args
     if not isinstance(by, Literal) or type(by.value) is not int or by.value < 1:
         raise FinchError("type", "a loop is split by a whole number of at least 1", by.span)

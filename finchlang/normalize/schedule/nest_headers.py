@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from finchlang.algebra import program_context as ctx
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import binds, children, head, map_children, replace, walk
 from finchlang.text.print import pretty
@@ -39,7 +39,7 @@ class NestHeaders:
             for other in list(others):
                 # what reads does not move out of a sieve before it: it may be out of bounds there
                 reads = any(isinstance(n, ast.Access) for n in walk(head(other)))
-                if uses(other) & names <= bound and not (guarded and reads):
+                if ctx.names_in(head(other)) & names <= bound and not (guarded and reads):
                     others.remove(other)
                     placed.append(other)
                     bound.update(binds(other))
@@ -47,21 +47,21 @@ class NestHeaders:
                     guarded = guarded or isinstance(other, ast.Sieve)
             if loop is None:
                 break
-            if missing := uses(loop) & names - bound:
+            if missing := ctx.names_in(loop.extent) & names - bound:
                 name = min(missing)
                 message = f"the extent of `{loop.index.name}` depends on `{name}`"
                 message += ", which would be bound inside of its loop"
                 raise FinchError("dimension", message, loop.extent.span)
             placed.append(loop)
             bound.update(binds(loop))
-        body = self.body
-        for header in reversed(placed):
-            body = replace(header, body=body)
-        return body
+        return within(placed, self.body)
 
 
-def uses(header: ast.Node) -> set[str]:
-    return {n.name for n in walk(head(header)) if isinstance(n, (ast.Index, ast.Variable))}
+def within(headers: Sequence[ast.Node], body: ast.Node) -> ast.Node:
+    """A body within headers, the first of them the outermost."""
+    for header in reversed(headers):
+        body = replace(header, body=body)
+    return body
 
 
 def nest_of(node: ast.Node) -> NestHeaders:
@@ -133,7 +133,7 @@ def _is_binding(loop: ast.Loop) -> bool:
 
 def _there(known: Sequence[str]) -> str:
     listed = ", ".join(f"`{name}`" for name in dict.fromkeys(known))
-    return f"there are {listed}" if known else "there are no loops"
+    return f"there are {listed or 'no loops'}"
 
 
 def index_name(node: ast.Node) -> str:
@@ -201,9 +201,3 @@ def occurrences(
         message = f"`{pretty(expression)}` does not occur in the kernel"
         raise FinchError("type", message, expression.span)
     return found
-
-
-def check_count(args: Sequence[ast.Node], count: int, form: str, span: Span | None) -> None:
-    if len(args) != count:
-        message = f"this schedule takes {count} arguments, not {len(args)}"
-        raise FinchError("type", message, span, f"write `{form}`")

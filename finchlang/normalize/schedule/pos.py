@@ -8,7 +8,7 @@ from typing import Any
 
 from finchlang.algebra.absence import does_nothing
 from finchlang.algebra.expression_types import with_fills
-from finchlang.algebra.program_context import ONE, ProgramContext, call
+from finchlang.algebra.program_context import ONE, ProgramContext, call, names_in
 from finchlang.base.errors import FinchError
 from finchlang.levels.positions import is_positioned
 from finchlang.normalize.schedule import nest_headers as nests
@@ -16,14 +16,11 @@ from finchlang.normalize.schedule.reorder import check_order_is_free
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.print import pretty
 
-FORM = "pos(f, p, B[i, k])"
-
 
 def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> ast.Node:
     """`program` with a loop over p, the positions of B, in place of that over f, which goes over the
     coordinates of B. Raises FinchError "type" if something is done where B stores nothing, if f does not
     go over all indices of B, or if the positions of B do not tell their coordinates."""
-    nests.check_count(command.args, 3, FORM, command.span)
     old, new, shown = command.args
     is_access = isinstance(shown, ast.Access)
     access: Any = nests.occurrences(shown, program, context)[0] if is_access else None
@@ -70,7 +67,7 @@ def pos(program: ast.Node, command: ast.Schedule, context: ProgramContext) -> as
         for made, names in reversed(context.derived):
             gone |= set(names) if gone.issuperset(made) else set()
         kept = [h for h in nest.headers if gone.isdisjoint(trees.binds(h)) or h is loop]
-        kept = [h for h in kept if (gone - set(modes)).isdisjoint(nests.uses(h))]
+        kept = [h for h in kept if (gone - set(modes)).isdisjoint(names_in(trees.head(h)))]
         context.derived.append(((p.name,), modes))
         over = ast.Loop(p, ast.Extent(ONE, call("positions", name)), ast.EMPTY, span=loop.span)
         loops = [over if at is loop else at for at in nest.loops]
@@ -97,7 +94,6 @@ def _is_idle(nest: nests.NestHeaders, access: ast.Access, context: ProgramContex
     """Whether a nest does nothing where `access` reads the fill."""
     inside = (ast.Declare, ast.Freeze)  # these store nothing by themselves
     whole = trees.rewrite_bottom_up(lambda n: ast.EMPTY if isinstance(n, inside) else n, nest.body)
-    for header in reversed(nest.headers):
-        whole = trees.replace(header, body=whole)
     fill = context.level(access.tensor.name).fill  # type: ignore[attr-defined]
-    return does_nothing(with_fills(whole, context.formats), access, fill)
+    whole = with_fills(nests.within(nest.headers, whole), context.formats)
+    return does_nothing(whole, access, fill)

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.algebra.expression_types import type_of
-from finchlang.algebra.program_context import INIT, ONE, ProgramContext, root
+from finchlang.algebra.program_context import INIT, ONE, ProgramContext, names_in, root
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, level_of
 from finchlang.levels.sparse_bytemap import SparseByteMap
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.schedule import nest_headers as nests
@@ -26,7 +26,6 @@ def precompute(program: ast.Node, command: ast.Schedule, context: ProgramContext
     `C op= f(W[i, j])`. Both stand within the loops over what else C and f use.
 
     Raises FinchError where that would change the meaning."""
-    nests.check_count(command.args, 3, FORM, command.span)
     expression, listed, name = command.args
     if not isinstance(listed, (ast.Group, ast.Index)) or not isinstance(name, ast.Variable):
         message = "an expression, its indices in parentheses and a name are expected"
@@ -130,16 +129,14 @@ class _Division:
             self.context.renewed[index.name] = self.context.written(old.name)
         for index, extent in zip(fresh, extents, strict=True):
             consumer = ast.Loop(index, extent, consumer, span=span)
-        producer: ast.Node = ast.Assign(entry, self.op, self.found, span=self.update.span)
-        for header in reversed(self.nest.headers[cut:]):
-            producer = replace(header, body=producer)
+        outer, inner = self.nest.headers[:cut], self.nest.headers[cut:]
+        stored = ast.Assign(entry, self.op, self.found, span=self.update.span)
+        producer = nests.within(inner, stored)
         ends = ((e, e.stop if isinstance(e, ast.Extent) else None) for e in extents)
         dims = tuple(ast.Extent(ONE, n, span=e.span) if n is not None else e for e, n in ends)
         declared = ast.Declare(tensor, self.fill, dims, span=span)
-        whole: ast.Node = ast.Block((declared, producer, ast.Freeze(tensor, span=span), consumer))
-        for header in reversed(self.nest.headers[:cut]):
-            whole = replace(header, body=whole)
-        return whole
+        frozen = ast.Freeze(tensor, span=span)
+        return nests.within(outer, ast.Block((declared, producer, frozen, consumer)))
 
     def replaced(self, value: ast.Node, entry: ast.Access) -> Any:
         if value is self.found:
@@ -149,9 +146,7 @@ class _Division:
     def modes(self) -> tuple[tuple[ast.Index, ...], Level]:
         """The indices of W, and its format: that of the script's tensor of this name, if there is one;
         else with modes in the order of the result's, so that the result is written in order."""
-        given = self.context.formats.get(self.base)
-        if isinstance(given, Swizzled):
-            given = given.level
+        given = level_of(self.context.formats.get(self.base))
         if isinstance(given, Level):
             type = literal_type(self.fill)
             is_like = given.order == len(self.listed) and given.fill.value == self.fill.value
@@ -171,8 +166,8 @@ class _Division:
     def cut(self, consumer: ast.Node) -> int:
         """How many of the headers stand around both statements: up to the last that binds a name which is
         not listed and which the second statement uses."""
-        used = {n.name for n in walk(consumer) if isinstance(n, (ast.Index, ast.Variable))}
-        names = [set(binds(h)) & used - {i.name for i in self.listed} for h in self.nest.headers]
+        used = names_in(consumer) - {i.name for i in self.listed}
+        names = [used.intersection(binds(h)) for h in self.nest.headers]
         cut = max((at + 1 for at, found in enumerate(names) if found), default=0)
         for header in self.nest.headers[:cut]:
             for index in self.listed:

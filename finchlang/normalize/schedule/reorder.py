@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from finchlang.algebra.program_context import INIT, PLAIN, ProgramContext, is_call, place, root
+from finchlang.algebra.program_context import (
+    INIT,
+    PLAIN,
+    ProgramContext,
+    is_call,
+    names_in,
+    place,
+    root,
+    wrapped,
+)
 from finchlang.base.errors import FinchError
 from finchlang.normalize.schedule.nest_headers import NestHeaders, rewrite_nest
 from finchlang.operators.operator_table import operator
-from finchlang.syntax.nodes import Assign, Call, Declare, Index, Loop, Node, Schedule, Variable
+from finchlang.syntax.nodes import Assign, Declare, Index, Loop, Node, Schedule, Variable
 from finchlang.syntax.traversal import walk
 from finchlang.text.print import pretty
 
@@ -73,12 +82,10 @@ def _takes_any_order(op: Node) -> bool:
 
 def determined(assign: Assign, context: ProgramContext) -> set[str]:
     """The indices that have one value for each place that is written."""
-    tensor = assign.target.tensor
-    while isinstance(tensor, Call):  # `A[i + j]` is shifted by an index, `A[i + n]` by a number
-        settings = [n for setting in tensor.args[1:] for n in walk(setting)]
-        if is_call(tensor, "toeplitz") or any(isinstance(n, (Index, Variable)) for n in settings):
+    for wrapper in wrapped(assign.target.tensor)[0]:
+        # `A[i + j]` is shifted by an index, `A[i + n]` by a number
+        if is_call(wrapper, "toeplitz") or any(map(names_in, wrapper.args[1:])):
             return set()
-        tensor = tensor.args[0]
     found = {i.name for i in assign.target.indices if isinstance(i, Index)}
     for made, given in context.derived:
         found |= set(made) if found.issuperset(given) else set()

@@ -17,7 +17,7 @@ from finchlang.algebra import index_arithmetic as affine, index_map, program_con
 from finchlang.algebra.expression_types import annotate, type_of
 from finchlang.base.errors import FinchError, Span
 from finchlang.levels.element import typed_literal
-from finchlang.levels.level import Swizzled
+from finchlang.levels.level import level_of
 from finchlang.normalize.shapes.materialize import Pair, Stores, sized
 from finchlang.normalize.shapes.operator_maps import Leaf
 from finchlang.normalize.shapes.reader import Reader, with_primitives
@@ -50,10 +50,7 @@ class _Shapes(Stores):
     def __init__(self, context: ctx.ProgramContext):
         Stores.__init__(self, context)
         self.formulas: dict[str, ast.Formula] = {}
-        self.types |= {
-            name: known.level if isinstance(known, Swizzled) else known
-            for name, known in context.formats.items()
-        }
+        self.types |= {name: level_of(known) for name, known in context.formats.items()}
         self.dropped: list[tuple[ast.Node, ast.Node]] = []  # what is broadcast around an expression
 
     def leaf(self, node: ast.Variable) -> Shaped:
@@ -376,16 +373,11 @@ class _Shapes(Stores):
     def size(self, tensor: ast.Node, mode: int) -> ast.Node:
         """The size of a mode, from 0; that of a declared tensor by its declaration."""
 
-        def known(node: ast.Node) -> ast.Node:
-            if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
-                name, k = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
-                dims = self.dims.get(name, ())
-                if dims and isinstance(dims[k - 1], ast.Extent) and dims[k - 1].start == ctx.ONE:
-                    return dims[k - 1].stop
-                return node
-            return trees.map_children(known, node)
+        def known(name: str, k: int) -> ast.Node | None:
+            dim = self.dims[name][k] if self.dims.get(name) else None
+            return dim.stop if isinstance(dim, ast.Extent) and dim.start == ctx.ONE else None
 
-        return known(Shaped(tensor, 0).size(mode + 1))
+        return ctx.with_sizes(Shaped(tensor, 0).size(mode + 1), known)
 
     def agree_within(self, formula: ast.Formula, ts: list[ast.Node]) -> None:
         """Require the tensors of an expression to have the same sizes, where the index is no loop's own."""

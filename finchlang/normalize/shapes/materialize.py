@@ -14,7 +14,7 @@ from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.shapes.operator_maps import OperatorMaps
-from finchlang.normalize.shapes.shaped import WHOLE
+from finchlang.normalize.shapes.shaped import WHOLE, order_of
 from finchlang.operators.operator_table import operator
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
@@ -84,7 +84,9 @@ class Stores(OperatorMaps):
         bound |= {n.variable.name for n in nodes if isinstance(n, ast.Define)}
         bound |= {n.tensor.name for n in nodes if isinstance(n, ast.Declare)}
         targets = [self.with_primitives(n.target, {}) for n in nodes if isinstance(n, ast.Assign)]
-        bound |= set().union(*(_names(target.tensor) for target in targets)) & self.types.keys()
+        bound |= (
+            set().union(*(ctx.names_in(target.tensor) for target in targets)) & self.types.keys()
+        )
         self.over = {
             i.name: times
             for target in targets
@@ -107,18 +109,20 @@ class Stores(OperatorMaps):
             }
             found = [j for access in plain for j in _joined(access, gaps, over=self.over)]
             joined = {j.access for j in found}
-            reads = (a for a in plain if a not in joined and bound.isdisjoint(_names(a.tensor)))
+            reads = (
+                a for a in plain if a not in joined and bound.isdisjoint(ctx.names_in(a.tensor))
+            )
             # a loop that becomes two cannot be cut at a part's end: a read beside doubles the cases
-            beside = sum(any(i in self.over for i in _names(a)) for a in reads)
+            beside = sum(any(i in self.over for i in ctx.names_in(a)) for a in reads)
             if prod(j.cases for j in found) * 2**beside <= MANY:
                 return
             if len(found) == 1 and found[0].is_cut:  # one case for each part: no gain
                 found = list(found[0].within())
-            free = [j for j in found if bound.isdisjoint(_names(j.node))]
+            free = [j for j in found if bound.isdisjoint(ctx.names_in(j.node))]
             if not free:
                 return
             most = max(free, key=lambda j: j.cases)
-            order = _order(most.node, self.context)
+            order = self.order(most.node)
             indices = tuple(ast.Index(f"mode {k + 1}") for k in range(order))
             yield from self.too_many([ast.Access(most.node, indices)], bound)
             shown = f"the concatenation at {ctx.place(most.access.span)} is stored first"
@@ -128,11 +132,13 @@ class Stores(OperatorMaps):
 
     def store(self, node: ast.Call, bound: dict[str, Any]) -> Iterator[ast.Node]:
         """The statements that store a concatenation in a workspace, which stands for it from here on."""
-        context, span, order = self.context, node.span, _order(node, self.context)
+        context, span, order = self.context, node.span, self.order(node)
         variable = ast.Variable(context.fresh("joined"), span=span)
         type = self.element_type(node)
         assert type is not None
-        known = [level for name in _names(node) if isinstance(level := self.types.get(name), Level)]
+        known = [
+            level for name in ctx.names_in(node) if isinstance(level := self.types.get(name), Level)
+        ]
         fills = {level.fill.value for level in known}
         fill = typed_literal(type.wrap(fills.pop() if len(fills) == 1 else 0), type)
         level = Workspace(Element(fill), number=order)
@@ -143,7 +149,7 @@ class Stores(OperatorMaps):
         yield ast.Declare(variable, fill, self.dims[name], span=span)
         context.stored.add(name)
         for part, target in self.placed(node, variable):
-            indices = self.indices(node, order)
+            indices = context.fresh_indices(order, span)
             target, value = (ast.Access(t, indices, span=span) for t in (target, part))
             body: ast.Node = ast.Assign(target, ast.Variable(ctx.INIT), value, span=span)
             for index in indices:
@@ -151,9 +157,13 @@ class Stores(OperatorMaps):
             yield self.statement(body, bound)
         self.stored[node] = variable
 
+    def order(self, node: ast.Node) -> int:
+        return order_of(node, lambda name: self.context.level(name).order)
+
     def element_type(self, node: ast.Node) -> types.Type | None:
         """The type of a tensor's elements."""
-        element = ast.Access(node, self.indices(node, _order(node, self.context)), span=node.span)
+        indices = self.context.fresh_indices(self.order(node), node.span)
+        element = ast.Access(node, indices, span=node.span)
         return self.asked(lambda: self.type(self.expression(element, {})))
 
     def asked(self, question: Callable[[], Any]) -> Any:
@@ -162,10 +172,6 @@ class Stores(OperatorMaps):
         answer = question()
         self.claims, self.checks = claims, checks
         return answer
-
-    def indices(self, node: ast.Node, order: int) -> tuple[ast.Index, ...]:
-        names = (self.context.fresh("ijklmnpq"[k % 8]) for k in range(order))
-        return tuple(ast.Index(name, span=node.span) for name in names)
 
     def placed(self, node: ast.Node, target: ast.Node) -> Iterator[tuple[ast.Node, ast.Node]]:
         """The parts of a concatenation, each with the window of `target` that it goes to. A part that is
@@ -176,7 +182,7 @@ class Stores(OperatorMaps):
         p: int = first.value - 1  # type: ignore[attr-defined]
         before: ast.Node = affine.ZERO
         for part in parts:
-            settings: list[ast.Node] = [WHOLE] * _order(node, self.context)
+            settings: list[ast.Node] = [WHOLE] * self.order(node)
             after = affine.plus(before, self.size(part, p))
             settings[p] = ast.Extent(affine.plus(before, ctx.ONE), after, span=node.span)
             for mode in range(len(settings)):
@@ -238,7 +244,7 @@ def _joined(
         count = sum(prod(j.cases for j in found) for _, found in parts)
         is_nested = any(j.node is not part for part, found in parts for j in found)
         p: int = tensor.args[0].value  # type: ignore[attr-defined]
-        factor = factors[any(gaps.get(name, 0) > p for name in _names(tensor))]
+        factor = factors[any(gaps.get(name, 0) > p for name in ctx.names_in(tensor))]
         # with 9 further parts there are too many cases by any factor
         cases = factor ** min(count - 1, 9) if factor else count * (1 + is_nested)
         yield _Joined(tensor, cases, not factor, access, gaps)
@@ -276,25 +282,6 @@ def _statements(node: ast.Node) -> list[list[ast.Access]]:
     return []
 
 
-def _names(node: ast.Node) -> set[str]:
-    return {n.name for n in trees.walk(node) if isinstance(n, (ast.Index, ast.Variable))}
-
-
-def _order(node: ast.Node, context: ctx.ProgramContext) -> int:
-    """How many modes a tensor has, under wrappers and primitive shape operators."""
-    if isinstance(node, ast.Variable):
-        return context.level(node.name).order
-    if isinstance(node, ast.Formula):
-        return len(node.indices)
-    if not isinstance(node, ast.Call) or ctx.mask_name(node):
-        return len(ctx.mask_sizes(node))
-    if ctx.is_call(node, "concat"):
-        return _order(node.args[1], context)
-    more = {"collapse": -1, "split": 1, "broadcast": 1, "toeplitz": 1}
-    return _order(node.args[0], context) + more.get(node.op.name, 0)  # type: ignore[attr-defined]
-
-
 def sized(pair: Pair) -> set[str]:
     """The tensors whose sizes are in two extents."""
-    nodes = [n for extent in pair for n in trees.walk(extent)]
-    return {n.args[0].name for n in nodes if ctx.is_call(n, "size")}  # type: ignore[attr-defined]
+    return {name for extent in pair for name in ctx.sized(extent)}

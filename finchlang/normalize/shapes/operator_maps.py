@@ -36,28 +36,25 @@ class OperatorMaps:
                     whole = affine.size(body, mode) if name in ("window", "permissive") else None
                     wrapped[mode] = index_map.Wrapped(name, setting, ts[mode], whole)
             return body, wrapped, []
-        new: dict[int, Node] = {}
-        dropped: list[tuple[Node, Node]] = []
-        for mode, t in enumerate(ts):
-            within = affine.below(tensor, mode)
-            if len(within) == 2:
-                fast, slow = (self.size(body, m) for m in within)
-                new[within[0]] = index_map.half(t, fast, slow, True)
-                new[within[1]] = index_map.half(t, fast, slow, False)
-            elif not within:
-                dropped.append((settings[1], t))
-            elif within[0] not in new:
-                new[within[0]] = t
-            elif ctx.is_call(tensor, "toeplitz"):
-                new[within[0]] = index_map.Joined(new[within[0]], t, None)
-            else:
-                pair = new[within[0]], t
-                first, second = pair if affine.fast_mode(tensor) == mode - 1 else pair[::-1]
-                rest = settings[2] if len(settings) > 2 and settings[2] != Literal(True) else None
-                whole = self.size(body, within[0])
-                new[within[0]] = index_map.Joined(first, second, settings[1], rest, whole)
-        inner = [new[m] for m in sorted(new)]
+        dropped = [(settings[1], t) for mode, t in enumerate(ts) if not affine.below(tensor, mode)]
+        above = sorted(affine.above(tensor, len(ts)).items())
+        inner = [self.within(tensor, mode, [ts[k] for k in outer]) for mode, outer in above]
         return body, inner, [d for d in dropped if not self.is_free(*d, inner)]
+
+    def within(self, tensor: Call, mode: int, maps: list[Node]) -> Node:
+        """The map for a mode of the tensor within a wrapper in MAPS, by those that go through it."""
+        body, *settings = tensor.args
+        outer, *others = maps
+        if ctx.is_call(tensor, "collapse"):
+            pair = [setting.value - 1 for setting in settings]  # type: ignore[attr-defined]
+            fast, slow = (self.size(body, m) for m in pair)
+            return index_map.half(outer, fast, slow, mode == pair[0]) if mode in pair else outer
+        if not others:
+            return outer
+        if ctx.is_call(tensor, "toeplitz"):
+            return index_map.Joined(outer, others[0], None)
+        rest = settings[2] if settings[2:] and settings[2] != Literal(True) else None
+        return index_map.Joined(outer, others[0], settings[1], rest, self.size(body, mode))
 
     def is_free(self, n: Node, m: Node, others: list[Node]) -> bool:
         """Whether a broadcast mode of size n at the map m needs no operator: the index of a loop, which

@@ -7,7 +7,7 @@ literals and count from 1, sizes are integers known before the loops, and elemen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import reduce
 
 from finchlang.algebra.index_arithmetic import plus, times
@@ -15,6 +15,57 @@ from finchlang.algebra.program_context import ONE, call, is_call
 from finchlang.base.errors import FinchError
 from finchlang.normalize.shapes import shaped
 from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node
+
+
+@dataclass(frozen=True)
+class ShapeOperator:
+    """A row: how a call of it is written, and what it makes of its arguments."""
+
+    form: str
+    make: Callable[[shaped.Arguments], shaped.Shaped]
+
+
+# --------------------------------------------------------------------------- primitives
+
+
+def _collapse(given: shaped.Arguments) -> shaped.Shaped:
+    t, p = given.mode_of_tensor()
+    return shaped.collapse(t, p, given.mode(t.order, p), given.span)
+
+
+def _split(given: shaped.Arguments) -> shaped.Shaped:
+    t, p = given.mode_of_tensor()
+    names_both = len(given.left) > 1 and type(getattr(given.left[1], "value", None)) is not bool
+    m = given.size(least=0 if names_both else 1)
+    if not names_both:
+        return shaped.split(t, p, m, given.span, *[Literal(True)] * given.flag())
+    n = given.size()
+    given.agree(t.size(p), times(m, n))
+    return shaped.split(t, p, m, given.span, n)
+
+
+def _broadcast(given: shaped.Arguments) -> shaped.Shaped:
+    t = given.tensor()
+    return shaped.broadcast(t, given.mode(t.order + 1), given.size(), given.span)
+
+
+def _slice(given: shaped.Arguments) -> shaped.Shaped:
+    (t, p), part = given.mode_of_tensor(), given.extent()
+    if isinstance(part, Extent) and part.step is None:  # `5:0` has no elements, as `5:4`
+        before = plus(part.start, ONE, -1)
+        a, b = getattr(before, "value", None), getattr(part.stop, "value", None)
+        if a is None or b is None:
+            stop: Node = part.stop if part.start == ONE else call("max", part.stop, before)
+        else:
+            stop = Literal(max(a, b))
+        part = Extent(part.start, stop, span=part.span)
+    return shaped.window(t, p, part, given.span)
+
+
+def _concat(given: shaped.Arguments) -> shaped.Shaped:
+    p, parts = given.tensors_at()
+    return shaped.concat(parts, p, given.span)
+
 
 # --------------------------------------------------------------------------- other sizes
 
@@ -80,8 +131,7 @@ def _expand_dims(given: shaped.Arguments) -> shaped.Shaped:
 
 
 def _squeeze(given: shaped.Arguments) -> shaped.Shaped:
-    t = given.tensor()
-    p = given.mode(t.order)
+    t, p = given.mode_of_tensor()
     given.agree(t.size(p), ONE)
     indices = _indices(t.order - 1)
     return _formula(t, indices, [*indices[: p - 1], ONE, *indices[p - 1 :]])
@@ -91,8 +141,7 @@ def _repeated(is_whole: bool) -> Callable[[shaped.Arguments], shaped.Shaped]:
     """Each element n times, or all elements n times if `is_whole`."""
 
     def make(given: shaped.Arguments) -> shaped.Shaped:
-        t = given.tensor()
-        p = given.mode(t.order)
+        t, p = given.mode_of_tensor()
         wide = shaped.broadcast(t, p + is_whole, given.size(), given.span)
         return shaped.collapse(wide, p, p + 1, given.span)
 
@@ -121,15 +170,7 @@ def _hcat(given: shaped.Arguments) -> shaped.Shaped:
 
 
 def _stack(given: shaped.Arguments) -> shaped.Shaped:
-    p = given.whole("a dimension")
-    place, parts = given.written[0], given.tensors()
-    if not 1 <= p <= parts[0].order + 1:
-        message = f"`stack` takes a dimension from 1 to {parts[0].order + 1} here, not {p}"
-        raise FinchError("dimension", message, place.span)
-    for t in parts:
-        if t.order != parts[0].order:
-            message = f"a tensor of {t.order} dimensions is put beside one of {parts[0].order}"
-            raise FinchError("dimension", message, t.written.span)
+    p, parts = given.tensors_at(more=1)
     return shaped.concat([shaped.broadcast(t, p, ONE, given.span) for t in parts], p, given.span)
 
 
@@ -167,8 +208,7 @@ def _kron(given: shaped.Arguments) -> shaped.Shaped:
 
 def _roll(given: shaped.Arguments) -> shaped.Shaped:
     """Each element s places further, around the end."""
-    t = given.tensor()
-    p = given.mode(t.order)
+    t, p = given.mode_of_tensor()
     n = t.size(p)
     by = call("mod", given.number(), call("max", n, ONE))
     kept = plus(n, by, -1)
@@ -177,8 +217,7 @@ def _roll(given: shaped.Arguments) -> shaped.Shaped:
 
 
 def _flip(given: shaped.Arguments) -> shaped.Shaped:
-    t = given.tensor()
-    p = given.mode(t.order)
+    t, p = given.mode_of_tensor()
     return shaped.window(t, p, Extent(t.size(p), ONE, Literal(-1)), given.span)
 
 
@@ -240,31 +279,32 @@ def _formula(t: shaped.Shaped, indices: list[Index], inner: list) -> shaped.Shap
 
 # --------------------------------------------------------------------------- the table
 
-_FLATTEN = shaped.ShapeOperator("flatten(A)", _flatten)
-_PERMUTE = shaped.ShapeOperator("permute_dims(A, 2, 1)", _permute_dims)
-
-OPERATORS: dict[str, shaped.ShapeOperator] = {
-    **shaped.PRIMITIVES,
-    "cat": replace(shaped.PRIMITIVES["concat"], form="cat(1, A, B)"),
-    "vcat": shaped.ShapeOperator("vcat(A, B)", _vcat),
-    "hcat": shaped.ShapeOperator("hcat(A, B)", _hcat),
-    "stack": shaped.ShapeOperator("stack(1, A, B)", _stack),
-    "block": shaped.ShapeOperator("block(2, A, B, C, D)", _block),
-    "reshape": shaped.ShapeOperator("reshape(A, m, -1)", _reshape),
-    "flatten": _FLATTEN,
-    "vec": _FLATTEN,
-    "repeat": shaped.ShapeOperator("repeat(A, 1, n)", _repeated(False)),
-    "tile": shaped.ShapeOperator("tile(A, 1, n)", _repeated(True)),
-    "roll": shaped.ShapeOperator("roll(A, 1, n)", _roll),
-    "flip": shaped.ShapeOperator("flip(A, 1)", _flip),
-    "expand_dims": shaped.ShapeOperator("expand_dims(A, 1)", _expand_dims),
-    "squeeze": shaped.ShapeOperator("squeeze(A, 1)", _squeeze),
-    "permute_dims": _PERMUTE,
-    "permutedims": _PERMUTE,
-    "diagonal": shaped.ShapeOperator("diagonal(A)", _diagonal),
-    "kron": shaped.ShapeOperator("kron(A, B)", _kron),
-    "tril": shaped.ShapeOperator("tril(A)", _triangle("<=")),
-    "triu": shaped.ShapeOperator("triu(A)", _triangle(">=")),
+OPERATORS: dict[str, ShapeOperator] = {
+    "collapse": ShapeOperator("collapse(A, 1, 2)", _collapse),
+    "split": ShapeOperator("split(A, 1, m)", _split),
+    "broadcast": ShapeOperator("broadcast(A, 1, n)", _broadcast),
+    "slice": ShapeOperator("slice(A, 1, a:b)", _slice),
+    "concat": ShapeOperator("concat(1, A, B)", _concat),
+    "cat": ShapeOperator("cat(1, A, B)", _concat),
+    "vcat": ShapeOperator("vcat(A, B)", _vcat),
+    "hcat": ShapeOperator("hcat(A, B)", _hcat),
+    "stack": ShapeOperator("stack(1, A, B)", _stack),
+    "block": ShapeOperator("block(2, A, B, C, D)", _block),
+    "reshape": ShapeOperator("reshape(A, m, -1)", _reshape),
+    "flatten": ShapeOperator("flatten(A)", _flatten),
+    "vec": ShapeOperator("flatten(A)", _flatten),
+    "repeat": ShapeOperator("repeat(A, 1, n)", _repeated(False)),
+    "tile": ShapeOperator("tile(A, 1, n)", _repeated(True)),
+    "roll": ShapeOperator("roll(A, 1, n)", _roll),
+    "flip": ShapeOperator("flip(A, 1)", _flip),
+    "expand_dims": ShapeOperator("expand_dims(A, 1)", _expand_dims),
+    "squeeze": ShapeOperator("squeeze(A, 1)", _squeeze),
+    "permute_dims": ShapeOperator("permute_dims(A, 2, 1)", _permute_dims),
+    "permutedims": ShapeOperator("permute_dims(A, 2, 1)", _permute_dims),
+    "diagonal": ShapeOperator("diagonal(A)", _diagonal),
+    "kron": ShapeOperator("kron(A, B)", _kron),
+    "tril": ShapeOperator("tril(A)", _triangle("<=")),
+    "triu": ShapeOperator("triu(A)", _triangle(">=")),
 }
 
 

@@ -4,12 +4,20 @@ of: collapse, split, broadcast, concat and windows."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.base.errors import FinchError, Span
-from finchlang.syntax.nodes import NOTHING, Call, Dimensionless, Extent, Literal, Node
+from finchlang.syntax.nodes import (
+    NOTHING,
+    Call,
+    Dimensionless,
+    Extent,
+    Formula,
+    Literal,
+    Node,
+    Variable,
+)
 from finchlang.text.print import pretty
 
 WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
@@ -86,14 +94,30 @@ class Arguments:
 
     def mode(self, order: int, *others: int) -> int:
         """A literal mode from 1 to `order`, none of the `others`."""
-        mode = self.whole("a dimension")
-        if not 1 <= mode <= order:
-            message = f"`{self.name}` takes a dimension from 1 to {order} here, not {mode}"
-            raise FinchError("dimension", message, self.written[-1].span)
+        mode, span = self.whole("a dimension"), self.written[-1].span
+        self.check_mode(mode, order, span)
         if mode in others:
             message = f"`{self.name}` is given dimension {mode} twice"
-            raise FinchError("dimension", message, self.written[-1].span)
+            raise FinchError("dimension", message, span)
         return mode
+
+    def check_mode(self, mode: int, order: int, span: Span | None) -> None:
+        if not 1 <= mode <= order:
+            message = f"`{self.name}` takes a dimension from 1 to {order} here, not {mode}"
+            raise FinchError("dimension", message, span)
+
+    def mode_of_tensor(self) -> tuple[Shaped, int]:
+        """A tensor, and one of its modes."""
+        t = self.tensor()
+        return t, self.mode(t.order)
+
+    def tensors_at(self, more: int = 0) -> tuple[int, list[Shaped]]:
+        """A mode, and all tensors that are left, of one order: the mode is one of theirs, or of `more`."""
+        mode, span = self.whole("a dimension"), self.written[-1].span
+        parts = self.tensors()
+        self.check_mode(mode, parts[0].order + more, span)
+        check_orders(parts, self.span)
+        return mode, parts
 
     def number(self) -> Node:
         """An integer that is known before the loops."""
@@ -134,6 +158,18 @@ class Arguments:
         self.reader.agree(Extent(ctx.ONE, a, span=self.span), Extent(ctx.ONE, b, span=self.span))
 
 
+def order_of(node: Any, order: Callable[[str], int]) -> int:
+    """How many modes a tensor under wrappers and primitive shape operators has, by those of the named."""
+    if isinstance(node, Variable):
+        return order(node.name)
+    if isinstance(node, Formula):
+        return len(node.indices)
+    if ctx.mask_name(node):
+        return len(ctx.mask_sizes(node))
+    within = node.args[ctx.is_call(node, "concat")]
+    return order_of(within, order) + affine.MAPS.get(node.op.name, 0)
+
+
 # --------------------------------------------------------------------------- what all are made of
 
 
@@ -170,79 +206,17 @@ def window(t: Shaped, p: int, part: Node, span: Span | None) -> Shaped:
 
 def concat(parts: list[Shaped], p: int, span: Span | None) -> Shaped:
     """Tensors one after the other along mode p."""
-    first, *others = parts
-    for t in others:
-        if t.order != first.order:
-            message = f"a tensor of {t.order} dimensions is put beside one of {first.order}"
-            raise FinchError("dimension", message, t.written.span or span)
+    check_orders(parts, span)
     for t in parts:
         t.size(p)
-    if not others:
-        return first
-    return Shaped(ctx.call("concat", Literal(p), *(t.node for t in parts), span=span), first.order)
+    if len(parts) == 1:
+        return parts[0]
+    nodes = (t.node for t in parts)
+    return Shaped(ctx.call("concat", Literal(p), *nodes, span=span), parts[0].order)
 
 
-# --------------------------------------------------------------------------- the table
-
-
-@dataclass(frozen=True)
-class ShapeOperator:
-    """A row: how a call of it is written, and what it makes of its arguments."""
-
-    form: str
-    make: Callable[[Arguments], Shaped]
-
-
-def _collapse(given: Arguments) -> Shaped:
-    t = given.tensor()
-    p = given.mode(t.order)
-    return collapse(t, p, given.mode(t.order, p), given.span)
-
-
-def _split(given: Arguments) -> Shaped:
-    t = given.tensor()
-    p = given.mode(t.order)
-    names_both = len(given.left) > 1 and type(getattr(given.left[1], "value", None)) is not bool
-    m = given.size(least=0 if names_both else 1)
-    if not names_both:
-        return split(t, p, m, given.span, *[Literal(True)] * given.flag())
-    n = given.size()
-    given.agree(t.size(p), affine.times(m, n))
-    return split(t, p, m, given.span, n)
-
-
-def _broadcast(given: Arguments) -> Shaped:
-    t = given.tensor()
-    return broadcast(t, given.mode(t.order + 1), given.size(), given.span)
-
-
-def _slice(given: Arguments) -> Shaped:
-    t = given.tensor()
-    p, part = given.mode(t.order), given.extent()
-    if isinstance(part, Extent) and part.step is None:  # `5:0` has no elements, as `5:4`
-        before = affine.plus(part.start, ctx.ONE, -1)
-        a, b = getattr(before, "value", None), getattr(part.stop, "value", None)
-        if a is None or b is None:
-            stop: Node = part.stop if part.start == ctx.ONE else ctx.call("max", part.stop, before)
-        else:
-            stop = Literal(max(a, b))
-        part = Extent(part.start, stop, span=part.span)
-    return window(t, p, part, given.span)
-
-
-def _concat(given: Arguments) -> Shaped:
-    p = given.whole("a dimension")
-    place, parts = given.written[0], given.tensors()
-    if not 1 <= p <= parts[0].order:
-        message = f"`{given.name}` takes a dimension from 1 to {parts[0].order} here, not {p}"
-        raise FinchError("dimension", message, place.span)
-    return concat(parts, p, given.span)
-
-
-PRIMITIVES: dict[str, ShapeOperator] = {
-    "collapse": ShapeOperator("collapse(A, 1, 2)", _collapse),
-    "split": ShapeOperator("split(A, 1, m)", _split),
-    "broadcast": ShapeOperator("broadcast(A, 1, n)", _broadcast),
-    "slice": ShapeOperator("slice(A, 1, a:b)", _slice),
-    "concat": ShapeOperator("concat(1, A, B)", _concat),
-}
+def check_orders(parts: list[Shaped], span: Span | None) -> None:
+    for t in parts:
+        if t.order != parts[0].order:
+            message = f"a tensor of {t.order} dimensions is put beside one of {parts[0].order}"
+            raise FinchError("dimension", message, t.written.span or span)
