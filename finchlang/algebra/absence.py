@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any, TypeVar
 
 from finchlang.algebra.expression_types import is_there
+from finchlang.algebra.program_context import is_single
 from finchlang.algebra.simplify import if_there, simplify
 from finchlang.operators.operator_table import literal_type, operator
 from finchlang.syntax import nodes as ast
@@ -213,9 +214,7 @@ class Absence:
             case ast.Block(statements):
                 return both(*map(self.statement, statements))
             case ast.Loop(index, extent, body):
-                if (
-                    isinstance(extent, ast.Extent) and extent.start == extent.stop
-                ):  # `for k = x:x` binds k, which is missing where x is
+                if is_single(extent):  # `for k = x:x` binds k, which is missing where x is
                     found = self.value(extent.start).items()
                     self._defined[index] = {k: c for k, c in found if ast.is_missing(c[0].literal)}
                 return self.statement(body)
@@ -232,15 +231,14 @@ class Absence:
                     for case, where in self.value(value).values()
                     if ast.is_empty(simplify(ast.Assign(target, op, case.literal)))
                 ]
-                return either(*parts, *self._missing(target))
+                missing = [
+                    where
+                    for index in target.indices
+                    for case, where in self.value(index).values()
+                    if ast.is_missing(case.literal)
+                ]
+                return either(*parts, *missing)
         return NEVER
-
-    def _missing(self, access: ast.Access) -> Iterator[Where]:
-        """Where an index of an access is missing."""
-        for index in access.indices:
-            for case, where in self.value(index).values():
-                if ast.is_missing(case.literal):
-                    yield where
 
     def value(self, node: ast.Node) -> _Known:
         """The literals that an expression is somewhere, each with the formula for where."""

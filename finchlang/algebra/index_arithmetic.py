@@ -111,11 +111,9 @@ def length(window: ast.Extent) -> ast.Node:
         count = plus(plus(window.start, window.stop, -1), ONE)
         # all of a mode, backwards: never less than 0
         return count if is_call(count, "size") else call("max", count, ZERO)
-    if step:
-        return call("max", call("div", span, window.step), ZERO)
+    count = call("max", call("div", span, window.step), ZERO)
     # a step of 0 is an error of its own, which is found where the slice is read
-    is_none = call("==", window.step, ZERO)
-    return call("ifelse", is_none, ZERO, call("max", call("div", span, window.step), ZERO))
+    return count if step else call("ifelse", call("==", window.step, ZERO), ZERO, count)
 
 
 def _whole(node: ast.Node) -> int | None:
@@ -130,15 +128,19 @@ def source(tensor: ast.Node, mode: int) -> Source:
     if isinstance(tensor, ast.Formula):
         return _of_formula(tensor, mode)
     if is_call(tensor, "concat"):
-        return _of_concat(tensor, mode)
+        p, *parts = tensor.args
+        if mode != p.value - 1:
+            return source(parts[0], mode)
+        sizes: list[Any] = [size(part, mode) for part in parts]
+        return ast.Extent(ONE, reduce(plus, sizes)) if all(sizes) else None
     if not isinstance(tensor, ast.Call) or mask_name(tensor):
         known = mask_sizes(tensor)[mode]
         return None if known is None else ast.Extent(ONE, known)
     if is_call(tensor, *MAPS):
         body, within = tensor.args[0], below(tensor, mode)
         if is_call(tensor, "collapse") and len(within) == 2:
-            sizes: list[Any] = [size(body, m) for m in within]
-            return ast.Extent(ONE, times(*sizes)) if all(sizes) else None
+            pair: list[Any] = [size(body, m) for m in within]
+            return ast.Extent(ONE, times(*pair)) if all(pair) else None
         if mode in new_modes(tensor):
             return _new_extent(tensor, mode)
         return source(body, *within)
@@ -147,13 +149,12 @@ def source(tensor: ast.Node, mode: int) -> Source:
         return None
     if is_call(tensor, "window") and isinstance(setting, ast.Extent):
         return ast.Extent(ONE, length(setting))
-    if is_call(tensor, "offset"):
-        if isinstance(inner, ast.Extent):
-            return shifted(inner, plus(ZERO, setting, -1))
-        if inner is not None:
-            name, at, shift = inner
-            return name, at, plus(shift, setting, -1)
-    return inner
+    if not is_call(tensor, "offset") or inner is None:
+        return inner
+    if isinstance(inner, ast.Extent):
+        return shifted(inner, plus(ZERO, setting, -1))
+    name, at, shift = inner
+    return name, at, plus(shift, setting, -1)
 
 
 def size(tensor: ast.Node, mode: int) -> ast.Node | None:
@@ -194,14 +195,6 @@ def _of_formula(formula: ast.Formula, mode: int) -> Source:
                     return ast.Extent(ONE, whole)
                 found = found or source(access.tensor, at)
     return found
-
-
-def _of_concat(tensor: ast.Call, mode: int) -> Source:
-    p: Any = tensor.args[0]
-    sizes: list[Any] = [size(part, mode) for part in tensor.args[1:]]
-    if mode != p.value - 1:
-        return source(tensor.args[1], mode)
-    return ast.Extent(ONE, reduce(plus, sizes)) if all(sizes) else None
 
 
 def _new_extent(tensor: ast.Call, mode: int) -> ast.Extent | None:

@@ -213,7 +213,7 @@ def is_plain(op: ast.Node) -> bool:
     return (op.op if isinstance(op, ast.Call) else op) in PLAIN
 
 
-def is_single(extent: ast.Node) -> bool:
+def is_single(extent: ast.Node) -> TypeGuard[ast.Extent]:
     """Whether a loop over `extent` runs exactly once: `x:x`."""
     return isinstance(extent, ast.Extent) and extent.start == extent.stop
 

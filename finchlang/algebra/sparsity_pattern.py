@@ -87,11 +87,11 @@ class Spaces:
     def within_space(self, assign: ast.Assign) -> ast.Node:
         """An assignment under the condition of its value's space, if an operator in the value states one
         and assigning the value's fill does nothing."""
-        value, calls = assign.value, list(self._stating(assign.value))
+        value, calls = assign.value, self._stating(assign.value)
         fill = self.at_fills(value) if calls else None
-        if not isinstance(fill, ast.Literal) or not ast.is_empty(
-            simplify(trees.replace(assign, value=fill))
-        ):
+        if not isinstance(fill, ast.Literal):
+            return assign
+        if not ast.is_empty(simplify(trees.replace(assign, value=fill))):
             return assign
         if all(space.is_exact for space in calls) and type_of(value) == Bool:
             # such a Bool is the other value wherever it is not its fill: there is nothing to compute,
@@ -100,16 +100,13 @@ class Spaces:
             if not isinstance(level, Level) or not has_gaps(level):
                 return assign
             other = ast.Literal(not fill.value, span=value.span)
-            return ast.Sieve(
-                self.differs(value), trees.replace(assign, value=other), span=assign.span
-            )
+            differs, assign = self.differs(value), trees.replace(assign, value=other)
+            return ast.Sieve(differs, assign, span=assign.span)
         return ast.Sieve(self.region(value), assign, span=assign.span)
 
-    def _stating(self, node: ast.Node) -> Iterator[Space]:
-        for call in trees.walk(node):
-            space = self._space(call) if isinstance(call, ast.Call) else None
-            if space is not None:
-                yield space
+    def _stating(self, node: ast.Node) -> list[Space]:
+        calls = (n for n in trees.walk(node) if isinstance(n, ast.Call))
+        return [space for call in calls if (space := self._space(call)) is not None]
 
     def _space(self, call: ast.Call) -> Space | None:
         row = operator(call.op)
@@ -141,13 +138,11 @@ class Spaces:
         """Whether the fill of an argument alone makes a call what it is at all fills."""
         fill = self.at_fills(node.args[k])
         args = (*node.args[:k], fill, *node.args[k + 1 :])
-        found = simplify(trees.replace(node, args=args)) if isinstance(fill, ast.Literal) else None
         whole = self.at_fills(node)
-        return (
-            isinstance(whole, ast.Literal)
-            and found is not None
-            and is_value(found, whole.value, type_of(node))
-        )
+        if not isinstance(fill, ast.Literal) or not isinstance(whole, ast.Literal):
+            return False
+        found = simplify(trees.replace(node, args=args))
+        return is_value(found, whole.value, type_of(node))
 
     def _outside_fill(self, arg: ast.Node) -> Conditions:
         """The conditions that an argument is not its fill, stored or not."""

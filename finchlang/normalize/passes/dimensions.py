@@ -83,7 +83,7 @@ class Facts:
                 self.expression(extent)
                 self.loops[index.name] = LoopFacts(index.name, self.source(extent), visible)
                 if ctx.is_single(extent) and extent != _FIRST:
-                    self.single[index.name] = extent.start  # type: ignore[attr-defined]
+                    self.single[index.name] = extent.start
             case ast.Define(variable, value):
                 self.expression(value)
                 if isinstance(value, ast.Extent) or ast.is_meet(value):

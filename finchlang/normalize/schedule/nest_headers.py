@@ -128,7 +128,7 @@ def all_loops(program: ast.Node) -> Iterator[ast.Loop]:
 
 
 def _is_binding(loop: ast.Loop) -> bool:
-    return ctx.is_single(loop.extent) and not isinstance(loop.extent.start, ast.Literal)  # type: ignore[attr-defined]
+    return ctx.is_single(loop.extent) and not isinstance(loop.extent.start, ast.Literal)
 
 
 def _there(known: Sequence[str]) -> str:

@@ -208,7 +208,7 @@ def follows(loop: ast.Loop, context: ctx.ProgramContext) -> ast.Index | None:
     is_derived = any(loop.index.name in given for _, given in context.derived)
     if is_derived or not ctx.is_single(loop.extent):
         return loop.index
-    x: Any = loop.extent.start  # type: ignore[attr-defined]
+    x: Any = loop.extent.start
     row = operator(x.op) if isinstance(x, ast.Call) else None
     if row is not None and row.translates and len(x.args) == 2:
         first, second = x.args

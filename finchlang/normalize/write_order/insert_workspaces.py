@@ -92,9 +92,8 @@ def insert_workspaces(program: Node, context: ProgramContext) -> Node:
     return program
 
 
-#: where a workspace may stand: around some of the last of these lists of statements, each of which holds the
-#: next as the body of its statement of this number; within loops over the tensor's outermost modes, which
-#: have the indices that come second
+#: where a workspace may stand: from this one on of the last of these statements, each of which are the body
+#: of the one before; and the indices of loops around over the tensor's outermost modes
 _Place = tuple[list[tuple[tuple[Node, ...], int]], tuple[Node, ...]]
 
 
