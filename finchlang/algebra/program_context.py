@@ -208,6 +208,18 @@ def statements_of(scope: ast.Node) -> tuple[ast.Node, ...]:
     return scope.statements if isinstance(scope, ast.Block) else (scope,)
 
 
+def evaluated(statement: ast.Node) -> tuple[ast.Node, ...]:
+    """The expressions that a statement evaluates before or without a body, no element that it writes."""
+    match statement:
+        case ast.Loop() | ast.Define() | ast.Sieve():
+            return (trees.head(statement),)
+        case ast.Assign(target, _, value):
+            return *target.indices, value
+        case ast.Declare(_, init, dims):
+            return init, *dims
+    return ()
+
+
 def is_plain(op: ast.Node) -> bool:
     """Whether an assignment's operator is no reduction, also with its fill."""
     return (op.op if isinstance(op, ast.Call) else op) in PLAIN

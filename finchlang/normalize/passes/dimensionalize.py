@@ -56,8 +56,8 @@ class _Rebuild:
 
     def statement(self, node: ast.Node) -> Any:
         match node:
-            case ast.Loop(index):
-                return self.loop(node, index)
+            case ast.Loop():
+                return self.loop(node)
             case ast.Define(variable, _, body):
                 inner = self.with_dimensions(variable.name, self.statement(body))
                 return replace(node, body=inner)
@@ -74,8 +74,8 @@ class _Rebuild:
             body = ast.Define(variable, meet, body, span=meet.span)
         return body
 
-    def loop(self, node: ast.Loop, index: ast.Index) -> ast.Node:
-        facts = self.facts.loops[index.name]
+    def loop(self, node: ast.Loop) -> ast.Node:
+        index, facts = node.index, self.facts.loops[node.index.name]
         parts, shown = self.resolve.loop(facts), self.context.written(index.name)
         if not parts:
             message = f"could not resolve the dimension of index `{shown}`"
@@ -84,11 +84,9 @@ class _Rebuild:
         self.decide(f"`{shown}` runs over", node.extent, parts)
         for part in parts:
             for name in sorted(self.unseen(part, facts.visible)):
-                message = (
-                    f"the dimension {pretty(part)} of index `{shown}` ({ctx.place(part.span)})"
-                )
-                message += f" depends on `{self.context.written(name)}`, which is bound inside"
-                raise FinchError("dimension", f"{message} of its loop", index.span)
+                what = f"the dimension {pretty(part)} of index `{shown}` ({ctx.place(part.span)})"
+                inner = f"`{self.context.written(name)}`, which is bound inside of its loop"
+                raise FinchError("dimension", f"{what} depends on {inner}", index.span)
         around: ast.Variable | None = None
         extent: ast.Node = parts[0]
         if all(self.is_stable(p) for p in parts):
@@ -134,13 +132,11 @@ class _Rebuild:
             if known and not elements and not self.unseen(part, facts.visible):
                 return part
         message = (
-            f"{what} would be {pretty(parts[0])} ({ctx.place(parts[0].span)}), which is not known "
-            "where the tensor is declared"
+            f"{what} would be {pretty(parts[0])} ({ctx.place(parts[0].span)}), which is not known"
         )
-        hint = (
-            "loop over `_` with a condition, or declare the size, `@declare(C, 0, 1:n)`, and keep "
-            "the index out of it, `C[~i]`"
-        )
+        message += " where the tensor is declared"
+        hint = "loop over `_` with a condition, or declare the size, `@declare(C, 0, 1:n)`"
+        hint += ", and keep the index out of it, `C[~i]`"
         raise FinchError("dimension", message, facts.span, hint)
 
     # ------------------------------------------------------------------ meets
@@ -188,21 +184,18 @@ class _Rebuild:
         return not self.resized.isdisjoint(ctx.sized(part))
 
     def check_agreement(self, what: str, parts: Parts) -> None:
-        conflicts = [found for side in ("start", "stop") if (found := _conflict(parts, side))]
-        if conflicts:
+        if conflicts := [*_conflicts(parts, "start"), *_conflicts(parts, "stop")]:
             a, b = (parts[k] for k in min(conflicts))
             first, second = (f"{pretty(part)} ({ctx.place(part.span)})" for part in (a, b))
             message = f"{what} is {first} and also {second}"
             raise FinchError("dimension", message, b.span, _other_bounds(what, a, b))
 
 
-def _conflict(parts: Parts, side: str) -> tuple[int, int] | None:
-    """The positions of the first two extents whose literals differ on one side."""
-    literals = [
-        (k, x.value) for k, p in enumerate(parts) if isinstance(x := getattr(p, side), ast.Literal)
-    ]
-    first = literals[:1]
-    return next(((k, n) for k, a in first for n, b in literals if a != b), None)
+def _conflicts(parts: Parts, side: str) -> list[tuple[int, int]]:
+    """The extents, by position, whose literals on one side differ from the first one there, with that."""
+    ends = [(k, getattr(part, side)) for k, part in enumerate(parts)]
+    literals = [(k, end.value) for k, end in ends if isinstance(end, ast.Literal)]
+    return [(literals[0][0], k) for k, value in literals if value != literals[0][1]]
 
 
 def _other_bounds(what: str, a: ast.Extent, b: ast.Extent) -> str | None:

@@ -78,21 +78,16 @@ class Facts:
             self.depths.update(dict.fromkeys(trees.binds(node), len(visible) + 1))
 
     def statement(self, node: ast.Node, visible: frozenset[str]) -> None:
+        for expression in ctx.evaluated(node) if not isinstance(node, ast.Declare) else ():
+            self.expression(expression)
         match node:
             case ast.Loop(index, extent):
-                self.expression(extent)
                 self.loops[index.name] = LoopFacts(index.name, self.source(extent), visible)
                 if ctx.is_single(extent) and extent != _FIRST:
                     self.single[index.name] = extent.start
-            case ast.Define(variable, value):
-                self.expression(value)
-                if isinstance(value, ast.Extent) or ast.is_meet(value):
-                    self.lets[variable.name] = self.source(value)
-            case ast.Sieve(condition):
-                self.expression(condition)
-            case ast.Assign(target, _, value):
-                for expression in (*target.indices, value):
-                    self.expression(expression)
+            case ast.Define(variable, value) if isinstance(value, ast.Extent) or ast.is_meet(value):
+                self.lets[variable.name] = self.source(value)
+            case ast.Assign(target):
                 self.update(target)
             case ast.Declare():
                 self.declare(node, visible)
@@ -131,7 +126,7 @@ class Facts:
         ]
         return [(index, where) for index, where in found if where is not None]
 
-    def meet(self, index: ast.Index, found: affine.Source) -> None:
+    def meet(self, index: Any, found: affine.Source) -> None:
         """Add a mode whose size is known to the sources of an index."""
         self.add(self.loops[index.name].dimension, index, found)
 
@@ -167,16 +162,20 @@ class Facts:
         if declared is not None and self.halves(target, declared):
             return
         for index, found in self.bare_modes(target):
-            match found:
-                case (_, mode, shift) if declared and not declared.is_frozen:
-                    if declared.user[mode] is None:
-                        loop = self.loops[index.name]
-                        declared.writers[mode].append(
-                            (loop, affine.plus(affine.ZERO, shift, -1), ctx.ONE)
-                        )
-                        loop.writes.append(((declared, mode, shift, index.span), ctx.ONE))
-                        continue
+            if declared is not None and not declared.is_frozen and isinstance(found, tuple):
+                _, mode, shift = found
+                if declared.user[mode] is None:
+                    self.write(declared, mode, shift, index, ctx.ONE)
+                    continue
             self.meet(index, found)
+
+    def write(
+        self, declared: DeclaredTensor, mode: int, shift: ast.Node, index: Any, count: ast.Node
+    ) -> None:
+        """Note that an index writes a mode, moved by a shift, with `count` places for each value."""
+        loop = self.loops[index.name]
+        declared.writers[mode].append((loop, affine.plus(affine.ZERO, shift, -1), count))
+        loop.writes.append(((declared, mode, shift, index.span), count))
 
     def halves(self, target: ast.Access, declared: DeclaredTensor) -> bool:
         """Note what the indices of `split(C, k, m)`, perhaps split again, say of the size of a declared
@@ -196,14 +195,10 @@ class Facts:
         if not all(isinstance(i, ast.Index) and i.name not in self.single for i in target.indices):
             return False
         for mode, (index, own) in enumerate(zip(target.indices, modes, strict=True)):
-            assert isinstance(index, ast.Index)
-            loop = self.loops[index.name]
             if own is None:
                 self.meet(index, affine.source(target.tensor, mode))
-                continue
-            inner, count = own
-            declared.writers[inner].append((loop, affine.ZERO, count))
-            loop.writes.append(((declared, inner, affine.ZERO, index.span), count))
+            else:
+                self.write(declared, own[0], affine.ZERO, index, own[1])
         return True
 
     def declare(self, node: ast.Declare, visible: frozenset[str]) -> None:
@@ -231,8 +226,8 @@ class Facts:
             else:
                 found.parts.append(extent)
         elif not isinstance(extent, ast.Dimensionless):
-            hint = "write `1:n`, or `_`"
-            raise FinchError("type", f"`{pretty(extent)}` is not an extent", extent.span, hint)
+            message = f"`{pretty(extent)}` is not an extent"
+            raise FinchError("type", message, extent.span, "write `1:n`, or `_`")
         for known in met:
             found.parts += known.parts
             found.links += known.links

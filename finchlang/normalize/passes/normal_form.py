@@ -53,8 +53,7 @@ class _Check:
     def scope(self, node: ast.Node, bound: Depths, own: Modes, outer: Modes) -> None:
         if isinstance(node, ast.Define):
             self.define(node, bound, {**outer, **own})
-            inner = {**bound, node.variable.name: len(bound)}
-            self.scope(node.body, inner, own, outer)
+            self.scope(node.body, {**bound, node.variable.name: len(bound)}, own, outer)
             return
         own = dict(own)
         for s in statements_of(node):

@@ -97,8 +97,7 @@ class _Scopes:
                 self.tensor(tensor, env)
                 return node
             case ast.Yield():
-                message = "`return` is the last statement of a kernel"
-                raise FinchError("syntax", message, node.span)
+                raise FinchError("syntax", "`return` is the last statement of a kernel", node.span)
         raise FinchError("syntax", "a statement is expected here", node.span)
 
     def define(self, node: ast.Define, env: Environment) -> ast.Node:
@@ -203,21 +202,17 @@ class _Scopes:
         return ast.Variable(variable.name, span=node.span)
 
     def name(self, node: ast.Node, name: str, env: Environment) -> ast.Node:
-        if name in env:
-            found: Any = env[name]
-            if found.name in self.formulas:
-                hint = f"write `{_example(name, len(self.formulas[found.name].indices))}`"
-                raise FinchError("type", f"`{name}` is a tensor, not a value", node.span, hint)
-            if found.name in self.extents:
-                raise FinchError("type", f"`{name}` is an extent, not a value", node.span)
-            return replace(found, span=node.span)
-        known = self.context.formats.get(name)
-        if isinstance(known, types.Type):
-            return ast.Variable(name, span=node.span)
-        if known is not None:
-            order = self.context.level(name).order
-            hint = f"write `{_example(name, order)}`"
+        found: Any = env.get(name)
+        known = self.context.formats.get(name) if found is None else found.name in self.formulas
+        if found is not None and found.name in self.extents:
+            raise FinchError("type", f"`{name}` is an extent, not a value", node.span)
+        if known and not isinstance(known, types.Type):
+            hint = f"write `{_example(name, self.leaf(ast.Variable(name), env).order)}`"
             raise FinchError("type", f"`{name}` is a tensor, not a value", node.span, hint)
+        if found is not None:
+            return replace(found, span=node.span)
+        if known:
+            return ast.Variable(name, span=node.span)
         if name in ast.MODES:
             return ast.Literal(ast.MODES.index(name), types.UInt8.name, span=node.span)
         if isinstance(node, ast.Index):
@@ -293,14 +288,13 @@ class _Scopes:
 
     def output(self, tensor: ast.Node, order: int, env: Environment) -> None:
         """Check that what is assigned to, or declared, is a tensor; `order` is for the hint."""
-        known = (*env, *self.context.formats)
         if not isinstance(tensor, ast.Variable) or tensor.name in env:
             return
         name, format = tensor.name, self.context.formats.get(tensor.name)
         made = f"zeros({', '.join('3' * order)})" if order else "Scalar(0.0)"
         hint = f"a kernel writes to what there is: before it, write `{name} = {made}`"
         if format is None:
-            hint = did_you_mean(name, known) or hint
+            hint = did_you_mean(name, (*env, *self.context.formats)) or hint
             raise FinchError("unknown name", f"`{name}` is not known", tensor.span, hint)
         if isinstance(format, types.Type):
             raise FinchError("type", f"`{name}` is a number, not a tensor", tensor.span, hint)

@@ -101,8 +101,8 @@ class _Shapes(Stores):
         for s in statements:
             outer, self.checks = self.checks, []
             new = self.statement(s, bound)
-            here = [pair for pair in self.checks if declared & sized(pair)]
-            self.checks = outer + [pair for pair in self.checks if pair not in here]
+            here = self.taken(lambda pair: declared & sized(pair))
+            self.checks = outer + self.checks
             done.append(self.checked(new, here))
         whole = trees.block(*done)
         return trees.replace(whole, span=node.span) if isinstance(whole, ast.Block) else whole
@@ -125,12 +125,8 @@ class _Shapes(Stores):
 
     def claimed(self, index: ast.Index, extent: ast.Node) -> ast.Node:
         """The extent of a loop, with those that were claimed for its index."""
-        claimed = dict.fromkeys(e for e in self.claims.pop(index.name, []) if e != extent)
-        found = list[ast.Node](claimed)
-        if not isinstance(extent, ast.Dimensionless):
-            found.insert(0, extent)
-        if not found:
-            return extent
+        written = [] if isinstance(extent, ast.Dimensionless) else [extent]
+        found = list(dict.fromkeys([*written, *self.claims.pop(index.name, [])])) or [extent]
         return found[0] if len(found) == 1 else ctx.call(ast.MEET, *found, span=extent.span)
 
     def collapsed(self, loop: ast.Loop, bound: Bindings) -> index_map.HalfIndex | None:
@@ -168,9 +164,8 @@ class _Shapes(Stores):
 
     def inside(self, body: ast.Node, name: ast.Index | ast.Variable) -> ast.Node:
         """The body of what binds a name, within the checks that mention it."""
-        return self.checked(
-            body, self.taken(lambda pair: any(trees.mentions(e, name) for e in pair))
-        )
+        here = self.taken(lambda pair: any(trees.mentions(e, name) for e in pair))
+        return self.checked(body, here)
 
     def checked(self, node: ast.Node, pairs: list[Pair]) -> ast.Node:
         for pair in reversed(pairs):
@@ -331,13 +326,12 @@ class _Shapes(Stores):
         condition that the index is not past its part, or None: then it is the first that is not missing."""
         types = [self.type(e) for e, _ in elements]
         common = reduce(promote, [t for t in types if t is not None])
-        converted = [
-            e if t in (None, common) else ctx.call(common.name, e, span=span)
-            for (e, _), t in zip(elements, types, strict=True)
-        ]
-        result = converted[-1]
-        for e, (_, is_up_to) in reversed(list(zip(converted, elements, strict=True))[:-1]):
-            if is_up_to is None:
+        result: ast.Node = ast.EMPTY
+        for (e, is_up_to), t in reversed(list(zip(elements, types, strict=True))):
+            e = e if t in (None, common) else ctx.call(common.name, e, span=span)
+            if result is ast.EMPTY:
+                result = e
+            elif is_up_to is None:
                 result = ctx.call("coalesce", e, result, span=span)
             else:
                 result = ctx.call("ifelse", is_up_to, e, result, span=span)
