@@ -94,8 +94,7 @@ def _joined(is_and: bool, parts: Iterable[Where], numbers: Iterable[int] = ()) -
 
 
 def _needed(numbers: set[int], formulas: set[AbsenceFormula]) -> set[AbsenceFormula]:
-    """`formulas` without those that absorption removes: those that have a number, another formula or all
-    parts of another formula among their own parts."""
+    """`formulas` without those that absorption removes, by one of their parts or all of another's."""
     # by first part: comparing all pairs took quadratic time in long sums
     by_first: dict[Where, list[AbsenceFormula]] = {}
     for q in formulas:
@@ -126,8 +125,7 @@ def variables(where: Where) -> list[int]:
 def fold(
     where: Where, leaf: Callable[[int], _T], both: Callable[..., _T], either: Callable[..., _T]
 ) -> _T:
-    """A formula evaluated: `leaf` gives the values of operands, and each shared part is evaluated once. It
-    must have operands: ALWAYS and NEVER have no value."""
+    """A formula evaluated, each shared part once, with `leaf` for operands; it is not ALWAYS or NEVER."""
     known: dict[Where, _T] = {}
 
     def made(where: Where) -> _T:

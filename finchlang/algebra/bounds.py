@@ -1,5 +1,4 @@
-"""What is known of Int64 expressions without running anything: bounds for the rules to go by, and
-those of a loop."""
+"""What is known of Int64 expressions without running anything, and the bounds of a loop."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ def _at_most(a: Expr | None, b: Expr | None, slack: int, depth: int) -> bool:
 
 
 def _is_proved(a: Expr | None, b: Expr | None, slack: int, depth: int) -> bool:
-    """Whether a <= b + slack follows from a fact. (Plain loops, no generators: nothing in staging runs as
-    often.)"""
+    """Whether a <= b + slack follows from a fact: plain loops, since nothing in staging runs as often."""
     # a maximum is at most b if all its operands are, and b at most a minimum likewise
     largest, above = _facts(a, "max", "min")
     smallest, below = _facts(b, "min", "max")

@@ -20,10 +20,7 @@ Names = Mapping[str, Format | None]
 
 
 def types(program: ast.Node, context: ProgramContext) -> ast.Node:
-    """`program` with the types of its accesses and variables. Expects what the scopes pass gives.
-
-    Raises FinchError "type" where an operator or a store does not take its operands.
-    """
+    """`program`, as the scopes pass gives it, with the types of its accesses and variables."""
     return annotate(program, context.formats)
 
 

@@ -19,8 +19,7 @@ from finchlang.wrappers.wrappers import WRAPPERS
 
 @dataclass(frozen=True, slots=True)
 class IndexMap(Node):
-    """What stands for an index until the operators around its tensor are rebuilt. `whole`, in the classes
-    that have it, is the size that the mode must have, if it is known."""
+    """An index before the operators around its tensor are rebuilt; `whole`: the size its mode must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,7 @@ class Joined(IndexMap):
 
 
 def modifier(index: Node) -> tuple[str, Node, Node] | None:
-    """The wrapper that an index modifier stands for (Finch'25 Table 5), its setting for the mode, and the
-    index that is left."""
+    """The wrapper of an index modifier (Finch'25 Table 5), its setting, and the index that is left."""
     if not isinstance(index, Call):
         return None
     if is_call(index, PERMISSIVE):

@@ -290,8 +290,7 @@ def inverse(group: table.Operator, node: Node) -> Call:
 
 
 def _is_exact(undone: Node, call: Call) -> bool:
-    """Whether an inverse may be taken in the type of a call around it: integers wrap around at
-    their own width, and floats are rounded at theirs."""
+    """Whether an inverse may be taken in the type of a call around it, which rounds at its width."""
     return type_of(undone) is not None and type_of(undone) == type_of(call)
 
 
@@ -360,8 +359,7 @@ def merging(row: table.Operator, node: Call) -> Node | None:
 
 
 def _absorbed(group: table.Operator, node: Node, extra: Literal, type: Type) -> Node | None:
-    """g(node, extra) with `extra` joined with a literal in `node`, a nest of `group` in `type`; None
-    if there is none."""
+    """g(node, extra) with `extra` joined with a literal in `node`, a nest of `group` in `type`, or None."""
     if not isinstance(node, Call):
         return None
     if is_inverse(node, group):
@@ -389,8 +387,7 @@ def _inverted(group: table.Operator, literal: Literal, type: Type) -> Literal | 
 
 
 def _combined(group: table.Operator, one: Literal, other: Literal, type: Type) -> Literal | None:
-    """The two literals as one; None if that is more special than they are: small numbers may have a
-    product of 0, great ones an infinite one."""
+    """The two literals as one, unless small numbers have a product of 0, or great ones an infinite one."""
     result = _folded(group, type, one, other)
     if result is None or result.value in (type.wrap(one.value), type.wrap(other.value)):
         return result

@@ -161,8 +161,7 @@ def mask_name(tensor: ast.Node) -> str | None:
 
 
 def mask_sizes(tensor: ast.Node) -> tuple[ast.Node | None, ...]:
-    """The sizes of the modes of the mask inside any wrappers, as its arguments give them; nothing
-    for another tensor."""
+    """The sizes of the modes of the mask inside any wrappers; nothing for another tensor."""
     _, inner = wrapped(tensor)
     name = mask_name(inner)
     return MASKS[name].shape(inner.args) if name is not None else ()  # type: ignore[attr-defined]

@@ -69,8 +69,7 @@ class Spaces:
         return simplify(trees.rewrite_bottom_up(change, node))
 
     def fill(self, access: ast.Access, is_everywhere: bool = False) -> ast.Literal | None:
-        """The value of an access where nothing is stored; None of a tensor that stores all places, unless
-        `is_everywhere`."""
+        """What an access is where nothing is stored; None if all is, unless `is_everywhere`."""
         level = self.formats.get(root(access.tensor) or "")
         if not isinstance(level, Level) or not (has_gaps(level) or is_everywhere and level.order):
             return None
@@ -85,8 +84,7 @@ class Spaces:
         return SpaceOperand()
 
     def within_space(self, assign: ast.Assign) -> ast.Node:
-        """An assignment under the condition of its value's space, if an operator in the value states one
-        and assigning the value's fill does nothing."""
+        """An assignment under the condition of its value's space, if its fill does nothing."""
         value, calls = assign.value, self._stating(assign.value)
         fill = self.at_fills(value) if calls else None
         if not isinstance(fill, ast.Literal):
@@ -222,8 +220,7 @@ def has_gaps(level: Level) -> bool:
 def results(
     node: ast.Node, spaces: Spaces, given: Mapping[ast.Node, ast.Node] = {}
 ) -> Iterator[tuple[ast.Assign, ast.Node, bool]]:
-    """The assignments of a program that are made where nothing is stored, each with its value there,
-    and whether it is certain that they are made."""
+    """The assignments made where nothing is stored, with their values, and whether that is certain."""
     match node:
         case ast.Assign(_, _, value):
             yield node, spaces.at_fills(trees.substitute(value, dict(given))), True
@@ -241,8 +238,7 @@ def results(
 
 
 def wrong_fills(program: ast.Node, formats: Formats, shown: Mapping[str, str]) -> list[Note]:
-    """Notes for tensors that are declared with another fill than what is assigned where nothing is
-    stored: they store all places."""
+    """Notes for tensors whose declared fill is not what is assigned where nothing is stored."""
     spaces, notes = Spaces(formats), []
     declared = {n.tensor.name: n for n in trees.walk(program) if isinstance(n, ast.Declare)}
     for assign, value, is_certain in results(program, spaces):

@@ -49,8 +49,6 @@ class _Concordize:
         self.depths: dict[str, Depth] = {}  # of binders
         self.scopes: dict[str, Depth] = {}  # of declared tensors: the scope they belong to
 
-    # ------------------------------------------------------------------ statements
-
     def statement(self, node: ast.Node) -> Any:
         frame = _Frame(node)
         self.frames.append(frame)
@@ -84,11 +82,8 @@ class _Concordize:
                         raise FinchError("type", message, n.span, hint)
         return node
 
-    # ------------------------------------------------------------------ accesses
-
     def expression(self, node: ast.Node, innermost: int) -> Any:
-        """`node` with its accesses concordant; loops may be inserted around the frames up to
-        `innermost`."""
+        """`node` with its accesses concordant, by loops around the frames up to `innermost`."""
         if isinstance(node, ast.Access):
             return self.access(node, innermost)
         return trees.map_children(lambda c: self.expression(c, innermost), node)
@@ -114,8 +109,7 @@ class _Concordize:
         return trees.replace(node, indices=tuple(indices))
 
     def bind(self, x: ast.Node, outer: Depth, inner: list[ast.Node], innermost: int) -> ast.Index:
-        """An index with a loop over `x:x`, inside of `outer` and, if that can be, outside of the
-        loops of the indices `inner`."""
+        """An index with a loop over `x:x`, inside of `outer`, if possible outside of loops of `inner`."""
         least = max(outer, self.depth(x))
         for index in inner:
             if isinstance(index, ast.Index) and self.depths[index.name] > least:

@@ -139,8 +139,6 @@ class _Rebuild:
         hint += ", and keep the index out of it, `C[~i]`"
         raise FinchError("dimension", message, facts.span, hint)
 
-    # ------------------------------------------------------------------ meets
-
     def meet(self, parts: Parts, visible: frozenset[str], base: str) -> ast.Node:
         """The meet of `parts`: the only part, if it has the same value everywhere; a visible `let` of the
         user's for the same parts; else one variable for these parts, bound as far outside as they can
@@ -168,8 +166,7 @@ class _Rebuild:
         return self.names(part) - visible
 
     def is_stable(self, part: ast.Extent) -> bool:
-        """Whether `part` has one value wherever its names are bound: it reads nothing but scalars
-        that the program does not write, and no size that the program may change."""
+        """Whether `part` has one value wherever its names are bound: nothing in it is changed."""
         for node in walk(part):
             if isinstance(node, ast.Access) and node.indices:
                 return False

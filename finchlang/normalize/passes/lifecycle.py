@@ -74,8 +74,6 @@ class _Lifecycle:
         tensors = {n: _Tensor(n, READ) for n in used if n not in self.declared}
         return self.scope(program, tensors, frozenset(tensors), READ)
 
-    # ------------------------------------------------------------------ scopes
-
     def scope(
         self, node: ast.Node, tensors: Tensors, visible: frozenset[str], start: str | None
     ) -> ast.Node:
@@ -188,8 +186,6 @@ class _Lifecycle:
         is_filled = isinstance(declared.init, ast.Literal) and declared.init.value == fill.value
         return is_filled and all(n.index in own or ctx.is_single(n.extent) for n in loops)
 
-    # ------------------------------------------------------------------ inside of statements
-
     def inside(self, node: ast.Node, visible: frozenset[str]) -> Any:
         """A statement of a scope, with the scopes inside of it done."""
         match node:
@@ -203,8 +199,6 @@ class _Lifecycle:
                 self.check_visible(header, visible)
                 return trees.replace(node, body=self.scope(body, {}, visible, None))
         return node
-
-    # ------------------------------------------------------------------ errors
 
     def check_uses(self, name: str, use: _Uses, tensor: _Tensor) -> None:
         shown = self.context.shown(name)

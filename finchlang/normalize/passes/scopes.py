@@ -56,8 +56,6 @@ class _Scopes:
         self.extents: set[str] = set()  # those that a `let` bound to an extent
         self.formulas: dict[str, ast.Formula] = {}  # by the names that a `let` bound to them
 
-    # ------------------------------------------------------------------ statements
-
     def statement(self, node: ast.Node, env: Environment) -> Any:
         match node:
             case ast.Block(statements):
@@ -131,8 +129,6 @@ class _Scopes:
             self.context.originals[name] = original
         self.bound.add(name)
         return name
-
-    # ------------------------------------------------------------------ expressions
 
     def extent(self, node: ast.Node, env: Environment) -> ast.Node:
         """A node in the place of a dimension: a range, `_`, a `meet`, a name for one, or `size(A, k)`."""
@@ -262,8 +258,6 @@ class _Scopes:
             has = f"has no dimension {mode.value}, its order is {found.order}"
             raise FinchError("dimension", f"`{_described(tensor)}` {has}", mode.span)
         return node if found.node is tensor else found.size(mode.value)
-
-    # ------------------------------------------------------------------ accesses
 
     def access(self, node: ast.Access, env: Environment) -> ast.Access:
         found = self.reader(env).shaped(node.tensor)

@@ -68,8 +68,6 @@ class _Transposes:
             n.tensor.name for n in trees.walk(program) if isinstance(n, (ast.Declare, ast.Thaw))
         }
 
-    # ------------------------------------------------------------------ statements
-
     def statement(self, node: ast.Node) -> Any:
         match node:
             case ast.Block(statements):
@@ -92,8 +90,6 @@ class _Transposes:
         body = self.statement(node.body)
         self.around.pop()
         return trees.replace(node, body=body)
-
-    # ------------------------------------------------------------------ reads
 
     def expression(self, node: ast.Node, statement: ast.Node) -> Any:
         if isinstance(node, ast.Access) and not isinstance(node.tensor, ast.Variable):
@@ -173,8 +169,6 @@ class _Transposes:
         copy = self.made[name, modes]
         self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
         return ast.Variable(copy.name, span=access.span)
-
-    # ------------------------------------------------------------------ where a copy does not pay
 
     def against(self, name: str, access: ast.Access, statement: ast.Node, deepest: int) -> str:
         """The reason against a copy, or "": a copy is made of all entries each time the kernel is called,

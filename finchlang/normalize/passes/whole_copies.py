@@ -44,8 +44,7 @@ def _in_block(node: Block, formats: Mapping[str, Level | types.Type]) -> Node:
 
 
 def _is_whole(statement: Node, head: Declare, source: str, before: Sequence[Node]) -> bool:
-    """Whether loops go over each dimension of what is declared, which are those of `source`, also if
-    that is declared itself in one of the statements `before`."""
+    """Whether loops go over each dimension of what is declared, which are those of `source`."""
     made = [s for s in before if isinstance(s, Declare) and s.tensor.name == source]
     sizes = made[-1].dims if made else [size_extent(source, k + 1) for k in range(len(head.dims))]
     extents = [loop.extent for loop in reversed(_loops(statement)[0])]
@@ -62,8 +61,7 @@ def _loops(statement: Node) -> tuple[list[Loop], Node]:
 
 
 def copied(statement: Node) -> tuple[Access, Access] | None:
-    """The accesses on both sides, if a statement is loops over all of their indices and assigns what is
-    on the right as it is."""
+    """Both sides of an assignment of a tensor's elements as they are, in loops over all indices."""
     loops, body = _loops(statement)
     if not isinstance(body, Assign) or not loops or not isinstance(body.value, Access):
         return None

@@ -134,8 +134,6 @@ class _Wrapperize:
         indices = tuple(self.expression(node.indices[m], masks=False) for m in order)
         return wrap(self, trees.replace(node, tensor=tensor, indices=indices), updating)
 
-    # ------------------------------------------------------------------ swizzles
-
     def store(self, tensor: Any) -> tuple[Any, tuple[int, ...]]:
         """The stored tensor that `tensor` stands for, and for each of its modes which mode of
         `tensor` it is, from 0: tensor[i...] == stored[i[order]...]."""
@@ -188,8 +186,6 @@ class _Wrapperize:
         stored_mode = ast.Literal(order.index(mode.value - 1) + 1, span=mode.span)
         return trees.replace(node, args=(tensor, stored_mode))
 
-    # ------------------------------------------------------------------ masks
-
     def mask(self, node: ast.Call) -> ast.Node:
         """A comparison as a mask, its first index the one of the deeper loop (column-major), or as
         it is where neither side is an index whose loop the other side is constant in."""
@@ -230,8 +226,7 @@ class _Wrapperize:
 
 
 def _as_neighbours(inner: ast.Node, order: list[int], p: int, q: int) -> tuple[ast.Node, list[int]]:
-    """`inner`, with its modes `order`, such that mode p stands right before mode q: a broadcast mode is
-    put there, any other by a swizzle, if need be."""
+    """`inner`, with its modes `order`, by a swizzle if need be, with mode p right before mode q."""
     added = inner.args[1].value - 1 if ctx.is_call(inner, "broadcast") else None
     if added is not None and order[added] in (p, q):
         rest = [*order[:added], *order[added + 1 :]]

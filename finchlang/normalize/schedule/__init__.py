@@ -85,8 +85,7 @@ def note_policy(program: Node, annotation: Policy, context: ProgramContext) -> N
 
 
 def check_policy(program: Node, annotation: Policy, context: ProgramContext) -> None:
-    """Check, for a policy that no schedule has used, that its tensor is written and has a level which may
-    need a workspace. Raises FinchError "type"."""
+    """Raises FinchError "type" for a policy left over whose tensor is not written, or in any order."""
     left = {context.shown(name): name for name in context.policies}
     shown = annotation.tensor.name
     if shown not in left:

@@ -14,8 +14,7 @@ from finchlang.text.print import pretty
 
 @dataclass(frozen=True)
 class NestHeaders:
-    """Statements that stand directly in one another, outermost first, whose own bodies do not count, over
-    the `body` of the innermost."""
+    """Statements directly in one another, outermost first, without bodies, over the innermost `body`."""
 
     headers: tuple[ast.Node, ...]
     body: ast.Node

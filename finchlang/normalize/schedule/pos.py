@@ -1,5 +1,4 @@
-"""`pos(f, p, B[i, k])`: a loop over the positions of a tensor's storage, in their order, in place of one
-over its coordinates."""
+"""`pos(f, p, B[i, k])`: a loop over the positions of a tensor's storage in place of its coordinates."""
 
 from __future__ import annotations
 

@@ -113,8 +113,6 @@ class _Division:
                 raise self.error(f"{message} does not distribute over `{group.name}`")
             value = operands[at]
 
-    # ------------------------------------------------------------------ the two statements
-
     def divided(self, program: ast.Node) -> ast.Node:
         name, span = self.context.fresh(self.base), self.command.span
         order, level = self.modes()
@@ -164,8 +162,7 @@ class _Division:
         return tuple(order), Workspace(leaf, types.Int64, count, policy, capacity)
 
     def cut(self, consumer: ast.Node) -> int:
-        """How many of the headers stand around both statements: up to the last that binds a name which is
-        not listed and which the second statement uses."""
+        """How many headers are around both statements: those of unlisted names in the second."""
         used = names_in(consumer) - {i.name for i in self.listed}
         names = [used.intersection(binds(h)) for h in self.nest.headers]
         cut = max((at + 1 for at, found in enumerate(names) if found), default=0)

@@ -23,8 +23,7 @@ from finchlang.text.print import pretty
 
 
 def reorder(program: Node, command: Schedule, context: ProgramContext) -> Node:
-    """`program` with the loops over the indices of `command` in the order these are given in, each in
-    the place of one of them. Raises FinchError where that would change the meaning."""
+    """`program` with the loops over the indices of `command` in their order. Raises FinchError "type"."""
 
     def rewrite(nest: NestHeaders, wanted: tuple[Loop, ...]) -> Node:
         left = iter(wanted)

@@ -59,8 +59,6 @@ class _Shapes(Stores):
             return Shaped(formula, len(formula.indices), node)
         return Shaped(node, self.context.level(node.name).order)
 
-    # ------------------------------------------------------------------ statements
-
     def program(self, program: ast.Node) -> ast.Node:
         program = self.statement(program, {})
         return self.checked(program, self.checks)
@@ -120,8 +118,6 @@ class _Shapes(Stores):
                 written = ast.Sieve(condition, written, span=node.span)
             found.append(written)
         return trees.block(*found)
-
-    # ------------------------------------------------------------------ loops
 
     def claimed(self, index: ast.Index, extent: ast.Node) -> ast.Node:
         """The extent of a loop, with those that were claimed for its index."""
@@ -185,8 +181,6 @@ class _Shapes(Stores):
         pair = {affine.summands(a), affine.summands(b)}
         if len(pair) > 1 and all(pair != set(map(affine.summands, p)) for p in self.checks):
             self.checks.append((a, b))
-
-    # ------------------------------------------------------------------ expressions
 
     def expression(self, node: ast.Node, bound: Bindings) -> Any:
         match node:
@@ -262,8 +256,6 @@ class _Shapes(Stores):
             return index_map.Wrapped("offset", by, inner)
         return self.expression(index, bound)
 
-    # ------------------------------------------------------------------ from an operator to its tensors
-
     def read(
         self, tensor: Any, ts: list[ast.Node], dropped: list, access: ast.Access, bound: Bindings
     ) -> ast.Node:
@@ -305,8 +297,7 @@ class _Shapes(Stores):
     def presence(
         self, formula: ast.Formula, ts: list[ast.Node], access: ast.Access
     ) -> list[ast.Node]:
-        """Masks that are true in range and missing out of it, for the indices that may be out of range
-        without the expression being missing by itself."""
+        """Masks that are missing out of range, for indices that do not make the expression missing."""
         found = list[ast.Node]()
         own = affine.needed(formula.value)
         modes = list(enumerate(zip(formula.indices, ts, strict=True)))

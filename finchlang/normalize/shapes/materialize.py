@@ -73,8 +73,6 @@ class Stores(OperatorMaps):
         inner = trees.map_children(self.with_stored, node)
         return self.stored.get(inner, inner)
 
-    # ------------------------------------------------------------------ what is stored
-
     def to_store(self, loop: ast.Loop) -> Iterator[ast.Call]:
         """The concatenations to store before a loop, in order, each by the names of those before it."""
         nodes = list(trees.walk(loop))
@@ -98,8 +96,7 @@ class Stores(OperatorMaps):
             yield from self.too_many(accesses, bound)
 
     def too_many(self, accesses: list[ast.Access], bound: set[str]) -> Iterator[ast.Call]:
-        """The concatenations to store so that a statement has no more than MANY cases, inner ones first;
-        none that depends on what the loop binds or writes."""
+        """Concatenations to store for a statement to have at most MANY cases, inner ones first."""
         while True:
             plain = dict.fromkeys(self.with_primitives(access, {}) for access in accesses)
             gaps = {  # the outermost mode of each tensor that has gaps, from 1, or 0
@@ -174,8 +171,7 @@ class Stores(OperatorMaps):
         return answer
 
     def placed(self, node: ast.Node, target: ast.Node) -> Iterator[tuple[ast.Node, ast.Node]]:
-        """The parts of a concatenation, each with the window of `target` that it goes to. A part that is
-        a concatenation of the same type itself comes part by part."""
+        """The parts of a concatenation, also within parts, each with the window of `target` it goes to."""
         assert isinstance(node, ast.Call)
         type = self.element_type(node)
         first, *parts = node.args
@@ -226,8 +222,7 @@ def _joined(
     factors: tuple[int, int] = _NOT_COMPUTED,
     over: Mapping[str, int] = {},
 ) -> Iterator[_Joined]:
-    """The concatenations in an access, or in `tensor` within it. `over` has for each index how many times
-    what it writes is collapsed: so many more loops will go over it."""
+    """The concatenations in an access, or in `tensor` within it; `over` as in `Stores`."""
     if tensor is None:
         tensor, names = access.tensor, [i for i in access.indices if isinstance(i, ast.Index)]
         is_plain = len(set(names)) == len(names) and all(map(_is_shifted, access.indices))

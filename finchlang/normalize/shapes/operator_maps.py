@@ -25,8 +25,7 @@ class OperatorMaps:
         self.claims: dict[str, list[Extent]] = {}
 
     def through(self, tensor: Call, ts: list[Node]) -> tuple[Node, list[Node], list]:
-        """The tensor within an operator or wrapper, the maps for its modes, and the broadcast modes that
-        it does not have: sizes and maps."""
+        """The tensor within an operator, the maps of its modes, and the broadcast modes it lacks."""
         body, settings = tensor.args[0], tensor.args[1:]
         if not ctx.is_call(tensor, *affine.MAPS):
             name: str = tensor.op.name  # type: ignore[attr-defined]
@@ -57,8 +56,7 @@ class OperatorMaps:
         return index_map.Joined(outer, others[0], settings[1], rest, self.size(body, mode))
 
     def is_free(self, n: Node, m: Node, others: list[Node]) -> bool:
-        """Whether a broadcast mode of size n at the map m needs no operator: the index of a loop, which
-        claims its extent, or a half beside its other half."""
+        """Whether a broadcast mode needs no operator: a loop claims it, or its other half is there."""
         if isinstance(m, Index):
             self.claim(m, Extent(ctx.ONE, n))
             return True
@@ -84,8 +82,7 @@ class OperatorMaps:
                 self.claim(inner, None if wrapper == "permissive" else extent)
 
     def around(self, leaf: Leaf, access: Access, is_update: bool = False) -> Access:
-        """The access of a tensor at maps, with operators rebuilt around it. In an update halves of an
-        index are computed as numbers."""
+        """The access of a tensor at maps, by operators; in an update halves of an index are computed."""
         tensor, maps, dropped = leaf[0], list(leaf[1]), leaf[2]
         for n, m in dropped:
             tensor = index_map.made("broadcast", tensor, Literal(len(maps) + 1), n)

@@ -83,8 +83,7 @@ def _flatten(given: shaped.Arguments) -> shaped.Shaped:
 
 
 def _reshape(given: shaped.Arguments) -> shaped.Shaped:
-    """All elements in their order, in other sizes. Modes at either end that keep their sizes are not
-    touched, so that their structure is kept."""
+    """All elements in order, in other sizes; modes at either end that keep theirs are not touched."""
     t, sizes = given.tensor(), list[Node]()
     while given.left:
         is_free = given.left[0] == Literal(-1)

@@ -24,8 +24,7 @@ WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
 
 
 class Shaped:
-    """A tensor in a program, with its `order`; modes count from 1 here. `node` is it by primitive
-    operators only, `written` what stands in the program."""
+    """A tensor by primitive operators (`node`) and as `written`; modes count from 1 here."""
 
     def __init__(self, node: Node, order: int, written: Node | None = None):
         self.node, self.order, self.written = node, order, node if written is None else written

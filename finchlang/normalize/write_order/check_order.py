@@ -37,8 +37,7 @@ def check_order(program: ast.Node, context: ctx.ProgramContext) -> None:
 def phases(
     scope: Sequence[ast.Node], context: ctx.ProgramContext
 ) -> Iterator[tuple[str, int, int]]:
-    """The update phases, in a scope, of tensors that need an order: (tensor, start, stop), where
-    `scope[start:stop]` are the statements between its declaration and its freeze."""
+    """The update phases of tensors that need an order: (name, start, stop), from declaration to freeze."""
     begun: dict[str, int] = {}
     for n, s in enumerate(scope):
         if isinstance(s, ast.Declare) and ordered_modes(context.level(s.tensor.name)):
@@ -129,8 +128,7 @@ class _Order:
         return OrderFault(message, access, self.level, self.in_order(access, loops))
 
     def in_order(self, access: ast.Access, loops: tuple[ast.Loop, ...]) -> str | None:
-        """A hint on how to loop in order, with the loops over the update's indices outermost, in the order
-        of the modes; None if the loops are not simply nested, or their extents depend on each other."""
+        """A hint on an order of loops that would do, if they are simply nested and independent."""
         own: dict[ast.Node, ast.Loop] = {loop.index: loop for loop in loops}
 
         def within(body: ast.Node) -> ast.Node:
@@ -187,8 +185,7 @@ def ordered_modes(level: Level) -> int:
 
 
 def _free_modes(level: Level) -> int:
-    """How many modes, counted from the outermost, may have their loops anywhere: those above a level that
-    takes any fiber, if none of them is sequential."""
+    """How many outer modes, of levels above one that takes any fiber, may have their loops anywhere."""
     parts = list(level.levels())
     above = parts[: next((k for k, part in enumerate(parts) if part.takes_any_fiber), 0)]
     return 0 if any(part.is_sequential for part in above) else sum(part.modes for part in above)
@@ -203,8 +200,7 @@ def is_repeated(loop: ast.Loop, context: ctx.ProgramContext) -> bool:
 
 
 def follows(loop: ast.Loop, context: ctx.ProgramContext) -> ast.Index | None:
-    """The index whose order the loop's index follows: its own, or i for a loop over `i + c`; None
-    if it takes a single value that follows no index."""
+    """The index whose order a loop's index follows: its own, i for a loop over `i + c`, or None."""
     is_derived = any(loop.index.name in given for _, given in context.derived)
     if is_derived or not ctx.is_single(loop.extent):
         return loop.index

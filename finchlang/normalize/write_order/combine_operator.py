@@ -17,11 +17,7 @@ from finchlang.text.print import pretty
 
 
 def combine(program: Node, context: ProgramContext) -> None:
-    """Give the context's formats of workspaces their operators. Expects the life cycle.
-
-    Raises FinchError "type" where the policy of a workspace has to merge and merging would change the
-    meaning.
-    """
+    """Give workspaces their operators. Raises FinchError "type" where merging would change the meaning."""
     updates: dict[str, list[Assign]] = {}
     for node in trees.walk(program):
         if isinstance(node, Assign):
@@ -50,8 +46,7 @@ def _copied(update: Assign) -> str | None:
 
 
 def _keeps_first(op: Node, level: Workspace) -> bool:
-    """Whether the first value of a new entry, which begins with `beginning`, makes it `fill op value`, as
-    it must be where nothing was stored."""
+    """Whether the first value of a new entry makes it `fill op value`, as where nothing was stored."""
     row = operator(op)
     assert row is not None
     return not row.keeps_old or level.combining(op).beginning == level.fill

@@ -71,8 +71,7 @@ class Detour:
         return self.declare(self.name, span), *map(self.redirect, statements), frozen, copied
 
     def redirect(self, node: ast.Node) -> Any:
-        """The statement `node` with its updates of the tensor going to the workspace, whose mode is the
-        tensor's now."""
+        """A statement with its updates of the tensor, and its mode, those of the workspace."""
         if isinstance(node, ast.Mode) and node.tensor.name == self.tensor:
             return replace(node, tensor=ast.Variable(self.name, span=node.tensor.span))
         if isinstance(node, ast.Assign) and root(node.target.tensor) == self.tensor:

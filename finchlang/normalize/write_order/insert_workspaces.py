@@ -48,8 +48,7 @@ class Class:
 def classify(
     loops: Sequence[Loop], indices: Sequence[Index], sparse_operands: int, context: ProgramContext
 ) -> Class:
-    """The class of an update at `indices` (bare, the last mode outermost) inside of `loops`, whose
-    value reads so many tensors that are not dense."""
+    """The class of an update at bare `indices` inside `loops`, of a value with so many sparse operands."""
     by_index: dict[Node, Loop] = {loop.index: loop for loop in loops}
     order = context.original(
         loop.index.name for loop in loops if check_order.is_repeated(loop, context)
@@ -182,8 +181,7 @@ class _Insertion:
             statements = statements_of(node.body)
 
     def is_loop_of(self, loop: Loop, own: Iterable[Loop]) -> bool:
-        """Whether all loops in `own` follow a single index, and `loop` is the loop of that, or one that a
-        schedule made of it."""
+        """Whether `loop`, or one made of it, is of the single index that all in `own` follow."""
         modes = {check_order.follows(each, self.context) for each in own}
         names = {mode.name for mode in modes if mode is not None}
         parts = {name for made, given in self.context.derived if names & {*given} for name in made}
