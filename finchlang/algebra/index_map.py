@@ -135,8 +135,6 @@ def ranges(maps: Iterable[Node]) -> Iterator[Node]:
                 yield call("<=", value(p.index), p.whole)
 
 
-# --------------------------------------------------------------------------- the operators around a tensor
-
 #: requires two extents to be the same
 Agree = Callable[[Node, Node], None]
 

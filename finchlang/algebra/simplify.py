@@ -69,9 +69,6 @@ def name_of(law: Law) -> str:
     return law.__name__.replace("_", " ")
 
 
-# ---------------------------------------------------------------------------- values and accesses
-
-
 def constant(node: ast.Value) -> ast.Node | None:
     """value(1, type) = 1."""
     if isinstance(node.expr, ir.Const):
@@ -90,9 +87,6 @@ def settings(tensor: ast.Node) -> Iterator[ast.Node]:
         tensor, *own = tensor.args
         for setting in own:
             yield from trees.children(setting) if isinstance(setting, ast.Extent) else (setting,)
-
-
-# ----------------------------------------------------------------------------------- statements
 
 
 def missing_update(node: ast.Assign) -> ast.Node | None:

@@ -214,9 +214,6 @@ def has_gaps(level: Level) -> bool:
     return level.is_structured or any(part.has_gaps for part in level.levels() if not part.is_leaf)
 
 
-# ------------------------------------------------------------------------------- fills of results
-
-
 def results(
     node: ast.Node, spaces: Spaces, given: Mapping[ast.Node, ast.Node] = {}
 ) -> Iterator[tuple[ast.Assign, ast.Node, bool]]:

@@ -26,9 +26,6 @@ def wrapperize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     return _Wrapperize(context).statement(program, 0)
 
 
-# --------------------------------------------------------------------------- index modifiers
-
-
 #: the wrappers that index modifiers stand for, from the outside in
 MODIFIERS = ("permissive", "protocolize", "window", "offset")
 
@@ -63,8 +60,8 @@ def wrap(program: _Wrapperize, access: ast.Access, updating: bool) -> ast.Access
         own = [f[1:] if f and f[0] == wrapper else None for f in found]
         if updating and wrapper == "protocolize":
             place: Any = next(f[0] for f in own if f)
-            message = f"`{place.name}` says how to read a tensor"
-            raise FinchError("type", message, place.span, "leave it away where a tensor is updated")
+            hint = "leave it away where a tensor is updated"
+            raise FinchError("type", f"`{place.name}` says how to read a tensor", place.span, hint)
         settings = (f[0] if f else WRAPPERS[wrapper].neutral for f in own)
         tensor = ctx.call(wrapper, tensor, *settings, span=access.span)
         indices = tuple(f[1] if f else i for f, i in zip(own, indices, strict=True))
@@ -79,9 +76,6 @@ def _guarded(tensor: ast.Node, mode: int, index: Any) -> ast.Node:
         return trees.replace(index, args=(_guarded(tensor, mode, index.args[0]),))
     is_sum = len({n.name for _, n in affine.terms(index) if isinstance(n, ast.Index)}) > 1
     return ctx.call(ctx.PERMISSIVE, index, span=index.span) if is_sum else index
-
-
-# --------------------------------------------------------------------------- the walk
 
 
 class _Wrapperize:

@@ -60,9 +60,6 @@ def _applied(program: Node, command: Schedule, context: ProgramContext) -> Node:
     return function(program, command, context)
 
 
-# ------------------------------------------------------------------ `@workspace C policy=... capacity=...`
-
-
 def note_policy(program: Node, annotation: Policy, context: ProgramContext) -> None:
     """Note the policy of a workspace, by the name that its tensor has in `program`, or will have. Raises
     FinchError "unknown name" for an unknown policy, "type" for a capacity that it does not take, and for

@@ -50,9 +50,7 @@ def check_order_is_free(
             if first == second and assign.target == updates[0].target:
                 continue
             sign = "=" if assign.op in PLAIN else f"<<{pretty(assign.op)}>>="
-            at = ", ".join(
-                place(a.span) for a in (updates[0], assign)[: 1 + (assign is not updates[0])]
-            )
+            at = ", ".join(dict.fromkeys(place(a.span) for a in (updates[0], assign)))
             why = f"its updates ({at}) by `{sign}` come to the same places more than once"
             message = f"in another order `{context.shown(name)}` would hold other values: {why}"
             raise FinchError("type", message, command.span)
@@ -63,8 +61,7 @@ def _updates(body: Node) -> dict[str, list[Assign]]:
     own = {n.tensor.name for n in walk(body) if isinstance(n, Declare)}
     found: dict[str, list[Assign]] = {}
     for node in walk(body):
-        if isinstance(node, Assign) and (name := root(node.target.tensor)) not in own:
-            assert name is not None
+        if isinstance(node, Assign) and (name := root(node.target.tensor) or "") not in own:
             found.setdefault(name, []).append(node)
     return found
 
@@ -72,10 +69,8 @@ def _updates(body: Node) -> dict[str, list[Assign]]:
 def _takes_any_order(op: Node) -> bool:
     """Whether f(f(x, a), b) = f(f(x, b), a). (`initwrite` comes to each place once.)"""
     row = operator(op)
-    if op == Variable(INIT):
-        return True
-    if row is None:
-        return False
+    if row is None or op == Variable(INIT):
+        return op == Variable(INIT)
     return row.associative and row.commutative or row.group is not None
 
 

@@ -193,9 +193,6 @@ class Stores(OperatorMaps):
             before = after
 
 
-# --------------------------------------------------------------------------- how many cases there are
-
-
 @dataclass(frozen=True)
 class _Joined:
     """A concatenation in an access, not within another, and how many `cases` a loop over it has; it

@@ -169,9 +169,6 @@ def order_of(node: Any, order: Callable[[str], int]) -> int:
     return order_of(within, order) + affine.MAPS.get(node.op.name, 0)
 
 
-# --------------------------------------------------------------------------- what all are made of
-
-
 def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
     """Modes p (fast) and q as one, which stands where the first of them stood."""
     for mode in (p, q):

@@ -41,7 +41,6 @@ def combine(program: Node, context: ProgramContext) -> None:
 
 
 def _copied(update: Assign) -> str | None:
-    """The tensor that an update copies from."""
     return root(update.value.tensor) if isinstance(update.value, Access) else None
 
 
@@ -83,10 +82,8 @@ def _check(program: Node, name: str, update: Assign, context: ProgramContext) ->
         made = f"`@workspace {context.shown(name)} policy=hash`"
     what = f"the policy {level.policy}" if must_merge else f"a capacity of {level.capacity}"
     shown = "=" if update.op in PLAIN else f"{pretty(update.op)}="
-    message = (
-        f"`{context.shown(name)}` has {what} and would be merged, which would change what `{shown}` "
-        "means: it is no associative operator with an identity (of updates in place, the fill), or "
-        "not the only one"
-    )
+    message = f"`{context.shown(name)}` has {what} and would be merged, which would change what "
+    message += f"`{shown}` means: it is no associative operator with an identity (of updates in "
+    message += "place, the fill), or not the only one"
     hint = f"the policy hash without a capacity: {made}"
     raise FinchError("type", message, update.span, hint)
