@@ -128,11 +128,10 @@ def permissive(m: Node) -> Iterator[Wrapped]:
 
 def ranges(maps: Iterable[Node]) -> Iterator[Node]:
     """The conditions for halves in maps to be of places in range, where they are computed."""
-    for part in (h for m in maps for h in halves(m)):
-        for p in permissive(part):
-            if p.whole is not None:
-                yield call("<=", ONE, value(p.index))
-                yield call("<=", value(p.index), p.whole)
+    for p in (p for m in maps for part in halves(m) for p in permissive(part)):
+        if p.whole is not None:
+            yield call("<=", ONE, value(p.index))
+            yield call("<=", value(p.index), p.whole)
 
 
 #: requires two extents to be the same
@@ -157,9 +156,7 @@ def around(
             tensor = _sized(tensor, k, m.whole, len(maps), agree)  # type: ignore[attr-defined]
         match m:
             case Wrapped(wrapper, setting, inner):
-                settings: list[Node] = [WRAPPERS[wrapper].neutral] * len(maps)
-                settings[k], maps[k] = setting, inner
-                tensor = made(wrapper, tensor, *settings)
+                tensor, maps[k] = _in_mode(wrapper, tensor, k, setting, len(maps)), inner
             case Joined(first, second, whole, rest):
                 sizes = [n for n in (whole, rest) if n is not None]
                 tensor = made("split" if sizes else "toeplitz", tensor, Literal(k + 1), *sizes)
@@ -195,9 +192,14 @@ def _sized(tensor: Node, mode: int, whole: Node | None, order: int, agree: Agree
     if own is not None:
         agree(Extent(ONE, own, span=tensor.span), wanted)
         return tensor
-    settings: list[Node] = [WRAPPERS["window"].neutral] * order
-    settings[mode] = wanted
-    return made("window", tensor, *settings)
+    return _in_mode("window", tensor, mode, wanted, order)
+
+
+def _in_mode(wrapper: str, tensor: Node, mode: int, setting: Node, order: int) -> Node:
+    """The tensor under a wrapper with a setting for one of its modes."""
+    neutral = WRAPPERS[wrapper].neutral
+    settings = (setting if k == mode else neutral for k in range(order))
+    return made(wrapper, tensor, *settings)
 
 
 def made(name: str, tensor: Node, *settings: Node) -> Node:

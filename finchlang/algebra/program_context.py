@@ -231,9 +231,8 @@ def is_single(extent: ast.Node) -> TypeGuard[ast.Extent]:
 
 def reads(expression: ast.Node) -> Iterable[str]:
     """The tensors an expression reads, by name."""
-    for node in trees.walk(expression):
-        if isinstance(node, ast.Access) and (name := root(node.tensor)) is not None:
-            yield name
+    names = (root(access.tensor) for access in trees.accesses(expression))
+    return [name for name in names if name is not None]
 
 
 def place(span: Span | None) -> str:

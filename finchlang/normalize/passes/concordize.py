@@ -50,13 +50,11 @@ class _Concordize:
         self.scopes: dict[str, Depth] = {}  # of declared tensors: the scope they belong to
 
     def statement(self, node: ast.Node) -> Any:
-        frame = _Frame(node)
+        frame, here = _Frame(node), len(self.frames)
         self.frames.append(frame)
-        here = len(self.frames) - 1
-        if isinstance(node, ast.Block):
-            for s in node.statements:
-                if isinstance(s, ast.Declare):
-                    self.scopes[s.tensor.name] = (here, 1, 0)
+        for s in node.statements if isinstance(node, ast.Block) else ():
+            if isinstance(s, ast.Declare):
+                self.scopes[s.tensor.name] = (here, 1, 0)
         node = self.parts(node, here)
         self.frames.pop()
         for x, index in reversed(frame.inserted):
@@ -75,11 +73,10 @@ class _Concordize:
                 target = self.access(target, here)
                 return trees.replace(node, target=target, value=self.expression(value, here))
             case ast.Declare():
-                for n in trees.walk(node):
-                    if isinstance(n, ast.Access) and n.indices:
-                        message = f"a declaration cannot read an element, as in `{pretty(n)}`"
-                        hint = "bind it by `let` around the declaration"
-                        raise FinchError("type", message, n.span, hint)
+                for n in filter(lambda n: n.indices, trees.accesses(node)):
+                    message = f"a declaration cannot read an element, as in `{pretty(n)}`"
+                    hint = "bind it by `let` around the declaration"
+                    raise FinchError("type", message, n.span, hint)
         return node
 
     def expression(self, node: ast.Node, innermost: int) -> Any:

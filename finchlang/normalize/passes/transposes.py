@@ -64,9 +64,8 @@ class _Transposes:
         self.context = context
         self.around: list[Any] = []
         self.made: dict[tuple[str, tuple[int, ...]], _Copy] = {}
-        self.written = {
-            n.tensor.name for n in trees.walk(program) if isinstance(n, (ast.Declare, ast.Thaw))
-        }
+        changes = (n for n in trees.walk(program) if isinstance(n, (ast.Declare, ast.Thaw)))
+        self.written = {n.tensor.name for n in changes}
 
     def statement(self, node: ast.Node) -> Any:
         match node:
@@ -101,10 +100,9 @@ class _Transposes:
     def read(self, access: ast.Access, statement: ast.Node) -> ast.Access:
         followed = [self.followed(index) for index in access.indices]
         depths = [self.depth(index) for index in followed]
-        name = ctx.root(access.tensor)
-        is_plain = isinstance(access.tensor, ast.Variable) and None not in followed
-        if name is None or not is_plain or len(set(followed)) < len(followed):
+        if None in followed or len(set(followed)) < len(followed):
             return access
+        name = access.tensor.name  # type: ignore[attr-defined]
         across = [k for k, depth in enumerate(depths) if depth < max(depths[k:])]
         if not any(_is_searched(part) for k, part in self.by_mode(name) if k in across):
             return access
@@ -143,10 +141,8 @@ class _Transposes:
 
     def depth(self, index: ast.Node | None) -> int:
         """How many statements are around the loop of an index; all, if it is inside of the current one."""
-        loops = (
-            k for k, n in enumerate(self.around) if isinstance(n, ast.Loop) and n.index == index
-        )
-        return next(loops, len(self.around))
+        bound = (isinstance(n, ast.Loop) and n.index == index for n in self.around)
+        return next((k for k, is_own in enumerate(bound) if is_own), len(self.around))
 
     def by_mode(self, name: str) -> list[tuple[int, Level]]:
         """Each mode of a tensor, from 0, with its level."""
@@ -201,10 +197,9 @@ class _Transposes:
     def driving(self, nodes: list[ast.Node], deepest: int) -> Iterator[ast.Access]:
         """The accesses in `nodes` that are sparse in a loop down to depth `deepest` and have no loops
         further inside, where a matrix is not sparse: few of its columns are empty."""
-        targets = {
-            id(n.target) for node in nodes for n in trees.walk(node) if isinstance(n, ast.Assign)
-        }
-        for access in (a for node in nodes for a in trees.accesses(node) if id(a) not in targets):
+        within = [n for node in nodes for n in trees.walk(node)]
+        targets = {id(n.target) for n in within if isinstance(n, ast.Assign)}
+        for access in (n for n in within if isinstance(n, ast.Access) and id(n) not in targets):
             name, indices = ctx.root(access.tensor), access.indices
             if name is not None:
                 level = self.context.level(name)

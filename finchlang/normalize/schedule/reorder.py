@@ -50,7 +50,8 @@ def check_order_is_free(
             if first == second and assign.target == updates[0].target:
                 continue
             sign = "=" if assign.op in PLAIN else f"<<{pretty(assign.op)}>>="
-            at = ", ".join(dict.fromkeys(place(a.span) for a in (updates[0], assign)))
+            pair = [updates[0], assign][assign is updates[0] :]
+            at = ", ".join(place(a.span) for a in pair)
             why = f"its updates ({at}) by `{sign}` come to the same places more than once"
             message = f"in another order `{context.shown(name)}` would hold other values: {why}"
             raise FinchError("type", message, command.span)

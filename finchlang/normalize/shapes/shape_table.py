@@ -12,7 +12,7 @@ from functools import reduce
 
 from finchlang.algebra.index_arithmetic import plus, times
 from finchlang.algebra.program_context import ONE, call, is_call
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, Span
 from finchlang.normalize.shapes import shaped
 from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node
 
@@ -95,12 +95,9 @@ def _reshape(given: shaped.Arguments) -> shaped.Shaped:
     if not sizes or not t.order:
         raise given.wrong("`reshape` takes a tensor that has dimensions, and sizes", given.span)
     own = [t.size(k + 1) for k in range(t.order)]
-    first = 0
-    while first < min(len(own), len(sizes)) - 1 and own[first] == sizes[first]:
-        first += 1
-    last = 0
-    while last < min(len(own), len(sizes)) - first - 1 and own[-1 - last] == sizes[-1 - last]:
-        last += 1
+    most = min(len(own), len(sizes)) - 1
+    first = next((k for k in range(most) if own[k] != sizes[k]), most)
+    last = next((k for k in range(most - first) if own[-1 - k] != sizes[-1 - k]), most - first)
     return _reshaped(t, first, last, sizes[first : len(sizes) - last], given)
 
 
@@ -133,7 +130,8 @@ def _squeeze(given: shaped.Arguments) -> shaped.Shaped:
     t, p = given.mode_of_tensor()
     given.agree(t.size(p), ONE)
     indices = _indices(t.order - 1)
-    return _formula(t, indices, [*indices[: p - 1], ONE, *indices[p - 1 :]])
+    inner = [*indices[: p - 1], ONE, *indices[p - 1 :]]
+    return _formula(indices, _element(t, inner, t.node.span))
 
 
 def _repeated(is_whole: bool) -> Callable[[shaped.Arguments], shaped.Shaped]:
@@ -156,7 +154,7 @@ def _vcat(given: shaped.Arguments) -> shaped.Shaped:
 
 def _joined(parts: list[shaped.Shaped], given: shaped.Arguments) -> list[shaped.Shaped]:
     """Parts, checked to have dimensions."""
-    if any(not t.order for t in parts):
+    if not all(t.order for t in parts):
         raise given.wrong(f"`{given.name}` takes tensors that have dimensions", given.span)
     return parts
 
@@ -197,9 +195,8 @@ def _kron(given: shaped.Arguments) -> shaped.Shaped:
         a = shaped.collapse(shaped.broadcast(a, k, n[k - 1], given.span), k, k + 1, given.span)
         b = shaped.collapse(shaped.broadcast(b, k + 1, m[k - 1], given.span), k, k + 1, given.span)
     indices = _indices(a.order)
-    first, second = (Access(t.node, tuple(indices), span=given.span) for t in (a, b))
-    product = call("*", first, second, span=given.span)
-    return shaped.Shaped(Formula(tuple(indices), product, span=given.span), a.order)
+    factors = (_element(t, indices, given.span) for t in (a, b))
+    return _formula(indices, call("*", *factors, span=given.span))
 
 
 # --------------------------------------------------------------------------- in another order
@@ -246,7 +243,7 @@ def _diagonal(given: shaped.Arguments) -> shaped.Shaped:
     inner = indices[:-1]
     for k in sorted((p, q)):
         inner.insert(k - 1, indices[-1])
-    return _formula(t, indices, inner)
+    return _formula(indices, _element(t, inner, t.node.span))
 
 
 def _triangle(sign: str) -> Callable[[shaped.Arguments], shaped.Shaped]:
@@ -258,10 +255,10 @@ def _triangle(sign: str) -> Callable[[shaped.Arguments], shaped.Shaped]:
         if not isinstance(k, Literal) or abs(k.value) > 1 << 32:  # or the sum would wrap around
             k = call("max", call("min", k, t.size(2)), call("-", t.size(1)))
         indices = _indices(2)
-        element = Access(t.node, tuple(indices), span=given.span)
+        element = _element(t, indices, given.span)
         holds = call(sign, indices[1], plus(indices[0], k))
-        value = call("ifelse", holds, element, call("zero", element), span=given.span)
-        return shaped.Shaped(Formula(tuple(indices), value, span=given.span), 2)
+        zero = call("zero", element)
+        return _formula(indices, call("ifelse", holds, element, zero, span=given.span))
 
     return make
 
@@ -271,12 +268,13 @@ def _indices(count: int) -> list[Index]:
     return [Index(f"mode {k + 1}") for k in range(count)]
 
 
-def _formula(t: shaped.Shaped, indices: list[Index], inner: list) -> shaped.Shaped:
-    element = Access(t.node, tuple(inner), span=t.node.span)
-    return shaped.Shaped(Formula(tuple(indices), element, span=t.node.span), len(indices))
+def _formula(indices: list[Index], value: Node) -> shaped.Shaped:
+    return shaped.Shaped(Formula(tuple(indices), value, span=value.span), len(indices))
 
 
-# --------------------------------------------------------------------------- the table
+def _element(t: shaped.Shaped, indices: list, span: Span | None) -> Node:
+    return Access(t.node, tuple(indices), span=span)
+
 
 OPERATORS: dict[str, ShapeOperator] = {
     "collapse": ShapeOperator("collapse(A, 1, 2)", _collapse),
@@ -309,15 +307,11 @@ OPERATORS: dict[str, ShapeOperator] = {
 
 def operators_in(node: Node) -> Iterator[Node]:
     """The names of shape operators around the tensor that an access or `size` is of."""
-    if isinstance(node, Access):
-        yield from _around(node.tensor)
-    elif isinstance(node, Call) and is_call(node, "size") and node.args:
-        yield from _around(node.args[0])
-
-
-def _around(tensor: Node) -> Iterator[Node]:
-    if isinstance(tensor, Call):
+    left = [node.tensor] if isinstance(node, Access) else []
+    if is_call(node, "size"):
+        left += node.args[:1]
+    while left:
+        tensor = left.pop()
         if is_call(tensor, *OPERATORS):
             yield tensor.op
-        for arg in tensor.args:
-            yield from _around(arg)
+        left += reversed(tensor.args) if isinstance(tensor, Call) else ()
