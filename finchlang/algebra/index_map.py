@@ -12,6 +12,7 @@ from typing import Any
 
 from finchlang.algebra.index_arithmetic import ZERO, at_least_one, plus, size, times
 from finchlang.algebra.program_context import ONE, PERMISSIVE, PROTOCOLS, call, is_call
+from finchlang.base.errors import Span
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node
 from finchlang.syntax.traversal import replace, walk
 from finchlang.wrappers.wrappers import WRAPPERS
@@ -156,7 +157,8 @@ def around(
             tensor = _sized(tensor, k, m.whole, len(maps), agree)  # type: ignore[attr-defined]
         match m:
             case Wrapped(wrapper, setting, inner):
-                tensor, maps[k] = _in_mode(wrapper, tensor, k, setting, len(maps)), inner
+                tensor = in_mode(wrapper, tensor, k, setting, len(maps), tensor.span)
+                maps[k] = inner
             case Joined(first, second, whole, rest):
                 sizes = [n for n in (whole, rest) if n is not None]
                 tensor = made("split" if sizes else "toeplitz", tensor, Literal(k + 1), *sizes)
@@ -192,14 +194,16 @@ def _sized(tensor: Node, mode: int, whole: Node | None, order: int, agree: Agree
     if own is not None:
         agree(Extent(ONE, own, span=tensor.span), wanted)
         return tensor
-    return _in_mode("window", tensor, mode, wanted, order)
+    return in_mode("window", tensor, mode, wanted, order, tensor.span)
 
 
-def _in_mode(wrapper: str, tensor: Node, mode: int, setting: Node, order: int) -> Node:
-    """The tensor under a wrapper with a setting for one of its modes."""
+def in_mode(
+    wrapper: str, tensor: Node, mode: int, setting: Node, order: int, span: Span | None
+) -> Call:
+    """The tensor, of `order` modes, under a wrapper with a setting for one of them, from 0."""
     neutral = WRAPPERS[wrapper].neutral
     settings = (setting if k == mode else neutral for k in range(order))
-    return made(wrapper, tensor, *settings)
+    return call(wrapper, tensor, *settings, span=span)
 
 
 def made(name: str, tensor: Node, *settings: Node) -> Node:

@@ -50,8 +50,7 @@ def first_rewriting(node: ast.Node) -> tuple[str, ast.Node] | None:
     better = _once(node)
     if better is None:
         trees.remember(_simple, node, node)
-        return None
-    return name_of(better[0]), better[1]
+    return better and (name_of(better[0]), better[1])
 
 
 def _once(node: ast.Node) -> tuple[Law, Any] | None:

@@ -130,9 +130,7 @@ class _Shapes(Stores):
         return self.asked(lambda: next(self.parts_written(loop, bound), None))
 
     def parts_written(self, loop: ast.Loop, bound: Bindings) -> Iterator[index_map.HalfIndex]:
-        for node in trees.walk(loop.body):
-            if not isinstance(node, ast.Assign):
-                continue
+        for node in (n for n in trees.walk(loop.body) if isinstance(n, ast.Assign)):
             target = self.with_primitives(node.target, bound)
             if self.is_plain(target, {}, is_update=True):
                 continue
@@ -146,9 +144,8 @@ class _Shapes(Stores):
         names = [self.context.fresh(index.name + s) for s in ("_i", "_j")]
         self.context.originals |= dict.fromkeys(names, shown)
         i, j = (ast.Index(name, span=index.span) for name in names)
-        inner, outer, flat = (
-            ast.Extent(ctx.ONE, n, span=index.span) for n in (found.fast, found.slow, whole)
-        )
+        sizes = found.fast, found.slow, whole
+        inner, outer, flat = (ast.Extent(ctx.ONE, n, span=index.span) for n in sizes)
         if not isinstance(extent, ast.Dimensionless):
             self.agree(extent, flat)
         what = f"`{shown}` goes over two dimensions: `{j.name}` and, inside, `{i.name}`"
@@ -294,9 +291,7 @@ class _Shapes(Stores):
             body, ts, more = self.through(tensor, ts)
             yield from self.places(body, ts, dropped + more)
 
-    def presence(
-        self, formula: ast.Formula, ts: list[ast.Node], access: ast.Access
-    ) -> list[ast.Node]:
+    def presence(self, formula: ast.Formula, ts: list[ast.Node], access: ast.Access) -> list:
         """Masks that are missing out of range, for indices that do not make the expression missing."""
         found = list[ast.Node]()
         own = affine.needed(formula.value)
@@ -342,8 +337,8 @@ class _Shapes(Stores):
         for part, n in zip(tensors, sizes, strict=True):
             for mode, t in enumerate(ts):
                 if mode != p and not isinstance(t, ast.Index):
-                    a = ast.Extent(ctx.ONE, self.size(tensors[0], mode), span=tensor.span)
-                    self.agree(a, ast.Extent(ctx.ONE, self.size(part, mode), span=part.span))
+                    first = ast.Extent(ctx.ONE, self.size(tensors[0], mode), span=tensor.span)
+                    self.agree(first, self.extent(part, mode))
             end = affine.plus(whole, before, -1)
             if before != affine.ZERO and not isinstance(end, ast.Literal):
                 end = ctx.call("-", whole, before, span=tensor.span)  # `sums` names both

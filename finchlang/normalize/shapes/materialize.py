@@ -10,11 +10,12 @@ from math import prod
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
+from finchlang.algebra.index_map import in_mode
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.shapes.operator_maps import OperatorMaps
-from finchlang.normalize.shapes.shaped import WHOLE, order_of
+from finchlang.normalize.shapes.shaped import order_of
 from finchlang.operators.operator_table import operator
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
@@ -78,8 +79,7 @@ class Stores(OperatorMaps):
         nodes = list(trees.walk(loop))
         if not self.context.insert_workspaces or any(isinstance(n, ast.Formula) for n in nodes):
             return
-        bound = {n.index.name for n in nodes if isinstance(n, ast.Loop)}
-        bound |= {n.variable.name for n in nodes if isinstance(n, ast.Define)}
+        bound = {name for n in nodes for name in trees.binds(n)}
         bound |= {n.tensor.name for n in nodes if isinstance(n, ast.Declare)}
         targets = [self.with_primitives(n.target, {}) for n in nodes if isinstance(n, ast.Assign)]
         bound |= (
@@ -141,8 +141,7 @@ class Stores(OperatorMaps):
         level = Workspace(Element(fill), number=order)
         name = variable.name
         context.formats[name] = context.workspaces[name] = self.types[name] = level
-        sizes = [self.size(node, k) for k in range(order)]
-        self.dims[name] = tuple(ast.Extent(ctx.ONE, size, span=span) for size in sizes)
+        self.dims[name] = tuple(self.extent(node, k) for k in range(order))
         yield ast.Declare(variable, fill, self.dims[name], span=span)
         context.stored.add(name)
         for part, target in self.placed(node, variable):
@@ -156,6 +155,9 @@ class Stores(OperatorMaps):
 
     def order(self, node: ast.Node) -> int:
         return order_of(node, lambda name: self.context.level(name).order)
+
+    def extent(self, tensor: ast.Node, mode: int) -> ast.Extent:
+        return ast.Extent(ctx.ONE, self.size(tensor, mode), span=tensor.span)
 
     def element_type(self, node: ast.Node) -> types.Type | None:
         """The type of a tensor's elements."""
@@ -177,15 +179,14 @@ class Stores(OperatorMaps):
         first, *parts = node.args
         p: int = first.value - 1  # type: ignore[attr-defined]
         before: ast.Node = affine.ZERO
+        order = self.order(node)
         for part in parts:
-            settings: list[ast.Node] = [WHOLE] * self.order(node)
             after = affine.plus(before, self.size(part, p))
-            settings[p] = ast.Extent(affine.plus(before, ctx.ONE), after, span=node.span)
-            for mode in range(len(settings)):
+            reach = ast.Extent(affine.plus(before, ctx.ONE), after, span=node.span)
+            for mode in range(order):
                 if mode != p:
-                    sizes = ((self.size(x, mode), x.span) for x in (parts[0], part))
-                    self.agree(*(ast.Extent(ctx.ONE, n, span=span) for n, span in sizes))
-            into = ctx.call("window", target, *settings, span=node.span)
+                    self.agree(self.extent(parts[0], mode), self.extent(part, mode))
+            into = in_mode("window", target, p, reach, order, node.span)
             if ctx.is_call(part, "concat") and self.element_type(part) == type:
                 yield from self.placed(part, into)
             else:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
+from finchlang.algebra.index_map import in_mode
 from finchlang.base.errors import FinchError, Span
 from finchlang.syntax.nodes import (
     NOTHING,
@@ -193,11 +194,9 @@ def window(t: Shaped, p: int, part: Node, span: Span | None) -> Shaped:
     if part == WHOLE:
         return t
     t.size(p)
-    settings: list[Node] = [WHOLE] * t.order
-    settings[p - 1] = part
     if isinstance(part, Extent):
-        settings[p - 1] = Extent(part.start, part.stop, part.step, span=part.span or span)
-    return Shaped(ctx.call("window", t.node, *settings, span=span), t.order)
+        part = Extent(part.start, part.stop, part.step, span=part.span or span)
+    return Shaped(in_mode("window", t.node, p - 1, part, t.order, span), t.order)
 
 
 def concat(parts: list[Shaped], p: int, span: Span | None) -> Shaped:

@@ -56,12 +56,10 @@ class OrderFault:
     way: str | None = None  # a hint on an order of loops that would do
 
     def error(self, context: ctx.ProgramContext) -> FinchError:
-        sequential = next(lv for lv in self.level.levels() if lv.is_sequential)
-        kind = type(sequential).__name__
+        kind = next(type(lv).__name__ for lv in self.level.levels() if lv.is_sequential)
         message = f"{self.message}: {kind} is written in order, fiber by fiber, each once"
-        hint = f"use a format that takes any order: {self.level.random_access()}"
-        if self.way is not None:
-            hint = f"{self.way}, or {hint}"
+        way = "" if self.way is None else f"{self.way}, or "
+        hint = f"{way}use a format that takes any order: {self.level.random_access()}"
         return FinchError("access order", message, self.access.span, hint)
 
 
