@@ -139,8 +139,7 @@ class Spaces:
         whole = self.at_fills(node)
         if not isinstance(fill, ast.Literal) or not isinstance(whole, ast.Literal):
             return False
-        found = simplify(trees.replace(node, args=args))
-        return is_value(found, whole.value, type_of(node))
+        return is_value(simplify(trees.replace(node, args=args)), whole.value, type_of(node))
 
     def _outside_fill(self, arg: ast.Node) -> Conditions:
         """The conditions that an argument is not its fill, stored or not."""

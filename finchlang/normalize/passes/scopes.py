@@ -262,8 +262,7 @@ class _Scopes:
     def access(self, node: ast.Access, env: Environment) -> ast.Access:
         found = self.reader(env).shaped(node.tensor)
         if len(node.indices) != found.order:
-            what = _described(node.tensor)
-            raise wrong_order(what, found.order, node.indices, "indices", node)
+            raise wrong_order(_described(node.tensor), found.order, node.indices, "indices", node)
         indices = tuple(self.index(i, env) for i in node.indices)
         return ast.Access(found.written, indices, span=node.span)
 

@@ -1,6 +1,6 @@
 """The schedule pass: what the annotations before a kernel ask for (Workspaces'24 section 6.1).
 
-Each schedule is a rewriting of the program that keeps its meaning, in a file of its own. They stand
+Each schedule is a rewriting of the program that keeps its meaning. They stand
 after the dimensions, so that errors about these speak of the program as it was written.
 """
 
@@ -11,10 +11,8 @@ from collections.abc import Callable
 from finchlang.algebra.program_context import ProgramContext, root
 from finchlang.base.errors import FinchError, did_you_mean
 from finchlang.levels.workspace import POLICIES, check_capacity
-from finchlang.normalize.schedule.fuse_split import fuse, split
-from finchlang.normalize.schedule.pos import pos
+from finchlang.normalize.schedule.loop_schedules import fuse, pos, reorder, split
 from finchlang.normalize.schedule.precompute import FORM, precompute
-from finchlang.normalize.schedule.reorder import reorder
 from finchlang.syntax.nodes import Assign, Node, Policy, Schedule
 from finchlang.syntax.traversal import walk
 from finchlang.text.print import pretty

@@ -285,8 +285,7 @@ class _Shapes(Stores):
             yield tensor, ts, dropped
         elif isinstance(tensor, ast.Formula) or ctx.mask_name(tensor):
             hint = "assign to the tensors that it reads"
-            message = "an expression cannot be assigned to"
-            raise FinchError("type", message, tensor.span, hint)
+            raise FinchError("type", "an expression cannot be assigned to", tensor.span, hint)
         else:
             body, ts, more = self.through(tensor, ts)
             yield from self.places(body, ts, dropped + more)

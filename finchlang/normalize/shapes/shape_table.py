@@ -179,8 +179,7 @@ def _block(given: shaped.Arguments) -> shaped.Shaped:
     while given.left:
         parts.append(given.matrix())
     if c < 1 or len(parts) % c:
-        message = f"{len(parts)} tensors are no rows of {c}"
-        raise FinchError("dimension", message, place.span)
+        raise FinchError("dimension", f"{len(parts)} tensors are no rows of {c}", place.span)
     rows = [shaped.concat(parts[k : k + c], 2, given.span) for k in range(0, len(parts), c)]
     return shaped.concat(rows, 1, given.span)
 

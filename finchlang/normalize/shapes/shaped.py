@@ -9,28 +9,19 @@ from typing import Any
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.algebra.index_map import in_mode
 from finchlang.base.errors import FinchError, Span
-from finchlang.syntax.nodes import (
-    NOTHING,
-    Call,
-    Dimensionless,
-    Extent,
-    Formula,
-    Literal,
-    Node,
-    Variable,
-)
+from finchlang.syntax import nodes as ast
 from finchlang.text.print import pretty
 
-WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
+WHOLE = ast.Literal(ast.NOTHING)  # the setting of a mode that has no window
 
 
 class Shaped:
     """A tensor by primitive operators (`node`) and as `written`; modes count from 1 here."""
 
-    def __init__(self, node: Node, order: int, written: Node | None = None):
+    def __init__(self, node: ast.Node, order: int, written: ast.Node | None = None):
         self.node, self.order, self.written = node, order, node if written is None else written
 
-    def size(self, mode: int) -> Node:
+    def size(self, mode: int) -> ast.Node:
         """The size of a mode. Raises FinchError "dimension" where it has none, or counts from another
         number than 1."""
         if (found := affine.size(self.node, mode - 1)) is not None:
@@ -44,9 +35,9 @@ class Arguments:
     """The arguments of a shape operator, taken and checked one after the other: `left` are still to be
     taken, `written` those that were, with names resolved. `reader` is a Reader."""
 
-    def __init__(self, node: Call, reader: Any, form: str):
+    def __init__(self, node: ast.Call, reader: Any, form: str):
         self.node, self.reader, self.form, self.left = node, reader, form, list(node.args)
-        self.written: list[Node] = []
+        self.written: list[ast.Node] = []
 
     @property
     def name(self) -> str:
@@ -56,7 +47,7 @@ class Arguments:
     def span(self) -> Span | None:
         return self.node.span
 
-    def next(self, what: str) -> Node:
+    def next(self, what: str) -> ast.Node:
         if not self.left:
             raise self.wrong(f"`{self.name}` takes {what} here", self.span)
         return self.left.pop(0)
@@ -86,9 +77,8 @@ class Arguments:
     def whole(self, what: str) -> int:
         """An integer literal."""
         node = self.next(what)
-        if not isinstance(node, Literal) or type(node.value) is not int:
-            message = f"`{self.name}` takes {what} as an integer literal"
-            raise FinchError("type", message, node.span)
+        if not isinstance(node, ast.Literal) or type(node.value) is not int:
+            raise FinchError("type", f"`{self.name}` takes {what} as an integer literal", node.span)
         self.written.append(node)
         return node.value
 
@@ -97,8 +87,7 @@ class Arguments:
         mode, span = self.whole("a dimension"), self.written[-1].span
         self.check_mode(mode, order, span)
         if mode in others:
-            message = f"`{self.name}` is given dimension {mode} twice"
-            raise FinchError("dimension", message, span)
+            raise FinchError("dimension", f"`{self.name}` is given dimension {mode} twice", span)
         return mode
 
     def check_mode(self, mode: int, order: int, span: Span | None) -> None:
@@ -119,50 +108,51 @@ class Arguments:
         check_orders(parts, self.span)
         return mode, parts
 
-    def number(self) -> Node:
+    def number(self) -> ast.Node:
         """An integer that is known before the loops."""
         node = self.reader.value(self.next("an integer"))
-        if isinstance(node, Literal) and type(node.value) is not int:
-            message = f"`{self.name}` takes an integer here, not {pretty(node)}"
-            raise self.wrong(message, node.span)
+        if isinstance(node, ast.Literal) and type(node.value) is not int:
+            raise self.wrong(f"`{self.name}` takes an integer here, not {pretty(node)}", node.span)
         self.written.append(node)
         return node
 
-    def size(self, least: int = 0) -> Node:
+    def size(self, least: int = 0) -> ast.Node:
         """An integer that is known before the loops, at least `least`: checked here or at run time."""
         n = self.number()
-        if isinstance(n, Literal):
+        if isinstance(n, ast.Literal):
             if n.value < least:
                 message = f"`{self.name}` takes a size of {least} or more here, not {n.value}"
                 raise FinchError("dimension", message, n.span)
         elif not ctx.is_call(n, "size"):
-            self.agree(n, ctx.call("max", n, Literal(least)))
+            self.agree(n, ctx.call("max", n, ast.Literal(least)))
         return n
 
-    def extent(self) -> Node:
+    def extent(self) -> ast.Node:
         node = self.next("a range")
         self.written.append(WHOLE if node == WHOLE else self.reader.extent(node))
-        return WHOLE if isinstance(self.written[-1], Dimensionless) else self.written[-1]
+        return WHOLE if isinstance(self.written[-1], ast.Dimensionless) else self.written[-1]
 
     def flag(self) -> bool:
         """`true` or `false`, if that is given."""
         if not self.left:
             return False
         node = self.left.pop(0)
-        if not isinstance(node, Literal) or type(node.value) is not bool:
+        if not isinstance(node, ast.Literal) or type(node.value) is not bool:
             raise self.wrong(f"`{self.name}` takes true or false here", node.span)
         self.written.append(node)
         return node.value
 
-    def agree(self, a: Node, b: Node) -> None:
-        self.reader.agree(Extent(ctx.ONE, a, span=self.span), Extent(ctx.ONE, b, span=self.span))
+    def agree(self, a: ast.Node, b: ast.Node) -> None:
+        self.reader.agree(
+            ast.Extent(ctx.ONE, a, span=self.span), ast.Extent(ctx.ONE, b, span=self.span)
+        )
 
 
 def order_of(node: Any, order: Callable[[str], int]) -> int:
     """How many modes a tensor under wrappers and primitive shape operators has, by those of the named."""
-    if isinstance(node, Variable):
+    if isinstance(node, ast.Variable):
         return order(node.name)
-    if isinstance(node, Formula):
+    if isinstance(node, ast.Formula):
         return len(node.indices)
     if ctx.mask_name(node):
         return len(ctx.mask_sizes(node))
@@ -174,28 +164,30 @@ def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
     """Modes p (fast) and q as one, which stands where the first of them stood."""
     for mode in (p, q):
         t.size(mode)  # raises if it has none
-    return Shaped(ctx.call("collapse", t.node, Literal(p), Literal(q), span=span), t.order - 1)
+    return Shaped(
+        ctx.call("collapse", t.node, ast.Literal(p), ast.Literal(q), span=span), t.order - 1
+    )
 
 
-def split(t: Shaped, p: int, m: Node, span: Span | None, *last: Node) -> Shaped:
+def split(t: Shaped, p: int, m: ast.Node, span: Span | None, *last: ast.Node) -> Shaped:
     """Mode p as two, one of size m, which is fast, and one of what is left, or of the size that is given
     last; if that is true in place of a size, with the slow one first."""
     t.size(p)
-    return Shaped(ctx.call("split", t.node, Literal(p), m, *last, span=span), t.order + 1)
+    return Shaped(ctx.call("split", t.node, ast.Literal(p), m, *last, span=span), t.order + 1)
 
 
-def broadcast(t: Shaped, p: int, n: Node, span: Span | None) -> Shaped:
+def broadcast(t: Shaped, p: int, n: ast.Node, span: Span | None) -> Shaped:
     """A new mode p of size n, along which nothing changes."""
-    return Shaped(ctx.call("broadcast", t.node, Literal(p), n, span=span), t.order + 1)
+    return Shaped(ctx.call("broadcast", t.node, ast.Literal(p), n, span=span), t.order + 1)
 
 
-def window(t: Shaped, p: int, part: Node, span: Span | None) -> Shaped:
+def window(t: Shaped, p: int, part: ast.Node, span: Span | None) -> Shaped:
     """A range of mode p."""
     if part == WHOLE:
         return t
     t.size(p)
-    if isinstance(part, Extent):
-        part = Extent(part.start, part.stop, part.step, span=part.span or span)
+    if isinstance(part, ast.Extent):
+        part = ast.Extent(part.start, part.stop, part.step, span=part.span or span)
     return Shaped(in_mode("window", t.node, p - 1, part, t.order, span), t.order)
 
 
@@ -207,7 +199,7 @@ def concat(parts: list[Shaped], p: int, span: Span | None) -> Shaped:
     if len(parts) == 1:
         return parts[0]
     nodes = (t.node for t in parts)
-    return Shaped(ctx.call("concat", Literal(p), *nodes, span=span), parts[0].order)
+    return Shaped(ctx.call("concat", ast.Literal(p), *nodes, span=span), parts[0].order)
 
 
 def check_orders(parts: list[Shaped], span: Span | None) -> None:

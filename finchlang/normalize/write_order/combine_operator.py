@@ -85,5 +85,4 @@ def _check(program: Node, name: str, update: Assign, context: ProgramContext) ->
     message = f"`{context.shown(name)}` has {what} and would be merged, which would change what "
     message += f"`{shown}` means: it is no associative operator with an identity (of updates in "
     message += "place, the fill), or not the only one"
-    hint = f"the policy hash without a capacity: {made}"
-    raise FinchError("type", message, update.span, hint)
+    raise FinchError("type", message, update.span, f"the policy hash without a capacity: {made}")
