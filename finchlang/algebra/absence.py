@@ -39,11 +39,6 @@ class AbsenceFormula:
     operands: tuple[int, ...] = ()
     number: int = 0
 
-    def __str__(self) -> str:
-        if not self.parts:
-            return str(self.is_and)
-        return "(" + (" & " if self.is_and else " | ").join(map(str, self.parts)) + ")"
-
 
 Where = AbsenceFormula | int
 ALWAYS, NEVER = AbsenceFormula(True), AbsenceFormula(False)

@@ -80,11 +80,6 @@ def folded(name: str, a: int, b: int) -> int:
     return result.value
 
 
-def is_same(a: ast.Node, b: ast.Node) -> bool:
-    """Whether two expressions are the same as sums, in whatever order."""
-    return a == b or summands(a) == summands(b)
-
-
 def summands(node: ast.Node) -> Hashable:
     """A key that equal extents, or expressions that are the same as sums, share."""
     if isinstance(node, ast.Extent):

@@ -19,13 +19,13 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import level_of
 from finchlang.normalize.shapes.materialize import Pair, Stores, sized
-from finchlang.normalize.shapes.operator_maps import Leaf
 from finchlang.normalize.shapes.reader import Reader, with_primitives
 from finchlang.normalize.shapes.shape_table import OPERATORS
 from finchlang.normalize.shapes.shaped import WHOLE, Shaped
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Type, promote
 from finchlang.text.print import pretty
+from finchlang.wrappers.wrappers import WRAPPERS
 
 
 def shapes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
@@ -44,6 +44,8 @@ def has_shapes(program: ast.Node) -> bool:
 
 
 Bindings = dict[str, ast.Node]
+#: a tensor without wrappers, the maps for its modes, and the broadcast modes around: sizes and maps
+Leaf = tuple[Any, list[ast.Node], list[tuple[ast.Node, ast.Node]]]
 
 
 class _Shapes(Stores):
@@ -369,3 +371,76 @@ class _Shapes(Stores):
             ]
             for other in found[1:] if not isinstance(t, ast.Index) else ():
                 self.agree(found[0], other)
+
+    def through(
+        self, tensor: ast.Call, ts: list[ast.Node]
+    ) -> tuple[ast.Node, list[ast.Node], list]:
+        """The tensor within an operator, the maps of its modes, and the broadcast modes it lacks."""
+        body, settings = tensor.args[0], tensor.args[1:]
+        if not ctx.is_call(tensor, *affine.MAPS):
+            name: str = tensor.op.name  # type: ignore[attr-defined]
+            wrapped = list(ts)
+            for mode, setting in enumerate(settings):
+                if setting != WRAPPERS[name].neutral:
+                    whole = affine.size(body, mode) if name in ("window", "permissive") else None
+                    wrapped[mode] = index_map.Wrapped(name, setting, ts[mode], whole)
+            return body, wrapped, []
+        dropped = [(settings[1], t) for mode, t in enumerate(ts) if not affine.below(tensor, mode)]
+        above = sorted(affine.above(tensor, len(ts)).items())
+        inner = [self.within(tensor, mode, [ts[k] for k in outer]) for mode, outer in above]
+        return body, inner, [d for d in dropped if not self.is_free(*d, inner)]
+
+    def within(self, tensor: ast.Call, mode: int, maps: list[ast.Node]) -> ast.Node:
+        """The map for a mode of the tensor within a wrapper in MAPS, by those that go through it."""
+        body, *settings = tensor.args
+        outer, *others = maps
+        if ctx.is_call(tensor, "collapse"):
+            pair = [setting.value - 1 for setting in settings]  # type: ignore[attr-defined]
+            fast, slow = (self.size(body, m) for m in pair)
+            return index_map.half(outer, fast, slow, mode == pair[0]) if mode in pair else outer
+        if not others:
+            return outer
+        if ctx.is_call(tensor, "toeplitz"):
+            return index_map.Joined(outer, others[0], None)
+        rest = settings[2] if settings[2:] and settings[2] != ast.Literal(True) else None
+        return index_map.Joined(outer, others[0], settings[1], rest, self.size(body, mode))
+
+    def is_free(self, n: ast.Node, m: ast.Node, others: list[ast.Node]) -> bool:
+        """Whether a broadcast mode needs no operator: a loop claims it, or its other half is there."""
+        if isinstance(m, ast.Index):
+            self.claim(m, ast.Extent(ctx.ONE, n))
+            return True
+        return isinstance(m, index_map.HalfIndex) and m.other in others
+
+    def claim(self, m: ast.Node, extent: ast.Extent | None) -> None:
+        """Claim for the indices in a map the extents by which it has this one (None: not known)."""
+        match m:
+            case ast.Index() if extent is not None:
+                self.claims.setdefault(m.name, []).append(trees.replace(extent, span=m.span))
+            case index_map.HalfIndex(inner, fast, slow):
+                self.claim(inner, ast.Extent(ctx.ONE, affine.times(fast, slow)))
+            case index_map.Joined(first, second, ast.Node() as size, rest, whole):
+                self.claim(first, ast.Extent(ctx.ONE, size))
+                rest = rest or (None if whole is None else affine.divided(whole, size))
+                self.claim(second, None if rest is None else ast.Extent(ctx.ONE, rest))
+            case index_map.Wrapped("window", ast.Extent() as part, inner):
+                self.claim(inner, ast.Extent(ctx.ONE, affine.length(part)))
+            case index_map.Wrapped("offset", by, inner):
+                back = affine.plus(affine.ZERO, by, -1)
+                self.claim(inner, extent and affine.shifted(extent, back))
+            case index_map.Wrapped(wrapper, _, inner):
+                self.claim(inner, None if wrapper == "permissive" else extent)
+
+    def around(self, leaf: Leaf, access: ast.Access, is_update: bool = False) -> ast.Access:
+        """The access of a tensor at maps, by operators; in an update halves of an index are computed."""
+        tensor, maps, dropped = leaf[0], list(leaf[1]), leaf[2]
+        for n, m in dropped:
+            tensor = index_map.made("broadcast", tensor, ast.Literal(len(maps) + 1), n)
+            maps.append(m)
+        whole = trees.replace(access, tensor=tensor)
+        return index_map.around(whole, maps, self.agree, self.computed if is_update else None)
+
+    def computed(self, m: index_map.HalfIndex) -> ast.Node:
+        self.claim(m, None)
+        value = index_map.value(m)
+        return ctx.call(ctx.PERMISSIVE, value) if any(index_map.permissive(m)) else value

@@ -14,7 +14,6 @@ from finchlang.algebra.index_map import in_mode
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
-from finchlang.normalize.shapes.operator_maps import OperatorMaps
 from finchlang.normalize.shapes.shaped import order_of
 from finchlang.operators.operator_table import operator
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -29,26 +28,29 @@ _NOT_COMPUTED = 0, 0
 Pair = tuple[ast.Node, ast.Node]
 
 
-class Stores(OperatorMaps):
+class Stores:
     """The part of the pass `shapes` that stores concatenations before a loop that reads them."""
 
     def __init__(self, context: ctx.ProgramContext) -> None:
-        OperatorMaps.__init__(self)
         self.context = context
         self.types: dict[str, Level | types.Type | None] = {}
         self.dims: dict[str, tuple[ast.Node, ...]] = {}  # of declared tensors, as they are written
         self.checks: list[Pair] = []
+        self.claims: dict[str, list[ast.Extent]] = {}  # of indices, with which they must agree
         self.stored: dict[ast.Node, ast.Variable] = {}
         self.is_inside = False  # of a loop
         self.over: dict[str, int] = {}  # of indices: how many times what they write is collapsed
 
     #: what `lower_shapes` does: statements and expressions with their operators lowered, accesses with
-    #: primitive ones, types, and statements under the condition that pairs of extents are the same
+    #: primitive ones, types, statements under the condition that pairs of extents are the same, the
+    #: requirement of that, and the sizes of modes, from 0
     statement: Callable[[ast.Node, dict[str, Any]], Any]
     expression: Callable[[ast.Node, dict[str, Any]], Any]
     with_primitives: Callable[[ast.Access, dict[str, Any]], ast.Access]
     type: Callable[[ast.Node], types.Type | None]
     checked: Callable[[ast.Node, list[Pair]], ast.Node]
+    agree: Callable[[ast.Node, ast.Node], None]
+    size: Callable[[ast.Node, int], ast.Node]
 
     def taken(self, is_here: Callable[[Pair], Any]) -> list[Pair]:
         """The checks that belong here; the others remain."""
