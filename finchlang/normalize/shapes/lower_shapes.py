@@ -62,10 +62,10 @@ class _Shapes(Stores):
         return Shaped(node, self.context.level(node.name).order)
 
     def program(self, program: ast.Node) -> ast.Node:
-        program = self.statement(program, {})
+        program = self.lowered(program, {})
         return self.checked(program, self.checks)
 
-    def statement(self, node: ast.Node, bound: Bindings) -> Any:
+    def lowered(self, node: ast.Node, bound: Bindings) -> Any:
         match node:
             case ast.Block():
                 return self.block(node, bound)
@@ -73,26 +73,30 @@ class _Shapes(Stores):
                 return self.outermost(node, bound)
             case ast.Loop(index, extent, body):
                 if found := self.collapsed(node, bound):
-                    return self.statement(self.two_loops(node, found, bound), bound)
-                extent = self.expression(extent, bound)
-                body = self.inside(self.statement(body, bound), index)
+                    return self.lowered(self.two_loops(node, found, bound), bound)
+                extent = self.lowered(extent, bound)
+                body = self.inside(self.lowered(body, bound), index)
                 return trees.replace(node, extent=self.claimed(index, extent), body=body)
             case ast.Define(variable, ast.Formula() as formula, body):
                 self.formulas[variable.name] = with_primitives(formula, self.reader({}))
-                return self.statement(body, bound)
+                return self.lowered(body, bound)
             case ast.Define(variable, value, body):
-                value = self.expression(value, bound)
+                value = self.lowered(value, bound)
                 self.types[variable.name] = self.type(value)
-                body = self.inside(self.statement(body, bound), variable)
+                body = self.inside(self.lowered(body, bound), variable)
                 return trees.replace(node, value=value, body=body)
-            case ast.Sieve(condition, body):
-                condition = self.expression(condition, bound)
-                return trees.replace(node, condition=condition, body=self.statement(body, bound))
             case ast.Assign():
                 return self.assign(node, bound)
             case ast.Declare(tensor, _, dims):
                 self.dims[tensor.name] = dims
-        return trees.map_children(lambda child: self.expression(child, bound), node)
+            case ast.Index(name) if name in bound:
+                return index_map.value(bound[name])
+            case ast.Access():
+                return self.access(node, bound)
+            case ast.Call(ast.Variable("zero"), (element,)):
+                type = self.type(self.lowered(element, bound))
+                return ast.Literal(0) if type is None else typed_literal(0, type)
+        return trees.map_children(lambda child: self.lowered(child, bound), node)
 
     def block(self, node: ast.Block, bound: Bindings) -> ast.Node:
         statements = node.statements
@@ -100,7 +104,7 @@ class _Shapes(Stores):
         done = list[ast.Node]()
         for s in statements:
             outer, self.checks = self.checks, []
-            new = self.statement(s, bound)
+            new = self.lowered(s, bound)
             here = self.taken(lambda pair: declared & sized(pair))
             self.checks = outer + self.checks
             done.append(self.checked(new, here))
@@ -108,7 +112,7 @@ class _Shapes(Stores):
         return trees.replace(whole, span=node.span) if isinstance(whole, ast.Block) else whole
 
     def assign(self, node: ast.Assign, bound: Bindings) -> ast.Node:
-        new = self.expression(node.value, bound)
+        new = self.lowered(node.value, bound)
         target = self.with_primitives(node.target, bound)
         if self.is_plain(target, bound, is_update=True):
             return trees.replace(node, target=self.with_indices(target, bound), value=new)
@@ -141,7 +145,7 @@ class _Shapes(Stores):
                     yield from (h for h in index_map.halves(m) if h.index == loop.index)
 
     def two_loops(self, loop: ast.Loop, found: index_map.HalfIndex, bound: Bindings) -> ast.Node:
-        index, extent, span = loop.index, self.expression(loop.extent, bound), loop.span
+        index, extent, span = loop.index, self.lowered(loop.extent, bound), loop.span
         shown, whole = self.context.written(index.name), affine.times(found.fast, found.slow)
         names = [self.context.fresh(index.name + s) for s in ("_i", "_j")]
         self.context.originals |= dict.fromkeys(names, shown)
@@ -155,7 +159,7 @@ class _Shapes(Stores):
         both = ast.Loop(j, outer, ast.Loop(i, inner, loop.body, span=span), span=span)
         new = index_map.Joined(i, j, found.fast, found.slow, whole)
         known = {name: trees.substitute(m, {index: new}) for name, m in bound.items()}
-        return self.statement(both, {**known, index.name: new})
+        return self.lowered(both, {**known, index.name: new})
 
     def inside(self, body: ast.Node, name: ast.Index | ast.Variable) -> ast.Node:
         """The body of what binds a name, within the checks that mention it."""
@@ -181,17 +185,6 @@ class _Shapes(Stores):
         if len(pair) > 1 and all(pair != set(map(affine.summands, p)) for p in self.checks):
             self.checks.append((a, b))
 
-    def expression(self, node: ast.Node, bound: Bindings) -> Any:
-        match node:
-            case ast.Index(name) if name in bound:
-                return index_map.value(bound[name])
-            case ast.Access():
-                return self.access(node, bound)
-            case ast.Call(ast.Variable("zero"), (element,)):
-                type = self.type(self.expression(element, bound))
-                return ast.Literal(0) if type is None else typed_literal(0, type)
-        return trees.map_children(lambda child: self.expression(child, bound), node)
-
     def type(self, node: ast.Node) -> Type | None:
         return type_of(annotate(node, self.types))
 
@@ -207,7 +200,7 @@ class _Shapes(Stores):
 
     def reader(self, bound: Bindings) -> Reader:
         def settled(setting: ast.Node) -> ast.Node:
-            found = self.expression(setting, bound) if bound else setting
+            found = self.lowered(setting, bound) if bound else setting
             for n in trees.children(found) if isinstance(found, ast.Extent) else (found,):
                 kind = None if n == WHOLE else self.type(n)
                 if kind is not None and not kind.is_integer:
@@ -234,7 +227,7 @@ class _Shapes(Stores):
         )
 
     def with_indices(self, access: ast.Access, bound: Bindings) -> ast.Access:
-        indices = tuple(self.expression(index, bound) for index in access.indices)
+        indices = tuple(self.lowered(index, bound) for index in access.indices)
         return trees.replace(access, indices=indices)
 
     def map_of(self, index: ast.Node, bound: Bindings, whole: ast.Node | None = None) -> ast.Node:
@@ -245,7 +238,7 @@ class _Shapes(Stores):
             wrapper, setting, left = written
             m = self.map_of(left, bound, whole if wrapper == "protocolize" else None)
             own_size = whole if wrapper == "permissive" else None
-            return index_map.Wrapped(wrapper, self.expression(setting, bound), m, own_size)
+            return index_map.Wrapped(wrapper, self.lowered(setting, bound), m, own_size)
         found = list(affine.terms(index))
         own = [n for _, n in found if isinstance(n, ast.Index)]
         inner = bound.get(own[0].name) if len(own) == 1 and (1, own[0]) in found else None
@@ -253,7 +246,7 @@ class _Shapes(Stores):
         is_number = not any(isinstance(n, (ast.Index, ast.Access)) for n in trees.walk(by))
         if is_number and isinstance(inner, index_map.IndexMap):
             return index_map.Wrapped("offset", by, inner)
-        return self.expression(index, bound)
+        return self.lowered(index, bound)
 
     def read(
         self, tensor: Any, ts: list[ast.Node], dropped: list, access: ast.Access, bound: Bindings
@@ -264,7 +257,7 @@ class _Shapes(Stores):
             present = self.presence(tensor, ts, access)
             own = dict(zip((i.name for i in tensor.indices), ts, strict=True))
             outer, self.dropped = self.dropped, self.dropped + dropped
-            found = self.expression(tensor.value, {**bound, **own})
+            found = self.lowered(tensor.value, {**bound, **own})
             self.dropped = outer
             op = "&" if present and self.type(found) == Bool else "*"
             return reduce(lambda e, p: ctx.call(op, p, e, span=access.span), present, found)

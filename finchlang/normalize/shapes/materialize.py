@@ -41,11 +41,9 @@ class Stores:
         self.is_inside = False  # of a loop
         self.over: dict[str, int] = {}  # of indices: how many times what they write is collapsed
 
-    #: what `lower_shapes` does: statements and expressions with their operators lowered, accesses with
-    #: primitive ones, types, statements under the condition that pairs of extents are the same, the
-    #: requirement of that, and the sizes of modes, from 0
-    statement: Callable[[ast.Node, dict[str, Any]], Any]
-    expression: Callable[[ast.Node, dict[str, Any]], Any]
+    #: what `lower_shapes` does: nodes with their operators lowered, accesses with primitive ones, types,
+    #: statements under the condition that pairs of extents are the same, the requirement of that, sizes
+    lowered: Callable[[ast.Node, dict[str, Any]], Any]
     with_primitives: Callable[[ast.Access, dict[str, Any]], ast.Access]
     type: Callable[[ast.Node], types.Type | None]
     checked: Callable[[ast.Node, list[Pair]], ast.Node]
@@ -62,7 +60,7 @@ class Stores:
         """An outermost loop, lowered, behind the statements that store what it reads."""
         self.is_inside = True
         made = [s for node in self.to_store(loop) for s in self.store(node, bound)]
-        result = self.statement(loop, bound)
+        result = self.lowered(loop, bound)
         self.is_inside = False
         names = {variable.name for variable in self.stored.values()}
         here = self.taken(lambda pair: sized(pair) & names)
@@ -152,7 +150,7 @@ class Stores:
             body: ast.Node = ast.Assign(target, ast.Variable(ctx.INIT), value, span=span)
             for index in indices:
                 body = ast.Loop(index, ast.Dimensionless(), body, span=span)
-            yield self.statement(body, bound)
+            yield self.lowered(body, bound)
         self.stored[node] = variable
 
     def order(self, node: ast.Node) -> int:
@@ -165,7 +163,7 @@ class Stores:
         """The type of a tensor's elements."""
         indices = self.context.fresh_indices(self.order(node), node.span)
         element = ast.Access(node, indices, span=node.span)
-        return self.asked(lambda: self.type(self.expression(element, {})))
+        return self.asked(lambda: self.type(self.lowered(element, {})))
 
     def asked(self, question: Callable[[], Any]) -> Any:
         """The answer to a question; what is claimed and checked on the way to it is dropped."""
