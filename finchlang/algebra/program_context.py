@@ -169,9 +169,8 @@ def mask_sizes(tensor: ast.Node) -> tuple[ast.Node | None, ...]:
 
 def is_call(node: ast.Node, *names: str) -> TypeGuard[Any]:
     """Whether `node` calls one of the operators `names`."""
-    return (
-        isinstance(node, ast.Call) and isinstance(node.op, ast.Variable) and node.op.name in names
-    )
+    op = node.op if isinstance(node, ast.Call) else None
+    return isinstance(op, ast.Variable) and op.name in names
 
 
 def call(name: str, *args: ast.Node, span: Span | None = None) -> ast.Call:

@@ -249,10 +249,9 @@ def wrong_fills(program: ast.Node, formats: Formats, shown: Mapping[str, str]) -
         if has_gaps(level) and not is_value(level.fill, value.value, level.element_type):
             own = _shown(level.fill)
             right = _shown(ast.Literal(level.element_type.wrap(value.value)))
-            message = (
-                f"`{shown[name]}` has the fill {own}, but is assigned {right} where nothing is stored, "
-                f"and stores it in all such places: `{shown[name]} .= _` gives it the fill {right}"
-            )
+            what = f"`{shown[name]}` has the fill {own}, but is assigned {right} where nothing is stored"
+            right = f"`{shown[name]} .= _` gives it the fill {right}"
+            message = f"{what}, and stores it in all such places: {right}"
             notes.append(Note(message, declared[name].span))
             del declared[name]
     return notes

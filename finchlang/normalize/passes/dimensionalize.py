@@ -131,10 +131,8 @@ class _Rebuild:
             elements = any(isinstance(n, ast.Access) and n.indices for n in walk(part))
             if known and not elements and not self.unseen(part, facts.visible):
                 return part
-        message = (
-            f"{what} would be {pretty(parts[0])} ({ctx.place(parts[0].span)}), which is not known"
-        )
-        message += " where the tensor is declared"
+        message = f"{what} would be {pretty(parts[0])} ({ctx.place(parts[0].span)})"
+        message += ", which is not known where the tensor is declared"
         hint = "loop over `_` with a condition, or declare the size, `@declare(C, 0, 1:n)`"
         hint += ", and keep the index out of it, `C[~i]`"
         raise FinchError("dimension", message, facts.span, hint)

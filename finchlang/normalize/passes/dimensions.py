@@ -144,9 +144,8 @@ class Facts:
         if declared := self.current.get(name):
             dimension.links.append((declared, mode, shift, index.span))
         else:
-            dimension.parts.append(
-                affine.shifted(ctx.size_extent(name, mode + 1, index.span), shift)
-            )
+            whole = ctx.size_extent(name, mode + 1, index.span)
+            dimension.parts.append(affine.shifted(whole, shift))
 
     def declared_size(self, name: str, mode: int) -> ast.Node | None:
         """The size of a workspace as it is declared, which can stand before that."""

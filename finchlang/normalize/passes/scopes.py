@@ -22,7 +22,7 @@ from finchlang.text.print import pretty
 from finchlang.wrappers.masks import MASKS
 
 #: what a name bound in the kernel stands for
-Environment = dict[str, ast.Node]
+Environment = dict[str, Any]
 
 
 def scopes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
@@ -150,7 +150,7 @@ class _Scopes:
             case ast.Call(op, args) if ast.is_meet(node):
                 return ast.Call(op, tuple(self.extent(a, env) for a in args), span=node.span)
             case ast.Index(name) | ast.Variable(name) if (
-                name in env and env[name].name in self.extents  # type: ignore[attr-defined]
+                name in env and env[name].name in self.extents
             ):
                 return replace(env[name], span=node.span)
         value = self.value(node, env)

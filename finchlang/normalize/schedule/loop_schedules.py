@@ -31,10 +31,7 @@ def reorder(program: ast.Node, command: ast.Schedule, context: ctx.ProgramContex
 
 
 def check_order_is_free(
-    body: ast.Node,
-    orders: Sequence[Sequence[str]],
-    command: ast.Schedule,
-    context: ctx.ProgramContext,
+    body: ast.Node, orders: Sequence[list[str]], command: ast.Node, context: ctx.ProgramContext
 ) -> None:
     """Check that `body` stores the same with its loops in both of two orders: each tensor is updated by
     an operator that takes its operands in any order, or the updates of each place come in the same order.
@@ -125,13 +122,11 @@ def split(program: ast.Node, command: ast.Schedule, context: ctx.ProgramContext)
         (loop,) = wanted
         extent = nests.bounds(loop.extent, program)
         i0, i1 = (nests.new_index(name, program, context) for name in (outer, inner))
-        blocks = ast.Extent(
-            ctx.ONE, ctx.call("cld", nests.length(extent), by), span=loop.extent.span
-        )
+        count = ctx.call("cld", nests.length(extent), by)
+        blocks = ast.Extent(ctx.ONE, count, span=loop.extent.span)
         within = ast.Extent(ctx.ONE, ctx.call("min", by, nests.length(extent)), span=by.span)
-        divided = [
-            ast.Loop(*pair, ast.EMPTY, span=loop.span) for pair in ((i0, blocks), (i1, within))
-        ]
+        pairs = (i0, blocks), (i1, within)
+        divided = [ast.Loop(*pair, ast.EMPTY, span=loop.span) for pair in pairs]
         i = nests.nth(extent, ctx.call("+", ctx.call("*", ctx.call("-", i0, ctx.ONE), by), i1))
         guard = ast.Sieve(ctx.call("<=", i, extent.stop), ast.EMPTY, span=loop.span)
         context.derived.append(((i0.name, i1.name), (loop.index.name,)))
@@ -194,9 +189,8 @@ def pos(program: ast.Node, command: ast.Schedule, context: ctx.ProgramContext) -
         kept = [h for h in nest.headers if gone.isdisjoint(trees.binds(h)) or h is loop]
         kept = [h for h in kept if (gone - set(modes)).isdisjoint(ctx.names_in(trees.head(h)))]
         context.derived.append(((p.name,), modes))
-        over = ast.Loop(
-            p, ast.Extent(ctx.ONE, ctx.call("positions", name)), ast.EMPTY, span=loop.span
-        )
+        all_positions = ast.Extent(ctx.ONE, ctx.call("positions", name))
+        over = ast.Loop(p, all_positions, ast.EMPTY, span=loop.span)
         loops = [over if at is loop else at for at in nest.loops]
         entry = ctx.call("entry", name, p)
 

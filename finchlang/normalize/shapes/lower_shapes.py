@@ -44,6 +44,7 @@ def has_shapes(program: ast.Node) -> bool:
 
 
 Bindings = dict[str, ast.Node]
+Maps = list[ast.Node]
 #: a tensor without wrappers, the maps for its modes, and the broadcast modes around: sizes and maps
 Leaf = tuple[Any, list[ast.Node], list[tuple[ast.Node, ast.Node]]]
 
@@ -210,11 +211,10 @@ class _Shapes(Stores):
 
         return Reader(self.leaf, settled, settled, self.agree)
 
-    def maps(self, access: ast.Access, bound: Bindings) -> list[ast.Node]:
-        return [
-            self.map_of(index, bound, affine.size(access.tensor, mode))
-            for mode, index in enumerate(access.indices)
-        ]
+    def maps(self, access: ast.Access, bound: Bindings) -> Maps:
+        sizes = [affine.size(access.tensor, mode) for mode in range(len(access.indices))]
+        pairs = zip(access.indices, sizes, strict=True)
+        return [self.map_of(index, bound, whole) for index, whole in pairs]
 
     def is_plain(self, access: ast.Access, bound: Bindings, is_update: bool = False) -> bool:
         """Whether the operators of an access need not be lowered."""
@@ -249,7 +249,7 @@ class _Shapes(Stores):
         return self.lowered(index, bound)
 
     def read(
-        self, tensor: Any, ts: list[ast.Node], dropped: list, access: ast.Access, bound: Bindings
+        self, tensor: Any, ts: Maps, dropped: list, access: ast.Access, bound: Bindings
     ) -> ast.Node:
         """The element of a tensor at the maps `ts`; `dropped` are broadcast modes: sizes and maps."""
         if isinstance(tensor, ast.Formula):
@@ -262,16 +262,15 @@ class _Shapes(Stores):
             op = "&" if present and self.type(found) == Bool else "*"
             return reduce(lambda e, p: ctx.call(op, p, e, span=access.span), present, found)
         if ctx.is_call(tensor, "concat"):
-            elements = list[tuple[ast.Node, ast.Node | None]]()
-            for body, inner, end in self.parts(tensor, ts):
-                elements.append((self.read(body, inner, dropped, access, bound), end))
+            parts = self.parts(tensor, ts)
+            elements = [(self.read(t, m, dropped, access, bound), end) for t, m, end in parts]
             return self.chosen(elements, access.span)
         if isinstance(tensor, ast.Variable) or ctx.mask_name(tensor):
             return self.around((tensor, ts, self.dropped + dropped), access)
         body, ts, more = self.through(tensor, ts)
         return self.read(body, ts, dropped + more, access, bound)
 
-    def places(self, tensor: Any, ts: list[ast.Node], dropped: list) -> Iterator[Leaf]:
+    def places(self, tensor: Any, ts: Maps, dropped: list) -> Iterator[Leaf]:
         """The single tensors that are written at the maps `ts`, each with the maps of its modes."""
         if ctx.is_call(tensor, "concat"):
             for part, own, _ in self.parts(tensor, ts):
@@ -285,7 +284,7 @@ class _Shapes(Stores):
             body, ts, more = self.through(tensor, ts)
             yield from self.places(body, ts, dropped + more)
 
-    def presence(self, formula: ast.Formula, ts: list[ast.Node], access: ast.Access) -> list:
+    def presence(self, formula: ast.Formula, ts: Maps, access: ast.Access) -> list:
         """Masks that are missing out of range, for indices that do not make the expression missing."""
         found = list[ast.Node]()
         own = affine.needed(formula.value)
@@ -299,9 +298,7 @@ class _Shapes(Stores):
                 found.append(self.around((mask, [t, ctx.ONE], []), access))
         return found
 
-    def chosen(
-        self, elements: list[tuple[ast.Node, ast.Node | None]], span: Span | None
-    ) -> ast.Node:
+    def chosen(self, elements: list[Any], span: Span | None) -> ast.Node:
         """The one of the elements of several parts that is there, in their common type. Each has the
         condition that the index is not past its part, or None: then it is the first that is not missing."""
         types = [self.type(e) for e, _ in elements]
@@ -317,13 +314,11 @@ class _Shapes(Stores):
                 result = ctx.call("ifelse", is_up_to, e, result, span=span)
         return result
 
-    def parts(
-        self, tensor: ast.Call, ts: list[ast.Node]
-    ) -> Iterator[tuple[ast.Node, list[ast.Node], ast.Node | None]]:
+    def parts(self, tensor: Any, ts: Maps) -> Iterator[tuple[ast.Node, Maps, ast.Node | None]]:
         """The parts of `concat(p, A, B)`, each with its maps, which are missing outside of it, and the
         condition that the index is not past its end, if there is a loop's index to compare."""
         first, *tensors = tensor.args
-        p: int = first.value - 1  # type: ignore[attr-defined]
+        p = first.value - 1
         sizes = [self.size(part, p) for part in tensors]
         before: ast.Node = affine.ZERO
         whole, at = reduce(affine.plus, sizes), index_map.moved(ts[p])
@@ -353,7 +348,7 @@ class _Shapes(Stores):
 
         return ctx.with_sizes(Shaped(tensor, 0).size(mode + 1), known)
 
-    def agree_within(self, formula: ast.Formula, ts: list[ast.Node]) -> None:
+    def agree_within(self, formula: ast.Formula, ts: Maps) -> None:
         """Require the tensors of an expression to have the same sizes, where the index is no loop's own."""
         for index, t in zip(formula.indices, ts, strict=True):
             found = [
@@ -365,9 +360,7 @@ class _Shapes(Stores):
             for other in found[1:] if not isinstance(t, ast.Index) else ():
                 self.agree(found[0], other)
 
-    def through(
-        self, tensor: ast.Call, ts: list[ast.Node]
-    ) -> tuple[ast.Node, list[ast.Node], list]:
+    def through(self, tensor: ast.Call, ts: Maps) -> tuple[ast.Node, Maps, list]:
         """The tensor within an operator, the maps of its modes, and the broadcast modes it lacks."""
         body, settings = tensor.args[0], tensor.args[1:]
         if not ctx.is_call(tensor, *affine.MAPS):

@@ -82,9 +82,8 @@ class Stores:
         bound = {name for n in nodes for name in trees.binds(n)}
         bound |= {n.tensor.name for n in nodes if isinstance(n, ast.Declare)}
         targets = [self.with_primitives(n.target, {}) for n in nodes if isinstance(n, ast.Assign)]
-        bound |= (
-            set().union(*(ctx.names_in(target.tensor) for target in targets)) & self.types.keys()
-        )
+        written = (ctx.names_in(target.tensor) for target in targets)
+        bound |= set().union(*written) & self.types.keys()
         self.over = {
             i.name: times
             for target in targets
@@ -106,9 +105,8 @@ class Stores:
             }
             found = [j for access in plain for j in _joined(access, gaps, over=self.over)]
             joined = {j.access for j in found}
-            reads = (
-                a for a in plain if a not in joined and bound.isdisjoint(ctx.names_in(a.tensor))
-            )
+            others = (a for a in plain if a not in joined)
+            reads = (a for a in others if bound.isdisjoint(ctx.names_in(a.tensor)))
             # a loop that becomes two cannot be cut at a part's end: a read beside doubles the cases
             beside = sum(any(i in self.over for i in ctx.names_in(a)) for a in reads)
             if prod(j.cases for j in found) * 2**beside <= MANY:
@@ -133,10 +131,8 @@ class Stores:
         variable = ast.Variable(context.fresh("joined"), span=span)
         type = self.element_type(node)
         assert type is not None
-        known = [
-            level for name in ctx.names_in(node) if isinstance(level := self.types.get(name), Level)
-        ]
-        fills = {level.fill.value for level in known}
+        known = map(self.types.get, ctx.names_in(node))
+        fills = {level.fill.value for level in known if isinstance(level, Level)}
         fill = typed_literal(type.wrap(fills.pop() if len(fills) == 1 else 0), type)
         level = Workspace(Element(fill), number=order)
         name = variable.name

@@ -143,9 +143,7 @@ class Arguments:
         return node.value
 
     def agree(self, a: ast.Node, b: ast.Node) -> None:
-        self.reader.agree(
-            ast.Extent(ctx.ONE, a, span=self.span), ast.Extent(ctx.ONE, b, span=self.span)
-        )
+        self.reader.agree(*(ast.Extent(ctx.ONE, n, span=self.span) for n in (a, b)))
 
 
 def order_of(node: Any, order: Callable[[str], int]) -> int:
@@ -164,9 +162,8 @@ def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
     """Modes p (fast) and q as one, which stands where the first of them stood."""
     for mode in (p, q):
         t.size(mode)  # raises if it has none
-    return Shaped(
-        ctx.call("collapse", t.node, ast.Literal(p), ast.Literal(q), span=span), t.order - 1
-    )
+    modes = ast.Literal(p), ast.Literal(q)
+    return Shaped(ctx.call("collapse", t.node, *modes, span=span), t.order - 1)
 
 
 def split(t: Shaped, p: int, m: ast.Node, span: Span | None, *last: ast.Node) -> Shaped:

@@ -105,9 +105,8 @@ class _Order:
         last = by_index[outermost_first[-1]]
         followed = [follows(loops[by_index[i]], self.context) for i in outermost_first]
         names = [i.name if i in by_index else None for i in followed]
-        repeated = self.context.original(
-            loop.index.name for loop in loops[: last + 1] if is_repeated(loop, self.context)
-        )
+        around = (n for n in loops[: last + 1] if is_repeated(n, self.context))
+        repeated = self.context.original(loop.index.name for loop in around)
         ordered = [name for name in repeated if name not in names[: self.free]]
         wanted = list(dict.fromkeys(name for name in names if name in ordered))
         is_all = {*repeated} == {*names} - {None}
@@ -137,9 +136,8 @@ class _Order:
         is_nest = all(within(outer.body) is inner for outer, inner in pairwise(loops))
         outermost_first = reversed(access.indices)
         followed = [follows(own[i], self.context) if i in own else None for i in outermost_first]
-        loops = tuple(
-            n for n in loops if not (ctx.is_single(n.extent) and {*walk(n.extent)} & {*own})
-        )
+        derived = {n for n in loops if ctx.is_single(n.extent) and {*walk(n.extent)} & {*own}}
+        loops = tuple(n for n in loops if n not in derived)
         wanted = sorted(loops, key=lambda n: n.index not in followed)
         wanted[: len(followed)] = [own[i] for i in followed if i in own and own[i] in loops]
         is_split = all(ctx.is_call(w, "split") for w in ctx.wrapped(access.tensor)[0])

@@ -50,9 +50,8 @@ def classify(
 ) -> Class:
     """The class of an update at bare `indices` inside `loops`, of a value with so many sparse operands."""
     by_index: dict[Node, Loop] = {loop.index: loop for loop in loops}
-    order = context.original(
-        loop.index.name for loop in loops if check_order.is_repeated(loop, context)
-    )
+    repeated = (loop for loop in loops if check_order.is_repeated(loop, context))
+    order = context.original(loop.index.name for loop in repeated)
     modes: dict[str, None] = {}
     for index in reversed(indices):
         followed = check_order.follows(by_index[index], context)
