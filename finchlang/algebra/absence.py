@@ -261,9 +261,8 @@ class Absence:
                 yield from self._defined[node].values()
 
     def _of_call(self, node: ast.Call) -> Iterator[_Found]:
-        """The literals of a call where one argument alone is a literal, where all are, and where the
-        fewest are that still decide it. An argument alone decides nothing if all together give another
-        literal, as in Inf - Inf."""
+        """The literals of a call where one argument alone is a literal, where all are, and where the fewest
+        are that decide it; one alone decides nothing if all give another literal, as in Inf - Inf."""
         every = {k: self.value(arg).values() for k, arg in enumerate(node.args)}
         known = {k: found for k, found in every.items() if found}
         alone = [

@@ -24,9 +24,7 @@ _REMEMBERED = 100_000
 
 def at_most(a: Expr, b: Expr, slack: int = 0) -> bool:
     """Whether a <= b + slack is certain, from constants, min and max, and the bounds of variables.
-
-    Index arithmetic is taken not to overflow: coordinates and positions stay far below 2^63.
-    """
+    Coordinates and positions are taken to stay far below 2^63."""
     (one, more), (other, less) = split_sum(a), split_sum(b)
     return _at_most(one, other, less - more + slack, _DEPTH)
 

@@ -25,10 +25,8 @@ def types(program: ast.Node, context: ProgramContext) -> ast.Node:
 
 
 def annotate(node: ast.Node, names: Names) -> ast.Node:
-    """`node` with the types of its accesses and variables; `names` has the free names' formats.
-
-    Raises FinchError "type" where an operator or a store does not take its operands.
-    """
+    """`node` with the types of its accesses and variables; `names` has the free names' formats. Raises
+    FinchError "type" where an operator or a store does not take its operands."""
     if isinstance(node, ast.Define):
         value = annotate(node.value, names)
         type = _checked_type(value)

@@ -241,8 +241,7 @@ def below(tensor: ast.Call, mode: int) -> tuple[int, ...]:
 
 
 def above(tensor: ast.Call, order: int) -> dict[int, list[int]]:
-    """For each mode of the tensor within a wrapper in MAPS which modes of the wrapper, of so many, go
-    through it, the fast one first; all from 0."""
+    """For each mode of the tensor within a wrapper in MAPS its modes, of so many, the fast one first."""
     found: dict[int, list[int]] = defaultdict(list)
     for mode in sorted(range(order), key=lambda mode: mode != fast_mode(tensor)):
         for within in below(tensor, mode):

@@ -25,9 +25,8 @@ class IndexMap(Node):
 
 @dataclass(frozen=True, slots=True)
 class Wrapped(IndexMap):
-    """The index of a mode under a wrapper: the wrapper's `setting` for this mode, and the `index` on its
-    outside. Of a permissive one `whole` is the size of the mode, and one that `is_chosen` is read in range
-    only."""
+    """The index of a mode under a wrapper with this `setting`, and the `index` on its outside. Of a
+    permissive one `whole` is the mode's size, and one that `is_chosen` is read in range only."""
 
     wrapper: str
     setting: Node

@@ -35,8 +35,7 @@ def rewrite_call(node: Call) -> tuple[Rewriting, Node] | None:
 
 
 def _laws_of(row: table.Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
-    """The laws that may apply to a call with these arguments, in order. Annihilators come before
-    folding, since a literal annihilates as a fill does: 0 * NaN is 0."""
+    """The laws that may apply to a call, in order; annihilators come before folding, since 0 * NaN is 0."""
     laws: tuple[Rewriting, ...] = ()
     if any([isinstance(a, Literal) for a in args]):
         if all([isinstance(a, Literal) and table.literal_type(a) is not None for a in args]):

@@ -43,9 +43,8 @@ def with_spaces(program: ast.Node, formats: Formats) -> ast.Node:
 
 @dataclass(frozen=True)
 class SpaceOperand:
-    """An argument of an operator that states its space: its `fill` (a number of the script has None);
-    `is_filled`: it is that wherever nothing is stored, as a dense tensor need not be; `is_constant`: it
-    reads no tensor."""
+    """An argument of an operator that states its space: its `fill`, whether it `is_filled`, that is its
+    fill wherever nothing is stored, as a dense tensor need not be, and whether it reads no tensor."""
 
     fill: ast.Literal | None = None
     is_filled: bool = False
@@ -167,16 +166,15 @@ Conditions = tuple[ast.Node, ast.Node] | None
 def condition(
     region: ast.Node, names: Mapping[str, Conditions], is_exact: bool = False
 ) -> ast.Node | None:
-    """A region of a row as a condition, with the exact conditions of arguments under a complement. An
-    argument without a fill is left out of `|` and `&` (None if nothing is left), and counts as nowhere
-    under a complement."""
+    """A region of a row as a condition, with exact conditions of arguments under a complement. One without
+    a fill is left out (None if nothing is left), and counts as nowhere under a complement."""
     match region:
         case ast.Variable(name):
             own = names[name]
             return own[is_exact] if own is not None else _FALSE if is_exact else None
         case ast.Call(_, (one,)):
             inner = condition(one, names, not is_exact)
-            return inner and _negated(inner)
+            return inner and ast.Call(NOT, (inner,))
         case ast.Call(op, parts):
             found = [p for p in (condition(x, names, is_exact) for x in parts) if p is not None]
             return reduce(_both if op == ast.Variable("&") else _either, found) if found else None
@@ -186,7 +184,7 @@ def condition(
 def differs_from(node: ast.Node, fill: ast.Literal) -> ast.Node:
     """The condition that an expression is not this value."""
     if type_of(node) == Bool:
-        return _negated(node) if fill.value else node
+        return ast.Call(NOT, (node,)) if fill.value else node
     if fill.value != fill.value:  # NaN is not equal to itself
         return ast.Call(EQUAL, (node, node))
     return ast.Call(DIFFERS, (node, fill))
@@ -198,10 +196,6 @@ def _both(a: ast.Node, b: ast.Node) -> ast.Node:
 
 def _either(a: ast.Node, b: ast.Node) -> ast.Node:
     return b if a is _FALSE else ast.Call(OR, (a, b))
-
-
-def _negated(a: ast.Node) -> ast.Node:
-    return ast.Call(NOT, (a,))
 
 
 def _is(node: ast.Node, value: bool) -> bool:

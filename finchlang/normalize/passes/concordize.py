@@ -25,11 +25,8 @@ _OUTSIDE: Depth = (-1, 1, 0)
 
 
 def concordize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
-    """`program` with concordant accesses.
-
-    Raises FinchError of kind "type" where a declaration reads an element at an index: no loop can
-    stand around it.
-    """
+    """`program` with concordant accesses. Raises FinchError "type" where a declaration reads an element at
+    an index: no loop can stand around it."""
     context.reserve(program)
     return _Concordize(context).statement(program)
 

@@ -138,9 +138,8 @@ class _Rebuild:
         raise FinchError("dimension", message, facts.span, hint)
 
     def meet(self, parts: Parts, visible: frozenset[str], base: str) -> ast.Node:
-        """The meet of `parts`: the only part, if it has the same value everywhere; a visible `let` of the
-        user's for the same parts; else one variable for these parts, bound as far outside as they can
-        be evaluated."""
+        """The meet of `parts`: the only part, if it is the same everywhere; a visible `let` of the user's
+        for these parts; else one variable for them, bound as far outside as can be."""
         if len(parts) == 1 and not self.is_resized(parts[0]):
             return parts[0]
         for name, source in self.facts.lets.items():

@@ -313,9 +313,9 @@ def _distinct(parts: Iterable[ast.Extent]) -> Parts:
 
 def _sized(extent: ast.Extent, count: ast.Node) -> ast.Extent:
     """The dimension, always from 1, of a tensor with `count` places for each index of `extent`."""
-    if count != ctx.ONE:
-        return ast.Extent(ctx.ONE, affine.times(count, extent.stop), span=extent.span)
-    return extent if extent.start == ctx.ONE else ast.Extent(ctx.ONE, extent.stop, span=extent.span)
+    if count == extent.start == ctx.ONE:
+        return extent
+    return ast.Extent(ctx.ONE, affine.times(count, extent.stop), span=extent.span)
 
 
 def _divided(extent: ast.Extent, number: ast.Node) -> ast.Extent:

@@ -20,11 +20,8 @@ from finchlang.text.print import pretty
 
 
 def lifecycle(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
-    """`program` with every change of mode written out, and updates in place of formats that are
-    written in order sent through a workspace.
-
-    Expects what wrapperise gives. Raises FinchError of kind "life cycle".
-    """
+    """`program`, as wrapperise gives it, with all changes of mode, and updates in place of formats that are
+    written in order through a workspace. Raises FinchError "life cycle"."""
     context.reserve(program)
     return _Lifecycle(context).program(program)
 

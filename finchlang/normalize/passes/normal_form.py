@@ -1,5 +1,4 @@
-"""A checker of Finch Normal Form (Finch'25 section 5.1), run after the last pass: what it finds is
-our fault, never the user's."""
+"""A checker of Finch Normal Form (Finch'25 section 5.1), run last: what it finds is our fault."""
 
 from __future__ import annotations
 

@@ -26,10 +26,8 @@ Environment = dict[str, Any]
 
 
 def scopes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
-    """`program` with unique binders and nothing unbound (Finch'25 section 4); blocks are flat.
-
-    Raises FinchError of kind "unknown name", "type", or "dimension" (a wrong number of indices).
-    """
+    """`program` with unique binders and nothing unbound (Finch'25 section 4); blocks are flat. Raises
+    FinchError "unknown name", "type", or "dimension" (a wrong number of indices)."""
     context.reserve(program)
     program, context.yields = _without_return(program, context)
     return _Scopes(context).statement(program, {})

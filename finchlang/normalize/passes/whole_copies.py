@@ -1,6 +1,5 @@
-"""Copies of whole tensors: where a tensor is declared and next assigned all of another one of the same
-layout, it is declared to be that one, so that it takes its arrays. Without that
-CSC to COO takes twice as long."""
+"""Copies of whole tensors: a tensor that is declared and next assigned all of one of the same layout is
+declared to be that one, and takes its arrays. Without that CSC to COO takes twice as long."""
 
 from __future__ import annotations
 

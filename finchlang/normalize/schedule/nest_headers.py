@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from finchlang.algebra import program_context as ctx
 from finchlang.base.errors import FinchError
@@ -102,12 +103,7 @@ def rewrite_nest(
     search(program)
     if len(found) == 1:
         ((old, nest, loops),) = found
-        new = rewrite(nest, loops)
-
-        def visit(node: ast.Node) -> ast.Node:
-            return new if node is old else map_children(visit, node)
-
-        return visit(program)
+        return exchanged(program, old, rewrite(nest, loops))
     known = [context.written(loop.index.name) for loop in all_loops(program)]
     for name, node in zip(wanted, names, strict=True):
         if name not in known:
@@ -119,6 +115,11 @@ def rewrite_nest(
     listed = " and ".join(f"`{name}`" for name in wanted)
     message = f"the loops over {listed} do not stand directly in one another"
     raise FinchError("type", message, names[0].span)
+
+
+def exchanged(node: ast.Node, old: ast.Node, new: ast.Node) -> Any:
+    """A node with `new` in the place of the very node `old`."""
+    return new if node is old else map_children(lambda child: exchanged(child, old, new), node)
 
 
 def all_loops(program: ast.Node) -> Iterator[ast.Loop]:

@@ -119,7 +119,8 @@ class _Division:
         self.context.formats[name] = self.context.workspaces[name] = level
         tensor, extents = ast.Variable(name, span=span), [self.extent(i, program) for i in order]
         entry = ast.Access(tensor, order, type=level.element_type, span=self.found.span)
-        consumer = replace(self.update, value=self.replaced(self.update.value, entry))
+        value = nests.exchanged(self.update.value, self.found, entry)
+        consumer = replace(self.update, value=value)
         cut = self.cut(consumer)
         fresh = [ast.Index(self.context.fresh(i.name), span=i.span) for i in order]
         consumer = substitute(consumer, dict(zip(order, fresh, strict=True)))
@@ -135,11 +136,6 @@ class _Division:
         declared = ast.Declare(tensor, self.fill, dims, span=span)
         frozen = ast.Freeze(tensor, span=span)
         return nests.within(outer, ast.Block((declared, producer, frozen, consumer)))
-
-    def replaced(self, value: ast.Node, entry: ast.Access) -> Any:
-        if value is self.found:
-            return entry
-        return map_children(lambda n: self.replaced(n, entry), value)
 
     def modes(self) -> tuple[tuple[ast.Index, ...], Level]:
         """The indices of W, and its format: that of the script's tensor of this name, if there is one;
@@ -176,9 +172,8 @@ class _Division:
         return cut
 
     def extent(self, index: ast.Index, program: ast.Node) -> ast.Node:
-        extent = self.context.ranges.get(index.name) or next(
-            h.extent for h in self.nest.headers if isinstance(h, ast.Loop) and h.index == index
-        )
+        loops = (h for h in self.nest.headers if isinstance(h, ast.Loop) and h.index == index)
+        extent = self.context.ranges.get(index.name) or next(loops).extent
         found = nests.bounds(extent, program)
         own = {n for h in self.nest.headers for n in binds(h)}
         is_number = isinstance(found.start, ast.Literal) and found.start.value >= 1

@@ -29,10 +29,8 @@ from finchlang.wrappers.wrappers import WRAPPERS
 
 
 def shapes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
-    """`program` without names for expressions as tensors, and with operators on single tensors only.
-
-    Expects what the scopes pass gives. Raises FinchError of kind "type" or "dimension".
-    """
+    """`program`, as the scopes pass gives it, without names for expressions as tensors, and with operators
+    on single tensors only. Raises FinchError "type" or "dimension"."""
     context.reserve(program)
     return _Shapes(context).program(program)
 

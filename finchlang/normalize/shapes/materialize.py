@@ -192,9 +192,8 @@ class Stores:
 
 @dataclass(frozen=True)
 class _Joined:
-    """A concatenation in an access, not within another, and how many `cases` a loop over it has; it
-    `is_cut` if these are just those of its parts. `gaps` has for each tensor the outermost mode with
-    gaps."""
+    """A concatenation in an access, not within another; how many `cases` a loop over it has, which `is_cut`
+    if they are those of its parts; the outermost mode with gaps of each tensor."""
 
     node: ast.Call
     cases: int

@@ -22,8 +22,7 @@ class Shaped:
         self.node, self.order, self.written = node, order, node if written is None else written
 
     def size(self, mode: int) -> ast.Node:
-        """The size of a mode. Raises FinchError "dimension" where it has none, or counts from another
-        number than 1."""
+        """The size of a mode. Raises FinchError "dimension" where it does not count from 1 to an end."""
         if (found := affine.size(self.node, mode - 1)) is not None:
             return found
         message = f"dimension {mode} of `{pretty(self.node)}` does not count from 1 to an end"

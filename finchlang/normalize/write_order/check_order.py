@@ -1,5 +1,4 @@
-"""The order check: a format that must be written in order is written so, or it is an error at compile
-time, which names a format that takes any order."""
+"""The order check: a format that must be written in order is, or it is an error at compile time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The operators by which workspaces combine what was written to one place when they merge
-(Workspaces'24 section 4.3)."""
+"""The operators by which workspaces combine what was written to one place (Workspaces'24 section 4.3)."""
 
 from __future__ import annotations
 

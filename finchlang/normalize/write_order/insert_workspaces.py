@@ -90,8 +90,8 @@ def insert_workspaces(program: Node, context: ProgramContext) -> Node:
     return program
 
 
-#: where a workspace may stand: from this one on of the last of these statements, each of which are the body
-#: of the one before; and the indices of loops around over the tensor's outermost modes
+#: where a workspace may stand: the statements of each body on the way in, with the number of the first that
+#: updates the tensor, and the indices of those loops on the way that are over its outermost modes
 _Place = tuple[list[tuple[tuple[Node, ...], int]], tuple[Node, ...]]
 
 
@@ -152,9 +152,8 @@ class _Insertion:
         return phase
 
     def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
-        """Where a workspace for the tensor `name`, of which `ordered` modes need an order, may stand, from
-        the outside inwards: as long as one statement holds all updates, and loops are over the tensor's
-        modes, from the outermost on."""
+        """Where a workspace for a tensor, of which `ordered` modes need an order, may stand, from the
+        outside in: as long as one statement holds all updates, and loops are over its outermost modes."""
         path, outer = list[tuple[tuple[Node, ...], int]](), tuple[Node, ...]()
         writes = list(check_order.updates(name, statements))
         is_bare = _are_bare(name, statements)
