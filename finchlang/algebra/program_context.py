@@ -142,7 +142,7 @@ def wrapped(tensor: ast.Node) -> tuple[list[Any], ast.Node]:
 
 def root(tensor: ast.Node) -> str | None:
     """The name of the tensor inside any wrappers; None for a mask."""
-    _, inner = wrapped(tensor)
+    inner = wrapped(tensor)[1] if isinstance(tensor, ast.Call) else tensor
     return inner.name if isinstance(inner, ast.Variable) else None
 
 
@@ -162,15 +162,16 @@ def mask_name(tensor: ast.Node) -> str | None:
 
 def mask_sizes(tensor: ast.Node) -> tuple[ast.Node | None, ...]:
     """The sizes of the modes of the mask inside any wrappers; nothing for another tensor."""
-    _, inner = wrapped(tensor)
+    inner = wrapped(tensor)[1] if isinstance(tensor, ast.Call) else tensor
     name = mask_name(inner)
     return MASKS[name].shape(inner.args) if name is not None else ()  # type: ignore[attr-defined]
 
 
 def is_call(node: ast.Node, *names: str) -> TypeGuard[Any]:
     """Whether `node` calls one of the operators `names`."""
-    op = node.op if isinstance(node, ast.Call) else None
-    return isinstance(op, ast.Variable) and op.name in names
+    return (
+        isinstance(node, ast.Call) and isinstance(node.op, ast.Variable) and node.op.name in names
+    )
 
 
 def call(name: str, *args: ast.Node, span: Span | None = None) -> ast.Call:

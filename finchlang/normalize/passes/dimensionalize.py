@@ -41,6 +41,7 @@ class _Rebuild:
         #: dimensions to bind, by the binder within which (None: around the whole program)
         self.pending: dict[str | None, list[tuple[ast.Variable, ast.Call]]] = {}
         self.meets: dict[tuple[str | None, frozenset[ast.Extent]], ast.Variable] = {}
+        #: tensors that the program declares with another size
         self.resized = {
             d.name
             for d in facts.declared.values()
@@ -140,7 +141,7 @@ class _Rebuild:
     def meet(self, parts: Parts, visible: frozenset[str], base: str) -> ast.Node:
         """The meet of `parts`: the only part, if it is the same everywhere; a visible `let` of the user's
         for these parts; else one variable for them, bound as far outside as can be."""
-        if len(parts) == 1 and not self.is_resized(parts[0]):
+        if len(parts) == 1 and self.resized.isdisjoint(ctx.sized(parts[0])):
             return parts[0]
         for name, source in self.facts.lets.items():
             if name in visible and set(self.resolve.dimension(source)) == set(parts):
@@ -172,10 +173,6 @@ class _Rebuild:
                 if name in self.facts.current and part != ctx.size_extent(name, node.args[1].value):
                     return False
         return not any(name in self.facts.last_changed for name in ctx.reads(part))
-
-    def is_resized(self, part: ast.Extent) -> bool:
-        """Whether `part` has the size of a tensor that the program declares with another size."""
-        return not self.resized.isdisjoint(ctx.sized(part))
 
     def check_agreement(self, what: str, parts: Parts) -> None:
         if conflicts := [*_conflicts(parts, "start"), *_conflicts(parts, "stop")]:
