@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any, TypeVar
 
 from finchlang.algebra.expression_types import is_there
+from finchlang.algebra.program_context import is_single
 from finchlang.algebra.simplify import if_there, simplify
 from finchlang.operators.operator_table import literal_type, operator
 from finchlang.syntax import nodes as ast
@@ -37,11 +38,6 @@ class AbsenceFormula:
     parts: tuple[AbsenceFormula | int, ...] = ()
     operands: tuple[int, ...] = ()
     number: int = 0
-
-    def __str__(self) -> str:
-        if not self.parts:
-            return str(self.is_and)
-        return "(" + (" & " if self.is_and else " | ").join(map(str, self.parts)) + ")"
 
 
 Where = AbsenceFormula | int
@@ -93,8 +89,7 @@ def _joined(is_and: bool, parts: Iterable[Where], numbers: Iterable[int] = ()) -
 
 
 def _needed(numbers: set[int], formulas: set[AbsenceFormula]) -> set[AbsenceFormula]:
-    """`formulas` without those that absorption removes: those that have a number, another formula or all
-    parts of another formula among their own parts."""
+    """`formulas` without those that absorption removes, by one of their parts or all of another's."""
     # by first part: comparing all pairs took quadratic time in long sums
     by_first: dict[Where, list[AbsenceFormula]] = {}
     for q in formulas:
@@ -125,8 +120,7 @@ def variables(where: Where) -> list[int]:
 def fold(
     where: Where, leaf: Callable[[int], _T], both: Callable[..., _T], either: Callable[..., _T]
 ) -> _T:
-    """A formula evaluated: `leaf` gives the values of operands, and each shared part is evaluated once. It
-    must have operands: ALWAYS and NEVER have no value."""
+    """A formula evaluated, each shared part once, with `leaf` for operands; it is not ALWAYS or NEVER."""
     known: dict[Where, _T] = {}
 
     def made(where: Where) -> _T:
@@ -213,9 +207,7 @@ class Absence:
             case ast.Block(statements):
                 return both(*map(self.statement, statements))
             case ast.Loop(index, extent, body):
-                if (
-                    isinstance(extent, ast.Extent) and extent.start == extent.stop
-                ):  # `for k = x:x` binds k, which is missing where x is
+                if is_single(extent):  # `for k = x:x` binds k, which is missing where x is
                     found = self.value(extent.start).items()
                     self._defined[index] = {k: c for k, c in found if ast.is_missing(c[0].literal)}
                 return self.statement(body)
@@ -232,15 +224,14 @@ class Absence:
                     for case, where in self.value(value).values()
                     if ast.is_empty(simplify(ast.Assign(target, op, case.literal)))
                 ]
-                return either(*parts, *self._missing(target))
+                missing = [
+                    where
+                    for index in target.indices
+                    for case, where in self.value(index).values()
+                    if ast.is_missing(case.literal)
+                ]
+                return either(*parts, *missing)
         return NEVER
-
-    def _missing(self, access: ast.Access) -> Iterator[Where]:
-        """Where an index of an access is missing."""
-        for index in access.indices:
-            for case, where in self.value(index).values():
-                if ast.is_missing(case.literal):
-                    yield where
 
     def value(self, node: ast.Node) -> _Known:
         """The literals that an expression is somewhere, each with the formula for where."""
@@ -270,9 +261,8 @@ class Absence:
                 yield from self._defined[node].values()
 
     def _of_call(self, node: ast.Call) -> Iterator[_Found]:
-        """The literals of a call where one argument alone is a literal, where all are, and where the
-        fewest are that still decide it. An argument alone decides nothing if all together give another
-        literal, as in Inf - Inf."""
+        """The literals of a call where one argument alone is a literal, where all are, and where the fewest
+        are that decide it; one alone decides nothing if all give another literal, as in Inf - Inf."""
         every = {k: self.value(arg).values() for k, arg in enumerate(node.args)}
         known = {k: found for k, found in every.items() if found}
         alone = [

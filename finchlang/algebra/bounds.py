@@ -1,5 +1,4 @@
-"""What is known of Int64 expressions without running anything: bounds for the rules to go by, and
-those of a loop."""
+"""What is known of Int64 expressions without running anything, and the bounds of a loop."""
 
 from __future__ import annotations
 
@@ -25,9 +24,7 @@ _REMEMBERED = 100_000
 
 def at_most(a: Expr, b: Expr, slack: int = 0) -> bool:
     """Whether a <= b + slack is certain, from constants, min and max, and the bounds of variables.
-
-    Index arithmetic is taken not to overflow: coordinates and positions stay far below 2^63.
-    """
+    Coordinates and positions are taken to stay far below 2^63."""
     (one, more), (other, less) = split_sum(a), split_sum(b)
     return _at_most(one, other, less - more + slack, _DEPTH)
 
@@ -49,8 +46,7 @@ def _at_most(a: Expr | None, b: Expr | None, slack: int, depth: int) -> bool:
 
 
 def _is_proved(a: Expr | None, b: Expr | None, slack: int, depth: int) -> bool:
-    """Whether a <= b + slack follows from a fact. (Plain loops, no generators: nothing in staging runs as
-    often.)"""
+    """Whether a <= b + slack follows from a fact: plain loops, since nothing in staging runs as often."""
     # a maximum is at most b if all its operands are, and b at most a minimum likewise
     largest, above = _facts(a, "max", "min")
     smallest, below = _facts(b, "min", "max")

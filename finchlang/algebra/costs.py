@@ -1,5 +1,4 @@
-"""What things cost in steps, a step being a coordinate that a loop comes to. Planner and workspaces ask
-here; all constants are measured."""
+"""What things cost in steps, a step being a coordinate that a loop comes to; all constants are measured."""
 
 from __future__ import annotations
 

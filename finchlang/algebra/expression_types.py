@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from finchlang.algebra.program_context import INIT, Format, ProgramContext, mask_sizes, root
 from finchlang.base.errors import FinchError
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, level_of
 from finchlang.levels.looplets import Looplet, Sequence, may_be_missing
 from finchlang.operators.operator_table import SELECT, literal_type, operator
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -20,18 +20,13 @@ Names = Mapping[str, Format | None]
 
 
 def types(program: ast.Node, context: ProgramContext) -> ast.Node:
-    """`program` with the types of its accesses and variables. Expects what the scopes pass gives.
-
-    Raises FinchError "type" where an operator or a store does not take its operands.
-    """
+    """`program`, as the scopes pass gives it, with the types of its accesses and variables."""
     return annotate(program, context.formats)
 
 
 def annotate(node: ast.Node, names: Names) -> ast.Node:
-    """`node` with the types of its accesses and variables; `names` has the free names' formats.
-
-    Raises FinchError "type" where an operator or a store does not take its operands.
-    """
+    """`node` with the types of its accesses and variables; `names` has the free names' formats. Raises
+    FinchError "type" where an operator or a store does not take its operands."""
     if isinstance(node, ast.Define):
         value = annotate(node.value, names)
         type = _checked_type(value)
@@ -70,8 +65,7 @@ def with_fills(node: ast.Node, names: Names) -> ast.Node:
 
 
 def _level(tensor: ast.Node, names: Names) -> Level | None:
-    found = names.get(root(tensor) or "")
-    found = found.level if isinstance(found, Swizzled) else found
+    found = level_of(names.get(root(tensor) or ""))
     return found if isinstance(found, Level) else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator
 from functools import reduce
 from typing import Any
@@ -80,11 +80,6 @@ def folded(name: str, a: int, b: int) -> int:
     return result.value
 
 
-def is_same(a: ast.Node, b: ast.Node) -> bool:
-    """Whether two expressions are the same as sums, in whatever order."""
-    return a == b or summands(a) == summands(b)
-
-
 def summands(node: ast.Node) -> Hashable:
     """A key that equal extents, or expressions that are the same as sums, share."""
     if isinstance(node, ast.Extent):
@@ -111,11 +106,9 @@ def length(window: ast.Extent) -> ast.Node:
         count = plus(plus(window.start, window.stop, -1), ONE)
         # all of a mode, backwards: never less than 0
         return count if is_call(count, "size") else call("max", count, ZERO)
-    if step:
-        return call("max", call("div", span, window.step), ZERO)
+    count = call("max", call("div", span, window.step), ZERO)
     # a step of 0 is an error of its own, which is found where the slice is read
-    is_none = call("==", window.step, ZERO)
-    return call("ifelse", is_none, ZERO, call("max", call("div", span, window.step), ZERO))
+    return count if step else call("ifelse", call("==", window.step, ZERO), ZERO, count)
 
 
 def _whole(node: ast.Node) -> int | None:
@@ -130,15 +123,19 @@ def source(tensor: ast.Node, mode: int) -> Source:
     if isinstance(tensor, ast.Formula):
         return _of_formula(tensor, mode)
     if is_call(tensor, "concat"):
-        return _of_concat(tensor, mode)  # type: ignore[arg-type]
+        p, *parts = tensor.args
+        if mode != p.value - 1:
+            return source(parts[0], mode)
+        sizes: list[Any] = [size(part, mode) for part in parts]
+        return ast.Extent(ONE, reduce(plus, sizes)) if all(sizes) else None
     if not isinstance(tensor, ast.Call) or mask_name(tensor):
         known = mask_sizes(tensor)[mode]
         return None if known is None else ast.Extent(ONE, known)
     if is_call(tensor, *MAPS):
         body, within = tensor.args[0], below(tensor, mode)
         if is_call(tensor, "collapse") and len(within) == 2:
-            sizes: list[Any] = [size(body, m) for m in within]
-            return ast.Extent(ONE, times(*sizes)) if all(sizes) else None
+            pair: list[Any] = [size(body, m) for m in within]
+            return ast.Extent(ONE, times(*pair)) if all(pair) else None
         if mode in new_modes(tensor):
             return _new_extent(tensor, mode)
         return source(body, *within)
@@ -147,13 +144,12 @@ def source(tensor: ast.Node, mode: int) -> Source:
         return None
     if is_call(tensor, "window") and isinstance(setting, ast.Extent):
         return ast.Extent(ONE, length(setting))
-    if is_call(tensor, "offset"):
-        if isinstance(inner, ast.Extent):
-            return shifted(inner, plus(ZERO, setting, -1))
-        if inner is not None:
-            name, at, shift = inner
-            return name, at, plus(shift, setting, -1)
-    return inner
+    if not is_call(tensor, "offset") or inner is None:
+        return inner
+    if isinstance(inner, ast.Extent):
+        return shifted(inner, plus(ZERO, setting, -1))
+    name, at, shift = inner
+    return name, at, plus(shift, setting, -1)
 
 
 def size(tensor: ast.Node, mode: int) -> ast.Node | None:
@@ -196,14 +192,6 @@ def _of_formula(formula: ast.Formula, mode: int) -> Source:
     return found
 
 
-def _of_concat(tensor: ast.Call, mode: int) -> Source:
-    p: Any = tensor.args[0]
-    sizes: list[Any] = [size(part, mode) for part in tensor.args[1:]]
-    if mode != p.value - 1:
-        return source(tensor.args[1], mode)
-    return ast.Extent(ONE, reduce(plus, sizes)) if all(sizes) else None
-
-
 def _new_extent(tensor: ast.Call, mode: int) -> ast.Extent | None:
     """The extent of a mode (from 0) that a wrapper makes."""
     if is_call(tensor, "toeplitz"):
@@ -234,8 +222,8 @@ def at_least_one(number: ast.Node) -> ast.Node:
     return call("max", number, ONE) if n is None or n < 1 else number
 
 
-#: wrappers whose modes are not those of the tensor within
-MAPS = ("toeplitz", "collapse", "split", "broadcast", "swizzle")
+#: wrappers whose modes are not those of the tensor within, with how many more they have
+MAPS = {"toeplitz": 1, "collapse": -1, "split": 1, "broadcast": 1, "swizzle": 0}
 
 
 def below(tensor: ast.Call, mode: int) -> tuple[int, ...]:
@@ -250,6 +238,15 @@ def below(tensor: ast.Call, mode: int) -> tuple[int, ...]:
     if is_call(tensor, "broadcast"):
         return () if mode == p else (mode - (mode > p),)
     return (mode - (mode > p),)
+
+
+def above(tensor: ast.Call, order: int) -> dict[int, list[int]]:
+    """For each mode of the tensor within a wrapper in MAPS its modes, of so many, the fast one first."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for mode in sorted(range(order), key=lambda mode: mode != fast_mode(tensor)):
+        for within in below(tensor, mode):
+            found[within].append(mode)
+    return found
 
 
 def new_modes(tensor: ast.Call) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from finchlang.algebra.index_arithmetic import ZERO, at_least_one, plus, size, times
 from finchlang.algebra.program_context import ONE, PERMISSIVE, PROTOCOLS, call, is_call
+from finchlang.base.errors import Span
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node
 from finchlang.syntax.traversal import replace, walk
 from finchlang.wrappers.wrappers import WRAPPERS
@@ -19,15 +20,13 @@ from finchlang.wrappers.wrappers import WRAPPERS
 
 @dataclass(frozen=True, slots=True)
 class IndexMap(Node):
-    """What stands for an index until the operators around its tensor are rebuilt. `whole`, in the classes
-    that have it, is the size that the mode must have, if it is known."""
+    """An index before the operators around its tensor are rebuilt; `whole`: the size its mode must have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapped(IndexMap):
-    """The index of a mode under a wrapper: the wrapper's `setting` for this mode, and the `index` on its
-    outside. Of a permissive one `whole` is the size of the mode, and one that `is_chosen` is read in range
-    only."""
+    """The index of a mode under a wrapper with this `setting`, and the `index` on its outside. Of a
+    permissive one `whole` is the mode's size, and one that `is_chosen` is read in range only."""
 
     wrapper: str
     setting: Node
@@ -67,8 +66,7 @@ class Joined(IndexMap):
 
 
 def modifier(index: Node) -> tuple[str, Node, Node] | None:
-    """The wrapper that an index modifier stands for (Finch'25 Table 5), its setting for the mode, and the
-    index that is left."""
+    """The wrapper of an index modifier (Finch'25 Table 5), its setting, and the index that is left."""
     if not isinstance(index, Call):
         return None
     if is_call(index, PERMISSIVE):
@@ -130,14 +128,11 @@ def permissive(m: Node) -> Iterator[Wrapped]:
 
 def ranges(maps: Iterable[Node]) -> Iterator[Node]:
     """The conditions for halves in maps to be of places in range, where they are computed."""
-    for part in (h for m in maps for h in halves(m)):
-        for p in permissive(part):
-            if p.whole is not None:
-                yield call("<=", ONE, value(p.index))
-                yield call("<=", value(p.index), p.whole)
+    for p in (p for m in maps for part in halves(m) for p in permissive(part)):
+        if p.whole is not None:
+            yield call("<=", ONE, value(p.index))
+            yield call("<=", value(p.index), p.whole)
 
-
-# --------------------------------------------------------------------------- the operators around a tensor
 
 #: requires two extents to be the same
 Agree = Callable[[Node, Node], None]
@@ -161,9 +156,8 @@ def around(
             tensor = _sized(tensor, k, m.whole, len(maps), agree)  # type: ignore[attr-defined]
         match m:
             case Wrapped(wrapper, setting, inner):
-                settings: list[Node] = [WRAPPERS[wrapper].neutral] * len(maps)
-                settings[k], maps[k] = setting, inner
-                tensor = made(wrapper, tensor, *settings)
+                tensor = in_mode(wrapper, tensor, k, setting, len(maps), tensor.span)
+                maps[k] = inner
             case Joined(first, second, whole, rest):
                 sizes = [n for n in (whole, rest) if n is not None]
                 tensor = made("split" if sizes else "toeplitz", tensor, Literal(k + 1), *sizes)
@@ -199,9 +193,16 @@ def _sized(tensor: Node, mode: int, whole: Node | None, order: int, agree: Agree
     if own is not None:
         agree(Extent(ONE, own, span=tensor.span), wanted)
         return tensor
-    settings: list[Node] = [WRAPPERS["window"].neutral] * order
-    settings[mode] = wanted
-    return made("window", tensor, *settings)
+    return in_mode("window", tensor, mode, wanted, order, tensor.span)
+
+
+def in_mode(
+    wrapper: str, tensor: Node, mode: int, setting: Node, order: int, span: Span | None
+) -> Call:
+    """The tensor, of `order` modes, under a wrapper with a setting for one of them, from 0."""
+    neutral = WRAPPERS[wrapper].neutral
+    settings = (setting if k == mode else neutral for k in range(order))
+    return call(wrapper, tensor, *settings, span=span)
 
 
 def made(name: str, tensor: Node, *settings: Node) -> Node:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 from math import isfinite
-from typing import Any
+from typing import Any, TypeGuard
 
 from finchlang.algebra.expression_types import apart, is_there, optional, type_of
 from finchlang.base.errors import FinchError
@@ -35,8 +35,7 @@ def rewrite_call(node: Call) -> tuple[Rewriting, Node] | None:
 
 
 def _laws_of(row: table.Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ...]:
-    """The laws that may apply to a call with these arguments, in order. Annihilators come before
-    folding, since a literal annihilates as a fill does: 0 * NaN is 0."""
+    """The laws that may apply to a call, in order; annihilators come before folding, since 0 * NaN is 0."""
     laws: tuple[Rewriting, ...] = ()
     if any([isinstance(a, Literal) for a in args]):
         if all([isinstance(a, Literal) and table.literal_type(a) is not None for a in args]):
@@ -254,11 +253,11 @@ def involution(row: table.Operator, node: Call) -> Node | None:
     return None
 
 
-def is_inverse(node: Node, group: table.Operator) -> bool:
+def is_inverse(node: Node, group: table.Operator) -> TypeGuard[Call]:
     return isinstance(node, Call) and len(node.args) == 1 and is_named(node, group.inverse)
 
 
-def is_undoing(node: Node, group: table.Operator) -> bool:
+def is_undoing(node: Node, group: table.Operator) -> TypeGuard[Call]:
     return isinstance(node, Call) and len(node.args) == 2 and is_named(node, group.undone_by)
 
 
@@ -274,7 +273,7 @@ def cancellation(row: table.Operator, node: Call) -> Node | None:
     if row.inverse is None or row.identity is None or type is None or not type.is_integer:
         return None
     for one, other in (node.args, node.args[::-1]):
-        is_own = is_inverse(other, row) and other.args[0] == one  # type: ignore
+        is_own = is_inverse(other, row) and other.args[0] == one
         if is_own and is_there(one) and _is_exact(other, node):
             return Literal(type.wrap(row.identity.value(type)), type.name)
     return None
@@ -290,8 +289,7 @@ def inverse(group: table.Operator, node: Node) -> Call:
 
 
 def _is_exact(undone: Node, call: Call) -> bool:
-    """Whether an inverse may be taken in the type of a call around it: integers wrap around at
-    their own width, and floats are rounded at theirs."""
+    """Whether an inverse may be taken in the type of a call around it, which rounds at its width."""
     return type_of(undone) is not None and type_of(undone) == type_of(call)
 
 
@@ -303,10 +301,9 @@ def joining(row: table.Operator, node: Call) -> Node | None:
     a, b = node.args
     undoing = is_undoing(node, group)
     other = table.named(group.reference if undoing else group.undone_by)
-    if is_inverse(b, group) and _is_exact(b, node):
-        return _if_same_type(Call(other, (a, *b.args), span=node.span), node)  # type: ignore
-    if not undoing and is_inverse(a, group) and _is_exact(a, node):
-        return _if_same_type(Call(other, (b, *a.args), span=node.span), node)  # type: ignore
+    for one, undone in ((a, b),) if undoing else ((a, b), (b, a)):
+        if is_inverse(undone, group) and _is_exact(undone, node):
+            return _if_same_type(Call(other, (one, *undone.args), span=node.span), node)
     type = type_of(node) if undoing and a == b else None
     if type is not None and type.is_integer and group.identity is not None and is_there(a):
         return Literal(type.wrap(group.identity.value(type)), type.name)
@@ -319,9 +316,8 @@ def inverse_of_second(row: table.Operator, node: Call) -> Node | None:
     if group is None or not is_undoing(node, group) or not isinstance(node.args[0], Literal):
         return None
     type = type_of(node)
-    if type is None or group.identity is None:
-        return None
-    if not is_value(node.args[0], group.identity.value(type), type):
+    unit = group.identity.value(type) if type is not None and group.identity is not None else None
+    if unit is None or not is_value(node.args[0], unit, type):
         return None
     return _if_same_type(inverse(group, node.args[1]), node)
 
@@ -334,7 +330,7 @@ def inverse_outwards(row: table.Operator, node: Call) -> Node | None:
             continue
         for k, arg in enumerate(node.args):
             if at in (None, k + 1) and is_inverse(arg, group) and _is_exact(arg, node):
-                args = (*node.args[:k], *arg.args, *node.args[k + 1 :])  # type: ignore
+                args = (*node.args[:k], *arg.args, *node.args[k + 1 :])
                 inner = Call(node.op, args, span=node.span)
                 if type_of(inner) == type_of(node):
                     return inverse(group, inner)
@@ -362,8 +358,7 @@ def merging(row: table.Operator, node: Call) -> Node | None:
 
 
 def _absorbed(group: table.Operator, node: Node, extra: Literal, type: Type) -> Node | None:
-    """g(node, extra) with `extra` joined with a literal in `node`, a nest of `group` in `type`; None
-    if there is none."""
+    """g(node, extra) with `extra` joined with a literal in `node`, a nest of `group` in `type`, or None."""
     if not isinstance(node, Call):
         return None
     if is_inverse(node, group):
@@ -379,42 +374,34 @@ def _absorbed(group: table.Operator, node: Node, extra: Literal, type: Type) -> 
         change = _inverted(group, extra, type) if undoing and k == 1 else extra
         if change is None:
             continue
-        if isinstance(arg, Literal):
-            new: Node | None = _combined(group, arg, change, type)
-        else:
-            new = _absorbed(group, arg, change, type)
-        if new is not None:
+        join: Any = _combined if isinstance(arg, Literal) else _absorbed
+        if (new := join(group, arg, change, type)) is not None:
             args = (new, other) if k == 0 else (other, new)
             return Call(node.op, args, span=node.span)
     return None
 
 
 def _inverted(group: table.Operator, literal: Literal, type: Type) -> Literal | None:
-    """The inverse of a literal, in `type`; None if it is not finite, or of another type."""
-    if group.inverse is None or table.literal_type(literal) is None:
-        return None
-    row = table.referred(group.inverse)
-    result = row and row.folded([const(type.wrap(literal.value), type)])
-    return _finite(result.value, type) if result and result.type == type else None
+    return _folded(table.referred(group.inverse), type, literal)
 
 
 def _combined(group: table.Operator, one: Literal, other: Literal, type: Type) -> Literal | None:
-    """The two literals as one; None if that is more special than they are: small numbers may have a
-    product of 0, great ones an infinite one."""
-    if table.literal_type(one) is None or table.literal_type(other) is None:
-        return None
-    result = group.folded([const(type.wrap(x.value), type) for x in (one, other)])
-    if result is None:
-        return None
-    values = (type.wrap(one.value), type.wrap(other.value))
+    """The two literals as one, unless small numbers have a product of 0, or great ones an infinite one."""
+    result = _folded(group, type, one, other)
+    if result is None or result.value in (type.wrap(one.value), type.wrap(other.value)):
+        return result
     is_special = any(result.value == law.value(type) for law in group.annihilators)
-    if result.type != type or (is_special and result.value not in values):
+    return None if is_special else result
+
+
+def _folded(row: table.Operator | None, type: Type, *literals: Literal) -> Literal | None:
+    """What an operator computes of literals in `type`; None if it is not finite, or of another type."""
+    if row is None or any(table.literal_type(x) is None for x in literals):
         return None
-    return _finite(result.value, type)
-
-
-def _finite(value: Any, type: Type) -> Literal | None:
-    return Literal(value, type.name) if not type.is_float or isfinite(value) else None
+    result = row.folded([const(type.wrap(x.value), type) for x in literals])
+    if result is None or result.type != type or (type.is_float and not isfinite(result.value)):
+        return None
+    return Literal(result.value, type.name)
 
 
 #: the laws of calls with literals only, with some literals, with arguments that may be missing, and with

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any, TypeGuard
 
 from finchlang.base.errors import Note, Span
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.operators.operator_table import FAMILIES, OPERATORS
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Operation
@@ -94,6 +95,11 @@ class ProgramContext:
         self.taken.add(name)
         return name
 
+    def fresh_indices(self, count: int, span: Span | None) -> tuple[ast.Index, ...]:
+        """So many new indices."""
+        names = [self.fresh("ijklmnpq"[k % 8]) for k in range(count)]
+        return tuple(ast.Index(name, span=span) for name in names)
+
     def decide(self, name: str, what: str) -> None:
         """Note a decision of the pass `name`; the same decision at several places is noted once."""
         if (name, what) not in self.decisions:
@@ -103,7 +109,7 @@ class ProgramContext:
         """The format of the tensor `name`, as it is stored."""
         found = self.formats[name]
         assert not isinstance(found, types.Type)
-        return found.level if isinstance(found, Swizzled) else found
+        return level_of(found)
 
     def written(self, name: str) -> str:
         """The user's name for the index or variable `name`."""
@@ -125,21 +131,27 @@ class ProgramContext:
         return self.tensors.get(name, name)
 
 
+def wrapped(tensor: ast.Node) -> tuple[list[Any], ast.Node]:
+    """The wrappers around a tensor or mask, from the outside in, and what they are around."""
+    wrappers = list[Any]()
+    while isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
+        wrappers.append(tensor)
+        tensor = tensor.args[0]
+    return wrappers, tensor
+
+
 def root(tensor: ast.Node) -> str | None:
     """The name of the tensor inside any wrappers; None for a mask."""
-    while isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
-        tensor = tensor.args[0]
-    return tensor.name if isinstance(tensor, ast.Variable) else None
+    inner = wrapped(tensor)[1] if isinstance(tensor, ast.Call) else tensor
+    return inner.name if isinstance(inner, ast.Variable) else None
 
 
 def may_be_missing(tensor: ast.Node) -> bool:
     """Whether a wrapper around `tensor` reads `missing` out of range."""
-    while isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
-        is_permissive = is_call(tensor, "permissive") and ast.Literal(True) in tensor.args
-        if is_permissive or is_call(tensor, "toeplitz"):
-            return True
-        tensor = tensor.args[0]
-    return False
+    return any(
+        is_call(w, "toeplitz") or (is_call(w, "permissive") and ast.Literal(True) in w.args)
+        for w in wrapped(tensor)[0]
+    )
 
 
 def mask_name(tensor: ast.Node) -> str | None:
@@ -149,15 +161,13 @@ def mask_name(tensor: ast.Node) -> str | None:
 
 
 def mask_sizes(tensor: ast.Node) -> tuple[ast.Node | None, ...]:
-    """The sizes of the modes of the mask inside any wrappers, as its arguments give them; nothing
-    for another tensor."""
-    while isinstance(tensor, ast.Call) and tensor.args and not mask_name(tensor):
-        tensor = tensor.args[0]
-    name = mask_name(tensor)
-    return MASKS[name].shape(tensor.args) if name is not None else ()  # type: ignore[attr-defined]
+    """The sizes of the modes of the mask inside any wrappers; nothing for another tensor."""
+    inner = wrapped(tensor)[1] if isinstance(tensor, ast.Call) else tensor
+    name = mask_name(inner)
+    return MASKS[name].shape(inner.args) if name is not None else ()  # type: ignore[attr-defined]
 
 
-def is_call(node: ast.Node, *names: str) -> bool:
+def is_call(node: ast.Node, *names: str) -> TypeGuard[Any]:
     """Whether `node` calls one of the operators `names`."""
     return (
         isinstance(node, ast.Call) and isinstance(node.op, ast.Variable) and node.op.name in names
@@ -174,16 +184,55 @@ def size_extent(name: str, mode: int, span: Span | None = None) -> ast.Extent:
     return ast.Extent(ast.Literal(1, span=span), size, span=span)
 
 
-def is_single(extent: ast.Node) -> bool:
+def sized(node: ast.Node) -> list[str]:
+    """The tensors whose sizes are in an expression, by name."""
+    return [n.args[0].name for n in trees.walk(node) if is_call(n, "size")]
+
+
+def with_sizes(node: ast.Node, known: Callable[[str, int], ast.Node | None]) -> Any:
+    """An expression with what `known` gives for a tensor and its mode, from 0, in place of its size."""
+    if is_call(node, "size"):
+        tensor, mode = node.args
+        return known(tensor.name, mode.value - 1) or node
+    return trees.map_children(lambda child: with_sizes(child, known), node)
+
+
+def names_in(node: ast.Node) -> set[str]:
+    """The names of indices and variables in an expression."""
+    return {n.name for n in trees.walk(node) if isinstance(n, (ast.Index, ast.Variable))}
+
+
+def statements_of(scope: ast.Node) -> tuple[ast.Node, ...]:
+    """The statements of a block, or a single one."""
+    return scope.statements if isinstance(scope, ast.Block) else (scope,)
+
+
+def evaluated(statement: ast.Node) -> tuple[ast.Node, ...]:
+    """The expressions that a statement evaluates before or without a body, no element that it writes."""
+    match statement:
+        case ast.Loop() | ast.Define() | ast.Sieve():
+            return (trees.head(statement),)
+        case ast.Assign(target, _, value):
+            return *target.indices, value
+        case ast.Declare(_, init, dims):
+            return init, *dims
+    return ()
+
+
+def is_plain(op: ast.Node) -> bool:
+    """Whether an assignment's operator is no reduction, also with its fill."""
+    return (op.op if isinstance(op, ast.Call) else op) in PLAIN
+
+
+def is_single(extent: ast.Node) -> TypeGuard[ast.Extent]:
     """Whether a loop over `extent` runs exactly once: `x:x`."""
     return isinstance(extent, ast.Extent) and extent.start == extent.stop
 
 
 def reads(expression: ast.Node) -> Iterable[str]:
     """The tensors an expression reads, by name."""
-    for node in trees.walk(expression):
-        if isinstance(node, ast.Access) and (name := root(node.tensor)) is not None:
-            yield name
+    names = (root(access.tensor) for access in trees.accesses(expression))
+    return [name for name in names if name is not None]
 
 
 def place(span: Span | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from finchlang.algebra.bounds import as_node, at_most, bounds, less_than
 from finchlang.algebra.expression_types import is_there, type_of
 from finchlang.algebra.laws import OF_CALLS, is_value, rewrite_call, typed
+from finchlang.algebra.program_context import statements_of
 from finchlang.host import construct as code, ir
 from finchlang.levels.level import Fiber
 from finchlang.operators.operator_table import EQUAL, Operator, is_pair, named, operator
@@ -49,8 +50,7 @@ def first_rewriting(node: ast.Node) -> tuple[str, ast.Node] | None:
     better = _once(node)
     if better is None:
         trees.remember(_simple, node, node)
-        return None
-    return name_of(better[0]), better[1]
+    return better and (name_of(better[0]), better[1])
 
 
 def _once(node: ast.Node) -> tuple[Law, Any] | None:
@@ -66,9 +66,6 @@ def _once(node: ast.Node) -> tuple[Law, Any] | None:
 def name_of(law: Law) -> str:
     """How a trace calls a law."""
     return law.__name__.replace("_", " ")
-
-
-# ---------------------------------------------------------------------------- values and accesses
 
 
 def constant(node: ast.Value) -> ast.Node | None:
@@ -89,9 +86,6 @@ def settings(tensor: ast.Node) -> Iterator[ast.Node]:
         tensor, *own = tensor.args
         for setting in own:
             yield from trees.children(setting) if isinstance(setting, ast.Extent) else (setting,)
-
-
-# ----------------------------------------------------------------------------------- statements
 
 
 def missing_update(node: ast.Assign) -> ast.Node | None:
@@ -141,8 +135,8 @@ def decided_sieve(node: ast.Sieve) -> ast.Node | None:
 
 def is_scope(body: ast.Node) -> bool:
     """Whether tensors change their modes directly in a body: then it must remain a scope of its own."""
-    statements = body.statements if isinstance(body, ast.Block) else (body,)
-    return any([isinstance(s, (ast.Declare, ast.Freeze, ast.Thaw)) for s in statements])
+    changes = (ast.Declare, ast.Freeze, ast.Thaw)
+    return any([isinstance(s, changes) for s in statements_of(body)])
 
 
 def nested_block(node: ast.Block) -> ast.Node | None:

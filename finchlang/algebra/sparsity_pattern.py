@@ -14,7 +14,7 @@ from functools import reduce
 
 from finchlang.algebra.expression_types import type_of
 from finchlang.algebra.laws import is_value
-from finchlang.algebra.program_context import PLAIN, root
+from finchlang.algebra.program_context import is_plain, root
 from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError, Note
 from finchlang.levels.level import Level
@@ -43,9 +43,8 @@ def with_spaces(program: ast.Node, formats: Formats) -> ast.Node:
 
 @dataclass(frozen=True)
 class SpaceOperand:
-    """An argument of an operator that states its space: its `fill` (a number of the script has None);
-    `is_filled`: it is that wherever nothing is stored, as a dense tensor need not be; `is_constant`: it
-    reads no tensor."""
+    """An argument of an operator that states its space: its `fill`, whether it `is_filled`, that is its
+    fill wherever nothing is stored, as a dense tensor need not be, and whether it reads no tensor."""
 
     fill: ast.Literal | None = None
     is_filled: bool = False
@@ -69,8 +68,7 @@ class Spaces:
         return simplify(trees.rewrite_bottom_up(change, node))
 
     def fill(self, access: ast.Access, is_everywhere: bool = False) -> ast.Literal | None:
-        """The value of an access where nothing is stored; None of a tensor that stores all places, unless
-        `is_everywhere`."""
+        """What an access is where nothing is stored; None if all is, unless `is_everywhere`."""
         level = self.formats.get(root(access.tensor) or "")
         if not isinstance(level, Level) or not (has_gaps(level) or is_everywhere and level.order):
             return None
@@ -85,13 +83,12 @@ class Spaces:
         return SpaceOperand()
 
     def within_space(self, assign: ast.Assign) -> ast.Node:
-        """An assignment under the condition of its value's space, if an operator in the value states one
-        and assigning the value's fill does nothing."""
-        value, calls = assign.value, list(self._stating(assign.value))
+        """An assignment under the condition of its value's space, if its fill does nothing."""
+        value, calls = assign.value, self._stating(assign.value)
         fill = self.at_fills(value) if calls else None
-        if not isinstance(fill, ast.Literal) or not ast.is_empty(
-            simplify(trees.replace(assign, value=fill))
-        ):
+        if not isinstance(fill, ast.Literal):
+            return assign
+        if not ast.is_empty(simplify(trees.replace(assign, value=fill))):
             return assign
         if all(space.is_exact for space in calls) and type_of(value) == Bool:
             # such a Bool is the other value wherever it is not its fill: there is nothing to compute,
@@ -100,16 +97,13 @@ class Spaces:
             if not isinstance(level, Level) or not has_gaps(level):
                 return assign
             other = ast.Literal(not fill.value, span=value.span)
-            return ast.Sieve(
-                self.differs(value), trees.replace(assign, value=other), span=assign.span
-            )
+            differs, assign = self.differs(value), trees.replace(assign, value=other)
+            return ast.Sieve(differs, assign, span=assign.span)
         return ast.Sieve(self.region(value), assign, span=assign.span)
 
-    def _stating(self, node: ast.Node) -> Iterator[Space]:
-        for call in trees.walk(node):
-            space = self._space(call) if isinstance(call, ast.Call) else None
-            if space is not None:
-                yield space
+    def _stating(self, node: ast.Node) -> list[Space]:
+        calls = (n for n in trees.walk(node) if isinstance(n, ast.Call))
+        return [space for call in calls if (space := self._space(call)) is not None]
 
     def _space(self, call: ast.Call) -> Space | None:
         row = operator(call.op)
@@ -141,13 +135,10 @@ class Spaces:
         """Whether the fill of an argument alone makes a call what it is at all fills."""
         fill = self.at_fills(node.args[k])
         args = (*node.args[:k], fill, *node.args[k + 1 :])
-        found = simplify(trees.replace(node, args=args)) if isinstance(fill, ast.Literal) else None
         whole = self.at_fills(node)
-        return (
-            isinstance(whole, ast.Literal)
-            and found is not None
-            and is_value(found, whole.value, type_of(node))
-        )
+        if not isinstance(fill, ast.Literal) or not isinstance(whole, ast.Literal):
+            return False
+        return is_value(simplify(trees.replace(node, args=args)), whole.value, type_of(node))
 
     def _outside_fill(self, arg: ast.Node) -> Conditions:
         """The conditions that an argument is not its fill, stored or not."""
@@ -175,16 +166,15 @@ Conditions = tuple[ast.Node, ast.Node] | None
 def condition(
     region: ast.Node, names: Mapping[str, Conditions], is_exact: bool = False
 ) -> ast.Node | None:
-    """A region of a row as a condition, with the exact conditions of arguments under a complement. An
-    argument without a fill is left out of `|` and `&` (None if nothing is left), and counts as nowhere
-    under a complement."""
+    """A region of a row as a condition, with exact conditions of arguments under a complement. One without
+    a fill is left out (None if nothing is left), and counts as nowhere under a complement."""
     match region:
         case ast.Variable(name):
             own = names[name]
             return own[is_exact] if own is not None else _FALSE if is_exact else None
         case ast.Call(_, (one,)):
             inner = condition(one, names, not is_exact)
-            return inner and _negated(inner)
+            return inner and ast.Call(NOT, (inner,))
         case ast.Call(op, parts):
             found = [p for p in (condition(x, names, is_exact) for x in parts) if p is not None]
             return reduce(_both if op == ast.Variable("&") else _either, found) if found else None
@@ -194,7 +184,7 @@ def condition(
 def differs_from(node: ast.Node, fill: ast.Literal) -> ast.Node:
     """The condition that an expression is not this value."""
     if type_of(node) == Bool:
-        return _negated(node) if fill.value else node
+        return ast.Call(NOT, (node,)) if fill.value else node
     if fill.value != fill.value:  # NaN is not equal to itself
         return ast.Call(EQUAL, (node, node))
     return ast.Call(DIFFERS, (node, fill))
@@ -208,10 +198,6 @@ def _either(a: ast.Node, b: ast.Node) -> ast.Node:
     return b if a is _FALSE else ast.Call(OR, (a, b))
 
 
-def _negated(a: ast.Node) -> ast.Node:
-    return ast.Call(NOT, (a,))
-
-
 def _is(node: ast.Node, value: bool) -> bool:
     return isinstance(node, ast.Literal) and node.value is value
 
@@ -221,14 +207,10 @@ def has_gaps(level: Level) -> bool:
     return level.is_structured or any(part.has_gaps for part in level.levels() if not part.is_leaf)
 
 
-# ------------------------------------------------------------------------------- fills of results
-
-
 def results(
     node: ast.Node, spaces: Spaces, given: Mapping[ast.Node, ast.Node] = {}
 ) -> Iterator[tuple[ast.Assign, ast.Node, bool]]:
-    """The assignments of a program that are made where nothing is stored, each with its value there,
-    and whether it is certain that they are made."""
+    """The assignments made where nothing is stored, with their values, and whether that is certain."""
     match node:
         case ast.Assign(_, _, value):
             yield node, spaces.at_fills(trees.substitute(value, dict(given))), True
@@ -246,14 +228,13 @@ def results(
 
 
 def wrong_fills(program: ast.Node, formats: Formats, shown: Mapping[str, str]) -> list[Note]:
-    """Notes for tensors that are declared with another fill than what is assigned where nothing is
-    stored: they store all places."""
+    """Notes for tensors whose declared fill is not what is assigned where nothing is stored."""
     spaces, notes = Spaces(formats), []
     declared = {n.tensor.name: n for n in trees.walk(program) if isinstance(n, ast.Declare)}
     for assign, value, is_certain in results(program, spaces):
         name = root(assign.target.tensor) or ""
         level = formats.get(name)
-        if not is_certain or name not in declared or name not in shown or _is_update(assign):
+        if not is_certain or name not in declared or name not in shown or not is_plain(assign.op):
             continue
         assert isinstance(level, Level)
         reads = any(isinstance(n, ast.Access) and spaces.fill(n) for n in trees.walk(assign.value))
@@ -262,10 +243,9 @@ def wrong_fills(program: ast.Node, formats: Formats, shown: Mapping[str, str]) -
         if has_gaps(level) and not is_value(level.fill, value.value, level.element_type):
             own = _shown(level.fill)
             right = _shown(ast.Literal(level.element_type.wrap(value.value)))
-            message = (
-                f"`{shown[name]}` has the fill {own}, but is assigned {right} where nothing is stored, "
-                f"and stores it in all such places: `{shown[name]} .= _` gives it the fill {right}"
-            )
+            what = f"`{shown[name]}` has the fill {own}, but is assigned {right} where nothing is stored"
+            right = f"`{shown[name]} .= _` gives it the fill {right}"
+            message = f"{what}, and stores it in all such places: {right}"
             notes.append(Note(message, declared[name].span))
             del declared[name]
     return notes
@@ -273,11 +253,6 @@ def wrong_fills(program: ast.Node, formats: Formats, shown: Mapping[str, str]) -
 
 def _shown(literal: ast.Literal) -> str:
     return pretty(ast.Literal(literal.value))
-
-
-def _is_update(assign: ast.Assign) -> bool:
-    op = assign.op.op if isinstance(assign.op, ast.Call) else assign.op
-    return op not in PLAIN
 
 
 def inferred_fill(program: ast.Node, formats: Formats, declared: ast.Declare) -> ast.Literal:
@@ -294,7 +269,7 @@ def inferred_fill(program: ast.Node, formats: Formats, declared: ast.Declare) ->
         if root(assign.target.tensor) != name:
             continue
         row = operator(assign.op)
-        if _is_update(assign) and row is not None:
+        if not is_plain(assign.op) and row is not None:
             unit = row.identity.value(type) if row.identity is not None else None
             value = value if unit is None else ast.Literal(type.wrap(unit), type.name)
         if ast.is_missing(value):

@@ -109,6 +109,6 @@ def normalize(
         for name, known in stored.items()
         if isinstance(known, Level) and name in used and name not in context.workspaces
     }
-    workspaces, yields = dict(context.workspaces), context.yields
     told = tuple(context.notes), tuple(context.decisions), frozenset(context.choices)
-    return Normalized(program, tensors, yields, workspaces, stored, *told)
+    workspaces = dict(context.workspaces)
+    return Normalized(program, tensors, context.yields, workspaces, stored, *told)

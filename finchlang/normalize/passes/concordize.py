@@ -25,11 +25,8 @@ _OUTSIDE: Depth = (-1, 1, 0)
 
 
 def concordize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
-    """`program` with concordant accesses.
-
-    Raises FinchError of kind "type" where a declaration reads an element at an index: no loop can
-    stand around it.
-    """
+    """`program` with concordant accesses. Raises FinchError "type" where a declaration reads an element at
+    an index: no loop can stand around it."""
     context.reserve(program)
     return _Concordize(context).statement(program)
 
@@ -49,16 +46,12 @@ class _Concordize:
         self.depths: dict[str, Depth] = {}  # of binders
         self.scopes: dict[str, Depth] = {}  # of declared tensors: the scope they belong to
 
-    # ------------------------------------------------------------------ statements
-
     def statement(self, node: ast.Node) -> Any:
-        frame = _Frame(node)
+        frame, here = _Frame(node), len(self.frames)
         self.frames.append(frame)
-        here = len(self.frames) - 1
-        if isinstance(node, ast.Block):
-            for s in node.statements:
-                if isinstance(s, ast.Declare):
-                    self.scopes[s.tensor.name] = (here, 1, 0)
+        for s in node.statements if isinstance(node, ast.Block) else ():
+            if isinstance(s, ast.Declare):
+                self.scopes[s.tensor.name] = (here, 1, 0)
         node = self.parts(node, here)
         self.frames.pop()
         for x, index in reversed(frame.inserted):
@@ -77,18 +70,14 @@ class _Concordize:
                 target = self.access(target, here)
                 return trees.replace(node, target=target, value=self.expression(value, here))
             case ast.Declare():
-                for n in trees.walk(node):
-                    if isinstance(n, ast.Access) and n.indices:
-                        message = f"a declaration cannot read an element, as in `{pretty(n)}`"
-                        hint = "bind it by `let` around the declaration"
-                        raise FinchError("type", message, n.span, hint)
+                for n in filter(lambda n: n.indices, trees.accesses(node)):
+                    message = f"a declaration cannot read an element, as in `{pretty(n)}`"
+                    hint = "bind it by `let` around the declaration"
+                    raise FinchError("type", message, n.span, hint)
         return node
 
-    # ------------------------------------------------------------------ accesses
-
     def expression(self, node: ast.Node, innermost: int) -> Any:
-        """`node` with its accesses concordant; loops may be inserted around the frames up to
-        `innermost`."""
+        """`node` with its accesses concordant, by loops around the frames up to `innermost`."""
         if isinstance(node, ast.Access):
             return self.access(node, innermost)
         return trees.map_children(lambda c: self.expression(c, innermost), node)
@@ -114,8 +103,7 @@ class _Concordize:
         return trees.replace(node, indices=tuple(indices))
 
     def bind(self, x: ast.Node, outer: Depth, inner: list[ast.Node], innermost: int) -> ast.Index:
-        """An index with a loop over `x:x`, inside of `outer` and, if that can be, outside of the
-        loops of the indices `inner`."""
+        """An index with a loop over `x:x`, inside of `outer`, if possible outside of loops of `inner`."""
         least = max(outer, self.depth(x))
         for index in inner:
             if isinstance(index, ast.Index) and self.depths[index.name] > least:
@@ -150,5 +138,5 @@ class _Concordize:
             if isinstance(node, ast.Access) and (name := ctx.root(node.tensor)):
                 deepest = max(deepest, self.scopes.get(name, _OUTSIDE))
             if ctx.is_call(node, *ast.OF_TENSORS):
-                deepest = max(deepest, self.scopes.get(node.args[0].name, _OUTSIDE))  # type: ignore[attr-defined]
+                deepest = max(deepest, self.scopes.get(node.args[0].name, _OUTSIDE))
         return deepest

@@ -41,6 +41,7 @@ class _Rebuild:
         #: dimensions to bind, by the binder within which (None: around the whole program)
         self.pending: dict[str | None, list[tuple[ast.Variable, ast.Call]]] = {}
         self.meets: dict[tuple[str | None, frozenset[ast.Extent]], ast.Variable] = {}
+        #: tensors that the program declares with another size
         self.resized = {
             d.name
             for d in facts.declared.values()
@@ -56,8 +57,8 @@ class _Rebuild:
 
     def statement(self, node: ast.Node) -> Any:
         match node:
-            case ast.Loop(index):
-                return self.loop(node, index)
+            case ast.Loop():
+                return self.loop(node)
             case ast.Define(variable, _, body):
                 inner = self.with_dimensions(variable.name, self.statement(body))
                 return replace(node, body=inner)
@@ -74,8 +75,8 @@ class _Rebuild:
             body = ast.Define(variable, meet, body, span=meet.span)
         return body
 
-    def loop(self, node: ast.Loop, index: ast.Index) -> ast.Node:
-        facts = self.facts.loops[index.name]
+    def loop(self, node: ast.Loop) -> ast.Node:
+        index, facts = node.index, self.facts.loops[node.index.name]
         parts, shown = self.resolve.loop(facts), self.context.written(index.name)
         if not parts:
             message = f"could not resolve the dimension of index `{shown}`"
@@ -84,11 +85,9 @@ class _Rebuild:
         self.decide(f"`{shown}` runs over", node.extent, parts)
         for part in parts:
             for name in sorted(self.unseen(part, facts.visible)):
-                message = (
-                    f"the dimension {pretty(part)} of index `{shown}` ({ctx.place(part.span)})"
-                )
-                message += f" depends on `{self.context.written(name)}`, which is bound inside"
-                raise FinchError("dimension", f"{message} of its loop", index.span)
+                what = f"the dimension {pretty(part)} of index `{shown}` ({ctx.place(part.span)})"
+                inner = f"`{self.context.written(name)}`, which is bound inside of its loop"
+                raise FinchError("dimension", f"{what} depends on {inner}", index.span)
         around: ast.Variable | None = None
         extent: ast.Node = parts[0]
         if all(self.is_stable(p) for p in parts):
@@ -128,29 +127,21 @@ class _Rebuild:
         """One of `parts` that can be evaluated where the tensor is declared: it reads only scalars, and
         sizes of tensors, that are not changed after that. (The loop checks that all parts agree.)"""
         for part in parts:
-            sized = [n.args[0].name for n in walk(part) if ctx.is_call(n, "size")]  # type: ignore[attr-defined]
-            used = (*ctx.reads(part), *sized)
+            used = (*ctx.reads(part), *ctx.sized(part))
             known = all(self.facts.last_changed.get(n, 0) < facts.time for n in used)
             elements = any(isinstance(n, ast.Access) and n.indices for n in walk(part))
             if known and not elements and not self.unseen(part, facts.visible):
                 return part
-        message = (
-            f"{what} would be {pretty(parts[0])} ({ctx.place(parts[0].span)}), which is not known "
-            "where the tensor is declared"
-        )
-        hint = (
-            "loop over `_` with a condition, or declare the size, `@declare(C, 0, 1:n)`, and keep "
-            "the index out of it, `C[~i]`"
-        )
+        message = f"{what} would be {pretty(parts[0])} ({ctx.place(parts[0].span)})"
+        message += ", which is not known where the tensor is declared"
+        hint = "loop over `_` with a condition, or declare the size, `@declare(C, 0, 1:n)`"
+        hint += ", and keep the index out of it, `C[~i]`"
         raise FinchError("dimension", message, facts.span, hint)
 
-    # ------------------------------------------------------------------ meets
-
     def meet(self, parts: Parts, visible: frozenset[str], base: str) -> ast.Node:
-        """The meet of `parts`: the only part, if it has the same value everywhere; a visible `let` of the
-        user's for the same parts; else one variable for these parts, bound as far outside as they can
-        be evaluated."""
-        if len(parts) == 1 and not self.is_resized(parts[0]):
+        """The meet of `parts`: the only part, if it is the same everywhere; a visible `let` of the user's
+        for these parts; else one variable for them, bound as far outside as can be."""
+        if len(parts) == 1 and self.resized.isdisjoint(ctx.sized(parts[0])):
             return parts[0]
         for name, source in self.facts.lets.items():
             if name in visible and set(self.resolve.dimension(source)) == set(parts):
@@ -167,44 +158,35 @@ class _Rebuild:
 
     def names(self, part: ast.Extent) -> set[str]:
         """The names in `part` that the program binds."""
-        found = {n.name for n in walk(part) if isinstance(n, (ast.Index, ast.Variable))}
-        return found & self.facts.depths.keys()
+        return ctx.names_in(part) & self.facts.depths.keys()
 
     def unseen(self, part: ast.Extent, visible: frozenset[str]) -> set[str]:
         return self.names(part) - visible
 
     def is_stable(self, part: ast.Extent) -> bool:
-        """Whether `part` has one value wherever its names are bound: it reads nothing but scalars
-        that the program does not write, and no size that the program may change."""
+        """Whether `part` has one value wherever its names are bound: nothing in it is changed."""
         for node in walk(part):
             if isinstance(node, ast.Access) and node.indices:
                 return False
-            if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
-                name = node.args[0].name  # type: ignore[attr-defined]
-                if name in self.facts.current and part != ctx.size_extent(name, node.args[1].value):  # type: ignore[attr-defined]
+            if ctx.is_call(node, "size"):
+                name = node.args[0].name
+                if name in self.facts.current and part != ctx.size_extent(name, node.args[1].value):
                     return False
         return not any(name in self.facts.last_changed for name in ctx.reads(part))
 
-    def is_resized(self, part: ast.Extent) -> bool:
-        """Whether `part` has the size of a tensor that the program declares with another size."""
-        return any(ctx.is_call(n, "size") and n.args[0].name in self.resized for n in walk(part))  # type: ignore[attr-defined]
-
     def check_agreement(self, what: str, parts: Parts) -> None:
-        conflicts = [found for side in ("start", "stop") if (found := _conflict(parts, side))]
-        if conflicts:
+        if conflicts := [*_conflicts(parts, "start"), *_conflicts(parts, "stop")]:
             a, b = (parts[k] for k in min(conflicts))
             first, second = (f"{pretty(part)} ({ctx.place(part.span)})" for part in (a, b))
             message = f"{what} is {first} and also {second}"
             raise FinchError("dimension", message, b.span, _other_bounds(what, a, b))
 
 
-def _conflict(parts: Parts, side: str) -> tuple[int, int] | None:
-    """The positions of the first two extents whose literals differ on one side."""
-    literals = [
-        (k, x.value) for k, p in enumerate(parts) if isinstance(x := getattr(p, side), ast.Literal)
-    ]
-    first = literals[:1]
-    return next(((k, n) for k, a in first for n, b in literals if a != b), None)
+def _conflicts(parts: Parts, side: str) -> list[tuple[int, int]]:
+    """The extents, by position, whose literals on one side differ from the first one there, with that."""
+    ends = [(k, getattr(part, side)) for k, part in enumerate(parts)]
+    literals = [(k, end.value) for k, end in ends if isinstance(end, ast.Literal)]
+    return [(literals[0][0], k) for k, value in literals if value != literals[0][1]]
 
 
 def _other_bounds(what: str, a: ast.Extent, b: ast.Extent) -> str | None:

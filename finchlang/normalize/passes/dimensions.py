@@ -78,21 +78,16 @@ class Facts:
             self.depths.update(dict.fromkeys(trees.binds(node), len(visible) + 1))
 
     def statement(self, node: ast.Node, visible: frozenset[str]) -> None:
+        for expression in ctx.evaluated(node) if not isinstance(node, ast.Declare) else ():
+            self.expression(expression)
         match node:
             case ast.Loop(index, extent):
-                self.expression(extent)
                 self.loops[index.name] = LoopFacts(index.name, self.source(extent), visible)
                 if ctx.is_single(extent) and extent != _FIRST:
-                    self.single[index.name] = extent.start  # type: ignore[attr-defined]
-            case ast.Define(variable, value):
-                self.expression(value)
-                if isinstance(value, ast.Extent) or ast.is_meet(value):
-                    self.lets[variable.name] = self.source(value)
-            case ast.Sieve(condition):
-                self.expression(condition)
-            case ast.Assign(target, _, value):
-                for expression in (*target.indices, value):
-                    self.expression(expression)
+                    self.single[index.name] = extent.start
+            case ast.Define(variable, value) if isinstance(value, ast.Extent) or ast.is_meet(value):
+                self.lets[variable.name] = self.source(value)
+            case ast.Assign(target):
                 self.update(target)
             case ast.Declare():
                 self.declare(node, visible)
@@ -131,16 +126,16 @@ class Facts:
         ]
         return [(index, where) for index, where in found if where is not None]
 
-    def meet(self, index: ast.Index, found: affine.Source) -> None:
+    def meet(self, index: Any, found: affine.Source) -> None:
         """Add a mode whose size is known to the sources of an index."""
         self.add(self.loops[index.name].dimension, index, found)
 
     def add(self, dimension: Dimension, index: ast.Index, found: affine.Source) -> None:
         assert found is not None
         if isinstance(found, ast.Extent):
-            part = trees.replace(self.of_stored(found), span=index.span)
-            sizes = [n.args[0].name for n in trees.walk(part) if ctx.is_call(n, "size")]  # type: ignore[attr-defined]
-            if known := {name: self.current[name] for name in sizes if name in self.current}:
+            part = trees.replace(ctx.with_sizes(found, self.declared_size), span=index.span)
+            sizes = self.current.keys() & set(ctx.sized(part))
+            if known := {name: self.current[name] for name in sizes}:
                 dimension.sums.append((part, known))
             else:
                 dimension.parts.append(part)
@@ -149,17 +144,13 @@ class Facts:
         if declared := self.current.get(name):
             dimension.links.append((declared, mode, shift, index.span))
         else:
-            dimension.parts.append(
-                affine.shifted(ctx.size_extent(name, mode + 1, index.span), shift)
-            )
+            whole = ctx.size_extent(name, mode + 1, index.span)
+            dimension.parts.append(affine.shifted(whole, shift))
 
-    def of_stored(self, node: ast.Node) -> Any:
-        """An extent with the sizes of workspaces as they are declared, so that it can stand before that."""
-        if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
-            name, mode = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
-            known = self.current[name].user[mode - 1] if name in self.context.workspaces else None
-            return node if known is None else known.parts[0].stop
-        return trees.map_children(self.of_stored, node)
+    def declared_size(self, name: str, mode: int) -> ast.Node | None:
+        """The size of a workspace as it is declared, which can stand before that."""
+        known = self.current[name].user[mode] if name in self.context.workspaces else None
+        return known.parts[0].stop if known else None
 
     def update(self, target: ast.Access) -> None:
         name = ctx.root(target.tensor)
@@ -170,25 +161,27 @@ class Facts:
         if declared is not None and self.halves(target, declared):
             return
         for index, found in self.bare_modes(target):
-            match found:
-                case (_, mode, shift) if declared and not declared.is_frozen:
-                    if declared.user[mode] is None:
-                        loop = self.loops[index.name]
-                        declared.writers[mode].append(
-                            (loop, affine.plus(affine.ZERO, shift, -1), ctx.ONE)
-                        )
-                        loop.writes.append(((declared, mode, shift, index.span), ctx.ONE))
-                        continue
+            if declared is not None and not declared.is_frozen and isinstance(found, tuple):
+                _, mode, shift = found
+                if declared.user[mode] is None:
+                    self.write(declared, mode, shift, index, ctx.ONE)
+                    continue
             self.meet(index, found)
+
+    def write(
+        self, declared: DeclaredTensor, mode: int, shift: ast.Node, index: Any, count: ast.Node
+    ) -> None:
+        """Note that an index writes a mode, moved by a shift, with `count` places for each value."""
+        loop = self.loops[index.name]
+        declared.writers[mode].append((loop, affine.plus(affine.ZERO, shift, -1), count))
+        loop.writes.append(((declared, mode, shift, index.span), count))
 
     def halves(self, target: ast.Access, declared: DeclaredTensor) -> bool:
         """Note what the indices of `split(C, k, m)`, perhaps split again, say of the size of a declared
         tensor C that is written so: m times the extent of the slow index. Whether this is such a write."""
-        tensor, splits = target.tensor, list[Any]()
-        while ctx.is_call(tensor, "split"):
-            splits.append(tensor)
-            tensor = splits[-1].args[0]
-        if not splits or not isinstance(tensor, ast.Variable) or declared.is_frozen:
+        splits, _ = ctx.wrapped(target.tensor)
+        is_split = splits and all(ctx.is_call(each, "split") for each in splits)
+        if not is_split or declared.is_frozen:
             return False
         # for each index the mode of C it gives a size, with what its extent is multiplied by; None for
         # one of the fast indices, whose extents are their own
@@ -201,14 +194,10 @@ class Facts:
         if not all(isinstance(i, ast.Index) and i.name not in self.single for i in target.indices):
             return False
         for mode, (index, own) in enumerate(zip(target.indices, modes, strict=True)):
-            assert isinstance(index, ast.Index)
-            loop = self.loops[index.name]
             if own is None:
                 self.meet(index, affine.source(target.tensor, mode))
-                continue
-            inner, count = own
-            declared.writers[inner].append((loop, affine.ZERO, count))
-            loop.writes.append(((declared, inner, affine.ZERO, index.span), count))
+            else:
+                self.write(declared, own[0], affine.ZERO, index, own[1])
         return True
 
     def declare(self, node: ast.Declare, visible: frozenset[str]) -> None:
@@ -236,8 +225,8 @@ class Facts:
             else:
                 found.parts.append(extent)
         elif not isinstance(extent, ast.Dimensionless):
-            hint = "write `1:n`, or `_`"
-            raise FinchError("type", f"`{pretty(extent)}` is not an extent", extent.span, hint)
+            message = f"`{pretty(extent)}` is not an extent"
+            raise FinchError("type", message, extent.span, "write `1:n`, or `_`")
         for known in met:
             found.parts += known.parts
             found.links += known.links
@@ -278,18 +267,17 @@ class Resolve:
             for (_, mode, shift), (d, span) in reversed(links.items())
             for p in self.declared(d, mode, span)
         )
-        sums = [self.sized(part, known) for part, known in dimension.sums]
+        sums = [self.with_sizes(part, known) for part, known in dimension.sums]
         return _distinct((*dimension.parts, *sums, *linked))
 
-    def sized(self, node: ast.Node, known: dict[str, DeclaredTensor]) -> Any:
-        """An expression with the sizes of declared tensors as resolved, by the first extent of each."""
-        if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
-            tensor, mode = node.args
-            if tensor.name in known:  # type: ignore[attr-defined]
-                declared = known[tensor.name]  # type: ignore[attr-defined]
-                found = self.declared(declared, mode.value - 1, node.span)  # type: ignore[attr-defined]
-                return found[0].stop if found else node
-        return trees.map_children(lambda child: self.sized(child, known), node)
+    def with_sizes(self, part: ast.Extent, known: dict[str, DeclaredTensor]) -> Any:
+        """An extent with the sizes of declared tensors as resolved, by the first extent of each."""
+
+        def size(name: str, mode: int) -> ast.Node | None:
+            found = self.declared(known[name], mode, part.span) if name in known else ()
+            return found[0].stop if found else None
+
+        return ctx.with_sizes(part, size)
 
     def declared(self, declared: DeclaredTensor, mode: int, span: Span | None) -> Parts:
         user = declared.user[mode]
@@ -325,9 +313,9 @@ def _distinct(parts: Iterable[ast.Extent]) -> Parts:
 
 def _sized(extent: ast.Extent, count: ast.Node) -> ast.Extent:
     """The dimension, always from 1, of a tensor with `count` places for each index of `extent`."""
-    if count != ctx.ONE:
-        return ast.Extent(ctx.ONE, affine.times(count, extent.stop), span=extent.span)
-    return extent if extent.start == ctx.ONE else ast.Extent(ctx.ONE, extent.stop, span=extent.span)
+    if count == extent.start == ctx.ONE:
+        return extent
+    return ast.Extent(ctx.ONE, affine.times(count, extent.stop), span=extent.span)
 
 
 def _divided(extent: ast.Extent, number: ast.Node) -> ast.Extent:

@@ -20,11 +20,8 @@ from finchlang.text.print import pretty
 
 
 def lifecycle(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
-    """`program` with every change of mode written out, and updates in place of formats that are
-    written in order sent through a workspace.
-
-    Expects what wrapperise gives. Raises FinchError of kind "life cycle".
-    """
+    """`program`, as wrapperise gives it, with all changes of mode, and updates in place of formats that are
+    written in order through a workspace. Raises FinchError "life cycle"."""
     context.reserve(program)
     return _Lifecycle(context).program(program)
 
@@ -74,21 +71,15 @@ class _Lifecycle:
         tensors = {n: _Tensor(n, READ) for n in used if n not in self.declared}
         return self.scope(program, tensors, frozenset(tensors), READ)
 
-    # ------------------------------------------------------------------ scopes
-
     def scope(
-        self,
-        node: ast.Node,
-        tensors: Tensors,
-        visible: frozenset[str],
-        start: str | None,
+        self, node: ast.Node, tensors: Tensors, visible: frozenset[str], start: str | None
     ) -> ast.Node:
         """The scope `node`. `tensors` belong to it already; `visible` are those and the enclosing
         scopes'; what is declared here has mode `start` before its declaration."""
         if isinstance(node, ast.Define):  # the scope goes on in a `let` that is all of it
             self.check_visible(node.value, visible)
             return trees.replace(node, body=self.scope(node.body, tensors, visible, start))
-        own = node.statements if isinstance(node, ast.Block) else (node,)
+        own = ctx.statements_of(node)
         tensors = dict(tensors)
         for s in own:
             if isinstance(s, ast.Declare) and (name := s.tensor.name) not in tensors:
@@ -160,8 +151,7 @@ class _Lifecycle:
         if why:
             self.context.decide("lifecycle", f"`{self.context.shown(tensor.name)}` is frozen {why}")
         if tensor.workspace is not None:
-            for s in tensor.workspace.leave(span):
-                yield s, False
+            yield from ((s, False) for s in tensor.workspace.leave(span))
         yield ast.Freeze(ast.Variable(tensor.name, span=span), span=span), False
         tensor.mode, tensor.declared, tensor.workspace = READ, None, None
 
@@ -171,8 +161,7 @@ class _Lifecycle:
         how = "it is thawed"
         if any(level.is_sequential for level in format.levels()):
             tensor.workspace = Detour.in_place(self.context, tensor.name)
-            for s in tensor.workspace.enter(span):
-                yield s, False
+            yield from ((s, False) for s in tensor.workspace.enter(span))
             work = tensor.workspace.name
             how = f"by way of `{work}`, {self.context.level(work)}, since {format} takes one order only"
         else:
@@ -194,8 +183,6 @@ class _Lifecycle:
         is_filled = isinstance(declared.init, ast.Literal) and declared.init.value == fill.value
         return is_filled and all(n.index in own or ctx.is_single(n.extent) for n in loops)
 
-    # ------------------------------------------------------------------ inside of statements
-
     def inside(self, node: ast.Node, visible: frozenset[str]) -> Any:
         """A statement of a scope, with the scopes inside of it done."""
         match node:
@@ -210,8 +197,6 @@ class _Lifecycle:
                 return trees.replace(node, body=self.scope(body, {}, visible, None))
         return node
 
-    # ------------------------------------------------------------------ errors
-
     def check_uses(self, name: str, use: _Uses, tensor: _Tensor) -> None:
         shown = self.context.shown(name)
         if tensor.mode is None:
@@ -221,31 +206,22 @@ class _Lifecycle:
         if use.reads and use.updates:
             read, update = use.reads[0].span, use.updates[0][0].span
             second = max((read, update), key=lambda s: (s.line, s.column) if s else (0, 0))
-            message = (
-                f"`{shown}` is read ({ctx.place(read)}) and updated ({ctx.place(update)}) in one statement "
-                "of the scope it belongs to"
-            )
-            hint = (
-                f"use another tensor for one of the two, declare `{shown}` inside of the loop, or "
-                "write an update such as `+=`"
-            )
+            both = f"is read ({ctx.place(read)}) and updated ({ctx.place(update)}) in one statement"
+            message = f"`{shown}` {both} of the scope it belongs to"
+            hint = f"use another tensor for one of the two, declare `{shown}` inside of the loop"
+            hint += ", or write an update such as `+=`"
             raise FinchError("life cycle", message, second, hint)
         reductions = [a for a, _ in use.updates if a.op not in ctx.PLAIN]
-        for assign in reductions[1:]:
-            first = reductions[0]
-            if assign.op != first.op:
-                message = (
-                    f"`{shown}` is updated by two operators, `{pretty(first.op)}` "
-                    f"({ctx.place(first.span)}) and `{pretty(assign.op)}` ({ctx.place(assign.span)})"
-                )
-                hint = "update it in two statements, one after the other"
-                raise FinchError("life cycle", message, assign.span, hint)
+        others = [a for a in reductions if a.op != reductions[0].op]
+        if others:
+            pair = (f"`{pretty(a.op)}` ({ctx.place(a.span)})" for a in (reductions[0], others[0]))
+            message = f"`{shown}` is updated by two operators, {' and '.join(pair)}"
+            hint = "update it in two statements, one after the other"
+            raise FinchError("life cycle", message, others[0].span, hint)
 
     def check_visible(self, node: ast.Node, visible: frozenset[str]) -> None:
         for n in trees.walk(node):
-            if not isinstance(n, (ast.Access, ast.Mode)):
-                continue
-            name = ctx.root(n.tensor)
+            name = ctx.root(n.tensor) if isinstance(n, (ast.Access, ast.Mode)) else None
             if name and name not in visible and name not in self.context.workspaces:
                 raise self.outside(name, n.span, visible)
 
@@ -262,24 +238,13 @@ class _Lifecycle:
 def _uses(node: ast.Node) -> dict[str, _Uses]:
     """What `node` does to each tensor, in order of first use."""
     found: dict[str, _Uses] = {}
-
-    def read(expression: ast.Node) -> None:
-        for n in trees.walk(expression):
+    for s, around in trees.statements(node):
+        for n in (n for expression in ctx.evaluated(s) for n in trees.walk(expression)):
             if isinstance(n, ast.Access) and (name := ctx.root(n.tensor)):
                 found.setdefault(name, _Uses()).reads.append(n)
-
-    for s, around in trees.statements(node):
-        match s:
-            case ast.Loop() | ast.Sieve() | ast.Define():
-                read(trees.head(s))
-            case ast.Assign(target, _, value):
-                for expression in (*target.indices, value):
-                    read(expression)
-                name = ctx.root(target.tensor)
-                assert name is not None
-                loops = tuple(h for h in around if isinstance(h, ast.Loop))
-                found.setdefault(name, _Uses()).updates.append((s, loops))
-            case ast.Declare(_, init, dims):
-                for expression in (init, *dims):
-                    read(expression)
+        if isinstance(s, ast.Assign):
+            name = ctx.root(s.target.tensor)
+            assert name is not None
+            loops = tuple(h for h in around if isinstance(h, ast.Loop))
+            found.setdefault(name, _Uses()).updates.append((s, loops))
     return found

@@ -1,15 +1,14 @@
-"""A checker of Finch Normal Form (Finch'25 section 5.1), run after the last pass: what it finds is
-our fault, never the user's."""
+"""A checker of Finch Normal Form (Finch'25 section 5.1), run last: what it finds is our fault."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from finchlang.algebra.program_context import RESERVED, ProgramContext, root
+from finchlang.algebra.program_context import RESERVED, ProgramContext, root, statements_of
 from finchlang.base.errors import Bug
 from finchlang.levels.level import READ, UPDATE
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import walk
+from finchlang.syntax.traversal import Header, binds, head, walk
 from finchlang.text.print import pretty
 
 #: of names, how deep they are bound; of tensors, their modes
@@ -39,25 +38,21 @@ class _Check:
         """The tensors the whole program is the scope of, which start in read mode."""
         used = {root(n.tensor) for n in walk(program) if isinstance(n, ast.Access)}
         used |= {n.tensor.name for n in walk(program) if isinstance(n, (ast.Freeze, ast.Thaw))}
-        inner = {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
+        declared = {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
         while isinstance(program, ast.Define):
             program = program.body
-        for s in program.statements if isinstance(program, ast.Block) else (program,):
-            if isinstance(s, ast.Declare):
-                inner.discard(s.tensor.name)
-        return {name: READ for name in used if name is not None and name not in inner}
+        own = {s.tensor.name for s in statements_of(program) if isinstance(s, ast.Declare)}
+        return {n: READ for n in used if n is not None and (n in own or n not in declared)}
 
     def fault(self, message: str, node: ast.Node) -> None:
         self.faults.append(f"{message} in `{pretty(node)}`")
 
     def scope(self, node: ast.Node, bound: Depths, own: Modes, outer: Modes) -> None:
         if isinstance(node, ast.Define):
-            self.define(node, bound, {**outer, **own})
-            inner = {**bound, node.variable.name: len(bound)}
-            self.scope(node.body, inner, own, outer)
+            self.scope(node.body, self.entered(node, bound, {**outer, **own}), own, outer)
             return
         own = dict(own)
-        for s in node.statements if isinstance(node, ast.Block) else (node,):
+        for s in statements_of(node):
             if isinstance(s, (ast.Declare, ast.Freeze, ast.Thaw)):
                 self.change(s, bound, own, outer)
             else:
@@ -83,30 +78,25 @@ class _Check:
 
     def statement(self, node: ast.Node, bound: Depths, modes: Modes) -> None:
         match node:
-            case ast.Loop(index, extent, body):
-                self.extent(extent, bound, modes)
-                if index.name in bound:
-                    self.fault(f"{index.name} is bound twice", node)
-                self.scope(body, {**bound, index.name: len(bound)}, {}, modes)
-            case ast.Define(variable, _, body):
-                self.define(node, bound, modes)
-                self.scope(body, {**bound, variable.name: len(bound)}, {}, modes)
-            case ast.Sieve(condition, body):
-                self.expression(condition, bound, modes)
-                self.scope(body, bound, {}, modes)
+            case ast.Loop() | ast.Define() | ast.Sieve():
+                self.scope(node.body, self.entered(node, bound, modes), {}, modes)
             case ast.Assign(target, _, value):
                 self.access(target, bound, modes, UPDATE)
                 self.expression(value, bound, modes)
             case _:
                 self.fault("no statement", node)
 
-    def define(self, node: ast.Define, bound: Depths, modes: Modes) -> None:
-        value = node.value
-        if ast.is_meet(value):
-            for part in value.args:
+    def entered(self, node: Header, bound: Depths, modes: Modes) -> Depths:
+        """The names that are bound in the body of a header, whose head is checked."""
+        if isinstance(node, ast.Define) and ast.is_meet(node.value):
+            for part in node.value.args:
                 self.extent(part, bound, modes)
         else:
-            self.expression(value, bound, modes)
+            check = self.extent if isinstance(node, ast.Loop) else self.expression
+            check(head(node), bound, modes)
+        if isinstance(node, ast.Loop) and node.index.name in bound:
+            self.fault(f"{node.index.name} is bound twice", node)
+        return {**bound, **dict.fromkeys(binds(node), len(bound))}
 
     def extent(self, node: ast.Node, bound: Depths, modes: Modes) -> None:
         if isinstance(node, ast.Extent):

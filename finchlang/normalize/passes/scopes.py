@@ -22,14 +22,12 @@ from finchlang.text.print import pretty
 from finchlang.wrappers.masks import MASKS
 
 #: what a name bound in the kernel stands for
-Environment = dict[str, ast.Node]
+Environment = dict[str, Any]
 
 
 def scopes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
-    """`program` with unique binders and nothing unbound (Finch'25 section 4); blocks are flat.
-
-    Raises FinchError of kind "unknown name", "type", or "dimension" (a wrong number of indices).
-    """
+    """`program` with unique binders and nothing unbound (Finch'25 section 4); blocks are flat. Raises
+    FinchError "unknown name", "type", or "dimension" (a wrong number of indices)."""
     context.reserve(program)
     program, context.yields = _without_return(program, context)
     return _Scopes(context).statement(program, {})
@@ -39,7 +37,7 @@ def _without_return(
     program: ast.Node, context: ctx.ProgramContext
 ) -> tuple[ast.Node, tuple[str, ...]]:
     """The program without its final `return`, and the names that it hands back."""
-    statements = program.statements if isinstance(program, ast.Block) else (program,)
+    statements = ctx.statements_of(program)
     if not statements or not isinstance(statements[-1], ast.Yield):
         return program, context.yields
     names = statements[-1].names
@@ -55,8 +53,6 @@ class _Scopes:
         self.bound: set[str] = set()  # the names of binders seen so far
         self.extents: set[str] = set()  # those that a `let` bound to an extent
         self.formulas: dict[str, ast.Formula] = {}  # by the names that a `let` bound to them
-
-    # ------------------------------------------------------------------ statements
 
     def statement(self, node: ast.Node, env: Environment) -> Any:
         match node:
@@ -97,8 +93,7 @@ class _Scopes:
                 self.tensor(tensor, env)
                 return node
             case ast.Yield():
-                message = "`return` is the last statement of a kernel"
-                raise FinchError("syntax", message, node.span)
+                raise FinchError("syntax", "`return` is the last statement of a kernel", node.span)
         raise FinchError("syntax", "a statement is expected here", node.span)
 
     def define(self, node: ast.Define, env: Environment) -> ast.Node:
@@ -133,8 +128,6 @@ class _Scopes:
         self.bound.add(name)
         return name
 
-    # ------------------------------------------------------------------ expressions
-
     def extent(self, node: ast.Node, env: Environment) -> ast.Node:
         """A node in the place of a dimension: a range, `_`, a `meet`, a name for one, or `size(A, k)`."""
         match node:
@@ -155,7 +148,7 @@ class _Scopes:
             case ast.Call(op, args) if ast.is_meet(node):
                 return ast.Call(op, tuple(self.extent(a, env) for a in args), span=node.span)
             case ast.Index(name) | ast.Variable(name) if (
-                name in env and env[name].name in self.extents  # type: ignore[attr-defined]
+                name in env and env[name].name in self.extents
             ):
                 return replace(env[name], span=node.span)
         value = self.value(node, env)
@@ -203,21 +196,17 @@ class _Scopes:
         return ast.Variable(variable.name, span=node.span)
 
     def name(self, node: ast.Node, name: str, env: Environment) -> ast.Node:
-        if name in env:
-            found: Any = env[name]
-            if found.name in self.formulas:
-                hint = f"write `{_example(name, len(self.formulas[found.name].indices))}`"
-                raise FinchError("type", f"`{name}` is a tensor, not a value", node.span, hint)
-            if found.name in self.extents:
-                raise FinchError("type", f"`{name}` is an extent, not a value", node.span)
-            return replace(found, span=node.span)
-        known = self.context.formats.get(name)
-        if isinstance(known, types.Type):
-            return ast.Variable(name, span=node.span)
-        if known is not None:
-            order = self.context.level(name).order
-            hint = f"write `{_example(name, order)}`"
+        found: Any = env.get(name)
+        known = self.context.formats.get(name) if found is None else found.name in self.formulas
+        if found is not None and found.name in self.extents:
+            raise FinchError("type", f"`{name}` is an extent, not a value", node.span)
+        if known and not isinstance(known, types.Type):
+            hint = f"write `{_example(name, self.leaf(ast.Variable(name), env).order)}`"
             raise FinchError("type", f"`{name}` is a tensor, not a value", node.span, hint)
+        if found is not None:
+            return replace(found, span=node.span)
+        if known:
+            return ast.Variable(name, span=node.span)
         if name in ast.MODES:
             return ast.Literal(ast.MODES.index(name), types.UInt8.name, span=node.span)
         if isinstance(node, ast.Index):
@@ -268,13 +257,10 @@ class _Scopes:
             raise FinchError("dimension", f"`{_described(tensor)}` {has}", mode.span)
         return node if found.node is tensor else found.size(mode.value)
 
-    # ------------------------------------------------------------------ accesses
-
     def access(self, node: ast.Access, env: Environment) -> ast.Access:
         found = self.reader(env).shaped(node.tensor)
         if len(node.indices) != found.order:
-            what = _described(node.tensor)
-            raise wrong_order(what, found.order, node.indices, "indices", node)
+            raise wrong_order(_described(node.tensor), found.order, node.indices, "indices", node)
         indices = tuple(self.index(i, env) for i in node.indices)
         return ast.Access(found.written, indices, span=node.span)
 
@@ -284,7 +270,7 @@ class _Scopes:
             op, index = self.extent(node.op, env), self.index(node.args[0], env)
             return replace(node, op=op, args=(index,))
         if ctx.is_call(node, ctx.PERMISSIVE, *ctx.PROTOCOLS):
-            return map_children(lambda c: c if c is node.op else self.index(c, env), node)  # type: ignore[attr-defined]
+            return map_children(lambda c: c if c is node.op else self.index(c, env), node)
         known = (*env, *self.context.formats)
         if isinstance(node, ast.Variable) and node.name not in known:
             hint = did_you_mean(node.name, known)
@@ -293,14 +279,13 @@ class _Scopes:
 
     def output(self, tensor: ast.Node, order: int, env: Environment) -> None:
         """Check that what is assigned to, or declared, is a tensor; `order` is for the hint."""
-        known = (*env, *self.context.formats)
         if not isinstance(tensor, ast.Variable) or tensor.name in env:
             return
         name, format = tensor.name, self.context.formats.get(tensor.name)
         made = f"zeros({', '.join('3' * order)})" if order else "Scalar(0.0)"
         hint = f"a kernel writes to what there is: before it, write `{name} = {made}`"
         if format is None:
-            hint = did_you_mean(name, known) or hint
+            hint = did_you_mean(name, (*env, *self.context.formats)) or hint
             raise FinchError("unknown name", f"`{name}` is not known", tensor.span, hint)
         if isinstance(format, types.Type):
             raise FinchError("type", f"`{name}` is a number, not a tensor", tensor.span, hint)

@@ -62,7 +62,7 @@ class _Sums:
         key: Any = None
         if isinstance(node, ast.Call) and _adds(node):
             key = tuple(map(self.number, node.args))
-        elif ctx.is_call(node, "size") and node.args[0].name not in self.declared:  # type: ignore
+        elif ctx.is_call(node, "size") and node.args[0].name not in self.declared:
             key = node
         if key is None or (isinstance(key, tuple) and None in key):
             return None

@@ -64,11 +64,8 @@ class _Transposes:
         self.context = context
         self.around: list[Any] = []
         self.made: dict[tuple[str, tuple[int, ...]], _Copy] = {}
-        self.written = {
-            n.tensor.name for n in trees.walk(program) if isinstance(n, (ast.Declare, ast.Thaw))
-        }
-
-    # ------------------------------------------------------------------ statements
+        changes = (n for n in trees.walk(program) if isinstance(n, (ast.Declare, ast.Thaw)))
+        self.written = {n.tensor.name for n in changes}
 
     def statement(self, node: ast.Node) -> Any:
         match node:
@@ -93,8 +90,6 @@ class _Transposes:
         self.around.pop()
         return trees.replace(node, body=body)
 
-    # ------------------------------------------------------------------ reads
-
     def expression(self, node: ast.Node, statement: ast.Node) -> Any:
         if isinstance(node, ast.Access) and not isinstance(node.tensor, ast.Variable):
             return trees.replace(node, tensor=self.turned(node.tensor, node, statement))
@@ -105,10 +100,9 @@ class _Transposes:
     def read(self, access: ast.Access, statement: ast.Node) -> ast.Access:
         followed = [self.followed(index) for index in access.indices]
         depths = [self.depth(index) for index in followed]
-        name = ctx.root(access.tensor)
-        is_plain = isinstance(access.tensor, ast.Variable) and None not in followed
-        if name is None or not is_plain or len(set(followed)) < len(followed):
+        if None in followed or len(set(followed)) < len(followed):
             return access
+        name = access.tensor.name  # type: ignore[attr-defined]
         across = [k for k, depth in enumerate(depths) if depth < max(depths[k:])]
         if not any(_is_searched(part) for k, part in self.by_mode(name) if k in across):
             return access
@@ -117,12 +111,8 @@ class _Transposes:
             self.context.decide("transposes", f"{shown} is across its order, but {against}")
             return access
         modes = tuple(sorted(range(len(depths)), key=lambda k: -depths[k]))
-        copy = self.copy(name, modes, access.span)
-        self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
-        indices: Any = tuple(followed[mode] for mode in modes)
-        return trees.replace(
-            access, tensor=ast.Variable(copy.name, span=access.span), indices=indices
-        )
+        copy = self.copy(name, modes, shown, access)
+        return trees.replace(access, tensor=copy, indices=tuple(followed[m] for m in modes))
 
     def turned(self, tensor: ast.Node, access: ast.Access, statement: ast.Node) -> ast.Node:
         """A tensor within operators, read from a transposed copy where a `swizzle` is around it: modes
@@ -140,9 +130,7 @@ class _Transposes:
             self.context.decide("transposes", f"{shown} is looked up, since {against}")
             return tensor
         order = [setting.value for setting in settings]  # type: ignore[attr-defined]
-        copy = self.copy(name, tuple(order.index(k + 1) for k in range(len(order))), access.span)
-        self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
-        return ast.Variable(copy.name, span=body.span)
+        return self.copy(name, tuple(order.index(k + 1) for k in range(len(order))), shown, access)
 
     def followed(self, index: ast.Node) -> ast.Index | None:
         """The index i that an index k of loops `for k = i:i` is; None for the value of an expression."""
@@ -153,17 +141,18 @@ class _Transposes:
 
     def depth(self, index: ast.Node | None) -> int:
         """How many statements are around the loop of an index; all, if it is inside of the current one."""
-        loops = (
-            k for k, n in enumerate(self.around) if isinstance(n, ast.Loop) and n.index == index
-        )
-        return next(loops, len(self.around))
+        bound = (isinstance(n, ast.Loop) and n.index == index for n in self.around)
+        return next((k for k, is_own in enumerate(bound) if is_own), len(self.around))
 
     def by_mode(self, name: str) -> list[tuple[int, Level]]:
         """Each mode of a tensor, from 0, with its level."""
         parts = [part for part in self.context.level(name).levels() for _ in range(part.modes)]
         return list(enumerate(reversed(parts)))
 
-    def copy(self, name: str, modes: tuple[int, ...], span: Span | None) -> _Copy:
+    def copy(
+        self, name: str, modes: tuple[int, ...], shown: str, access: ast.Access
+    ) -> ast.Variable:
+        """The copy that is read at `access`, which is `shown`."""
         if (name, modes) not in self.made:
             level = self.context.level(name)
             parts = list(level.levels())[:-1]
@@ -172,10 +161,10 @@ class _Transposes:
             made.modes = modes
             message = f"`{self.context.shown(name)}` is read across its order"
             message += ": it goes through a transposed copy"
-            self.context.notes.append(Note(message, span))
-        return self.made[name, modes]
-
-    # ------------------------------------------------------------------ where a copy does not pay
+            self.context.notes.append(Note(message, access.span))
+        copy = self.made[name, modes]
+        self.context.decide("transposes", f"{shown} is read from `{copy.name}`")
+        return ast.Variable(copy.name, span=access.span)
 
     def against(self, name: str, access: ast.Access, statement: ast.Node, deepest: int) -> str:
         """The reason against a copy, or "": a copy is made of all entries each time the kernel is called,
@@ -208,10 +197,9 @@ class _Transposes:
     def driving(self, nodes: list[ast.Node], deepest: int) -> Iterator[ast.Access]:
         """The accesses in `nodes` that are sparse in a loop down to depth `deepest` and have no loops
         further inside, where a matrix is not sparse: few of its columns are empty."""
-        targets = {
-            id(n.target) for node in nodes for n in trees.walk(node) if isinstance(n, ast.Assign)
-        }
-        for access in (a for node in nodes for a in trees.accesses(node) if id(a) not in targets):
+        within = [n for node in nodes for n in trees.walk(node)]
+        targets = {id(n.target) for n in within if isinstance(n, ast.Assign)}
+        for access in (n for n in within if isinstance(n, ast.Access) and id(n) not in targets):
             name, indices = ctx.root(access.tensor), access.indices
             if name is not None:
                 level = self.context.level(name)

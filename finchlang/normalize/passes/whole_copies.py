@@ -1,12 +1,11 @@
-"""Copies of whole tensors: where a tensor is declared and next assigned all of another one of the same
-layout, it is declared to be that one, so that it takes its arrays. Without that
-CSC to COO takes twice as long."""
+"""Copies of whole tensors: a tensor that is declared and next assigned all of one of the same layout is
+declared to be that one, and takes its arrays. Without that CSC to COO takes twice as long."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from finchlang.algebra.program_context import PLAIN, size_extent
+from finchlang.algebra.program_context import is_plain, size_extent
 from finchlang.levels.level import Level
 from finchlang.syntax import traversal as trees, types
 from finchlang.syntax.nodes import Access, Assign, Block, Call, Declare, Loop, Node, Variable
@@ -44,27 +43,27 @@ def _in_block(node: Block, formats: Mapping[str, Level | types.Type]) -> Node:
 
 
 def _is_whole(statement: Node, head: Declare, source: str, before: Sequence[Node]) -> bool:
-    """Whether loops go over each dimension of what is declared, which are those of `source`, also if
-    that is declared itself in one of the statements `before`."""
-    extents = []
-    while isinstance(statement, Loop):
-        extents.append(statement.extent)
-        statement = statement.body
+    """Whether loops go over each dimension of what is declared, which are those of `source`."""
     made = [s for s in before if isinstance(s, Declare) and s.tensor.name == source]
     sizes = made[-1].dims if made else [size_extent(source, k + 1) for k in range(len(head.dims))]
-    return [*reversed(extents)] == [*head.dims] == [*sizes]
+    extents = [loop.extent for loop in reversed(_loops(statement)[0])]
+    return extents == [*head.dims] == [*sizes]
+
+
+def _loops(statement: Node) -> tuple[list[Loop], Node]:
+    """The loops that a statement consists of, outermost first, and the body of the innermost."""
+    loops = list[Loop]()
+    while isinstance(statement, Loop):
+        loops.append(statement)
+        statement = statement.body
+    return loops, statement
 
 
 def copied(statement: Node) -> tuple[Access, Access] | None:
-    """The accesses on both sides, if a statement is loops over all of their indices and assigns what is
-    on the right as it is."""
-    loops, body = [], statement
-    while isinstance(body, Loop):
-        loops.append(body.index)
-        body = body.body
+    """Both sides of an assignment of a tensor's elements as they are, in loops over all indices."""
+    loops, body = _loops(statement)
     if not isinstance(body, Assign) or not loops or not isinstance(body.value, Access):
         return None
-    target, value = body.target, body.value
-    written = body.op.op if isinstance(body.op, Call) else body.op
-    is_same = target.indices == value.indices == tuple(reversed(loops))
-    return (target, value) if written in PLAIN and is_same else None
+    indices = tuple(loop.index for loop in reversed(loops))
+    is_same = body.target.indices == body.value.indices == indices
+    return (body.target, body.value) if is_plain(body.op) and is_same else None

@@ -26,9 +26,6 @@ def wrapperize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     return _Wrapperize(context).statement(program, 0)
 
 
-# --------------------------------------------------------------------------- index modifiers
-
-
 #: the wrappers that index modifiers stand for, from the outside in
 MODIFIERS = ("permissive", "protocolize", "window", "offset")
 
@@ -63,8 +60,8 @@ def wrap(program: _Wrapperize, access: ast.Access, updating: bool) -> ast.Access
         own = [f[1:] if f and f[0] == wrapper else None for f in found]
         if updating and wrapper == "protocolize":
             place: Any = next(f[0] for f in own if f)
-            message = f"`{place.name}` says how to read a tensor"
-            raise FinchError("type", message, place.span, "leave it away where a tensor is updated")
+            hint = "leave it away where a tensor is updated"
+            raise FinchError("type", f"`{place.name}` says how to read a tensor", place.span, hint)
         settings = (f[0] if f else WRAPPERS[wrapper].neutral for f in own)
         tensor = ctx.call(wrapper, tensor, *settings, span=access.span)
         indices = tuple(f[1] if f else i for f, i in zip(own, indices, strict=True))
@@ -79,9 +76,6 @@ def _guarded(tensor: ast.Node, mode: int, index: Any) -> ast.Node:
         return trees.replace(index, args=(_guarded(tensor, mode, index.args[0]),))
     is_sum = len({n.name for _, n in affine.terms(index) if isinstance(n, ast.Index)}) > 1
     return ctx.call(ctx.PERMISSIVE, index, span=index.span) if is_sum else index
-
-
-# --------------------------------------------------------------------------- the walk
 
 
 class _Wrapperize:
@@ -134,8 +128,6 @@ class _Wrapperize:
         indices = tuple(self.expression(node.indices[m], masks=False) for m in order)
         return wrap(self, trees.replace(node, tensor=tensor, indices=indices), updating)
 
-    # ------------------------------------------------------------------ swizzles
-
     def store(self, tensor: Any) -> tuple[Any, tuple[int, ...]]:
         """The stored tensor that `tensor` stands for, and for each of its modes which mode of
         `tensor` it is, from 0: tensor[i...] == stored[i[order]...]."""
@@ -167,29 +159,19 @@ class _Wrapperize:
     ) -> tuple[ast.Node, tuple[int, ...]]:
         """As `store`, for a wrapper in MAPS around the stored tensor `inner`, whose modes are the modes
         `order` of the tensor within."""
-        numbers: list[Any] = [n.value - 1 for n in tensor.args[1:3] if isinstance(n, ast.Literal)]
-        p = numbers[0]
+        p = tensor.args[1].value - 1  # type: ignore[attr-defined]
+        rest = [self.expression(n, masks=False) for n in tensor.args[2:] if n != ast.Literal(True)]
         if ctx.is_call(tensor, "collapse"):
-            q = numbers[1]
-            inner, order = _as_neighbours(inner, order, p, q)
-            at = order.index(p)
-            new = [m - (m > max(p, q)) for m in order]
-            new[at : at + 2] = [min(p, q)]
-            rest: tuple[ast.Node, ...] = (ast.Literal(at + 2),)
-        elif ctx.is_call(tensor, "broadcast"):
+            inner, order = _as_neighbours(inner, order, p, tensor.args[2].value - 1)
+        above = affine.above(tensor, len(order) + affine.MAPS[tensor.op.name])  # type: ignore[attr-defined]
+        new = list(dict.fromkeys(outer for mode in order for outer in above[mode]))
+        if ctx.is_call(tensor, "broadcast"):
             at = order.index(p) if p in order else len(order)
-            new = [m + (m >= p) for m in order]
             new.insert(at, p)
-            rest = (self.expression(tensor.args[2], masks=False),)
         else:
-            at, new = order.index(p), [m + (m > p) for m in order]
-            pair = [p, p + 1]
-            rest = ()
-            if ctx.is_call(tensor, "split"):
-                pair.sort(key=lambda mode: mode != affine.fast_mode(tensor))
-                sizes = [n for n in tensor.args[2:] if n != ast.Literal(True)]
-                rest = tuple(self.expression(n, masks=False) for n in sizes)
-            new[at : at + 1] = pair
+            at = order.index(p)
+        if ctx.is_call(tensor, "collapse"):
+            rest = [ast.Literal(at + 2)]
         return trees.replace(tensor, args=(inner, ast.Literal(at + 1), *rest)), tuple(new)
 
     def size(self, node: ast.Call) -> ast.Call:
@@ -197,8 +179,6 @@ class _Wrapperize:
         mode: Any = node.args[1]
         stored_mode = ast.Literal(order.index(mode.value - 1) + 1, span=mode.span)
         return trees.replace(node, args=(tensor, stored_mode))
-
-    # ------------------------------------------------------------------ masks
 
     def mask(self, node: ast.Call) -> ast.Node:
         """A comparison as a mask, its first index the one of the deeper loop (column-major), or as
@@ -225,8 +205,7 @@ class _Wrapperize:
         if not isinstance(deep, ast.Index):
             return False
         depth = self.depths[deep.name]
-        names = (n for n in trees.walk(outer) if isinstance(n, (ast.Index, ast.Variable)))
-        if any(self.depths.get(n.name, 0) >= depth for n in names):
+        if any(self.depths.get(name, 0) >= depth for name in ctx.names_in(outer)):
             return False
         type = type_of(outer)
         return type is not None and type.kind == "int" and not self.may_be_missing(outer)
@@ -241,9 +220,8 @@ class _Wrapperize:
 
 
 def _as_neighbours(inner: ast.Node, order: list[int], p: int, q: int) -> tuple[ast.Node, list[int]]:
-    """`inner`, with its modes `order`, such that mode p stands right before mode q: a broadcast mode is
-    put there, any other by a swizzle, if need be."""
-    added = inner.args[1].value - 1 if ctx.is_call(inner, "broadcast") else None  # type: ignore[attr-defined]
+    """`inner`, with its modes `order`, by a swizzle if need be, with mode p right before mode q."""
+    added = inner.args[1].value - 1 if ctx.is_call(inner, "broadcast") else None
     if added is not None and order[added] in (p, q):
         rest = [*order[:added], *order[added + 1 :]]
         at = rest.index(q) if order[added] == p else rest.index(p) + 1

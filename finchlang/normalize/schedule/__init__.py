@@ -1,6 +1,6 @@
 """The schedule pass: what the annotations before a kernel ask for (Workspaces'24 section 6.1).
 
-Each schedule is a rewriting of the program that keeps its meaning, in a file of its own. They stand
+Each schedule is a rewriting of the program that keeps its meaning. They stand
 after the dimensions, so that errors about these speak of the program as it was written.
 """
 
@@ -11,21 +11,19 @@ from collections.abc import Callable
 from finchlang.algebra.program_context import ProgramContext, root
 from finchlang.base.errors import FinchError, did_you_mean
 from finchlang.levels.workspace import POLICIES, check_capacity
-from finchlang.normalize.schedule.fuse_split import fuse, split
-from finchlang.normalize.schedule.pos import pos
-from finchlang.normalize.schedule.precompute import precompute
-from finchlang.normalize.schedule.reorder import reorder
+from finchlang.normalize.schedule.loop_schedules import fuse, pos, reorder, split
+from finchlang.normalize.schedule.precompute import FORM, precompute
 from finchlang.syntax.nodes import Assign, Node, Policy, Schedule
 from finchlang.syntax.traversal import walk
 from finchlang.text.print import pretty
 
-#: the schedules by name, each with how it is written
-SCHEDULES: dict[str, tuple[Callable[[Node, Schedule, ProgramContext], Node], str]] = {
-    "reorder": (reorder, "reorder(k, i, j)"),
-    "split": (split, "split(i, i0, i1, 4)"),
-    "fuse": (fuse, "fuse(i, k, f)"),
-    "pos": (pos, "pos(f, p, B[i, k])"),
-    "precompute": (precompute, "precompute(B[i, k] * C[k, j], (i, j), W)"),
+#: the schedules by name, each with how it is written, and how many arguments it takes (0: any number)
+SCHEDULES: dict[str, tuple[Callable[[Node, Schedule, ProgramContext], Node], str, int]] = {
+    "reorder": (reorder, "reorder(k, i, j)", 0),
+    "split": (split, "split(i, i0, i1, 4)", 4),
+    "fuse": (fuse, "fuse(i, k, f)", 3),
+    "pos": (pos, "pos(f, p, B[i, k])", 3),
+    "precompute": (precompute, FORM, 3),
 }
 
 
@@ -48,15 +46,16 @@ def schedule(program: Node, context: ProgramContext) -> Node:
 
 def _applied(program: Node, command: Schedule, context: ProgramContext) -> Node:
     if command.name not in SCHEDULES:
-        forms = ", ".join(f"`{form}`" for _, form in SCHEDULES.values())
+        forms = ", ".join(f"`{form}`" for _, form, _ in SCHEDULES.values())
         hint = did_you_mean(command.name, SCHEDULES) or f"there are {forms}"
         message = f"there is no schedule `{command.name}`"
         raise FinchError("unknown name", message, command.span, hint)
     context.decide("schedule", f"as asked for: {pretty(command).removeprefix('@schedule ')}")
-    return SCHEDULES[command.name][0](program, command, context)
-
-
-# ------------------------------------------------------------------ `@workspace C policy=... capacity=...`
+    function, form, count = SCHEDULES[command.name]
+    if len(command.args) != (count or len(command.args)):
+        message = f"this schedule takes {count} arguments, not {len(command.args)}"
+        raise FinchError("type", message, command.span, f"write `{form}`")
+    return function(program, command, context)
 
 
 def note_policy(program: Node, annotation: Policy, context: ProgramContext) -> None:
@@ -81,16 +80,17 @@ def note_policy(program: Node, annotation: Policy, context: ProgramContext) -> N
 
 
 def check_policy(program: Node, annotation: Policy, context: ProgramContext) -> None:
-    """Check, for a policy that no schedule has used, that its tensor is written and has a level which may
-    need a workspace. Raises FinchError "type"."""
+    """Raises FinchError "type" for a policy left over whose tensor is not written, or in any order."""
     left = {context.shown(name): name for name in context.policies}
     shown = annotation.tensor.name
     if shown not in left:
         return
     name = left[shown]
     if not any(isinstance(n, Assign) and root(n.target.tensor) == name for n in walk(program)):
-        message = f"`{shown}` is not written here: there is no workspace to insert"
-        raise FinchError("type", message, annotation.tensor.span)
-    if not any(level.is_sequential for level in context.level(name).levels()):
-        message = f"`{shown}` can be written in any order: there is no workspace to insert"
-        raise FinchError("type", message, annotation.tensor.span)
+        why = "is not written here"
+    elif not any(level.is_sequential for level in context.level(name).levels()):
+        why = "can be written in any order"
+    else:
+        return
+    message = f"`{shown}` {why}: there is no workspace to insert"
+    raise FinchError("type", message, annotation.tensor.span)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from finchlang.algebra import program_context as ctx
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import binds, children, head, map_children, replace, walk
 from finchlang.text.print import pretty
@@ -14,8 +15,7 @@ from finchlang.text.print import pretty
 
 @dataclass(frozen=True)
 class NestHeaders:
-    """Statements that stand directly in one another, outermost first, whose own bodies do not count, over
-    the `body` of the innermost."""
+    """Statements directly in one another, outermost first, without bodies, over the innermost `body`."""
 
     headers: tuple[ast.Node, ...]
     body: ast.Node
@@ -39,7 +39,7 @@ class NestHeaders:
             for other in list(others):
                 # what reads does not move out of a sieve before it: it may be out of bounds there
                 reads = any(isinstance(n, ast.Access) for n in walk(head(other)))
-                if uses(other) & names <= bound and not (guarded and reads):
+                if ctx.names_in(head(other)) & names <= bound and not (guarded and reads):
                     others.remove(other)
                     placed.append(other)
                     bound.update(binds(other))
@@ -47,21 +47,21 @@ class NestHeaders:
                     guarded = guarded or isinstance(other, ast.Sieve)
             if loop is None:
                 break
-            if missing := uses(loop) & names - bound:
+            if missing := ctx.names_in(loop.extent) & names - bound:
                 name = min(missing)
                 message = f"the extent of `{loop.index.name}` depends on `{name}`"
                 message += ", which would be bound inside of its loop"
                 raise FinchError("dimension", message, loop.extent.span)
             placed.append(loop)
             bound.update(binds(loop))
-        body = self.body
-        for header in reversed(placed):
-            body = replace(header, body=body)
-        return body
+        return within(placed, self.body)
 
 
-def uses(header: ast.Node) -> set[str]:
-    return {n.name for n in walk(head(header)) if isinstance(n, (ast.Index, ast.Variable))}
+def within(headers: Sequence[ast.Node], body: ast.Node) -> ast.Node:
+    """A body within headers, the first of them the outermost."""
+    for header in reversed(headers):
+        body = replace(header, body=body)
+    return body
 
 
 def nest_of(node: ast.Node) -> NestHeaders:
@@ -103,12 +103,7 @@ def rewrite_nest(
     search(program)
     if len(found) == 1:
         ((old, nest, loops),) = found
-        new = rewrite(nest, loops)
-
-        def visit(node: ast.Node) -> ast.Node:
-            return new if node is old else map_children(visit, node)
-
-        return visit(program)
+        return exchanged(program, old, rewrite(nest, loops))
     known = [context.written(loop.index.name) for loop in all_loops(program)]
     for name, node in zip(wanted, names, strict=True):
         if name not in known:
@@ -122,18 +117,23 @@ def rewrite_nest(
     raise FinchError("type", message, names[0].span)
 
 
+def exchanged(node: ast.Node, old: ast.Node, new: ast.Node) -> Any:
+    """A node with `new` in the place of the very node `old`."""
+    return new if node is old else map_children(lambda child: exchanged(child, old, new), node)
+
+
 def all_loops(program: ast.Node) -> Iterator[ast.Loop]:
     """The loops of `program`, without those that bind an index to a value."""
     return (n for n in walk(program) if isinstance(n, ast.Loop) and not _is_binding(n))
 
 
 def _is_binding(loop: ast.Loop) -> bool:
-    return ctx.is_single(loop.extent) and not isinstance(loop.extent.start, ast.Literal)  # type: ignore[attr-defined]
+    return ctx.is_single(loop.extent) and not isinstance(loop.extent.start, ast.Literal)
 
 
 def _there(known: Sequence[str]) -> str:
     listed = ", ".join(f"`{name}`" for name in dict.fromkeys(known))
-    return f"there are {listed}" if known else "there are no loops"
+    return f"there are {listed or 'no loops'}"
 
 
 def index_name(node: ast.Node) -> str:
@@ -201,9 +201,3 @@ def occurrences(
         message = f"`{pretty(expression)}` does not occur in the kernel"
         raise FinchError("type", message, expression.span)
     return found
-
-
-def check_count(args: Sequence[ast.Node], count: int, form: str, span: Span | None) -> None:
-    if len(args) != count:
-        message = f"this schedule takes {count} arguments, not {len(args)}"
-        raise FinchError("type", message, span, f"write `{form}`")

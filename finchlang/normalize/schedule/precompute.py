@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.algebra.expression_types import type_of
-from finchlang.algebra.program_context import INIT, ONE, ProgramContext, root
+from finchlang.algebra.program_context import INIT, ONE, ProgramContext, names_in, root
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import Level, level_of
 from finchlang.levels.sparse_bytemap import SparseByteMap
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.schedule import nest_headers as nests
@@ -26,7 +26,6 @@ def precompute(program: ast.Node, command: ast.Schedule, context: ProgramContext
     `C op= f(W[i, j])`. Both stand within the loops over what else C and f use.
 
     Raises FinchError where that would change the meaning."""
-    nests.check_count(command.args, 3, FORM, command.span)
     expression, listed, name = command.args
     if not isinstance(listed, (ast.Group, ast.Index)) or not isinstance(name, ast.Variable):
         message = "an expression, its indices in parentheses and a name are expected"
@@ -114,15 +113,14 @@ class _Division:
                 raise self.error(f"{message} does not distribute over `{group.name}`")
             value = operands[at]
 
-    # ------------------------------------------------------------------ the two statements
-
     def divided(self, program: ast.Node) -> ast.Node:
         name, span = self.context.fresh(self.base), self.command.span
         order, level = self.modes()
         self.context.formats[name] = self.context.workspaces[name] = level
         tensor, extents = ast.Variable(name, span=span), [self.extent(i, program) for i in order]
         entry = ast.Access(tensor, order, type=level.element_type, span=self.found.span)
-        consumer = replace(self.update, value=self.replaced(self.update.value, entry))
+        value = nests.exchanged(self.update.value, self.found, entry)
+        consumer = replace(self.update, value=value)
         cut = self.cut(consumer)
         fresh = [ast.Index(self.context.fresh(i.name), span=i.span) for i in order]
         consumer = substitute(consumer, dict(zip(order, fresh, strict=True)))
@@ -130,28 +128,19 @@ class _Division:
             self.context.renewed[index.name] = self.context.written(old.name)
         for index, extent in zip(fresh, extents, strict=True):
             consumer = ast.Loop(index, extent, consumer, span=span)
-        producer: ast.Node = ast.Assign(entry, self.op, self.found, span=self.update.span)
-        for header in reversed(self.nest.headers[cut:]):
-            producer = replace(header, body=producer)
+        outer, inner = self.nest.headers[:cut], self.nest.headers[cut:]
+        stored = ast.Assign(entry, self.op, self.found, span=self.update.span)
+        producer = nests.within(inner, stored)
         ends = ((e, e.stop if isinstance(e, ast.Extent) else None) for e in extents)
         dims = tuple(ast.Extent(ONE, n, span=e.span) if n is not None else e for e, n in ends)
         declared = ast.Declare(tensor, self.fill, dims, span=span)
-        whole: ast.Node = ast.Block((declared, producer, ast.Freeze(tensor, span=span), consumer))
-        for header in reversed(self.nest.headers[:cut]):
-            whole = replace(header, body=whole)
-        return whole
-
-    def replaced(self, value: ast.Node, entry: ast.Access) -> Any:
-        if value is self.found:
-            return entry
-        return map_children(lambda n: self.replaced(n, entry), value)
+        frozen = ast.Freeze(tensor, span=span)
+        return nests.within(outer, ast.Block((declared, producer, frozen, consumer)))
 
     def modes(self) -> tuple[tuple[ast.Index, ...], Level]:
         """The indices of W, and its format: that of the script's tensor of this name, if there is one;
         else with modes in the order of the result's, so that the result is written in order."""
-        given = self.context.formats.get(self.base)
-        if isinstance(given, Swizzled):
-            given = given.level
+        given = level_of(self.context.formats.get(self.base))
         if isinstance(given, Level):
             type = literal_type(self.fill)
             is_like = given.order == len(self.listed) and given.fill.value == self.fill.value
@@ -169,10 +158,9 @@ class _Division:
         return tuple(order), Workspace(leaf, types.Int64, count, policy, capacity)
 
     def cut(self, consumer: ast.Node) -> int:
-        """How many of the headers stand around both statements: up to the last that binds a name which is
-        not listed and which the second statement uses."""
-        used = {n.name for n in walk(consumer) if isinstance(n, (ast.Index, ast.Variable))}
-        names = [set(binds(h)) & used - {i.name for i in self.listed} for h in self.nest.headers]
+        """How many headers are around both statements: those of unlisted names in the second."""
+        used = names_in(consumer) - {i.name for i in self.listed}
+        names = [used.intersection(binds(h)) for h in self.nest.headers]
         cut = max((at + 1 for at, found in enumerate(names) if found), default=0)
         for header in self.nest.headers[:cut]:
             for index in self.listed:
@@ -184,9 +172,8 @@ class _Division:
         return cut
 
     def extent(self, index: ast.Index, program: ast.Node) -> ast.Node:
-        extent = self.context.ranges.get(index.name) or next(
-            h.extent for h in self.nest.headers if isinstance(h, ast.Loop) and h.index == index
-        )
+        loops = (h for h in self.nest.headers if isinstance(h, ast.Loop) and h.index == index)
+        extent = self.context.ranges.get(index.name) or next(loops).extent
         found = nests.bounds(extent, program)
         own = {n for h in self.nest.headers for n in binds(h)}
         is_number = isinstance(found.start, ast.Literal) and found.start.value >= 1

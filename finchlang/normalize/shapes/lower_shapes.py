@@ -17,22 +17,20 @@ from finchlang.algebra import index_arithmetic as affine, index_map, program_con
 from finchlang.algebra.expression_types import annotate, type_of
 from finchlang.base.errors import FinchError, Span
 from finchlang.levels.element import typed_literal
-from finchlang.levels.level import Swizzled
+from finchlang.levels.level import level_of
 from finchlang.normalize.shapes.materialize import Pair, Stores, sized
-from finchlang.normalize.shapes.operator_maps import Leaf
 from finchlang.normalize.shapes.reader import Reader, with_primitives
 from finchlang.normalize.shapes.shape_table import OPERATORS
 from finchlang.normalize.shapes.shaped import WHOLE, Shaped
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Type, promote
 from finchlang.text.print import pretty
+from finchlang.wrappers.wrappers import WRAPPERS
 
 
 def shapes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
-    """`program` without names for expressions as tensors, and with operators on single tensors only.
-
-    Expects what the scopes pass gives. Raises FinchError of kind "type" or "dimension".
-    """
+    """`program`, as the scopes pass gives it, without names for expressions as tensors, and with operators
+    on single tensors only. Raises FinchError "type" or "dimension"."""
     context.reserve(program)
     return _Shapes(context).program(program)
 
@@ -44,16 +42,16 @@ def has_shapes(program: ast.Node) -> bool:
 
 
 Bindings = dict[str, ast.Node]
+Maps = list[ast.Node]
+#: a tensor without wrappers, the maps for its modes, and the broadcast modes around: sizes and maps
+Leaf = tuple[Any, list[ast.Node], list[tuple[ast.Node, ast.Node]]]
 
 
 class _Shapes(Stores):
     def __init__(self, context: ctx.ProgramContext):
         Stores.__init__(self, context)
         self.formulas: dict[str, ast.Formula] = {}
-        self.types |= {
-            name: known.level if isinstance(known, Swizzled) else known
-            for name, known in context.formats.items()
-        }
+        self.types |= {name: level_of(known) for name, known in context.formats.items()}
         self.dropped: list[tuple[ast.Node, ast.Node]] = []  # what is broadcast around an expression
 
     def leaf(self, node: ast.Variable) -> Shaped:
@@ -62,13 +60,11 @@ class _Shapes(Stores):
             return Shaped(formula, len(formula.indices), node)
         return Shaped(node, self.context.level(node.name).order)
 
-    # ------------------------------------------------------------------ statements
-
     def program(self, program: ast.Node) -> ast.Node:
-        program = self.statement(program, {})
+        program = self.lowered(program, {})
         return self.checked(program, self.checks)
 
-    def statement(self, node: ast.Node, bound: Bindings) -> Any:
+    def lowered(self, node: ast.Node, bound: Bindings) -> Any:
         match node:
             case ast.Block():
                 return self.block(node, bound)
@@ -76,26 +72,30 @@ class _Shapes(Stores):
                 return self.outermost(node, bound)
             case ast.Loop(index, extent, body):
                 if found := self.collapsed(node, bound):
-                    return self.statement(self.two_loops(node, found, bound), bound)
-                extent = self.expression(extent, bound)
-                body = self.inside(self.statement(body, bound), index)
+                    return self.lowered(self.two_loops(node, found, bound), bound)
+                extent = self.lowered(extent, bound)
+                body = self.inside(self.lowered(body, bound), index)
                 return trees.replace(node, extent=self.claimed(index, extent), body=body)
             case ast.Define(variable, ast.Formula() as formula, body):
                 self.formulas[variable.name] = with_primitives(formula, self.reader({}))
-                return self.statement(body, bound)
+                return self.lowered(body, bound)
             case ast.Define(variable, value, body):
-                value = self.expression(value, bound)
+                value = self.lowered(value, bound)
                 self.types[variable.name] = self.type(value)
-                body = self.inside(self.statement(body, bound), variable)
+                body = self.inside(self.lowered(body, bound), variable)
                 return trees.replace(node, value=value, body=body)
-            case ast.Sieve(condition, body):
-                condition = self.expression(condition, bound)
-                return trees.replace(node, condition=condition, body=self.statement(body, bound))
             case ast.Assign():
                 return self.assign(node, bound)
             case ast.Declare(tensor, _, dims):
                 self.dims[tensor.name] = dims
-        return trees.map_children(lambda child: self.expression(child, bound), node)
+            case ast.Index(name) if name in bound:
+                return index_map.value(bound[name])
+            case ast.Access():
+                return self.access(node, bound)
+            case ast.Call(ast.Variable("zero"), (element,)):
+                type = self.type(self.lowered(element, bound))
+                return ast.Literal(0) if type is None else typed_literal(0, type)
+        return trees.map_children(lambda child: self.lowered(child, bound), node)
 
     def block(self, node: ast.Block, bound: Bindings) -> ast.Node:
         statements = node.statements
@@ -103,15 +103,15 @@ class _Shapes(Stores):
         done = list[ast.Node]()
         for s in statements:
             outer, self.checks = self.checks, []
-            new = self.statement(s, bound)
-            here = [pair for pair in self.checks if declared & sized(pair)]
-            self.checks = outer + [pair for pair in self.checks if pair not in here]
+            new = self.lowered(s, bound)
+            here = self.taken(lambda pair: declared & sized(pair))
+            self.checks = outer + self.checks
             done.append(self.checked(new, here))
         whole = trees.block(*done)
         return trees.replace(whole, span=node.span) if isinstance(whole, ast.Block) else whole
 
     def assign(self, node: ast.Assign, bound: Bindings) -> ast.Node:
-        new = self.expression(node.value, bound)
+        new = self.lowered(node.value, bound)
         target = self.with_primitives(node.target, bound)
         if self.is_plain(target, bound, is_update=True):
             return trees.replace(node, target=self.with_indices(target, bound), value=new)
@@ -124,16 +124,10 @@ class _Shapes(Stores):
             found.append(written)
         return trees.block(*found)
 
-    # ------------------------------------------------------------------ loops
-
     def claimed(self, index: ast.Index, extent: ast.Node) -> ast.Node:
         """The extent of a loop, with those that were claimed for its index."""
-        claimed = dict.fromkeys(e for e in self.claims.pop(index.name, []) if e != extent)
-        found = list[ast.Node](claimed)
-        if not isinstance(extent, ast.Dimensionless):
-            found.insert(0, extent)
-        if not found:
-            return extent
+        written = [] if isinstance(extent, ast.Dimensionless) else [extent]
+        found = list(dict.fromkeys([*written, *self.claims.pop(index.name, [])])) or [extent]
         return found[0] if len(found) == 1 else ctx.call(ast.MEET, *found, span=extent.span)
 
     def collapsed(self, loop: ast.Loop, bound: Bindings) -> index_map.HalfIndex | None:
@@ -141,9 +135,7 @@ class _Shapes(Stores):
         return self.asked(lambda: next(self.parts_written(loop, bound), None))
 
     def parts_written(self, loop: ast.Loop, bound: Bindings) -> Iterator[index_map.HalfIndex]:
-        for node in trees.walk(loop.body):
-            if not isinstance(node, ast.Assign):
-                continue
+        for node in (n for n in trees.walk(loop.body) if isinstance(n, ast.Assign)):
             target = self.with_primitives(node.target, bound)
             if self.is_plain(target, {}, is_update=True):
                 continue
@@ -152,14 +144,13 @@ class _Shapes(Stores):
                     yield from (h for h in index_map.halves(m) if h.index == loop.index)
 
     def two_loops(self, loop: ast.Loop, found: index_map.HalfIndex, bound: Bindings) -> ast.Node:
-        index, extent, span = loop.index, self.expression(loop.extent, bound), loop.span
+        index, extent, span = loop.index, self.lowered(loop.extent, bound), loop.span
         shown, whole = self.context.written(index.name), affine.times(found.fast, found.slow)
         names = [self.context.fresh(index.name + s) for s in ("_i", "_j")]
         self.context.originals |= dict.fromkeys(names, shown)
         i, j = (ast.Index(name, span=index.span) for name in names)
-        inner, outer, flat = (
-            ast.Extent(ctx.ONE, n, span=index.span) for n in (found.fast, found.slow, whole)
-        )
+        sizes = found.fast, found.slow, whole
+        inner, outer, flat = (ast.Extent(ctx.ONE, n, span=index.span) for n in sizes)
         if not isinstance(extent, ast.Dimensionless):
             self.agree(extent, flat)
         what = f"`{shown}` goes over two dimensions: `{j.name}` and, inside, `{i.name}`"
@@ -167,13 +158,12 @@ class _Shapes(Stores):
         both = ast.Loop(j, outer, ast.Loop(i, inner, loop.body, span=span), span=span)
         new = index_map.Joined(i, j, found.fast, found.slow, whole)
         known = {name: trees.substitute(m, {index: new}) for name, m in bound.items()}
-        return self.statement(both, {**known, index.name: new})
+        return self.lowered(both, {**known, index.name: new})
 
     def inside(self, body: ast.Node, name: ast.Index | ast.Variable) -> ast.Node:
         """The body of what binds a name, within the checks that mention it."""
-        return self.checked(
-            body, self.taken(lambda pair: any(trees.mentions(e, name) for e in pair))
-        )
+        here = self.taken(lambda pair: any(trees.mentions(e, name) for e in pair))
+        return self.checked(body, here)
 
     def checked(self, node: ast.Node, pairs: list[Pair]) -> ast.Node:
         for pair in reversed(pairs):
@@ -194,19 +184,6 @@ class _Shapes(Stores):
         if len(pair) > 1 and all(pair != set(map(affine.summands, p)) for p in self.checks):
             self.checks.append((a, b))
 
-    # ------------------------------------------------------------------ expressions
-
-    def expression(self, node: ast.Node, bound: Bindings) -> Any:
-        match node:
-            case ast.Index(name) if name in bound:
-                return index_map.value(bound[name])
-            case ast.Access():
-                return self.access(node, bound)
-            case ast.Call(ast.Variable("zero"), (element,)):
-                type = self.type(self.expression(element, bound))
-                return ast.Literal(0) if type is None else typed_literal(0, type)
-        return trees.map_children(lambda child: self.expression(child, bound), node)
-
     def type(self, node: ast.Node) -> Type | None:
         return type_of(annotate(node, self.types))
 
@@ -222,7 +199,7 @@ class _Shapes(Stores):
 
     def reader(self, bound: Bindings) -> Reader:
         def settled(setting: ast.Node) -> ast.Node:
-            found = self.expression(setting, bound) if bound else setting
+            found = self.lowered(setting, bound) if bound else setting
             for n in trees.children(found) if isinstance(found, ast.Extent) else (found,):
                 kind = None if n == WHOLE else self.type(n)
                 if kind is not None and not kind.is_integer:
@@ -232,11 +209,10 @@ class _Shapes(Stores):
 
         return Reader(self.leaf, settled, settled, self.agree)
 
-    def maps(self, access: ast.Access, bound: Bindings) -> list[ast.Node]:
-        return [
-            self.map_of(index, bound, affine.size(access.tensor, mode))
-            for mode, index in enumerate(access.indices)
-        ]
+    def maps(self, access: ast.Access, bound: Bindings) -> Maps:
+        sizes = [affine.size(access.tensor, mode) for mode in range(len(access.indices))]
+        pairs = zip(access.indices, sizes, strict=True)
+        return [self.map_of(index, bound, whole) for index, whole in pairs]
 
     def is_plain(self, access: ast.Access, bound: Bindings, is_update: bool = False) -> bool:
         """Whether the operators of an access need not be lowered."""
@@ -249,7 +225,7 @@ class _Shapes(Stores):
         )
 
     def with_indices(self, access: ast.Access, bound: Bindings) -> ast.Access:
-        indices = tuple(self.expression(index, bound) for index in access.indices)
+        indices = tuple(self.lowered(index, bound) for index in access.indices)
         return trees.replace(access, indices=indices)
 
     def map_of(self, index: ast.Node, bound: Bindings, whole: ast.Node | None = None) -> ast.Node:
@@ -260,7 +236,7 @@ class _Shapes(Stores):
             wrapper, setting, left = written
             m = self.map_of(left, bound, whole if wrapper == "protocolize" else None)
             own_size = whole if wrapper == "permissive" else None
-            return index_map.Wrapped(wrapper, self.expression(setting, bound), m, own_size)
+            return index_map.Wrapped(wrapper, self.lowered(setting, bound), m, own_size)
         found = list(affine.terms(index))
         own = [n for _, n in found if isinstance(n, ast.Index)]
         inner = bound.get(own[0].name) if len(own) == 1 and (1, own[0]) in found else None
@@ -268,12 +244,10 @@ class _Shapes(Stores):
         is_number = not any(isinstance(n, (ast.Index, ast.Access)) for n in trees.walk(by))
         if is_number and isinstance(inner, index_map.IndexMap):
             return index_map.Wrapped("offset", by, inner)
-        return self.expression(index, bound)
-
-    # ------------------------------------------------------------------ from an operator to its tensors
+        return self.lowered(index, bound)
 
     def read(
-        self, tensor: Any, ts: list[ast.Node], dropped: list, access: ast.Access, bound: Bindings
+        self, tensor: Any, ts: Maps, dropped: list, access: ast.Access, bound: Bindings
     ) -> ast.Node:
         """The element of a tensor at the maps `ts`; `dropped` are broadcast modes: sizes and maps."""
         if isinstance(tensor, ast.Formula):
@@ -281,21 +255,20 @@ class _Shapes(Stores):
             present = self.presence(tensor, ts, access)
             own = dict(zip((i.name for i in tensor.indices), ts, strict=True))
             outer, self.dropped = self.dropped, self.dropped + dropped
-            found = self.expression(tensor.value, {**bound, **own})
+            found = self.lowered(tensor.value, {**bound, **own})
             self.dropped = outer
             op = "&" if present and self.type(found) == Bool else "*"
             return reduce(lambda e, p: ctx.call(op, p, e, span=access.span), present, found)
         if ctx.is_call(tensor, "concat"):
-            elements = list[tuple[ast.Node, ast.Node | None]]()
-            for body, inner, end in self.parts(tensor, ts):
-                elements.append((self.read(body, inner, dropped, access, bound), end))
+            parts = self.parts(tensor, ts)
+            elements = [(self.read(t, m, dropped, access, bound), end) for t, m, end in parts]
             return self.chosen(elements, access.span)
         if isinstance(tensor, ast.Variable) or ctx.mask_name(tensor):
             return self.around((tensor, ts, self.dropped + dropped), access)
         body, ts, more = self.through(tensor, ts)
         return self.read(body, ts, dropped + more, access, bound)
 
-    def places(self, tensor: Any, ts: list[ast.Node], dropped: list) -> Iterator[Leaf]:
+    def places(self, tensor: Any, ts: Maps, dropped: list) -> Iterator[Leaf]:
         """The single tensors that are written at the maps `ts`, each with the maps of its modes."""
         if ctx.is_call(tensor, "concat"):
             for part, own, _ in self.parts(tensor, ts):
@@ -304,17 +277,13 @@ class _Shapes(Stores):
             yield tensor, ts, dropped
         elif isinstance(tensor, ast.Formula) or ctx.mask_name(tensor):
             hint = "assign to the tensors that it reads"
-            message = "an expression cannot be assigned to"
-            raise FinchError("type", message, tensor.span, hint)
+            raise FinchError("type", "an expression cannot be assigned to", tensor.span, hint)
         else:
             body, ts, more = self.through(tensor, ts)
             yield from self.places(body, ts, dropped + more)
 
-    def presence(
-        self, formula: ast.Formula, ts: list[ast.Node], access: ast.Access
-    ) -> list[ast.Node]:
-        """Masks that are true in range and missing out of it, for the indices that may be out of range
-        without the expression being missing by itself."""
+    def presence(self, formula: ast.Formula, ts: Maps, access: ast.Access) -> list:
+        """Masks that are missing out of range, for indices that do not make the expression missing."""
         found = list[ast.Node]()
         own = affine.needed(formula.value)
         modes = list(enumerate(zip(formula.indices, ts, strict=True)))
@@ -327,32 +296,27 @@ class _Shapes(Stores):
                 found.append(self.around((mask, [t, ctx.ONE], []), access))
         return found
 
-    def chosen(
-        self, elements: list[tuple[ast.Node, ast.Node | None]], span: Span | None
-    ) -> ast.Node:
+    def chosen(self, elements: list[Any], span: Span | None) -> ast.Node:
         """The one of the elements of several parts that is there, in their common type. Each has the
         condition that the index is not past its part, or None: then it is the first that is not missing."""
         types = [self.type(e) for e, _ in elements]
         common = reduce(promote, [t for t in types if t is not None])
-        converted = [
-            e if t in (None, common) else ctx.call(common.name, e, span=span)
-            for (e, _), t in zip(elements, types, strict=True)
-        ]
-        result = converted[-1]
-        for e, (_, is_up_to) in reversed(list(zip(converted, elements, strict=True))[:-1]):
-            if is_up_to is None:
+        result: ast.Node = ast.EMPTY
+        for (e, is_up_to), t in reversed(list(zip(elements, types, strict=True))):
+            e = e if t in (None, common) else ctx.call(common.name, e, span=span)
+            if result is ast.EMPTY:
+                result = e
+            elif is_up_to is None:
                 result = ctx.call("coalesce", e, result, span=span)
             else:
                 result = ctx.call("ifelse", is_up_to, e, result, span=span)
         return result
 
-    def parts(
-        self, tensor: ast.Call, ts: list[ast.Node]
-    ) -> Iterator[tuple[ast.Node, list[ast.Node], ast.Node | None]]:
+    def parts(self, tensor: Any, ts: Maps) -> Iterator[tuple[ast.Node, Maps, ast.Node | None]]:
         """The parts of `concat(p, A, B)`, each with its maps, which are missing outside of it, and the
         condition that the index is not past its end, if there is a loop's index to compare."""
         first, *tensors = tensor.args
-        p: int = first.value - 1  # type: ignore[attr-defined]
+        p = first.value - 1
         sizes = [self.size(part, p) for part in tensors]
         before: ast.Node = affine.ZERO
         whole, at = reduce(affine.plus, sizes), index_map.moved(ts[p])
@@ -360,8 +324,8 @@ class _Shapes(Stores):
         for part, n in zip(tensors, sizes, strict=True):
             for mode, t in enumerate(ts):
                 if mode != p and not isinstance(t, ast.Index):
-                    a = ast.Extent(ctx.ONE, self.size(tensors[0], mode), span=tensor.span)
-                    self.agree(a, ast.Extent(ctx.ONE, self.size(part, mode), span=part.span))
+                    first = ast.Extent(ctx.ONE, self.size(tensors[0], mode), span=tensor.span)
+                    self.agree(first, self.extent(part, mode))
             end = affine.plus(whole, before, -1)
             if before != affine.ZERO and not isinstance(end, ast.Literal):
                 end = ctx.call("-", whole, before, span=tensor.span)  # `sums` names both
@@ -376,18 +340,13 @@ class _Shapes(Stores):
     def size(self, tensor: ast.Node, mode: int) -> ast.Node:
         """The size of a mode, from 0; that of a declared tensor by its declaration."""
 
-        def known(node: ast.Node) -> ast.Node:
-            if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
-                name, k = node.args[0].name, node.args[1].value  # type: ignore[attr-defined]
-                dims = self.dims.get(name, ())
-                if dims and isinstance(dims[k - 1], ast.Extent) and dims[k - 1].start == ctx.ONE:
-                    return dims[k - 1].stop
-                return node
-            return trees.map_children(known, node)
+        def known(name: str, k: int) -> ast.Node | None:
+            dim = self.dims[name][k] if self.dims.get(name) else None
+            return dim.stop if isinstance(dim, ast.Extent) and dim.start == ctx.ONE else None
 
-        return known(Shaped(tensor, 0).size(mode + 1))
+        return ctx.with_sizes(Shaped(tensor, 0).size(mode + 1), known)
 
-    def agree_within(self, formula: ast.Formula, ts: list[ast.Node]) -> None:
+    def agree_within(self, formula: ast.Formula, ts: Maps) -> None:
         """Require the tensors of an expression to have the same sizes, where the index is no loop's own."""
         for index, t in zip(formula.indices, ts, strict=True):
             found = [
@@ -398,3 +357,74 @@ class _Shapes(Stores):
             ]
             for other in found[1:] if not isinstance(t, ast.Index) else ():
                 self.agree(found[0], other)
+
+    def through(self, tensor: ast.Call, ts: Maps) -> tuple[ast.Node, Maps, list]:
+        """The tensor within an operator, the maps of its modes, and the broadcast modes it lacks."""
+        body, settings = tensor.args[0], tensor.args[1:]
+        if not ctx.is_call(tensor, *affine.MAPS):
+            name: str = tensor.op.name  # type: ignore[attr-defined]
+            wrapped = list(ts)
+            for mode, setting in enumerate(settings):
+                if setting != WRAPPERS[name].neutral:
+                    whole = affine.size(body, mode) if name in ("window", "permissive") else None
+                    wrapped[mode] = index_map.Wrapped(name, setting, ts[mode], whole)
+            return body, wrapped, []
+        dropped = [(settings[1], t) for mode, t in enumerate(ts) if not affine.below(tensor, mode)]
+        above = sorted(affine.above(tensor, len(ts)).items())
+        inner = [self.within(tensor, mode, [ts[k] for k in outer]) for mode, outer in above]
+        return body, inner, [d for d in dropped if not self.is_free(*d, inner)]
+
+    def within(self, tensor: ast.Call, mode: int, maps: list[ast.Node]) -> ast.Node:
+        """The map for a mode of the tensor within a wrapper in MAPS, by those that go through it."""
+        body, *settings = tensor.args
+        outer, *others = maps
+        if ctx.is_call(tensor, "collapse"):
+            pair = [setting.value - 1 for setting in settings]  # type: ignore[attr-defined]
+            fast, slow = (self.size(body, m) for m in pair)
+            return index_map.half(outer, fast, slow, mode == pair[0]) if mode in pair else outer
+        if not others:
+            return outer
+        if ctx.is_call(tensor, "toeplitz"):
+            return index_map.Joined(outer, others[0], None)
+        rest = settings[2] if settings[2:] and settings[2] != ast.Literal(True) else None
+        return index_map.Joined(outer, others[0], settings[1], rest, self.size(body, mode))
+
+    def is_free(self, n: ast.Node, m: ast.Node, others: list[ast.Node]) -> bool:
+        """Whether a broadcast mode needs no operator: a loop claims it, or its other half is there."""
+        if isinstance(m, ast.Index):
+            self.claim(m, ast.Extent(ctx.ONE, n))
+            return True
+        return isinstance(m, index_map.HalfIndex) and m.other in others
+
+    def claim(self, m: ast.Node, extent: ast.Extent | None) -> None:
+        """Claim for the indices in a map the extents by which it has this one (None: not known)."""
+        match m:
+            case ast.Index() if extent is not None:
+                self.claims.setdefault(m.name, []).append(trees.replace(extent, span=m.span))
+            case index_map.HalfIndex(inner, fast, slow):
+                self.claim(inner, ast.Extent(ctx.ONE, affine.times(fast, slow)))
+            case index_map.Joined(first, second, ast.Node() as size, rest, whole):
+                self.claim(first, ast.Extent(ctx.ONE, size))
+                rest = rest or (None if whole is None else affine.divided(whole, size))
+                self.claim(second, None if rest is None else ast.Extent(ctx.ONE, rest))
+            case index_map.Wrapped("window", ast.Extent() as part, inner):
+                self.claim(inner, ast.Extent(ctx.ONE, affine.length(part)))
+            case index_map.Wrapped("offset", by, inner):
+                back = affine.plus(affine.ZERO, by, -1)
+                self.claim(inner, extent and affine.shifted(extent, back))
+            case index_map.Wrapped(wrapper, _, inner):
+                self.claim(inner, None if wrapper == "permissive" else extent)
+
+    def around(self, leaf: Leaf, access: ast.Access, is_update: bool = False) -> ast.Access:
+        """The access of a tensor at maps, by operators; in an update halves of an index are computed."""
+        tensor, maps, dropped = leaf[0], list(leaf[1]), leaf[2]
+        for n, m in dropped:
+            tensor = index_map.made("broadcast", tensor, ast.Literal(len(maps) + 1), n)
+            maps.append(m)
+        whole = trees.replace(access, tensor=tensor)
+        return index_map.around(whole, maps, self.agree, self.computed if is_update else None)
+
+    def computed(self, m: index_map.HalfIndex) -> ast.Node:
+        self.claim(m, None)
+        value = index_map.value(m)
+        return ctx.call(ctx.PERMISSIVE, value) if any(index_map.permissive(m)) else value

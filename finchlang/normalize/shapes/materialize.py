@@ -10,11 +10,11 @@ from math import prod
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
+from finchlang.algebra.index_map import in_mode
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
-from finchlang.normalize.shapes.operator_maps import OperatorMaps
-from finchlang.normalize.shapes.shaped import WHOLE
+from finchlang.normalize.shapes.shaped import order_of
 from finchlang.operators.operator_table import operator
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
@@ -28,26 +28,27 @@ _NOT_COMPUTED = 0, 0
 Pair = tuple[ast.Node, ast.Node]
 
 
-class Stores(OperatorMaps):
+class Stores:
     """The part of the pass `shapes` that stores concatenations before a loop that reads them."""
 
     def __init__(self, context: ctx.ProgramContext) -> None:
-        OperatorMaps.__init__(self)
         self.context = context
         self.types: dict[str, Level | types.Type | None] = {}
         self.dims: dict[str, tuple[ast.Node, ...]] = {}  # of declared tensors, as they are written
         self.checks: list[Pair] = []
+        self.claims: dict[str, list[ast.Extent]] = {}  # of indices, with which they must agree
         self.stored: dict[ast.Node, ast.Variable] = {}
         self.is_inside = False  # of a loop
         self.over: dict[str, int] = {}  # of indices: how many times what they write is collapsed
 
-    #: what `lower_shapes` does: statements and expressions with their operators lowered, accesses with
-    #: primitive ones, types, and statements under the condition that pairs of extents are the same
-    statement: Callable[[ast.Node, dict[str, Any]], Any]
-    expression: Callable[[ast.Node, dict[str, Any]], Any]
+    #: what `lower_shapes` does: nodes with their operators lowered, accesses with primitive ones, types,
+    #: statements under the condition that pairs of extents are the same, the requirement of that, sizes
+    lowered: Callable[[ast.Node, dict[str, Any]], Any]
     with_primitives: Callable[[ast.Access, dict[str, Any]], ast.Access]
     type: Callable[[ast.Node], types.Type | None]
     checked: Callable[[ast.Node, list[Pair]], ast.Node]
+    agree: Callable[[ast.Node, ast.Node], None]
+    size: Callable[[ast.Node, int], ast.Node]
 
     def taken(self, is_here: Callable[[Pair], Any]) -> list[Pair]:
         """The checks that belong here; the others remain."""
@@ -59,7 +60,7 @@ class Stores(OperatorMaps):
         """An outermost loop, lowered, behind the statements that store what it reads."""
         self.is_inside = True
         made = [s for node in self.to_store(loop) for s in self.store(node, bound)]
-        result = self.statement(loop, bound)
+        result = self.lowered(loop, bound)
         self.is_inside = False
         names = {variable.name for variable in self.stored.values()}
         here = self.taken(lambda pair: sized(pair) & names)
@@ -73,18 +74,16 @@ class Stores(OperatorMaps):
         inner = trees.map_children(self.with_stored, node)
         return self.stored.get(inner, inner)
 
-    # ------------------------------------------------------------------ what is stored
-
     def to_store(self, loop: ast.Loop) -> Iterator[ast.Call]:
         """The concatenations to store before a loop, in order, each by the names of those before it."""
         nodes = list(trees.walk(loop))
         if not self.context.insert_workspaces or any(isinstance(n, ast.Formula) for n in nodes):
             return
-        bound = {n.index.name for n in nodes if isinstance(n, ast.Loop)}
-        bound |= {n.variable.name for n in nodes if isinstance(n, ast.Define)}
+        bound = {name for n in nodes for name in trees.binds(n)}
         bound |= {n.tensor.name for n in nodes if isinstance(n, ast.Declare)}
         targets = [self.with_primitives(n.target, {}) for n in nodes if isinstance(n, ast.Assign)]
-        bound |= set().union(*(_names(target.tensor) for target in targets)) & self.types.keys()
+        written = (ctx.names_in(target.tensor) for target in targets)
+        bound |= set().union(*written) & self.types.keys()
         self.over = {
             i.name: times
             for target in targets
@@ -96,8 +95,7 @@ class Stores(OperatorMaps):
             yield from self.too_many(accesses, bound)
 
     def too_many(self, accesses: list[ast.Access], bound: set[str]) -> Iterator[ast.Call]:
-        """The concatenations to store so that a statement has no more than MANY cases, inner ones first;
-        none that depends on what the loop binds or writes."""
+        """Concatenations to store for a statement to have at most MANY cases, inner ones first."""
         while True:
             plain = dict.fromkeys(self.with_primitives(access, {}) for access in accesses)
             gaps = {  # the outermost mode of each tensor that has gaps, from 1, or 0
@@ -107,18 +105,19 @@ class Stores(OperatorMaps):
             }
             found = [j for access in plain for j in _joined(access, gaps, over=self.over)]
             joined = {j.access for j in found}
-            reads = (a for a in plain if a not in joined and bound.isdisjoint(_names(a.tensor)))
+            others = (a for a in plain if a not in joined)
+            reads = (a for a in others if bound.isdisjoint(ctx.names_in(a.tensor)))
             # a loop that becomes two cannot be cut at a part's end: a read beside doubles the cases
-            beside = sum(any(i in self.over for i in _names(a)) for a in reads)
+            beside = sum(any(i in self.over for i in ctx.names_in(a)) for a in reads)
             if prod(j.cases for j in found) * 2**beside <= MANY:
                 return
             if len(found) == 1 and found[0].is_cut:  # one case for each part: no gain
                 found = list(found[0].within())
-            free = [j for j in found if bound.isdisjoint(_names(j.node))]
+            free = [j for j in found if bound.isdisjoint(ctx.names_in(j.node))]
             if not free:
                 return
             most = max(free, key=lambda j: j.cases)
-            order = _order(most.node, self.context)
+            order = self.order(most.node)
             indices = tuple(ast.Index(f"mode {k + 1}") for k in range(order))
             yield from self.too_many([ast.Access(most.node, indices)], bound)
             shown = f"the concatenation at {ctx.place(most.access.span)} is stored first"
@@ -128,33 +127,39 @@ class Stores(OperatorMaps):
 
     def store(self, node: ast.Call, bound: dict[str, Any]) -> Iterator[ast.Node]:
         """The statements that store a concatenation in a workspace, which stands for it from here on."""
-        context, span, order = self.context, node.span, _order(node, self.context)
+        context, span, order = self.context, node.span, self.order(node)
         variable = ast.Variable(context.fresh("joined"), span=span)
         type = self.element_type(node)
         assert type is not None
-        known = [level for name in _names(node) if isinstance(level := self.types.get(name), Level)]
-        fills = {level.fill.value for level in known}
+        known = map(self.types.get, ctx.names_in(node))
+        fills = {level.fill.value for level in known if isinstance(level, Level)}
         fill = typed_literal(type.wrap(fills.pop() if len(fills) == 1 else 0), type)
         level = Workspace(Element(fill), number=order)
         name = variable.name
         context.formats[name] = context.workspaces[name] = self.types[name] = level
-        sizes = [self.size(node, k) for k in range(order)]
-        self.dims[name] = tuple(ast.Extent(ctx.ONE, size, span=span) for size in sizes)
+        self.dims[name] = tuple(self.extent(node, k) for k in range(order))
         yield ast.Declare(variable, fill, self.dims[name], span=span)
         context.stored.add(name)
         for part, target in self.placed(node, variable):
-            indices = self.indices(node, order)
+            indices = context.fresh_indices(order, span)
             target, value = (ast.Access(t, indices, span=span) for t in (target, part))
             body: ast.Node = ast.Assign(target, ast.Variable(ctx.INIT), value, span=span)
             for index in indices:
                 body = ast.Loop(index, ast.Dimensionless(), body, span=span)
-            yield self.statement(body, bound)
+            yield self.lowered(body, bound)
         self.stored[node] = variable
+
+    def order(self, node: ast.Node) -> int:
+        return order_of(node, lambda name: self.context.level(name).order)
+
+    def extent(self, tensor: ast.Node, mode: int) -> ast.Extent:
+        return ast.Extent(ctx.ONE, self.size(tensor, mode), span=tensor.span)
 
     def element_type(self, node: ast.Node) -> types.Type | None:
         """The type of a tensor's elements."""
-        element = ast.Access(node, self.indices(node, _order(node, self.context)), span=node.span)
-        return self.asked(lambda: self.type(self.expression(element, {})))
+        indices = self.context.fresh_indices(self.order(node), node.span)
+        element = ast.Access(node, indices, span=node.span)
+        return self.asked(lambda: self.type(self.lowered(element, {})))
 
     def asked(self, question: Callable[[], Any]) -> Any:
         """The answer to a question; what is claimed and checked on the way to it is dropped."""
@@ -163,27 +168,21 @@ class Stores(OperatorMaps):
         self.claims, self.checks = claims, checks
         return answer
 
-    def indices(self, node: ast.Node, order: int) -> tuple[ast.Index, ...]:
-        names = (self.context.fresh("ijklmnpq"[k % 8]) for k in range(order))
-        return tuple(ast.Index(name, span=node.span) for name in names)
-
     def placed(self, node: ast.Node, target: ast.Node) -> Iterator[tuple[ast.Node, ast.Node]]:
-        """The parts of a concatenation, each with the window of `target` that it goes to. A part that is
-        a concatenation of the same type itself comes part by part."""
+        """The parts of a concatenation, also within parts, each with the window of `target` it goes to."""
         assert isinstance(node, ast.Call)
         type = self.element_type(node)
         first, *parts = node.args
         p: int = first.value - 1  # type: ignore[attr-defined]
         before: ast.Node = affine.ZERO
+        order = self.order(node)
         for part in parts:
-            settings: list[ast.Node] = [WHOLE] * _order(node, self.context)
             after = affine.plus(before, self.size(part, p))
-            settings[p] = ast.Extent(affine.plus(before, ctx.ONE), after, span=node.span)
-            for mode in range(len(settings)):
+            reach = ast.Extent(affine.plus(before, ctx.ONE), after, span=node.span)
+            for mode in range(order):
                 if mode != p:
-                    sizes = ((self.size(x, mode), x.span) for x in (parts[0], part))
-                    self.agree(*(ast.Extent(ctx.ONE, n, span=span) for n, span in sizes))
-            into = ctx.call("window", target, *settings, span=node.span)
+                    self.agree(self.extent(parts[0], mode), self.extent(part, mode))
+            into = in_mode("window", target, p, reach, order, node.span)
             if ctx.is_call(part, "concat") and self.element_type(part) == type:
                 yield from self.placed(part, into)
             else:
@@ -191,14 +190,10 @@ class Stores(OperatorMaps):
             before = after
 
 
-# --------------------------------------------------------------------------- how many cases there are
-
-
 @dataclass(frozen=True)
 class _Joined:
-    """A concatenation in an access, not within another, and how many `cases` a loop over it has; it
-    `is_cut` if these are just those of its parts. `gaps` has for each tensor the outermost mode with
-    gaps."""
+    """A concatenation in an access, not within another; how many `cases` a loop over it has, which `is_cut`
+    if they are those of its parts; the outermost mode with gaps of each tensor."""
 
     node: ast.Call
     cases: int
@@ -220,8 +215,7 @@ def _joined(
     factors: tuple[int, int] = _NOT_COMPUTED,
     over: Mapping[str, int] = {},
 ) -> Iterator[_Joined]:
-    """The concatenations in an access, or in `tensor` within it. `over` has for each index how many times
-    what it writes is collapsed: so many more loops will go over it."""
+    """The concatenations in an access, or in `tensor` within it; `over` as in `Stores`."""
     if tensor is None:
         tensor, names = access.tensor, [i for i in access.indices if isinstance(i, ast.Index)]
         is_plain = len(set(names)) == len(names) and all(map(_is_shifted, access.indices))
@@ -238,7 +232,7 @@ def _joined(
         count = sum(prod(j.cases for j in found) for _, found in parts)
         is_nested = any(j.node is not part for part, found in parts for j in found)
         p: int = tensor.args[0].value  # type: ignore[attr-defined]
-        factor = factors[any(gaps.get(name, 0) > p for name in _names(tensor))]
+        factor = factors[any(gaps.get(name, 0) > p for name in ctx.names_in(tensor))]
         # with 9 further parts there are too many cases by any factor
         cases = factor ** min(count - 1, 9) if factor else count * (1 + is_nested)
         yield _Joined(tensor, cases, not factor, access, gaps)
@@ -276,25 +270,6 @@ def _statements(node: ast.Node) -> list[list[ast.Access]]:
     return []
 
 
-def _names(node: ast.Node) -> set[str]:
-    return {n.name for n in trees.walk(node) if isinstance(n, (ast.Index, ast.Variable))}
-
-
-def _order(node: ast.Node, context: ctx.ProgramContext) -> int:
-    """How many modes a tensor has, under wrappers and primitive shape operators."""
-    if isinstance(node, ast.Variable):
-        return context.level(node.name).order
-    if isinstance(node, ast.Formula):
-        return len(node.indices)
-    if not isinstance(node, ast.Call) or ctx.mask_name(node):
-        return len(ctx.mask_sizes(node))
-    if ctx.is_call(node, "concat"):
-        return _order(node.args[1], context)
-    more = {"collapse": -1, "split": 1, "broadcast": 1, "toeplitz": 1}
-    return _order(node.args[0], context) + more.get(node.op.name, 0)  # type: ignore[attr-defined]
-
-
 def sized(pair: Pair) -> set[str]:
     """The tensors whose sizes are in two extents."""
-    nodes = [n for extent in pair for n in trees.walk(extent)]
-    return {n.args[0].name for n in nodes if ctx.is_call(n, "size")}  # type: ignore[attr-defined]
+    return {name for extent in pair for name in ctx.sized(extent)}

@@ -51,9 +51,9 @@ class Reader:
         return self.wrapper(node, name)
 
     def mask(self, node: ast.Call, name: str) -> Shaped:
-        given, wanted = len(node.args), len(MASKS[name].parameters)
-        if given != wanted:
-            message = f"`{MASKS[name]}` takes {wanted} arguments, not {given}"
+        wanted = len(MASKS[name].parameters)
+        if len(node.args) != wanted:
+            message = f"`{MASKS[name]}` takes {wanted} arguments, not {len(node.args)}"
             raise FinchError("type", message, node.span)
         for n in walk(node):
             if isinstance(n, ast.Access):
@@ -75,9 +75,8 @@ class Reader:
                 raise FinchError("type", message, node.span)
             order += 1
         elif len(settings) != order:
-            raise wrong_order(
-                f"{name}({root(node.args[0])}, ...)", order, settings, "settings", node
-            )
+            shown = f"{name}({root(node.args[0])}, ...)"
+            raise wrong_order(shown, order, settings, "settings", node)
         if name == "swizzle":
             modes = [s.value if isinstance(s, ast.Literal) else None for s in settings]
             if sorted(modes, key=repr) != sorted(range(1, order + 1), key=repr):
@@ -103,14 +102,11 @@ def with_primitives(node: Any, reader: Reader) -> Any:
     return rewrite_bottom_up(change, node)
 
 
-#: the singular of what a tensor is given too many or too few of
-ONE_OF = {"indices": "index", "settings": "setting", "dimensions": "dimension"}
-
-
 def wrong_order(
     name: str, order: int, given: tuple[ast.Node, ...], what: str, node: ast.Node
 ) -> FinchError:
-    count = len(given)
-    counted = f"1 {ONE_OF[what]} is" if count == 1 else f"{count} {what} are"
+    """The error for too many or too few of `what`, of "indices", "settings" or "dimensions"."""
+    one = "index" if what == "indices" else what.removesuffix("s")
+    counted = f"1 {one} is" if len(given) == 1 else f"{len(given)} {what} are"
     message = f"`{name}` has {order} dimension{'s' * (order != 1)}, but {counted} given"
     return FinchError("dimension", message, node.span)

@@ -7,14 +7,65 @@ literals and count from 1, sizes are integers known before the loops, and elemen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import reduce
 
 from finchlang.algebra.index_arithmetic import plus, times
 from finchlang.algebra.program_context import ONE, call, is_call
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, Span
 from finchlang.normalize.shapes import shaped
 from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node
+
+
+@dataclass(frozen=True)
+class ShapeOperator:
+    """A row: how a call of it is written, and what it makes of its arguments."""
+
+    form: str
+    make: Callable[[shaped.Arguments], shaped.Shaped]
+
+
+# --------------------------------------------------------------------------- primitives
+
+
+def _collapse(given: shaped.Arguments) -> shaped.Shaped:
+    t, p = given.mode_of_tensor()
+    return shaped.collapse(t, p, given.mode(t.order, p), given.span)
+
+
+def _split(given: shaped.Arguments) -> shaped.Shaped:
+    t, p = given.mode_of_tensor()
+    names_both = len(given.left) > 1 and type(getattr(given.left[1], "value", None)) is not bool
+    m = given.size(least=0 if names_both else 1)
+    if not names_both:
+        return shaped.split(t, p, m, given.span, *[Literal(True)] * given.flag())
+    n = given.size()
+    given.agree(t.size(p), times(m, n))
+    return shaped.split(t, p, m, given.span, n)
+
+
+def _broadcast(given: shaped.Arguments) -> shaped.Shaped:
+    t = given.tensor()
+    return shaped.broadcast(t, given.mode(t.order + 1), given.size(), given.span)
+
+
+def _slice(given: shaped.Arguments) -> shaped.Shaped:
+    (t, p), part = given.mode_of_tensor(), given.extent()
+    if isinstance(part, Extent) and part.step is None:  # `5:0` has no elements, as `5:4`
+        before = plus(part.start, ONE, -1)
+        a, b = getattr(before, "value", None), getattr(part.stop, "value", None)
+        if a is None or b is None:
+            stop: Node = part.stop if part.start == ONE else call("max", part.stop, before)
+        else:
+            stop = Literal(max(a, b))
+        part = Extent(part.start, stop, span=part.span)
+    return shaped.window(t, p, part, given.span)
+
+
+def _concat(given: shaped.Arguments) -> shaped.Shaped:
+    p, parts = given.tensors_at()
+    return shaped.concat(parts, p, given.span)
+
 
 # --------------------------------------------------------------------------- other sizes
 
@@ -32,8 +83,7 @@ def _flatten(given: shaped.Arguments) -> shaped.Shaped:
 
 
 def _reshape(given: shaped.Arguments) -> shaped.Shaped:
-    """All elements in their order, in other sizes. Modes at either end that keep their sizes are not
-    touched, so that their structure is kept."""
+    """All elements in order, in other sizes; modes at either end that keep theirs are not touched."""
     t, sizes = given.tensor(), list[Node]()
     while given.left:
         is_free = given.left[0] == Literal(-1)
@@ -45,12 +95,9 @@ def _reshape(given: shaped.Arguments) -> shaped.Shaped:
     if not sizes or not t.order:
         raise given.wrong("`reshape` takes a tensor that has dimensions, and sizes", given.span)
     own = [t.size(k + 1) for k in range(t.order)]
-    first = 0
-    while first < min(len(own), len(sizes)) - 1 and own[first] == sizes[first]:
-        first += 1
-    last = 0
-    while last < min(len(own), len(sizes)) - first - 1 and own[-1 - last] == sizes[-1 - last]:
-        last += 1
+    most = min(len(own), len(sizes)) - 1
+    first = next((k for k in range(most) if own[k] != sizes[k]), most)
+    last = next((k for k in range(most - first) if own[-1 - k] != sizes[-1 - k]), most - first)
     return _reshaped(t, first, last, sizes[first : len(sizes) - last], given)
 
 
@@ -80,19 +127,18 @@ def _expand_dims(given: shaped.Arguments) -> shaped.Shaped:
 
 
 def _squeeze(given: shaped.Arguments) -> shaped.Shaped:
-    t = given.tensor()
-    p = given.mode(t.order)
+    t, p = given.mode_of_tensor()
     given.agree(t.size(p), ONE)
     indices = _indices(t.order - 1)
-    return _formula(t, indices, [*indices[: p - 1], ONE, *indices[p - 1 :]])
+    inner = [*indices[: p - 1], ONE, *indices[p - 1 :]]
+    return _formula(indices, _element(t, inner, t.node.span))
 
 
 def _repeated(is_whole: bool) -> Callable[[shaped.Arguments], shaped.Shaped]:
     """Each element n times, or all elements n times if `is_whole`."""
 
     def make(given: shaped.Arguments) -> shaped.Shaped:
-        t = given.tensor()
-        p = given.mode(t.order)
+        t, p = given.mode_of_tensor()
         wide = shaped.broadcast(t, p + is_whole, given.size(), given.span)
         return shaped.collapse(wide, p, p + 1, given.span)
 
@@ -108,7 +154,7 @@ def _vcat(given: shaped.Arguments) -> shaped.Shaped:
 
 def _joined(parts: list[shaped.Shaped], given: shaped.Arguments) -> list[shaped.Shaped]:
     """Parts, checked to have dimensions."""
-    if any(not t.order for t in parts):
+    if not all(t.order for t in parts):
         raise given.wrong(f"`{given.name}` takes tensors that have dimensions", given.span)
     return parts
 
@@ -121,15 +167,7 @@ def _hcat(given: shaped.Arguments) -> shaped.Shaped:
 
 
 def _stack(given: shaped.Arguments) -> shaped.Shaped:
-    p = given.whole("a dimension")
-    place, parts = given.written[0], given.tensors()
-    if not 1 <= p <= parts[0].order + 1:
-        message = f"`stack` takes a dimension from 1 to {parts[0].order + 1} here, not {p}"
-        raise FinchError("dimension", message, place.span)
-    for t in parts:
-        if t.order != parts[0].order:
-            message = f"a tensor of {t.order} dimensions is put beside one of {parts[0].order}"
-            raise FinchError("dimension", message, t.written.span)
+    p, parts = given.tensors_at(more=1)
     return shaped.concat([shaped.broadcast(t, p, ONE, given.span) for t in parts], p, given.span)
 
 
@@ -141,8 +179,7 @@ def _block(given: shaped.Arguments) -> shaped.Shaped:
     while given.left:
         parts.append(given.matrix())
     if c < 1 or len(parts) % c:
-        message = f"{len(parts)} tensors are no rows of {c}"
-        raise FinchError("dimension", message, place.span)
+        raise FinchError("dimension", f"{len(parts)} tensors are no rows of {c}", place.span)
     rows = [shaped.concat(parts[k : k + c], 2, given.span) for k in range(0, len(parts), c)]
     return shaped.concat(rows, 1, given.span)
 
@@ -157,9 +194,8 @@ def _kron(given: shaped.Arguments) -> shaped.Shaped:
         a = shaped.collapse(shaped.broadcast(a, k, n[k - 1], given.span), k, k + 1, given.span)
         b = shaped.collapse(shaped.broadcast(b, k + 1, m[k - 1], given.span), k, k + 1, given.span)
     indices = _indices(a.order)
-    first, second = (Access(t.node, tuple(indices), span=given.span) for t in (a, b))
-    product = call("*", first, second, span=given.span)
-    return shaped.Shaped(Formula(tuple(indices), product, span=given.span), a.order)
+    factors = (_element(t, indices, given.span) for t in (a, b))
+    return _formula(indices, call("*", *factors, span=given.span))
 
 
 # --------------------------------------------------------------------------- in another order
@@ -167,8 +203,7 @@ def _kron(given: shaped.Arguments) -> shaped.Shaped:
 
 def _roll(given: shaped.Arguments) -> shaped.Shaped:
     """Each element s places further, around the end."""
-    t = given.tensor()
-    p = given.mode(t.order)
+    t, p = given.mode_of_tensor()
     n = t.size(p)
     by = call("mod", given.number(), call("max", n, ONE))
     kept = plus(n, by, -1)
@@ -177,8 +212,7 @@ def _roll(given: shaped.Arguments) -> shaped.Shaped:
 
 
 def _flip(given: shaped.Arguments) -> shaped.Shaped:
-    t = given.tensor()
-    p = given.mode(t.order)
+    t, p = given.mode_of_tensor()
     return shaped.window(t, p, Extent(t.size(p), ONE, Literal(-1)), given.span)
 
 
@@ -208,7 +242,7 @@ def _diagonal(given: shaped.Arguments) -> shaped.Shaped:
     inner = indices[:-1]
     for k in sorted((p, q)):
         inner.insert(k - 1, indices[-1])
-    return _formula(t, indices, inner)
+    return _formula(indices, _element(t, inner, t.node.span))
 
 
 def _triangle(sign: str) -> Callable[[shaped.Arguments], shaped.Shaped]:
@@ -220,10 +254,10 @@ def _triangle(sign: str) -> Callable[[shaped.Arguments], shaped.Shaped]:
         if not isinstance(k, Literal) or abs(k.value) > 1 << 32:  # or the sum would wrap around
             k = call("max", call("min", k, t.size(2)), call("-", t.size(1)))
         indices = _indices(2)
-        element = Access(t.node, tuple(indices), span=given.span)
+        element = _element(t, indices, given.span)
         holds = call(sign, indices[1], plus(indices[0], k))
-        value = call("ifelse", holds, element, call("zero", element), span=given.span)
-        return shaped.Shaped(Formula(tuple(indices), value, span=given.span), 2)
+        zero = call("zero", element)
+        return _formula(indices, call("ifelse", holds, element, zero, span=given.span))
 
     return make
 
@@ -233,52 +267,50 @@ def _indices(count: int) -> list[Index]:
     return [Index(f"mode {k + 1}") for k in range(count)]
 
 
-def _formula(t: shaped.Shaped, indices: list[Index], inner: list) -> shaped.Shaped:
-    element = Access(t.node, tuple(inner), span=t.node.span)
-    return shaped.Shaped(Formula(tuple(indices), element, span=t.node.span), len(indices))
+def _formula(indices: list[Index], value: Node) -> shaped.Shaped:
+    return shaped.Shaped(Formula(tuple(indices), value, span=value.span), len(indices))
 
 
-# --------------------------------------------------------------------------- the table
+def _element(t: shaped.Shaped, indices: list, span: Span | None) -> Node:
+    return Access(t.node, tuple(indices), span=span)
 
-_FLATTEN = shaped.ShapeOperator("flatten(A)", _flatten)
-_PERMUTE = shaped.ShapeOperator("permute_dims(A, 2, 1)", _permute_dims)
 
-OPERATORS: dict[str, shaped.ShapeOperator] = {
-    **shaped.PRIMITIVES,
-    "cat": replace(shaped.PRIMITIVES["concat"], form="cat(1, A, B)"),
-    "vcat": shaped.ShapeOperator("vcat(A, B)", _vcat),
-    "hcat": shaped.ShapeOperator("hcat(A, B)", _hcat),
-    "stack": shaped.ShapeOperator("stack(1, A, B)", _stack),
-    "block": shaped.ShapeOperator("block(2, A, B, C, D)", _block),
-    "reshape": shaped.ShapeOperator("reshape(A, m, -1)", _reshape),
-    "flatten": _FLATTEN,
-    "vec": _FLATTEN,
-    "repeat": shaped.ShapeOperator("repeat(A, 1, n)", _repeated(False)),
-    "tile": shaped.ShapeOperator("tile(A, 1, n)", _repeated(True)),
-    "roll": shaped.ShapeOperator("roll(A, 1, n)", _roll),
-    "flip": shaped.ShapeOperator("flip(A, 1)", _flip),
-    "expand_dims": shaped.ShapeOperator("expand_dims(A, 1)", _expand_dims),
-    "squeeze": shaped.ShapeOperator("squeeze(A, 1)", _squeeze),
-    "permute_dims": _PERMUTE,
-    "permutedims": _PERMUTE,
-    "diagonal": shaped.ShapeOperator("diagonal(A)", _diagonal),
-    "kron": shaped.ShapeOperator("kron(A, B)", _kron),
-    "tril": shaped.ShapeOperator("tril(A)", _triangle("<=")),
-    "triu": shaped.ShapeOperator("triu(A)", _triangle(">=")),
+OPERATORS: dict[str, ShapeOperator] = {
+    "collapse": ShapeOperator("collapse(A, 1, 2)", _collapse),
+    "split": ShapeOperator("split(A, 1, m)", _split),
+    "broadcast": ShapeOperator("broadcast(A, 1, n)", _broadcast),
+    "slice": ShapeOperator("slice(A, 1, a:b)", _slice),
+    "concat": ShapeOperator("concat(1, A, B)", _concat),
+    "cat": ShapeOperator("cat(1, A, B)", _concat),
+    "vcat": ShapeOperator("vcat(A, B)", _vcat),
+    "hcat": ShapeOperator("hcat(A, B)", _hcat),
+    "stack": ShapeOperator("stack(1, A, B)", _stack),
+    "block": ShapeOperator("block(2, A, B, C, D)", _block),
+    "reshape": ShapeOperator("reshape(A, m, -1)", _reshape),
+    "flatten": ShapeOperator("flatten(A)", _flatten),
+    "vec": ShapeOperator("flatten(A)", _flatten),
+    "repeat": ShapeOperator("repeat(A, 1, n)", _repeated(False)),
+    "tile": ShapeOperator("tile(A, 1, n)", _repeated(True)),
+    "roll": ShapeOperator("roll(A, 1, n)", _roll),
+    "flip": ShapeOperator("flip(A, 1)", _flip),
+    "expand_dims": ShapeOperator("expand_dims(A, 1)", _expand_dims),
+    "squeeze": ShapeOperator("squeeze(A, 1)", _squeeze),
+    "permute_dims": ShapeOperator("permute_dims(A, 2, 1)", _permute_dims),
+    "permutedims": ShapeOperator("permute_dims(A, 2, 1)", _permute_dims),
+    "diagonal": ShapeOperator("diagonal(A)", _diagonal),
+    "kron": ShapeOperator("kron(A, B)", _kron),
+    "tril": ShapeOperator("tril(A)", _triangle("<=")),
+    "triu": ShapeOperator("triu(A)", _triangle(">=")),
 }
 
 
 def operators_in(node: Node) -> Iterator[Node]:
     """The names of shape operators around the tensor that an access or `size` is of."""
-    if isinstance(node, Access):
-        yield from _around(node.tensor)
-    elif isinstance(node, Call) and is_call(node, "size") and node.args:
-        yield from _around(node.args[0])
-
-
-def _around(tensor: Node) -> Iterator[Node]:
-    if isinstance(tensor, Call):
+    left = [node.tensor] if isinstance(node, Access) else []
+    if is_call(node, "size"):
+        left += node.args[:1]
+    while left:
+        tensor = left.pop()
         if is_call(tensor, *OPERATORS):
             yield tensor.op
-        for arg in tensor.args:
-            yield from _around(arg)
+        left += reversed(tensor.args) if isinstance(tensor, Call) else ()

@@ -4,27 +4,25 @@ of: collapse, split, broadcast, concat and windows."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
+from finchlang.algebra.index_map import in_mode
 from finchlang.base.errors import FinchError, Span
-from finchlang.syntax.nodes import NOTHING, Call, Dimensionless, Extent, Literal, Node
+from finchlang.syntax import nodes as ast
 from finchlang.text.print import pretty
 
-WHOLE = Literal(NOTHING)  # the setting of a mode that has no window
+WHOLE = ast.Literal(ast.NOTHING)  # the setting of a mode that has no window
 
 
 class Shaped:
-    """A tensor in a program, with its `order`; modes count from 1 here. `node` is it by primitive
-    operators only, `written` what stands in the program."""
+    """A tensor by primitive operators (`node`) and as `written`; modes count from 1 here."""
 
-    def __init__(self, node: Node, order: int, written: Node | None = None):
+    def __init__(self, node: ast.Node, order: int, written: ast.Node | None = None):
         self.node, self.order, self.written = node, order, node if written is None else written
 
-    def size(self, mode: int) -> Node:
-        """The size of a mode. Raises FinchError "dimension" where it has none, or counts from another
-        number than 1."""
+    def size(self, mode: int) -> ast.Node:
+        """The size of a mode. Raises FinchError "dimension" where it does not count from 1 to an end."""
         if (found := affine.size(self.node, mode - 1)) is not None:
             return found
         message = f"dimension {mode} of `{pretty(self.node)}` does not count from 1 to an end"
@@ -36,9 +34,9 @@ class Arguments:
     """The arguments of a shape operator, taken and checked one after the other: `left` are still to be
     taken, `written` those that were, with names resolved. `reader` is a Reader."""
 
-    def __init__(self, node: Call, reader: Any, form: str):
+    def __init__(self, node: ast.Call, reader: Any, form: str):
         self.node, self.reader, self.form, self.left = node, reader, form, list(node.args)
-        self.written: list[Node] = []
+        self.written: list[ast.Node] = []
 
     @property
     def name(self) -> str:
@@ -48,7 +46,7 @@ class Arguments:
     def span(self) -> Span | None:
         return self.node.span
 
-    def next(self, what: str) -> Node:
+    def next(self, what: str) -> ast.Node:
         if not self.left:
             raise self.wrong(f"`{self.name}` takes {what} here", self.span)
         return self.left.pop(0)
@@ -78,171 +76,130 @@ class Arguments:
     def whole(self, what: str) -> int:
         """An integer literal."""
         node = self.next(what)
-        if not isinstance(node, Literal) or type(node.value) is not int:
-            message = f"`{self.name}` takes {what} as an integer literal"
-            raise FinchError("type", message, node.span)
+        if not isinstance(node, ast.Literal) or type(node.value) is not int:
+            raise FinchError("type", f"`{self.name}` takes {what} as an integer literal", node.span)
         self.written.append(node)
         return node.value
 
     def mode(self, order: int, *others: int) -> int:
         """A literal mode from 1 to `order`, none of the `others`."""
-        mode = self.whole("a dimension")
-        if not 1 <= mode <= order:
-            message = f"`{self.name}` takes a dimension from 1 to {order} here, not {mode}"
-            raise FinchError("dimension", message, self.written[-1].span)
+        mode, span = self.whole("a dimension"), self.written[-1].span
+        self.check_mode(mode, order, span)
         if mode in others:
-            message = f"`{self.name}` is given dimension {mode} twice"
-            raise FinchError("dimension", message, self.written[-1].span)
+            raise FinchError("dimension", f"`{self.name}` is given dimension {mode} twice", span)
         return mode
 
-    def number(self) -> Node:
+    def check_mode(self, mode: int, order: int, span: Span | None) -> None:
+        if not 1 <= mode <= order:
+            message = f"`{self.name}` takes a dimension from 1 to {order} here, not {mode}"
+            raise FinchError("dimension", message, span)
+
+    def mode_of_tensor(self) -> tuple[Shaped, int]:
+        """A tensor, and one of its modes."""
+        t = self.tensor()
+        return t, self.mode(t.order)
+
+    def tensors_at(self, more: int = 0) -> tuple[int, list[Shaped]]:
+        """A mode, and all tensors that are left, of one order: the mode is one of theirs, or of `more`."""
+        mode, span = self.whole("a dimension"), self.written[-1].span
+        parts = self.tensors()
+        self.check_mode(mode, parts[0].order + more, span)
+        check_orders(parts, self.span)
+        return mode, parts
+
+    def number(self) -> ast.Node:
         """An integer that is known before the loops."""
         node = self.reader.value(self.next("an integer"))
-        if isinstance(node, Literal) and type(node.value) is not int:
-            message = f"`{self.name}` takes an integer here, not {pretty(node)}"
-            raise self.wrong(message, node.span)
+        if isinstance(node, ast.Literal) and type(node.value) is not int:
+            raise self.wrong(f"`{self.name}` takes an integer here, not {pretty(node)}", node.span)
         self.written.append(node)
         return node
 
-    def size(self, least: int = 0) -> Node:
+    def size(self, least: int = 0) -> ast.Node:
         """An integer that is known before the loops, at least `least`: checked here or at run time."""
         n = self.number()
-        if isinstance(n, Literal):
+        if isinstance(n, ast.Literal):
             if n.value < least:
                 message = f"`{self.name}` takes a size of {least} or more here, not {n.value}"
                 raise FinchError("dimension", message, n.span)
         elif not ctx.is_call(n, "size"):
-            self.agree(n, ctx.call("max", n, Literal(least)))
+            self.agree(n, ctx.call("max", n, ast.Literal(least)))
         return n
 
-    def extent(self) -> Node:
+    def extent(self) -> ast.Node:
         node = self.next("a range")
         self.written.append(WHOLE if node == WHOLE else self.reader.extent(node))
-        return WHOLE if isinstance(self.written[-1], Dimensionless) else self.written[-1]
+        return WHOLE if isinstance(self.written[-1], ast.Dimensionless) else self.written[-1]
 
     def flag(self) -> bool:
         """`true` or `false`, if that is given."""
         if not self.left:
             return False
         node = self.left.pop(0)
-        if not isinstance(node, Literal) or type(node.value) is not bool:
+        if not isinstance(node, ast.Literal) or type(node.value) is not bool:
             raise self.wrong(f"`{self.name}` takes true or false here", node.span)
         self.written.append(node)
         return node.value
 
-    def agree(self, a: Node, b: Node) -> None:
-        self.reader.agree(Extent(ctx.ONE, a, span=self.span), Extent(ctx.ONE, b, span=self.span))
+    def agree(self, a: ast.Node, b: ast.Node) -> None:
+        self.reader.agree(*(ast.Extent(ctx.ONE, n, span=self.span) for n in (a, b)))
 
 
-# --------------------------------------------------------------------------- what all are made of
+def order_of(node: Any, order: Callable[[str], int]) -> int:
+    """How many modes a tensor under wrappers and primitive shape operators has, by those of the named."""
+    if isinstance(node, ast.Variable):
+        return order(node.name)
+    if isinstance(node, ast.Formula):
+        return len(node.indices)
+    if ctx.mask_name(node):
+        return len(ctx.mask_sizes(node))
+    within = node.args[ctx.is_call(node, "concat")]
+    return order_of(within, order) + affine.MAPS.get(node.op.name, 0)
 
 
 def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
     """Modes p (fast) and q as one, which stands where the first of them stood."""
     for mode in (p, q):
         t.size(mode)  # raises if it has none
-    return Shaped(ctx.call("collapse", t.node, Literal(p), Literal(q), span=span), t.order - 1)
+    modes = ast.Literal(p), ast.Literal(q)
+    return Shaped(ctx.call("collapse", t.node, *modes, span=span), t.order - 1)
 
 
-def split(t: Shaped, p: int, m: Node, span: Span | None, *last: Node) -> Shaped:
+def split(t: Shaped, p: int, m: ast.Node, span: Span | None, *last: ast.Node) -> Shaped:
     """Mode p as two, one of size m, which is fast, and one of what is left, or of the size that is given
     last; if that is true in place of a size, with the slow one first."""
     t.size(p)
-    return Shaped(ctx.call("split", t.node, Literal(p), m, *last, span=span), t.order + 1)
+    return Shaped(ctx.call("split", t.node, ast.Literal(p), m, *last, span=span), t.order + 1)
 
 
-def broadcast(t: Shaped, p: int, n: Node, span: Span | None) -> Shaped:
+def broadcast(t: Shaped, p: int, n: ast.Node, span: Span | None) -> Shaped:
     """A new mode p of size n, along which nothing changes."""
-    return Shaped(ctx.call("broadcast", t.node, Literal(p), n, span=span), t.order + 1)
+    return Shaped(ctx.call("broadcast", t.node, ast.Literal(p), n, span=span), t.order + 1)
 
 
-def window(t: Shaped, p: int, part: Node, span: Span | None) -> Shaped:
+def window(t: Shaped, p: int, part: ast.Node, span: Span | None) -> Shaped:
     """A range of mode p."""
     if part == WHOLE:
         return t
     t.size(p)
-    settings: list[Node] = [WHOLE] * t.order
-    settings[p - 1] = part
-    if isinstance(part, Extent):
-        settings[p - 1] = Extent(part.start, part.stop, part.step, span=part.span or span)
-    return Shaped(ctx.call("window", t.node, *settings, span=span), t.order)
+    if isinstance(part, ast.Extent):
+        part = ast.Extent(part.start, part.stop, part.step, span=part.span or span)
+    return Shaped(in_mode("window", t.node, p - 1, part, t.order, span), t.order)
 
 
 def concat(parts: list[Shaped], p: int, span: Span | None) -> Shaped:
     """Tensors one after the other along mode p."""
-    first, *others = parts
-    for t in others:
-        if t.order != first.order:
-            message = f"a tensor of {t.order} dimensions is put beside one of {first.order}"
-            raise FinchError("dimension", message, t.written.span or span)
+    check_orders(parts, span)
     for t in parts:
         t.size(p)
-    if not others:
-        return first
-    return Shaped(ctx.call("concat", Literal(p), *(t.node for t in parts), span=span), first.order)
+    if len(parts) == 1:
+        return parts[0]
+    nodes = (t.node for t in parts)
+    return Shaped(ctx.call("concat", ast.Literal(p), *nodes, span=span), parts[0].order)
 
 
-# --------------------------------------------------------------------------- the table
-
-
-@dataclass(frozen=True)
-class ShapeOperator:
-    """A row: how a call of it is written, and what it makes of its arguments."""
-
-    form: str
-    make: Callable[[Arguments], Shaped]
-
-
-def _collapse(given: Arguments) -> Shaped:
-    t = given.tensor()
-    p = given.mode(t.order)
-    return collapse(t, p, given.mode(t.order, p), given.span)
-
-
-def _split(given: Arguments) -> Shaped:
-    t = given.tensor()
-    p = given.mode(t.order)
-    names_both = len(given.left) > 1 and type(getattr(given.left[1], "value", None)) is not bool
-    m = given.size(least=0 if names_both else 1)
-    if not names_both:
-        return split(t, p, m, given.span, *[Literal(True)] * given.flag())
-    n = given.size()
-    given.agree(t.size(p), affine.times(m, n))
-    return split(t, p, m, given.span, n)
-
-
-def _broadcast(given: Arguments) -> Shaped:
-    t = given.tensor()
-    return broadcast(t, given.mode(t.order + 1), given.size(), given.span)
-
-
-def _slice(given: Arguments) -> Shaped:
-    t = given.tensor()
-    p, part = given.mode(t.order), given.extent()
-    if isinstance(part, Extent) and part.step is None:  # `5:0` has no elements, as `5:4`
-        before = affine.plus(part.start, ctx.ONE, -1)
-        a, b = getattr(before, "value", None), getattr(part.stop, "value", None)
-        if a is None or b is None:
-            stop: Node = part.stop if part.start == ctx.ONE else ctx.call("max", part.stop, before)
-        else:
-            stop = Literal(max(a, b))
-        part = Extent(part.start, stop, span=part.span)
-    return window(t, p, part, given.span)
-
-
-def _concat(given: Arguments) -> Shaped:
-    p = given.whole("a dimension")
-    place, parts = given.written[0], given.tensors()
-    if not 1 <= p <= parts[0].order:
-        message = f"`{given.name}` takes a dimension from 1 to {parts[0].order} here, not {p}"
-        raise FinchError("dimension", message, place.span)
-    return concat(parts, p, given.span)
-
-
-PRIMITIVES: dict[str, ShapeOperator] = {
-    "collapse": ShapeOperator("collapse(A, 1, 2)", _collapse),
-    "split": ShapeOperator("split(A, 1, m)", _split),
-    "broadcast": ShapeOperator("broadcast(A, 1, n)", _broadcast),
-    "slice": ShapeOperator("slice(A, 1, a:b)", _slice),
-    "concat": ShapeOperator("concat(1, A, B)", _concat),
-}
+def check_orders(parts: list[Shaped], span: Span | None) -> None:
+    for t in parts:
+        if t.order != parts[0].order:
+            message = f"a tensor of {t.order} dimensions is put beside one of {parts[0].order}"
+            raise FinchError("dimension", message, t.written.span or span)

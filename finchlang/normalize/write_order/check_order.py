@@ -1,5 +1,4 @@
-"""The order check: a format that must be written in order is written so, or it is an error at compile
-time, which names a format that takes any order."""
+"""The order check: a format that must be written in order is, or it is an error at compile time."""
 
 from __future__ import annotations
 
@@ -8,8 +7,8 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
+from finchlang.algebra import program_context as ctx
 from finchlang.algebra.index_arithmetic import MAPS, below
-from finchlang.algebra.program_context import ProgramContext, is_call, is_single, place, root
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.operators.operator_table import operator
@@ -17,7 +16,7 @@ from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import statements, walk
 
 
-def check_order(program: ast.Node, context: ProgramContext) -> None:
+def check_order(program: ast.Node, context: ctx.ProgramContext) -> None:
     """Check every update phase of every tensor with a sequential level.
 
     Let L be the innermost such level. Between the scope of the tensor and the loop over L stand the
@@ -25,7 +24,7 @@ def check_order(program: ast.Node, context: ProgramContext) -> None:
     come in order and each fiber is written once. Expects a concordant program with its life cycle.
     Raises FinchError of kind "access order".
     """
-    scope = program.statements if isinstance(program, ast.Block) else (program,)
+    scope = ctx.statements_of(program)
     for name, start, stop in phases(scope, context):
         if found := fault(name, scope[start:stop], context):
             raise found.error(context)
@@ -34,9 +33,10 @@ def check_order(program: ast.Node, context: ProgramContext) -> None:
             check_order(s.body, context)
 
 
-def phases(scope: Sequence[ast.Node], context: ProgramContext) -> Iterator[tuple[str, int, int]]:
-    """The update phases, in a scope, of tensors that need an order: (tensor, start, stop), where
-    `scope[start:stop]` are the statements between its declaration and its freeze."""
+def phases(
+    scope: Sequence[ast.Node], context: ctx.ProgramContext
+) -> Iterator[tuple[str, int, int]]:
+    """The update phases of tensors that need an order: (name, start, stop), from declaration to freeze."""
     begun: dict[str, int] = {}
     for n, s in enumerate(scope):
         if isinstance(s, ast.Declare) and ordered_modes(context.level(s.tensor.name)):
@@ -54,17 +54,15 @@ class OrderFault:
     level: Level
     way: str | None = None  # a hint on an order of loops that would do
 
-    def error(self, context: ProgramContext) -> FinchError:
-        sequential = next(lv for lv in self.level.levels() if lv.is_sequential)
-        kind = type(sequential).__name__
+    def error(self, context: ctx.ProgramContext) -> FinchError:
+        kind = next(type(lv).__name__ for lv in self.level.levels() if lv.is_sequential)
         message = f"{self.message}: {kind} is written in order, fiber by fiber, each once"
-        hint = f"use a format that takes any order: {self.level.random_access()}"
-        if self.way is not None:
-            hint = f"{self.way}, or {hint}"
+        way = "" if self.way is None else f"{self.way}, or "
+        hint = f"{way}use a format that takes any order: {self.level.random_access()}"
         return FinchError("access order", message, self.access.span, hint)
 
 
-def fault(name: str, phase: Sequence[ast.Node], context: ProgramContext) -> OrderFault | None:
+def fault(name: str, phase: Sequence[ast.Node], context: ctx.ProgramContext) -> OrderFault | None:
     """What is wrong with the order in which an update phase updates the tensor `name`."""
     order = _Order(context, name)
     if not order.modes:
@@ -78,12 +76,12 @@ def updates(
 ) -> Iterator[tuple[ast.Assign, tuple[ast.Loop, ...]]]:
     """The updates of the tensor `name` in the statements of a phase, with the loops around them."""
     for s, around in chain.from_iterable(map(statements, phase)):
-        if isinstance(s, ast.Assign) and root(s.target.tensor) == name:
+        if isinstance(s, ast.Assign) and ctx.root(s.target.tensor) == name:
             yield s, tuple(h for h in around if isinstance(h, ast.Loop))
 
 
 class _Order:
-    def __init__(self, context: ProgramContext, name: str):
+    def __init__(self, context: ctx.ProgramContext, name: str):
         self.context, self.name = context, name
         self.level = context.level(name)
         self.modes = ordered_modes(self.level)
@@ -97,7 +95,7 @@ class _Order:
             self.first = access
         elif self.own_indices(self.first) != outermost_first or self.first.tensor != access.tensor:
             first = self.first.span
-            where = f", which is written at {place(first)} already" if first is not None else ""
+            where = f", which is written at {ctx.place(first)} already" if first is not None else ""
             return OrderFault(f"a second pass over `{shown}`{where}", access, self.level)
         if self.goes_down(access.tensor):
             message = f"`{shown}` is written through a slice that goes down"
@@ -106,9 +104,8 @@ class _Order:
         last = by_index[outermost_first[-1]]
         followed = [follows(loops[by_index[i]], self.context) for i in outermost_first]
         names = [i.name if i in by_index else None for i in followed]
-        repeated = self.context.original(
-            loop.index.name for loop in loops[: last + 1] if is_repeated(loop, self.context)
-        )
+        around = (n for n in loops[: last + 1] if is_repeated(n, self.context))
+        repeated = self.context.original(loop.index.name for loop in around)
         ordered = [name for name in repeated if name not in names[: self.free]]
         wanted = list(dict.fromkeys(name for name in names if name in ordered))
         is_all = {*repeated} == {*names} - {None}
@@ -127,8 +124,7 @@ class _Order:
         return OrderFault(message, access, self.level, self.in_order(access, loops))
 
     def in_order(self, access: ast.Access, loops: tuple[ast.Loop, ...]) -> str | None:
-        """A hint on how to loop in order, with the loops over the update's indices outermost, in the order
-        of the modes; None if the loops are not simply nested, or their extents depend on each other."""
+        """A hint on an order of loops that would do, if they are simply nested and independent."""
         own: dict[ast.Node, ast.Loop] = {loop.index: loop for loop in loops}
 
         def within(body: ast.Node) -> ast.Node:
@@ -139,13 +135,12 @@ class _Order:
         is_nest = all(within(outer.body) is inner for outer, inner in pairwise(loops))
         outermost_first = reversed(access.indices)
         followed = [follows(own[i], self.context) if i in own else None for i in outermost_first]
-        loops = tuple(n for n in loops if not (is_single(n.extent) and {*walk(n.extent)} & {*own}))
+        derived = {n for n in loops if ctx.is_single(n.extent) and {*walk(n.extent)} & {*own}}
+        loops = tuple(n for n in loops if n not in derived)
         wanted = sorted(loops, key=lambda n: n.index not in followed)
         wanted[: len(followed)] = [own[i] for i in followed if i in own and own[i] in loops]
-        tensor = access.tensor
-        while is_call(tensor, "split"):
-            tensor = tensor.args[0]  # type: ignore[attr-defined]
-        is_simple = is_nest and len(wanted) == len(loops) and isinstance(tensor, ast.Variable)
+        is_split = all(ctx.is_call(w, "split") for w in ctx.wrapped(access.tensor)[0])
+        is_simple = is_nest and len(wanted) == len(loops) and is_split
         if not is_simple or any({*walk(loop.extent)} & {*own} for loop in loops):
             return None
         names = [f"`{self.context.written(loop.index.name)}`" for loop in wanted]
@@ -157,27 +152,21 @@ class _Order:
         """The indices, from the outermost, of the modes that need an order: of two modes that `toeplitz`
         makes of one not the outer, whose loop goes over the inner again and again as any other would."""
         modes = [{mode} for mode in range(len(access.indices))]
-        tensor = access.tensor
-        while isinstance(tensor, ast.Call):
-            if is_call(tensor, *MAPS):
-                outer = tensor.args[1].value if is_call(tensor, "toeplitz") else None  # type: ignore[attr-defined]
-                modes = [{n for m in ms if m != outer for n in below(tensor, m)} for ms in modes]
-            tensor = tensor.args[0]
+        for wrapper in ctx.wrapped(access.tensor)[0]:
+            if ctx.is_call(wrapper, *MAPS):
+                outer = wrapper.args[1].value if ctx.is_call(wrapper, "toeplitz") else None
+                modes = [{n for m in ms if m != outer for n in below(wrapper, m)} for ms in modes]
         least = self.level.order - self.modes
         pairs = zip(access.indices, modes, strict=True)
         return tuple([i for i, ms in pairs if any(m >= least for m in ms)][::-1])
 
     def goes_down(self, tensor: ast.Node) -> bool:
         """Whether a slice of a mode that needs an order has a step below 0, a literal."""
-        while isinstance(tensor, ast.Call):
-            body, *settings = tensor.args
-            if is_call(tensor, "window") and len(settings) == self.level.order:
-                own = settings[self.level.order - self.modes :]
-                steps = [setting.step for setting in own if isinstance(setting, ast.Extent)]
-                if any(isinstance(step, ast.Literal) and step.value < 0 for step in steps):
-                    return True
-            tensor = body
-        return False
+        order = self.level.order
+        windows = [w for w in ctx.wrapped(tensor)[0] if ctx.is_call(w, "window")]
+        own = (w.args[1 + order - self.modes :] for w in windows if len(w.args) == 1 + order)
+        steps = [s.step for settings in own for s in settings if isinstance(s, ast.Extent)]
+        return any(isinstance(step, ast.Literal) and step.value < 0 for step in steps)
 
 
 def ordered_modes(level: Level) -> int:
@@ -191,28 +180,26 @@ def ordered_modes(level: Level) -> int:
 
 
 def _free_modes(level: Level) -> int:
-    """How many modes, counted from the outermost, may have their loops anywhere: those above a level that
-    takes any fiber, if none of them is sequential."""
+    """How many outer modes, of levels above one that takes any fiber, may have their loops anywhere."""
     parts = list(level.levels())
     above = parts[: next((k for k, part in enumerate(parts) if part.takes_any_fiber), 0)]
     return 0 if any(part.is_sequential for part in above) else sum(part.modes for part in above)
 
 
-def is_repeated(loop: ast.Loop, context: ProgramContext) -> bool:
+def is_repeated(loop: ast.Loop, context: ctx.ProgramContext) -> bool:
     """Whether a loop may run more than once; one that a schedule made may, also over blocks of length 1."""
     name, derived = loop.index.name, context.derived
     is_made = any(name in made for made, _ in derived)
     is_taken_apart = any(name in given for _, given in derived)
-    return not is_single(loop.extent) or (is_made and not is_taken_apart)
+    return not ctx.is_single(loop.extent) or (is_made and not is_taken_apart)
 
 
-def follows(loop: ast.Loop, context: ProgramContext) -> ast.Index | None:
-    """The index whose order the loop's index follows: its own, or i for a loop over `i + c`; None
-    if it takes a single value that follows no index."""
+def follows(loop: ast.Loop, context: ctx.ProgramContext) -> ast.Index | None:
+    """The index whose order a loop's index follows: its own, i for a loop over `i + c`, or None."""
     is_derived = any(loop.index.name in given for _, given in context.derived)
-    if is_derived or not is_single(loop.extent):
+    if is_derived or not ctx.is_single(loop.extent):
         return loop.index
-    x: Any = loop.extent.start  # type: ignore[attr-defined]
+    x: Any = loop.extent.start
     row = operator(x.op) if isinstance(x, ast.Call) else None
     if row is not None and row.translates and len(x.args) == 2:
         first, second = x.args

@@ -1,5 +1,4 @@
-"""The operators by which workspaces combine what was written to one place when they merge
-(Workspaces'24 section 4.3)."""
+"""The operators by which workspaces combine what was written to one place (Workspaces'24 section 4.3)."""
 
 from __future__ import annotations
 
@@ -17,11 +16,7 @@ from finchlang.text.print import pretty
 
 
 def combine(program: Node, context: ProgramContext) -> None:
-    """Give the context's formats of workspaces their operators. Expects the life cycle.
-
-    Raises FinchError "type" where the policy of a workspace has to merge and merging would change the
-    meaning.
-    """
+    """Give workspaces their operators. Raises FinchError "type" where merging would change the meaning."""
     updates: dict[str, list[Assign]] = {}
     for node in trees.walk(program):
         if isinstance(node, Assign):
@@ -45,13 +40,11 @@ def combine(program: Node, context: ProgramContext) -> None:
 
 
 def _copied(update: Assign) -> str | None:
-    """The tensor that an update copies from."""
     return root(update.value.tensor) if isinstance(update.value, Access) else None
 
 
 def _keeps_first(op: Node, level: Workspace) -> bool:
-    """Whether the first value of a new entry, which begins with `beginning`, makes it `fill op value`, as
-    it must be where nothing was stored."""
+    """Whether the first value of a new entry makes it `fill op value`, as where nothing was stored."""
     row = operator(op)
     assert row is not None
     return not row.keeps_old or level.combining(op).beginning == level.fill
@@ -88,10 +81,7 @@ def _check(program: Node, name: str, update: Assign, context: ProgramContext) ->
         made = f"`@workspace {context.shown(name)} policy=hash`"
     what = f"the policy {level.policy}" if must_merge else f"a capacity of {level.capacity}"
     shown = "=" if update.op in PLAIN else f"{pretty(update.op)}="
-    message = (
-        f"`{context.shown(name)}` has {what} and would be merged, which would change what `{shown}` "
-        "means: it is no associative operator with an identity (of updates in place, the fill), or "
-        "not the only one"
-    )
-    hint = f"the policy hash without a capacity: {made}"
-    raise FinchError("type", message, update.span, hint)
+    message = f"`{context.shown(name)}` has {what} and would be merged, which would change what "
+    message += f"`{shown}` means: it is no associative operator with an identity (of updates in "
+    message += "place, the fill), or not the only one"
+    raise FinchError("type", message, update.span, f"the policy hash without a capacity: {made}")

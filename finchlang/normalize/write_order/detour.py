@@ -67,14 +67,11 @@ class Detour:
 
     def around(self, statements: Iterable[ast.Node], span: Span | None) -> tuple[ast.Node, ...]:
         """`statements` with their updates of the tensor going to the workspace, and from there to it."""
-        declared = self.declare(self.name, span)
-        frozen = ast.Freeze(ast.Variable(self.name, span=span), span=span)
-        copied = self.copy(self.tensor, self.name, span)
-        return declared, *map(self.redirect, statements), frozen, copied
+        frozen, _, copied = self.leave(span)
+        return self.declare(self.name, span), *map(self.redirect, statements), frozen, copied
 
     def redirect(self, node: ast.Node) -> Any:
-        """The statement `node` with its updates of the tensor going to the workspace, whose mode is the
-        tensor's now."""
+        """A statement with its updates of the tensor, and its mode, those of the workspace."""
         if isinstance(node, ast.Mode) and node.tensor.name == self.tensor:
             return replace(node, tensor=ast.Variable(self.name, span=node.tensor.span))
         if isinstance(node, ast.Assign) and root(node.target.tensor) == self.tensor:
@@ -88,24 +85,20 @@ class Detour:
             return replace(tensor, args=(self._renamed(tensor.args[0]), *tensor.args[1:]))
         return ast.Variable(self.name, span=tensor.span)
 
-    def extent(self, mode: int, span: Span | None) -> ast.Node:
-        return size_extent(self.tensor, mode, span)
-
     def declare(self, name: str, span: Span | None) -> ast.Declare:
-        dims = tuple(self.extent(k + 1, span) for k in range(self.order))
+        dims = tuple(size_extent(self.tensor, k + 1, span) for k in range(self.order))
         fill = ast.Literal(self.fill.value, self.fill.type, span=span)
         return ast.Declare(ast.Variable(name, span=span), fill, dims, span=span)
 
     def copy(self, target: str, source: str, span: Span | None) -> ast.Node:
         """Loops, the last mode's outermost, that assign every element of `source` to `target`."""
-        names = [self.context.fresh("ijklmnpq"[k % 8]) for k in range(self.order)]
-        indices = tuple(ast.Index(n, span=span) for n in names)
+        indices = self.context.fresh_indices(self.order, span)
         to, value = (self.access(name, indices, span) for name in (target, source))
         body: ast.Node = ast.Assign(to, ast.Variable(INIT, span=span), value, span=span)
         for condition in self.conditions(indices):
             body = ast.Sieve(condition, body, span=span)
         for k, index in enumerate(indices):
-            body = ast.Loop(index, self.extent(k + 1, span), body, span=span)
+            body = ast.Loop(index, size_extent(self.tensor, k + 1, span), body, span=span)
         return annotate(body, {name: self.context.level(name) for name in (target, source)})
 
     def access(self, name: str, indices: tuple[ast.Node, ...], span: Span | None) -> ast.Access:

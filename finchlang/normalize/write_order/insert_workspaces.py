@@ -3,11 +3,11 @@ workspace that takes any order, and from there, in order, to where it belongs.""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from finchlang.algebra.program_context import ProgramContext, place, reads
+from finchlang.algebra.program_context import ProgramContext, place, reads, statements_of
 from finchlang.base.errors import FinchError, Note
 from finchlang.levels.level import Level
 from finchlang.normalize.write_order import check_order
@@ -48,12 +48,10 @@ class Class:
 def classify(
     loops: Sequence[Loop], indices: Sequence[Index], sparse_operands: int, context: ProgramContext
 ) -> Class:
-    """The class of an update at `indices` (bare, the last mode outermost) inside of `loops`, whose
-    value reads so many tensors that are not dense."""
+    """The class of an update at bare `indices` inside `loops`, of a value with so many sparse operands."""
     by_index: dict[Node, Loop] = {loop.index: loop for loop in loops}
-    order = context.original(
-        loop.index.name for loop in loops if check_order.is_repeated(loop, context)
-    )
+    repeated = (loop for loop in loops if check_order.is_repeated(loop, context))
+    order = context.original(loop.index.name for loop in repeated)
     modes: dict[str, None] = {}
     for index in reversed(indices):
         followed = check_order.follows(by_index[index], context)
@@ -66,9 +64,6 @@ def classify(
     first = next((n for n, name in enumerate(order) if name not in access), len(order))
     p2 = 0 if first == len(order) else count - len(set(order[:first]) & set(access))
     return Class(count, p1, p2, first == len(order) and sparse_operands <= 1)
-
-
-_Rebuild = Callable[[tuple[Node, ...]], tuple[Node, ...]]
 
 
 def insert_workspaces(program: Node, context: ProgramContext) -> Node:
@@ -95,15 +90,9 @@ def insert_workspaces(program: Node, context: ProgramContext) -> Node:
     return program
 
 
-@dataclass(frozen=True)
-class _Place:
-    """Where a workspace may stand: around those of `statements`, in one scope, that update the tensor,
-    within loops over the tensor's outermost modes, whose indices are `outer`. `rebuild` makes the whole
-    phase of other statements here."""
-
-    statements: tuple[Node, ...]
-    outer: tuple[Node, ...]
-    rebuild: _Rebuild
+#: where a workspace may stand: the statements of each body on the way in, with the number of the first that
+#: updates the tensor, and the indices of those loops on the way that are over its outermost modes
+_Place = tuple[list[tuple[tuple[Node, ...], int]], tuple[Node, ...]]
 
 
 class _Insertion:
@@ -114,7 +103,7 @@ class _Insertion:
         self.made: set[str] = set()  # workspaces
 
     def scope(self, node: Node) -> Any:
-        statements = node.statements if isinstance(node, Block) else (node,)
+        statements = statements_of(node)
         for n, _ in enumerate(self.phases(statements)):
             # asked again, since mending one phase moves the statements of those after it
             name, start, stop = self.phases(statements)[n]
@@ -138,13 +127,18 @@ class _Insertion:
     ) -> tuple[Node, ...]:
         """`phase` with a workspace for the tensor `name`, as far inside as can be."""
         context, span = self.context, found.access.span
-        for at in reversed(list(self.places(name, phase, check_order.ordered_modes(found.level)))):
-            for levels in workspace_levels(context, name, len(at.outer), _are_bare(name, phase)):
+        ordered = check_order.ordered_modes(found.level)
+        for path, outer in reversed(list(self.places(name, phase, ordered))):
+            for levels in workspace_levels(context, name, len(outer), _are_bare(name, phase)):
                 names = {*context.taken}, {**context.last}
-                made = Detour.of(context, name, levels, *at.outer)
-                first, stop = _updating(name, at.statements)
-                inner = made.around(at.statements[first:stop], span)
-                mended = at.rebuild((*at.statements[:first], *inner, *at.statements[stop:]))
+                made = Detour.of(context, name, levels, *outer)
+                statements, first = path[-1]
+                stop = _updating(name, statements)[1]
+                inner = made.around(statements[first:stop], span)
+                mended = *statements[:first], *inner, *statements[stop:]
+                for around, n in reversed(path[:-1]):
+                    whole = replace(around[n], body=block(*mended))
+                    mended = *around[:n], whole, *around[n + 1 :]
                 written = ((name, mended), (made.name, inner))
                 if not any(check_order.fault(each, own, context) for each, own in written):
                     self.tell(made, found)
@@ -158,16 +152,15 @@ class _Insertion:
         return phase
 
     def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
-        """Where a workspace for the tensor `name`, of which `ordered` modes need an order, may stand, from
-        the outside inwards: as long as one statement holds all updates, and loops are over the tensor's
-        modes, from the outermost on."""
-        outer: tuple[Node, ...] = ()
-        rebuild: _Rebuild = lambda statements: statements  # noqa: E731
+        """Where a workspace for a tensor, of which `ordered` modes need an order, may stand, from the
+        outside in: as long as one statement holds all updates, and loops are over its outermost modes."""
+        path, outer = list[tuple[tuple[Node, ...], int]](), tuple[Node, ...]()
         writes = list(check_order.updates(name, statements))
         is_bare = _are_bare(name, statements)
         while True:
-            yield _Place(statements, outer, rebuild)
             first, stop = _updating(name, statements)
+            path = [*path, (statements, first)]
+            yield path, outer
             node = statements[first]
             if stop - first > 1 or not isinstance(node, (Loop, Sieve, Define)):
                 return
@@ -183,12 +176,10 @@ class _Insertion:
                         return
                 elif any(node.index in assign.target.indices for assign, _ in writes):
                     return  # the workspace has this mode
-            rebuild = _inside(rebuild, statements, first)
-            statements = node.body.statements if isinstance(node.body, Block) else (node.body,)
+            statements = statements_of(node.body)
 
     def is_loop_of(self, loop: Loop, own: Iterable[Loop]) -> bool:
-        """Whether all loops in `own` follow a single index, and `loop` is the loop of that, or one that a
-        schedule made of it."""
+        """Whether `loop`, or one made of it, is of the single index that all in `own` follow."""
         modes = {check_order.follows(each, self.context) for each in own}
         names = {mode.name for mode in modes if mode is not None}
         parts = {name for made, given in self.context.derived if names & {*given} for name in made}
@@ -237,14 +228,6 @@ class _Insertion:
             sparse = sum(any(part.modes and not part.is_dense for part in level) for level in read)
             kind = classify(loops, assign.target.indices, sparse, context)  # type: ignore[arg-type]
             context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)}: {kind}")
-
-
-def _inside(rebuild: _Rebuild, statements: tuple[Node, ...], at: int) -> _Rebuild:
-    def whole(inner: tuple[Node, ...]) -> tuple[Node, ...]:
-        node = replace(statements[at], body=block(*inner))
-        return rebuild((*statements[:at], node, *statements[at + 1 :]))
-
-    return whole
 
 
 def _updating(name: str, statements: Sequence[Node]) -> tuple[int, int]:
