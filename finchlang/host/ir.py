@@ -127,20 +127,9 @@ OPS: dict[str, int] = {
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan"))
 
 _INFIX = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "fdiv": "/",
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "and": "&",
-    "or": "|",
-    "shl": "<<",
-    "shr": ">>",
+    **{"add": "+", "sub": "-", "mul": "*", "fdiv": "/", "and": "&", "or": "|"},
+    **{"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="},
+    **{"shl": "<<", "shr": ">>"},
 }
 _PREFIX = {"neg": "-", "not": "!"}
 _NAMES = {"idiv": "div", "irem": "rem", "select": "ifelse", "fpow": "pow", "ipow": "pow"}

@@ -20,17 +20,9 @@ def text(residual: ir.Residual) -> str:
     return Listing().text(residual)
 
 
-#: names of statements that are listed as calls of their operands
-_CALLS = {
-    ir.Grow: "grow",
-    ir.Room: "room",
-    ir.Fill: "fill",
-    ir.Search: "search",
-    ir.Disjoint: "disjoint",
-    ir.Sort: "sort",
-    ir.SortBy: "sort_by",
-    ir.SortBits: "sort_bits",
-}
+#: statements that are listed as calls of their operands, with their names
+_CALLED = (ir.Grow, ir.Room, ir.Fill, ir.Search, ir.Disjoint, ir.Sort, ir.SortBy, ir.SortBits)
+_CALLS = {kind: re.sub("(?<=.)(?=[A-Z])", "_", kind.__name__).lower() for kind in _CALLED}
 
 
 class Listing:

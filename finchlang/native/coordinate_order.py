@@ -50,8 +50,8 @@ def order(index: Type) -> ir.Residual:
             host.update(greatest, "max", at)
         with host.when(code.compare("gt", last, code.ZERO)), host.each(code.ONE, fibers, "j") as j:
             begin, end = around(ptr, j)
-            q = code.minimum(code.maximum(code.cast(begin, Int64), code.ONE), last)
-            falling = code.compare("ge", *around(idx, q))
+            at = code.minimum(code.maximum(code.cast(begin, Int64), code.ONE), last)
+            falling = code.compare("ge", *around(idx, at))
             is_new = code.compare("lt", begin, end), code.compare("gt", begin, zero)
             host.update(falls, "sub", code.conjunction(falling, code.conjunction(*is_new)))
         is_ascending = code.compare("eq", host.get(falls), zero)

@@ -122,9 +122,9 @@ class SplitFunction(Polling):
         code = statement.then
         if any(isinstance(s, ir.CallProcedure) for s in rewriting.walk(code)):
             return False  # it would need the kernel's procedures
-        cells = [cell for cell in cells_used(rewriting.walk(code)) if cell in self.cells]
+        cells = [cell for cell in rewriting.cells_of(code) if cell in self.cells]
         given = rewriting.free_variables(code)
-        used = tuple(dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.arrays(s)))
+        used = rewriting.buffers_of(code)
         if not all(b in self.residual.buffers for b in used):
             return False
         module = Module()
@@ -180,7 +180,3 @@ class SplitFunction(Polling):
         self.lend(cells)
         head = f"define {_RESULT} @{_NAME}({', '.join(arguments)}) noinline cold nounwind"
         return self.finish(head, f"ret i32 {OK}")
-
-
-def cells_used(statements: Iterable[ir.Stmt]) -> list[ir.Cell]:
-    return list(dict.fromkeys(s.cell for s in statements if isinstance(s, (ir.Get, ir.Set))))

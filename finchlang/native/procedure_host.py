@@ -30,6 +30,7 @@ class ProcedureHost(ResidualHost):
     def otherwise(self) -> Iterator[None]:
         """What is recorded here runs if the condition of the `when` just before does not hold."""
         branch = self._blocks[-1].pop()
+        assert isinstance(branch, ir.Branch)
         with self._recorded() as statements:
             yield
         self.do(replace(branch, otherwise=ir.Code(tuple(statements))))
@@ -44,9 +45,9 @@ class ProcedureHost(ResidualHost):
         self.do(ir.WhileLoop(ir.Code(tuple(test)), holds, ir.Code(tuple(body))))
 
     @contextmanager
-    def each(self, start: ir.Expr, stop: ir.Expr, name: str = "i") -> Iterator[ir.Var]:
+    def each(self, start: ir.Expr, stop: ir.Expr, name: str = "i") -> Iterator[ir.Expr]:
         """What is recorded here runs for each integer from `start` to `stop`, both included."""
-        variable = self.variable(name, Int64, start, stop)
+        variable = self.variable(name, Int64, lower=start, upper=stop)
         with self._recorded() as body:
             yield variable
         self.do(ir.ForLoop(variable, start, stop, ir.Code(tuple(body))))
