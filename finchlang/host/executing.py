@@ -17,7 +17,7 @@ import numpy as np
 
 from finchlang.base.errors import Bug, FinchError, failure
 from finchlang.host import interrupts, ir
-from finchlang.host.interface import Host
+from finchlang.host.interface import Action, Cells, Exprs, Host, Shared
 from finchlang.host.primitives import apply
 from finchlang.syntax.types import Int64
 
@@ -192,8 +192,8 @@ class ExecutingHost(Host):
     def branch(
         self,
         condition: ir.Expr,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
+        then: Action,
+        otherwise: Action | None = None,
         is_rare: bool = False,
     ) -> None:
         if not isinstance(condition, ir.Const):
@@ -204,7 +204,7 @@ class ExecutingHost(Host):
             otherwise()
 
     def loop(
-        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
+        self, condition: Callable[[], ir.Expr], body: Action, is_endless: bool = False
     ) -> None:
         while True:
             interrupts.check()
@@ -219,7 +219,7 @@ class ExecutingHost(Host):
     def count(
         self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
     ) -> None:
-        self.count_by(self.variable(name, Int64, start, stop), start, stop, body)
+        self.count_by(self.variable(name, Int64, lower=start, upper=stop), start, stop, body)
 
     def count_by(
         self, variable: ir.Var, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None]
@@ -231,13 +231,7 @@ class ExecutingHost(Host):
             variable.held = i
             body(variable)
 
-    def share(
-        self,
-        key: Hashable,
-        values: tuple[ir.Expr, ...],
-        cells: tuple[ir.Cell, ...],
-        body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
-    ) -> None:
+    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
         inputs = tuple([ir.Var("p", v.type) for v in values])
         for variable, value in zip(inputs, values, strict=True):
             variable.held = self.evaluate(value)

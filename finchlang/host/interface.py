@@ -12,11 +12,17 @@ from finchlang.host import construct as code, ir
 from finchlang.host.ir import Buffer, Cell, Const, Expr, Stmt, Var
 from finchlang.syntax.types import Bool, Int64, Type
 
+#: an arm of a branch, or the body of a loop; values and cells, and code that works on these
+Action = Callable[[], None]
+Exprs = tuple[Expr, ...]
+Cells = tuple[Cell, ...]
+Shared = Callable[[Exprs, Cells], None]
+
 
 class Host(ABC):
-    """A host. Positions are Int64 and count from 0; `lower` and `upper` are facts for the prover. Functions
-    that are given as arguments, as the arms of a branch, may be called later than the rule runs (the
-    interpreter) or only once (recording)."""
+    """A host. Positions are Int64 and count from 0; `known` are facts for the prover: the bounds `lower`
+    and `upper`. Functions that are given as arguments, as the arms of a branch, may be called later than
+    the rule runs (the interpreter) or only once (recording)."""
 
     def __init__(self) -> None:
         self._names: Counter[str] = Counter()
@@ -30,19 +36,15 @@ class Host(ABC):
         self._names[name] += 1
         return f"{name}_{self._names[name]}"
 
-    def variable(
-        self, name: str, type: Type, lower: Expr | None = None, upper: Expr | None = None
-    ) -> Var:
+    def variable(self, name: str, type: Type, **known: Expr | None) -> Var:
         """A new variable, bound from outside as an input of a kernel, or by a statement to come."""
-        return Var(self.fresh(name), type, lower, upper)
+        return Var(self.fresh(name), type, **known)
 
-    def let(
-        self, expr: Expr, name: str = "t", lower: Expr | None = None, upper: Expr | None = None
-    ) -> Expr:
+    def let(self, expr: Expr, name: str = "t", **known: Expr | None) -> Expr:
         """`expr` evaluated once: a variable, or `expr` itself if it is a constant or variable."""
         if isinstance(expr, (Const, Var)):
             return expr
-        variable = Var(self.fresh(name), expr.type, lower, upper, expr)
+        variable = Var(self.fresh(name), expr.type, definition=expr, **known)
         self.do(ir.Bind(variable, expr))
         return variable
 
@@ -52,17 +54,14 @@ class Host(ABC):
         index: Expr,
         name: str = "v",
         type: Type | None = None,
-        lower: Expr | None = None,
-        upper: Expr | None = None,
+        **known: Expr | None,
     ) -> Expr:
         """A variable with buffer[index] as it is now, cast to `type` if given."""
-        if type is None or type == buffer.type:
-            variable = self.variable(name, buffer.type, lower, upper)
-            self.do(ir.Load(variable, buffer, index))
-            return variable
-        variable = self.variable(name, buffer.type)
+        kind = type or buffer.type
+        is_cast = kind != buffer.type
+        variable = self.variable(name, buffer.type, **({} if is_cast else known))
         self.do(ir.Load(variable, buffer, index))
-        return self.let(code.cast(variable, type), name, lower, upper)
+        return self.let(code.cast(variable, kind), name, **known) if is_cast else variable
 
     def store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
         """buffer[index] = value, cast to the buffer's type."""
@@ -74,9 +73,9 @@ class Host(ABC):
         self.do(ir.Set(cell, init))
         return cell
 
-    def get(self, cell: Cell, lower: Expr | None = None, upper: Expr | None = None) -> Expr:
+    def get(self, cell: Cell, **known: Expr | None) -> Expr:
         """A variable with the content of `cell` as it is now."""
-        variable = self.variable(cell.name.rsplit("_", 1)[0], cell.type, lower, upper)
+        variable = self.variable(cell.name.rsplit("_", 1)[0], cell.type, **known)
         self.do(ir.Get(variable, cell))
         return variable
 
@@ -93,7 +92,7 @@ class Host(ABC):
 
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
         """The least position p in start..stop with p == stop or buffer[p] >= key."""
-        variable = self.variable(name, Int64, start, stop)
+        variable = self.variable(name, Int64, lower=start, upper=stop)
         self.do(ir.Search(variable, buffer, start, stop, code.key_among(key, buffer.type)))
         return variable
 
@@ -112,13 +111,7 @@ class Host(ABC):
         self.do(ir.Sort(buffer, start, stop))
 
     def sort_by(
-        self,
-        numbers: Buffer,
-        scratch: Buffer,
-        start: Expr,
-        stop: Expr,
-        keys: Buffer,
-        bound: Expr,
+        self, numbers: Buffer, scratch: Buffer, start: Expr, stop: Expr, keys: Buffer, bound: Expr
     ) -> None:
         """Sort numbers[start .. stop - 1] by the keys keys[n] of its numbers n, all in 0..bound - 1; the
         sort is stable. `scratch`, with room for `stop` entries, is undefined afterwards."""
@@ -141,17 +134,15 @@ class Host(ABC):
     def branch(
         self,
         condition: Expr,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
+        then: Action,
+        otherwise: Action | None = None,
         is_rare: bool = False,
     ) -> None:
         """Run one of the arms, or the only possible one if the condition is a constant. `is_rare` as in
         `ir.Branch`."""
 
     @abstractmethod
-    def loop(
-        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
+    def loop(self, condition: Callable[[], Expr], body: Action, is_endless: bool = False) -> None:
         """While `condition` holds, run `body`. `is_endless` as in `ir.WhileLoop`."""
 
     @abstractmethod
@@ -159,13 +150,7 @@ class Host(ABC):
         """Run `body` for each integer from `start` to `stop`, both included."""
 
     @abstractmethod
-    def share(
-        self,
-        key: Hashable,
-        values: tuple[Expr, ...],
-        cells: tuple[Cell, ...],
-        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
-    ) -> None:
+    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
         """Run `body` on variables that hold `values`, of which nothing else is known, and on cells that
         stand for `cells`. Calls with the same `key` must do the same, so that code is recorded only
         once."""

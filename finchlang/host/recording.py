@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from finchlang.host import ir, rewrite as rewriting
-from finchlang.host.interface import Host
+from finchlang.host.interface import Action, Cells, Exprs, Host, Shared
 from finchlang.syntax.types import Int64
 
 #: Procedures of fewer statements are recorded in place rather than called.
@@ -79,8 +79,8 @@ class ResidualHost(Host):
     def branch(
         self,
         condition: ir.Expr,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
+        then: Action,
+        otherwise: Action | None = None,
         is_rare: bool = False,
     ) -> None:
         if isinstance(condition, ir.Const):
@@ -94,7 +94,7 @@ class ResidualHost(Host):
         self.do(ir.Branch(condition, code, other, is_rare))
 
     def loop(
-        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
+        self, condition: Callable[[], ir.Expr], body: Action, is_endless: bool = False
     ) -> None:
         tests: list[ir.Expr] = []
         test = self._record(lambda: tests.append(condition()))
@@ -107,17 +107,11 @@ class ResidualHost(Host):
     def count(
         self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
     ) -> None:
-        variable = self.variable(name, Int64, start, stop)
+        variable = self.variable(name, Int64, lower=start, upper=stop)
         self._passing.add(variable)
         self.do(ir.ForLoop(variable, start, stop, self._record(lambda: body(variable))))
 
-    def share(
-        self,
-        key: Hashable,
-        values: tuple[ir.Expr, ...],
-        cells: tuple[ir.Cell, ...],
-        body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
-    ) -> None:
+    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
         found = self._shared.get(key)
         if found is None:
             found = self._procedure(key, values, cells, body)
@@ -129,9 +123,9 @@ class ResidualHost(Host):
     def _procedure(
         self,
         key: Hashable,
-        values: tuple[ir.Expr, ...],
-        cells: tuple[ir.Cell, ...],
-        body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
+        values: Exprs,
+        cells: Cells,
+        body: Shared,
     ) -> ir.CallProcedure:
         """Record a procedure; returns its call in the procedure's own terms. Its inputs and cells are those
         that a caller gives, then the variables and cells that it uses of the code around. If these are not
@@ -149,7 +143,7 @@ class ResidualHost(Host):
         name = self.fresh("rest")
         procedure = ir.Procedure(name, inputs + free, places + outer, code)
         self._procedures[name] = procedure
-        used = tuple(dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.arrays(s)))
+        used = rewriting.buffers_of(code)
         changed = tuple(
             dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.changes(s))
         )

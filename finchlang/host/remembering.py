@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from finchlang.host.executing import ExecutingHost
-from finchlang.host.ir import Buffer, Cell, Const, Expr, Var
-
-Action = Callable[[], object]
+from finchlang.host.interface import Action, Cells, Exprs, Shared
+from finchlang.host.ir import Buffer, Const, Expr, Var
 
 
 class RememberingHost(ExecutingHost):
@@ -53,8 +52,8 @@ class RememberingHost(ExecutingHost):
     def branch(
         self,
         condition: Expr,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
+        then: Action,
+        otherwise: Action | None = None,
         is_rare: bool = False,
     ) -> None:
         if isinstance(condition, Const):
@@ -63,9 +62,7 @@ class RememberingHost(ExecutingHost):
             arms = self._once(then), otherwise and self._once(otherwise)
             self._do(partial(super().branch, condition, *arms))
 
-    def loop(
-        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
+    def loop(self, condition: Callable[[], Expr], body: Action, is_endless: bool = False) -> None:
         self._do(partial(super().loop, self._once(condition), self._once(body)))
 
     def count_by(
@@ -74,13 +71,7 @@ class RememberingHost(ExecutingHost):
         once = self._once(partial(body, variable))
         self._do(partial(super().count_by, variable, start, stop, lambda _: once()))
 
-    def share(
-        self,
-        key: Hashable,
-        values: tuple[Expr, ...],
-        cells: tuple[Cell, ...],
-        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
-    ) -> None:
+    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
         own = tuple([Var("p", value.type) for value in values])
         for variable, value in zip(own, values, strict=True):
             self._do(partial(self._hold, variable, value))
