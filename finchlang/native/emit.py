@@ -18,13 +18,13 @@ from finchlang.host.construct import ONE, sub
 from finchlang.host.rewrite import arrays, indirect, is_heavy, walk
 from finchlang.native import library
 from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
-from finchlang.native.compiled_kernel import ADDRESS, CALL
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.emit_polling import CHUNK
 from finchlang.native.emit_procedures import SplitFunction
 from finchlang.native.function_text import BufferAccess
 from finchlang.native.loop_facts import is_cheap, is_straight, runs_along_array
 from finchlang.native.module_text import Module
+from finchlang.native.procedure_texts import TEXTS
 from finchlang.syntax.types import Int64, Type
 
 
@@ -38,16 +38,11 @@ def emit(residual: ir.Residual) -> list[str]:
 
 def emit_procedure(name: str) -> str:
     """The text of a module that defines a procedure that kernels call."""
+    if name in TEXTS:
+        return TEXTS[name]()
     module = Module()
-    if name == library.GROW:
-        module.define_grow()
-    elif name == CALL:
-        module.define_call()
-    elif name == ADDRESS:
-        module.define_address()
-    else:
-        module.declarations[name] = ""  # its calls of itself need no declaration
-        module.functions.append(_Function(module, library.procedure(name)).procedure())
+    module.declarations[name] = ""  # its calls of itself need no declaration
+    module.functions.append(_Function(module, library.procedure(name)).procedure())
     return module.text()
 
 
@@ -60,10 +55,6 @@ class _Function(SplitFunction):
     #: whether some loop reads scattered entries or has few steps: vectors of eight are then better than
     #: the usual four
     is_wide = False
-
-    @property
-    def is_meeting(self) -> bool:
-        return bool(self.loops) and isinstance(self.loops[-1], ir.WhileLoop)
 
     # -------------------------------------------------------------------------------- functions
 
@@ -89,9 +80,7 @@ class _Function(SplitFunction):
         for number, buffer in enumerate(residual.buffers):
             self.arrays[buffer] = BufferAccess(f"%data{number}")
             arguments.append(f"ptr noalias %data{number}")
-        for number, variable in enumerate(residual.inputs):
-            arguments.append(f"{llvm_type(variable.type)} %input{number}")
-            self.bind(variable, f"%input{number}")
+        arguments += self.take_inputs()
         result, value = "i32", str(OK)
         if residual.outputs:
             self.polls = False  # it is short, and could not return a status

@@ -52,26 +52,16 @@ class SplitFunction(Polling):
         values = [f"{llvm_type(v.type)} {self.value(v)}" for v in statement.values]
         arguments = ", ".join(["ptr %slots", *values, *self.lend(cells)])
         status = self.new(f"call fastcc i32 @{name}({arguments})")
-        done, failed = self.labels("done", "failed")
-        self.choose(self.new(f"icmp ne i32 {status}, {OK}"), failed, done, cold=True)
-        self.start(failed)
-        self.do(f"ret i32 {status}")
-        self.start(done)
-        self.take_back(cells)
-        self.reload(statement.changed)
+        self.go_on(status, ir.Code(()), cells, statement.changed)
 
     def called(self, procedure: ir.Procedure) -> str:
         """The whole function that `emit_call` calls. It is compiled as code within a `while` loop, since
         most calls are in loops."""
         self.loops.append(ir.WhileLoop(ir.Code(()), TRUE, procedure.body))
         self.is_walking = True
-        arguments = ["ptr noalias %slots"]
-        for number, variable in enumerate(procedure.inputs):
-            arguments.append(f"{llvm_type(variable.type)} %input{number}")
-            self.bind(variable, f"%input{number}")
-            self.read.add(variable)
+        self.read.update(procedure.inputs)
         cells = (*procedure.cells, self.counter)
-        arguments += self.borrow(cells)
+        arguments = ["ptr noalias %slots", *self.take_inputs(), *self.borrow(cells)]
         for number, buffer in enumerate(self.residual.buffers):
             if buffer in self.used:
                 self.open_array(number, buffer, self.slot(3 * number))
@@ -105,14 +95,6 @@ class SplitFunction(Polling):
                 content = self.new(f"load {kind}, ptr {self.homes[cell]}")
                 self.do(f"store {kind} {content}, ptr {self.cell(cell)}")
 
-    def reload(self, buffers: Iterable[ir.Buffer]) -> None:
-        """Read again the addresses and capacities of buffers that a function may have let grow."""
-        for array in (self.arrays[b] for b in dict.fromkeys(buffers) if b in self.used):
-            if array.capacity:
-                data = self.new(f"load ptr, ptr {array.slot}, !tbaa {TBAA_SLOTS}")
-                self.do(f"store ptr {data}, ptr {array.data}")
-                self.read_capacity(array)
-
     # ------------------------------------------------------------------------------- rare branches
 
     def emit_apart(self, statement: ir.Branch) -> bool:
@@ -133,7 +115,7 @@ class SplitFunction(Polling):
 
         values = [f"{llvm_type(v.type)} {self.value(v)}" for v in given]
         condition = self.value(statement.condition)
-        rare, failed, done, end = self.labels("rare", "failed", "done", "end")
+        rare, end = self.labels("rare", "end")
         self.choose(condition, rare, end, cold=True)
         self.start(rare)
         slots = [f"ptr {self.arrays[buffer].slot}" for buffer in used]
@@ -141,34 +123,39 @@ class SplitFunction(Polling):
         kinds = ", ".join(argument.split(" %")[0] for argument in given_all)
         name = self.module.use_part(module, _RESULT, _NAME, kinds)
         status = self.new(f"call {_RESULT} @{name}({', '.join(given_all)})")
-        self.choose(self.new(f"icmp ne i32 {status}, {OK}"), failed, done, cold=True)
-        self.start(failed)
-        self.pass_on(status, code)
-        self.start(done)
-        self.take_back(cells)
-        self.reload(s.buffer for s in rewriting.walk(code) if isinstance(s, ir.Grow))
+        grown = [s.buffer for s in rewriting.walk(code) if isinstance(s, ir.Grow)]
+        self.go_on(status, code, cells, grown)
         self.jump(end)
         self.start(end)
         return True
 
-    def pass_on(self, status: str, code: ir.Code) -> None:
-        """Return a part's status, with the number of its Fail statement, which counts within the part,
-        made that of the kernel."""
-        fails = [s for s in rewriting.walk(code) if isinstance(s, ir.Fail)]
+    def go_on(
+        self, status: str, part: ir.Code, cells: Sequence[ir.Cell], grown: Iterable[ir.Buffer]
+    ) -> None:
+        """Go on after a function that was lent cells, or return its status if it failed. The number of the
+        Fail statement of a `part` counts within the part; it is made that of the kernel."""
+        done, failed = self.labels("done", "failed")
+        self.choose(self.new(f"icmp ne i32 {status}, {OK}"), failed, done, cold=True)
+        self.start(failed)
+        fails = [s for s in rewriting.walk(part) if isinstance(s, ir.Fail)]
         if fails:
             first = self.failures[id(fails[-1])] - (len(fails) - 1)
             number = self.new(f"add i64 {self.read_slot(self.failure, Int64)}, {first}")
             self.write_slot(self.failure, Int64, number)
         self.do(f"ret i32 {status}")
+        self.start(done)
+        self.take_back(cells)
+        for array in (self.arrays[b] for b in dict.fromkeys(grown) if b in self.used):
+            if array.capacity:
+                data = self.new(f"load ptr, ptr {array.slot}, !tbaa {TBAA_SLOTS}")
+                self.do(f"store ptr {data}, ptr {array.data}")
+                self.read_capacity(array)
 
     def apart(self, cells: Sequence[ir.Cell]) -> str:
         """The whole function that `emit_apart` calls; its slots are only the failure area."""
         self.is_procedure = self.is_apart = True
         self.failure = 0
-        arguments = ["ptr noalias %slots"]
-        for number, variable in enumerate(self.residual.inputs):
-            arguments.append(f"{llvm_type(variable.type)} %input{number}")
-            self.bind(variable, f"%input{number}")
+        arguments = ["ptr noalias %slots", *self.take_inputs()]
         for number, buffer in enumerate(self.residual.buffers):
             arguments.append(f"ptr %slot{number}")
             self.open_array(number, buffer, f"%slot{number}")

@@ -61,11 +61,10 @@ class FunctionText(ABC):
     def __init__(self, module: Module, residual: ir.Residual, kernel: FunctionText | None = None):
         """`kernel` is the function on whose slots this one works, if that is another one."""
         self.module, self.residual = module, residual
+        # what the function itself uses, which may be less than the procedures that it calls
         own = [s for s in walk(residual.body) if not isinstance(s, ir.CallProcedure)]
-        self.used = {buffer for s in own for buffer in arrays(s)}  # not in procedures called
-        self.own: set[ir.Cell] = {
-            s.cell for s in own if isinstance(s, (ir.Get, ir.Set))
-        }  # likewise
+        self.used = {buffer for s in own for buffer in arrays(s)}
+        self.own = {s.cell for s in own if isinstance(s, (ir.Get, ir.Set))}
         self.homes: dict[ir.Cell, str] = {}  # the memory of cells while other functions have them
         self.layout: Layout = layout_of(residual) if kernel is None else kernel.layout
         self.failure = self.layout.failure  # the first slot of the failure area
@@ -74,11 +73,11 @@ class FunctionText(ABC):
         self.count = 0
         self.block = "start"
         fails = (s for s in everything(residual) if isinstance(s, ir.Fail))
-        numbers = {id(fail): number for number, fail in enumerate(fails)} if kernel is None else {}
-        self.failures: dict[int, int] = numbers if kernel is None else kernel.failures
-        self.loops: list[
-            ir.ForLoop | ir.WhileLoop
-        ] = []  # around the current statement, the outermost first
+        self.failures: dict[int, int] = (
+            {id(f): number for number, f in enumerate(fails)} if kernel is None else kernel.failures
+        )
+        # around the current statement, the outermost first
+        self.loops: list[ir.ForLoop | ir.WhileLoop] = []
         self.read: set[ir.Expr] = set()  # variables loaded in these loops
         self.exits: set[int] = set()
         self.values: dict[ir.Expr, str] = {}
@@ -112,9 +111,9 @@ class FunctionText(ABC):
         self.module.declare(result, name, arguments)
 
     @property
-    @abstractmethod
     def is_meeting(self) -> bool:
         """Whether the innermost loop is a `while`, in which steppers go on as they are met."""
+        return bool(self.loops) and isinstance(self.loops[-1], ir.WhileLoop)
 
     @abstractmethod
     def use(self, name: str, type: Type) -> str:
@@ -145,13 +144,9 @@ class FunctionText(ABC):
         """Branch. `cold` says that `then` is unlikely. `is_whole` says that a condition `a | b` is easier
         to predict than its parts, so that LLVM must not make two branches of it: where steppers meet it is
         nearly always true, but a and b are by chance."""
-        weights = (
-            f", !prof {UNLIKELY}"
-            if cold
-            else f", !unpredictable {UNPREDICTABLE}"
-            if is_whole
-            else ""
-        )
+        weights = f", !prof {UNLIKELY}" if cold else ""
+        if is_whole:
+            weights = f", !unpredictable {UNPREDICTABLE}"
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}{weights}")
 
     def start(self, label: str) -> None:
@@ -212,6 +207,12 @@ class FunctionText(ABC):
             extend = "sext" if type.kind == "int" else "zext"
             value = self.new(f"{extend} {kind} {value} to i64")
         self.do(f"store i64 {value}, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
+
+    def take_inputs(self) -> list[str]:
+        """The parameters that the program's inputs are bound to."""
+        for number, variable in enumerate(self.residual.inputs):
+            self.bind(variable, f"%input{number}")
+        return [f"{llvm_type(v.type)} %input{k}" for k, v in enumerate(self.residual.inputs)]
 
     # ------------------------------------------------------------------------------- expressions
 
