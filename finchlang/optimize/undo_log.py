@@ -13,7 +13,6 @@ without a log 38 (640), with it 159 (910), with blocks of 8 and of 64 entries no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from finchlang.host import ir, rewrite as rewriting
@@ -99,40 +98,27 @@ def scattered(residual: ir.Residual) -> list[ir.Buffer]:
     """The buffers that get a log: those stored to in loops, but not appended to, sorted or filled there;
     and only in a program without a loop over a whole dimension outside of branches. Such a loop takes as
     long as saving arrays whole."""
-    loops = (s for s in _certain(residual.body) if isinstance(s, ir.ForLoop))
-    if any(_is_dimension(loop, residual) for loop in loops):
-        return []
+    scopes = list(rewriting.scoped(residual.body))
+    for statement, around in scopes:
+        is_certain = not any(isinstance(s, ir.Branch) for s in around)
+        if is_certain and isinstance(statement, ir.ForLoop) and _is_dimension(statement, residual):
+            return []
     stored: set[ir.Buffer] = set()
     others: set[ir.Buffer] = set()
-
-    def visit(code: ir.Code, in_loop: bool, in_branch: bool) -> None:
-        for statement in code.statements:
-            match statement:
-                case ir.Store(buffer) if in_loop:
-                    stored.add(buffer)
-                case ir.Grow(buffer) if in_loop:
-                    others.add(buffer)
-                case ir.Sort() | ir.SortBy() | ir.SortBits() | ir.CallProcedure():
-                    others.update(rewriting.written(statement))
-                # a fill in a branch outside of loops is that of new memory
-                case ir.Fill(buffer) if in_loop or not in_branch:
-                    others.add(buffer)
-            is_loop = isinstance(statement, (ir.WhileLoop, ir.ForLoop))
-            is_loop = is_loop and not _is_constant(statement)
-            for inner in rewriting.nested(statement):
-                visit(inner, in_loop or is_loop, in_branch or isinstance(statement, ir.Branch))
-
-    visit(residual.body, False, False)
+    for statement, around in scopes:
+        loops = [s for s in around if isinstance(s, (ir.WhileLoop, ir.ForLoop))]
+        in_loop = not all(map(_is_constant, loops))
+        match statement:
+            case ir.Store(buffer) if in_loop:
+                stored.add(buffer)
+            case ir.Grow(buffer) if in_loop:
+                others.add(buffer)
+            case ir.Sort() | ir.SortBy() | ir.SortBits() | ir.CallProcedure():
+                others.update(rewriting.written(statement))
+            # a fill in a branch outside of loops is that of new memory
+            case ir.Fill(buffer) if in_loop or len(loops) == len(around):
+                others.add(buffer)
     return [buffer for buffer in residual.buffers if buffer in stored - others]
-
-
-def _certain(code: ir.Code) -> Iterator[ir.Stmt]:
-    """The statements of `code` outside of branches."""
-    for statement in code.statements:
-        yield statement
-        if not isinstance(statement, ir.Branch):
-            for inner in rewriting.nested(statement):
-                yield from _certain(inner)
 
 
 def _is_dimension(loop: ir.ForLoop, residual: ir.Residual) -> bool:
