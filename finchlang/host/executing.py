@@ -17,7 +17,7 @@ import numpy as np
 
 from finchlang.base.errors import Bug, FinchError, failure
 from finchlang.host import interrupts, ir
-from finchlang.host.interface import Action, Cells, Exprs, Host, Shared
+from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
 from finchlang.host.primitives import apply
 from finchlang.syntax.types import Int64
 
@@ -190,11 +190,7 @@ class ExecutingHost(Host):
     # ----------------------------------------------------------------------------------- control
 
     def branch(
-        self,
-        condition: ir.Expr,
-        then: Action,
-        otherwise: Action | None = None,
-        is_rare: bool = False,
+        self, condition: ir.Expr, then: Body, otherwise: Body | None = None, is_rare: bool = False
     ) -> None:
         if not isinstance(condition, ir.Const):
             self.steps["branch"] += 1
@@ -203,9 +199,7 @@ class ExecutingHost(Host):
         elif otherwise is not None:
             otherwise()
 
-    def loop(
-        self, condition: Callable[[], ir.Expr], body: Action, is_endless: bool = False
-    ) -> None:
+    def loop(self, condition: Callable[[], ir.Expr], body: Body, is_endless: bool = False) -> None:
         while True:
             interrupts.check()
             test = condition()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from finchlang.host.construct import TRUE, const
 from finchlang.host.inspecting import scratch
-from finchlang.host.interface import Host
+from finchlang.host.interface import Fact, Host
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.syntax.types import Type
 
@@ -21,7 +21,7 @@ class _Read(NamedTuple):
     value: Callable[[], Expr]
     otherwise: Expr
     name: str
-    known: dict[str, Expr | None]
+    known: dict[str, Fact]
 
 
 class _Reading:
@@ -35,16 +35,11 @@ class _Reading:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._host, name)
 
-    def let(self, expr: Expr, name: str = "t", **known: Expr | None) -> Expr:
+    def let(self, expr: Expr, name: str = "t", **known: Fact) -> Expr:
         return expr if self._is_kept_only else self._host.let(expr, name, **known)
 
     def load(
-        self,
-        buffer: Buffer,
-        index: Expr,
-        name: str = "v",
-        type: Type | None = None,
-        **known: Expr | None,
+        self, buffer: Buffer, index: Expr, name: str = "v", type: Type | None = None, **known: Fact
     ) -> Expr:
         value = partial(self._host.load, buffer, index, name, type, **known)
         return self._read(value, const(0, type or buffer.type), name, known)
@@ -54,7 +49,7 @@ class _Reading:
         return self._read(value, stop, name, {})
 
     def _read(
-        self, value: Callable[[], Expr], otherwise: Expr, name: str, known: dict[str, Expr | None]
+        self, value: Callable[[], Expr], otherwise: Expr, name: str, known: dict[str, Fact]
     ) -> Expr:
         self._count += 1
         return self._value(_Read(self._count - 1, value, otherwise, name, known))

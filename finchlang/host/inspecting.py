@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from finchlang.host.interface import Cells, Exprs, Host, Shared
+from finchlang.host.interface import Cells, Exprs, Fact, Host, Shared
 from finchlang.host.ir import Buffer, Cell, Expr, Var, written
 from finchlang.host.recording import ResidualHost
 from finchlang.syntax.types import Int64, Type
@@ -25,20 +25,15 @@ class LookingHost(ResidualHost):
         self._names[name] += 1
         return name + "'" * (self._names[name] - 1)
 
-    def let(self, expr: Expr, name: str = "t", **known: Expr | None) -> Expr:
+    def let(self, expr: Expr, name: str = "t", **known: Fact) -> Expr:
         return expr
 
     def load(
-        self,
-        buffer: Buffer,
-        index: Expr,
-        name: str = "v",
-        type: Type | None = None,
-        **known: Expr | None,
+        self, buffer: Buffer, index: Expr, name: str = "v", type: Type | None = None, **known: Fact
     ) -> Expr:
         return Var(f"{buffer}[{plain(index)}]", type or buffer.type, **known)
 
-    def get(self, cell: Cell, **known: Expr | None) -> Expr:
+    def get(self, cell: Cell, **known: Fact) -> Expr:
         return Var(cell.name, cell.type, **known)
 
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:

@@ -12,8 +12,10 @@ from finchlang.host import construct as code, ir
 from finchlang.host.ir import Buffer, Cell, Const, Expr, Stmt, Var
 from finchlang.syntax.types import Bool, Int64, Type
 
-#: an arm of a branch, or the body of a loop; values and cells, and code that works on these
-Action = Callable[[], None]
+#: what is known of a variable, if anything; an arm of a branch or the body of a loop; values and cells, and
+#: code that works on these
+Fact = Expr | None
+Body = Callable[[], None]
 Exprs = tuple[Expr, ...]
 Cells = tuple[Cell, ...]
 Shared = Callable[[Exprs, Cells], None]
@@ -36,11 +38,11 @@ class Host(ABC):
         self._names[name] += 1
         return f"{name}_{self._names[name]}"
 
-    def variable(self, name: str, type: Type, **known: Expr | None) -> Var:
+    def variable(self, name: str, type: Type, **known: Fact) -> Var:
         """A new variable, bound from outside as an input of a kernel, or by a statement to come."""
         return Var(self.fresh(name), type, **known)
 
-    def let(self, expr: Expr, name: str = "t", **known: Expr | None) -> Expr:
+    def let(self, expr: Expr, name: str = "t", **known: Fact) -> Expr:
         """`expr` evaluated once: a variable, or `expr` itself if it is a constant or variable."""
         if isinstance(expr, (Const, Var)):
             return expr
@@ -49,12 +51,7 @@ class Host(ABC):
         return variable
 
     def load(
-        self,
-        buffer: Buffer,
-        index: Expr,
-        name: str = "v",
-        type: Type | None = None,
-        **known: Expr | None,
+        self, buffer: Buffer, index: Expr, name: str = "v", type: Type | None = None, **known: Fact
     ) -> Expr:
         """A variable with buffer[index] as it is now, cast to `type` if given."""
         kind = type or buffer.type
@@ -73,7 +70,7 @@ class Host(ABC):
         self.do(ir.Set(cell, init))
         return cell
 
-    def get(self, cell: Cell, **known: Expr | None) -> Expr:
+    def get(self, cell: Cell, **known: Fact) -> Expr:
         """A variable with the content of `cell` as it is now."""
         variable = self.variable(cell.name.rsplit("_", 1)[0], cell.type, **known)
         self.do(ir.Get(variable, cell))
@@ -132,17 +129,13 @@ class Host(ABC):
 
     @abstractmethod
     def branch(
-        self,
-        condition: Expr,
-        then: Action,
-        otherwise: Action | None = None,
-        is_rare: bool = False,
+        self, condition: Expr, then: Body, otherwise: Body | None = None, is_rare: bool = False
     ) -> None:
         """Run one of the arms, or the only possible one if the condition is a constant. `is_rare` as in
         `ir.Branch`."""
 
     @abstractmethod
-    def loop(self, condition: Callable[[], Expr], body: Action, is_endless: bool = False) -> None:
+    def loop(self, condition: Callable[[], Expr], body: Body, is_endless: bool = False) -> None:
         """While `condition` holds, run `body`. `is_endless` as in `ir.WhileLoop`."""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from finchlang.host import ir, rewrite as rewriting
-from finchlang.host.interface import Action, Cells, Exprs, Host, Shared
+from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
 from finchlang.syntax.types import Int64
 
 #: Procedures of fewer statements are recorded in place rather than called.
@@ -77,11 +77,7 @@ class ResidualHost(Host):
         return cell
 
     def branch(
-        self,
-        condition: ir.Expr,
-        then: Action,
-        otherwise: Action | None = None,
-        is_rare: bool = False,
+        self, condition: ir.Expr, then: Body, otherwise: Body | None = None, is_rare: bool = False
     ) -> None:
         if isinstance(condition, ir.Const):
             if condition.value:
@@ -93,9 +89,7 @@ class ResidualHost(Host):
         other = self._record(otherwise) if otherwise is not None else ir.Code(())
         self.do(ir.Branch(condition, code, other, is_rare))
 
-    def loop(
-        self, condition: Callable[[], ir.Expr], body: Action, is_endless: bool = False
-    ) -> None:
+    def loop(self, condition: Callable[[], ir.Expr], body: Body, is_endless: bool = False) -> None:
         tests: list[ir.Expr] = []
         test = self._record(lambda: tests.append(condition()))
         if isinstance(tests[0], ir.Const) and not tests[0].value:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.host.executing import ExecutingHost
-from finchlang.host.interface import Action, Cells, Exprs, Shared
+from finchlang.host.interface import Body, Cells, Exprs, Shared
 from finchlang.host.ir import Buffer, Const, Expr, Var
 
 
@@ -22,18 +22,18 @@ class RememberingHost(ExecutingHost):
 
     def __init__(self, arrays: dict[Buffer, np.ndarray] | None = None):
         super().__init__(arrays)
-        self._noted: list[Action] = []
+        self._noted: list[Body] = []
 
     def do(self, statement: Any) -> None:
         self._do(partial(self.performer(statement), statement))
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: Body) -> None:
         self._noted.append(action)
         action()
 
     def _once(self, derive: Callable[[], Any]) -> Callable[[], Any]:
         """A function that does and returns what `derive` does, but calls it the first time only."""
-        noted: list[Action] | None = None
+        noted: list[Body] | None = None
         answer: Any = None
 
         def run() -> Any:
@@ -50,11 +50,7 @@ class RememberingHost(ExecutingHost):
         return run
 
     def branch(
-        self,
-        condition: Expr,
-        then: Action,
-        otherwise: Action | None = None,
-        is_rare: bool = False,
+        self, condition: Expr, then: Body, otherwise: Body | None = None, is_rare: bool = False
     ) -> None:
         if isinstance(condition, Const):
             super().branch(condition, then, otherwise)
@@ -62,7 +58,7 @@ class RememberingHost(ExecutingHost):
             arms = self._once(then), otherwise and self._once(otherwise)
             self._do(partial(super().branch, condition, *arms))
 
-    def loop(self, condition: Callable[[], Expr], body: Action, is_endless: bool = False) -> None:
+    def loop(self, condition: Callable[[], Expr], body: Body, is_endless: bool = False) -> None:
         self._do(partial(super().loop, self._once(condition), self._once(body)))
 
     def count_by(

@@ -222,27 +222,22 @@ class _Function(SplitFunction):
 
     def emit_for(self, statement: ir.ForLoop) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)
-        enter, end = self.labels("enter", "end")
-        self.choose(self.new(f"icmp sle i64 {first}, {last}"), enter, end)
-        self.start(enter)
-        if not self.polls:
-            self.count_up(statement, first, last, polls=False)
-        elif is_heavy(statement.body):
-            if not self.loops and not self.is_procedure:
-                self.count_in_timed_chunks(statement, first, last)
+        with self.when(self.new(f"icmp sle i64 {first}, {last}")):
+            if not self.polls:
+                self.count_up(statement, first, last, polls=False)
+            elif not is_heavy(statement.body):
+                if self.loops and not (self.is_timed and runs_along_array(statement)):
+                    self.spend(self.new(f"sub i64 {last}, {first}"))
+                if self.loops and runs_along_array(statement) and not self.is_procedure:
+                    self.count_up(statement, first, last, polls=False)
+                else:
+                    self.count_in_chunks(statement, first, last)
+            elif not self.loops and not self.is_procedure:
+                self.count_in_chunks(statement, first, last, is_timed=True)
             else:
                 was_timed, self.is_timed = self.is_timed, False
                 self.count_up(statement, first, last, polls=True)
                 self.is_timed = was_timed
-        else:
-            if self.loops and not (self.is_timed and runs_along_array(statement)):
-                self.spend(self.new(f"sub i64 {last}, {first}"))
-            if self.loops and runs_along_array(statement) and not self.is_procedure:
-                self.count_up(statement, first, last, polls=False)
-            else:
-                self.count_in_chunks(statement, first, last)
-        self.jump(end)
-        self.start(end)
 
     def count_up(self, statement: ir.ForLoop, first: str, last: str, polls: bool) -> None:
         """The loop from `first` to `last`, where first <= last; with `polls` each step is counted."""
@@ -286,22 +281,19 @@ class _Function(SplitFunction):
     def emit_grow(self, statement: ir.Grow) -> None:
         self.module.use_grow()
         array = self.arrays[statement.buffer]
-        short, got, end = self.labels("short", "got", "end")
         size = self.value(statement.size)
         capacity = self.new(f"load i64, ptr {array.capacity}")
         # unsigned, so that a negative size takes this branch, too, and is refused by `grow`
-        self.choose(self.new(f"icmp ugt i64 {size}, {capacity}"), short, end, cold=True)
-        self.start(short)
-        width = statement.buffer.type.bits // 8
-        arguments = f"ptr {array.slot}, i64 {size}, i64 {width}"
-        data = self.new(f"call preserve_mostcc ptr @grow({arguments})")
-        none = self.new(f"icmp eq ptr {data}, null")
-        self.choose(none, self.leave(NO_MEMORY), got, cold=True)
-        self.start(got)
-        self.do(f"store ptr {data}, ptr {array.data}")
-        self.read_capacity(array)
-        self.jump(end)
-        self.start(end)
+        with self.when(self.new(f"icmp ugt i64 {size}, {capacity}"), cold=True):
+            [got] = self.labels("got")
+            width = statement.buffer.type.bits // 8
+            arguments = f"ptr {array.slot}, i64 {size}, i64 {width}"
+            data = self.new(f"call preserve_mostcc ptr @grow({arguments})")
+            none = self.new(f"icmp eq ptr {data}, null")
+            self.choose(none, self.leave(NO_MEMORY), got, cold=True)
+            self.start(got)
+            self.do(f"store ptr {data}, ptr {array.data}")
+            self.read_capacity(array)
 
     def emit_fill(self, statement: ir.Fill) -> None:
         buffer, value = statement.buffer, statement.value
@@ -356,11 +348,8 @@ class _Function(SplitFunction):
             self.start(on)
             before, at = at, self.new(f"add nsw i64 {at}, 1")
         name = library.procedure_name(statement)
-        arguments = f"ptr, i64, i64, {kind}"
-        self.module.declare("i64", name, arguments, "nounwind memory(argmem: read)")
-        far = self.new(
-            f"call i64 @{name}(ptr {self.data(buffer)}, i64 {before}, i64 {stop}, {kind} {key})"
-        )
+        given = [f"ptr {self.data(buffer)}", f"i64 {before}", f"i64 {stop}", f"{kind} {key}"]
+        far = self.call("i64", name, given, "nounwind memory(argmem: read)")
         found.append(f"[ {far}, %{self.block} ]")
         self.jump(end)
         self.start(end)
@@ -381,11 +370,8 @@ class _Function(SplitFunction):
             arguments.append(f"i64 {self.value(statement.bound)}")
             arguments.append(f"i64 {self.room(statement.keys)}")
         elif isinstance(statement, ir.SortBits):
-            arguments.append(f"i64 {self.value(statement.low)}")
-            arguments.append(f"i64 {self.value(statement.high)}")
-        kinds = ", ".join(argument.split()[0] for argument in arguments)
-        self.module.declare("i32", name, kinds, f"nounwind {effects}")
-        status = self.new(f"call i32 @{name}({', '.join(arguments)})")
+            arguments += [f"i64 {self.value(bit)}" for bit in (statement.low, statement.high)]
+        status = self.call("i32", name, arguments, f"nounwind {effects}")
         raised = self.new(f"icmp ne i32 {status}, {OK}")
         self.choose(raised, self.leave(INTERRUPTED), end, cold=True)
         self.start(end)

@@ -115,18 +115,12 @@ class SplitFunction(Polling):
 
         values = [f"{llvm_type(v.type)} {self.value(v)}" for v in given]
         condition = self.value(statement.condition)
-        rare, end = self.labels("rare", "end")
-        self.choose(condition, rare, end, cold=True)
-        self.start(rare)
-        slots = [f"ptr {self.arrays[buffer].slot}" for buffer in used]
-        given_all = [f"ptr {self.slot(self.failure)}", *values, *slots, *self.lend(cells)]
-        kinds = ", ".join(argument.split(" %")[0] for argument in given_all)
-        name = self.module.use_part(module, _RESULT, _NAME, kinds)
-        status = self.new(f"call {_RESULT} @{name}({', '.join(given_all)})")
-        grown = [s.buffer for s in rewriting.walk(code) if isinstance(s, ir.Grow)]
-        self.go_on(status, code, cells, grown)
-        self.jump(end)
-        self.start(end)
+        with self.when(condition, cold=True):
+            slots = [f"ptr {self.arrays[buffer].slot}" for buffer in used]
+            arguments = [f"ptr {self.slot(self.failure)}", *values, *slots, *self.lend(cells)]
+            status = self.call(_RESULT, self.module.use_part(module, _NAME), arguments)
+            grown = [s.buffer for s in rewriting.walk(code) if isinstance(s, ir.Grow)]
+            self.go_on(status, code, cells, grown)
         return True
 
     def go_on(

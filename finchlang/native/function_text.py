@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from finchlang.base.errors import Bug
@@ -107,8 +108,16 @@ class FunctionText(ABC):
     def do(self, instruction: str) -> None:
         self.lines.append("  " + instruction)
 
-    def declare(self, result: str, name: str, arguments: str) -> None:
-        self.module.declare(result, name, arguments)
+    def call(
+        self, result: str, name: str, args: Sequence[str], how: str = "nounwind", flags: str = ""
+    ) -> str:
+        """Declare an external function, and call it with arguments, each with its type."""
+        kinds = ", ".join(arg.rsplit(" ", 1)[0] for arg in args)
+        self.module.declare(result, name, kinds, how)
+        return self.new(f"call {flags}{result} @{name}({', '.join(args)})")
+
+    def least(self, a: str, b: str) -> str:
+        return self.call("i64", "llvm.smin.i64", [f"i64 {a}", f"i64 {b}"])
 
     @property
     def is_meeting(self) -> bool:
@@ -148,6 +157,16 @@ class FunctionText(ABC):
         if is_whole:
             weights = f", !unpredictable {UNPREDICTABLE}"
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}{weights}")
+
+    @contextmanager
+    def when(self, condition: str, cold: bool = False) -> Iterator[None]:
+        """What is written here runs if `condition` holds."""
+        then, end = self.labels("then", "end")
+        self.choose(condition, then, end, cold)
+        self.start(then)
+        yield
+        self.jump(end)
+        self.start(end)
 
     def start(self, label: str) -> None:
         self.lines.append(f"{label}:")

@@ -45,13 +45,12 @@ class Module:
                 "  %status = call i32 @PyErr_CheckSignals()\n  ret i32 %status\n}"
             )
 
-    def use_part(self, part: Module, result: str, name: str, arguments: str) -> str:
-        """Declare the function `name` of another module; returns its name here, which has a hash of that
-        module's text, so that it is compiled once for all kernels that have the same."""
+    def use_part(self, part: Module, name: str) -> str:
+        """The name here of the function `name` of another module, with a hash of that module's text, so
+        that it is compiled once for all kernels that have the same."""
         text = part.text()
         unique = f"{name}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         self.parts |= {**part.parts, unique: text.replace(f"@{name}(", f"@{unique}(", 1)}
-        self.declare(result, unique, arguments)
         return unique
 
     def use_grow(self) -> None:
