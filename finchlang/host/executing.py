@@ -17,7 +17,7 @@ import numpy as np
 
 from finchlang.base.errors import Bug, FinchError, failure
 from finchlang.host import interrupts, ir
-from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
+from finchlang.host.interface import Body, Cells, Exprs, Host, Shared, Turn
 from finchlang.host.primitives import apply
 from finchlang.syntax.types import Int64
 
@@ -210,14 +210,10 @@ class ExecutingHost(Host):
                 return
             body()
 
-    def count(
-        self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
-    ) -> None:
+    def count(self, start: ir.Expr, stop: ir.Expr, body: Turn, name: str = "i") -> None:
         self.count_by(self.variable(name, Int64, lower=start, upper=stop), start, stop, body)
 
-    def count_by(
-        self, variable: ir.Var, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None]
-    ) -> None:
+    def count_by(self, variable: ir.Var, start: ir.Expr, stop: ir.Expr, body: Turn) -> None:
         """`count`, with the loop's variable given."""
         for i in range(self.evaluate(start), self.evaluate(stop) + 1):
             interrupts.check()
@@ -226,10 +222,14 @@ class ExecutingHost(Host):
             body(variable)
 
     def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
-        inputs = tuple([ir.Var("p", v.type) for v in values])
+        inputs = tuple([ir.Var("p", value.type) for value in values])
         for variable, value in zip(inputs, values, strict=True):
-            variable.held = self.evaluate(value)
+            self.hold(variable, value)
         body(inputs, cells)
+
+    def hold(self, variable: ir.Var, value: ir.Expr) -> None:
+        """Give an input of shared code its value."""
+        variable.held = self.evaluate(value)
 
     def do_Branch(self, s: ir.Branch) -> None:
         self.branch(

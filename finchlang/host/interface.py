@@ -12,10 +12,11 @@ from finchlang.host import construct as code, ir
 from finchlang.host.ir import Buffer, Cell, Const, Expr, Stmt, Var
 from finchlang.syntax.types import Bool, Int64, Type
 
-#: what is known of a variable, if anything; an arm of a branch or the body of a loop; values and cells, and
-#: code that works on these
+#: what is known of a variable, if anything; the body of a branch or loop, and of a counted loop; values and
+#: cells, and code that works on these
 Fact = Expr | None
 Body = Callable[[], None]
+Turn = Callable[[Expr], None]
 Exprs = tuple[Expr, ...]
 Cells = tuple[Cell, ...]
 Shared = Callable[[Exprs, Cells], None]
@@ -139,7 +140,7 @@ class Host(ABC):
         """While `condition` holds, run `body`. `is_endless` as in `ir.WhileLoop`."""
 
     @abstractmethod
-    def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
+    def count(self, start: Expr, stop: Expr, body: Turn, name: str = "i") -> None:
         """Run `body` for each integer from `start` to `stop`, both included."""
 
     @abstractmethod

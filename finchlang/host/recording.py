@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from finchlang.host import ir, rewrite as rewriting
-from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
+from finchlang.host.interface import Body, Cells, Exprs, Host, Shared, Turn
 from finchlang.syntax.types import Int64
 
 #: Procedures of fewer statements are recorded in place rather than called.
@@ -98,9 +98,7 @@ class ResidualHost(Host):
             return
         self.do(ir.WhileLoop(test, tests[0], self._record(body), is_endless))
 
-    def count(
-        self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
-    ) -> None:
+    def count(self, start: ir.Expr, stop: ir.Expr, body: Turn, name: str = "i") -> None:
         variable = self.variable(name, Int64, lower=start, upper=stop)
         self._passing.add(variable)
         self.do(ir.ForLoop(variable, start, stop, self._record(lambda: body(variable))))
@@ -115,11 +113,7 @@ class ResidualHost(Host):
         self.do(replace(found, values=values, cells=cells))
 
     def _procedure(
-        self,
-        key: Hashable,
-        values: Exprs,
-        cells: Cells,
-        body: Shared,
+        self, key: Hashable, values: Exprs, cells: Cells, body: Shared
     ) -> ir.CallProcedure:
         """Record a procedure; returns its call in the procedure's own terms. Its inputs and cells are those
         that a caller gives, then the variables and cells that it uses of the code around. If these are not

@@ -5,14 +5,14 @@ values (law 2), so that they would do the same again, with other names for varia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from finchlang.host.executing import ExecutingHost
-from finchlang.host.interface import Body, Cells, Exprs, Shared
+from finchlang.host.interface import Body, Turn
 from finchlang.host.ir import Buffer, Const, Expr, Var
 
 
@@ -61,17 +61,9 @@ class RememberingHost(ExecutingHost):
     def loop(self, condition: Callable[[], Expr], body: Body, is_endless: bool = False) -> None:
         self._do(partial(super().loop, self._once(condition), self._once(body)))
 
-    def count_by(
-        self, variable: Var, start: Expr, stop: Expr, body: Callable[[Expr], None]
-    ) -> None:
+    def count_by(self, variable: Var, start: Expr, stop: Expr, body: Turn) -> None:
         once = self._once(partial(body, variable))
         self._do(partial(super().count_by, variable, start, stop, lambda _: once()))
 
-    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
-        own = tuple([Var("p", value.type) for value in values])
-        for variable, value in zip(own, values, strict=True):
-            self._do(partial(self._hold, variable, value))
-        body(own, cells)
-
-    def _hold(self, variable: Var, value: Expr) -> None:
-        variable.held = self.evaluate(value)
+    def hold(self, variable: Var, value: Expr) -> None:
+        self._do(partial(super().hold, variable, value))

@@ -71,12 +71,18 @@ def everything(residual: ir.Residual) -> Iterator[ir.Stmt]:
         yield from walk(code)
 
 
+_STRAIGHT = (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)
 _HEAVY = (ir.WhileLoop, ir.ForLoop, ir.Fill, ir.Sort, ir.SortBy, ir.SortBits, ir.CallProcedure)
 
 
 def is_heavy(code: ir.Code) -> bool:
     """Whether one run of `code` may take long: it has a loop, a call, or works on a range."""
     return any(isinstance(s, _HEAVY) for s in walk(code))
+
+
+def is_straight(code: ir.Code) -> bool:
+    """Whether `code` only computes, loads and stores, without loops or branches."""
+    return all(isinstance(s, _STRAIGHT) for s in walk(code))
 
 
 def touches(statement: ir.Stmt, buffer: ir.Buffer) -> bool:
@@ -136,14 +142,25 @@ def buffers_of(code: ir.Code) -> tuple[ir.Buffer, ...]:
     return tuple(dict.fromkeys(buffer for s in walk(code) for buffer in arrays(s)))
 
 
-def variables(expr: ir.Expr) -> set[ir.Var]:
+def parts(expr: ir.Expr) -> set[ir.Expr]:
+    """`expr` and all that it is made of."""
     seen, stack = {expr}, [expr]
     while stack:
         top = stack.pop()
         if isinstance(top, ir.Op):
             stack += (new := [arg for arg in top.args if arg not in seen])
             seen.update(new)
-    return {part for part in seen if isinstance(part, ir.Var)}
+    return seen
+
+
+def variables(expr: ir.Expr) -> set[ir.Var]:
+    return {part for part in parts(expr) if isinstance(part, ir.Var)}
+
+
+def changing(loop: ir.ForLoop | ir.WhileLoop) -> set[ir.Var]:
+    """The variables whose value may change from step to step of `loop`."""
+    found = (getattr(s, "variable", None) for s in walk(ir.Code((loop,))))
+    return {variable for variable in found if variable is not None}
 
 
 def free_variables(code: ir.Code) -> list[ir.Var]:
@@ -184,17 +201,16 @@ def _parts(kind: Any) -> tuple[str, ...]:
 
 def indirect(code: ir.Code) -> Iterator[ir.Load | ir.Store]:
     """The loads and stores at an index that depends on a value loaded by `code`."""
-    read: set[ir.Expr] = set()
-
-    def depends(expr: ir.Expr) -> bool:
-        return expr in read or (isinstance(expr, ir.Op) and any(map(depends, expr.args)))
-
+    read: set[ir.Var] = set()
     for statement in walk(code):
-        if isinstance(statement, (ir.Load, ir.Store)) and depends(statement.index):
+        match statement:
+            case ir.Load(index=expr) | ir.Store(index=expr) | ir.Bind(expr=expr):
+                depends = not read.isdisjoint(variables(expr))
+            case _:
+                continue
+        if depends and not isinstance(statement, ir.Bind):
             yield statement
-        if isinstance(statement, ir.Load) or (
-            isinstance(statement, ir.Bind) and depends(statement.expr)
-        ):
+        if isinstance(statement, ir.Load) or (depends and isinstance(statement, ir.Bind)):
             read.add(statement.variable)
 
 

@@ -15,14 +15,14 @@ from __future__ import annotations
 from finchlang.base.errors import Bug
 from finchlang.host import ir
 from finchlang.host.construct import ONE, sub
-from finchlang.host.rewrite import arrays, indirect, is_heavy, walk
+from finchlang.host.rewrite import arrays, indirect, is_heavy, is_straight, walk
 from finchlang.native import library
 from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.emit_polling import CHUNK
 from finchlang.native.emit_procedures import SplitFunction
 from finchlang.native.function_text import BufferAccess
-from finchlang.native.loop_facts import is_cheap, is_straight, runs_along_array
+from finchlang.native.loop_facts import is_cheap, runs_along_array
 from finchlang.native.module_text import Module
 from finchlang.native.procedure_texts import TEXTS
 from finchlang.syntax.types import Int64, Type
@@ -204,21 +204,18 @@ class _Function(SplitFunction):
         self.is_walking = was_walking
         self.forget(known)
         is_inner = bool(self.loops) and not (statement.is_endless or is_heavy(statement.body))
-        if is_inner and self.is_timed:
+        is_counted = not (is_inner and self.is_timed)
+        if is_counted:
+            self.spend("1")
+        if is_inner:
             self.jump(test)
-            self.start(end)
-            return
-        self.spend("1")
-        if not is_inner:
+        else:
             self.poll_if_spent(test)
-            self.start(end)
-            return
-        # an inner loop counts its steps, but polls only after its end
-        (behind,) = self.labels("behind")
-        self.jump(test)
         self.start(end)
-        self.poll_if_spent(behind)
-        self.start(behind)
+        if is_inner and is_counted:  # an inner loop counts its steps, but polls only after its end
+            (behind,) = self.labels("behind")
+            self.poll_if_spent(behind)
+            self.start(behind)
 
     def emit_for(self, statement: ir.ForLoop) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from finchlang.host import ir
 from finchlang.host.construct import ZERO, add, compare, mul, op, sub
-from finchlang.host.rewrite import arrays, expressions, nested, variables, walk
+from finchlang.host.rewrite import arrays, changing, expressions, nested, variables, walk
 from finchlang.syntax.types import Int64, Type
 
 #: The neutral element of each operator whose reductions may be split; parts are combined in any order.
@@ -104,12 +104,6 @@ def directly_in(loop: ir.ForLoop) -> Iterator[Reduction]:
                 case [reduction] if reduction.before is before:
                     if isinstance(before, ir.Get) or inside.isdisjoint(variables(before.index)):
                         yield reduction
-
-
-def changing(loop: ir.ForLoop | ir.WhileLoop) -> set[ir.Var]:
-    """The variables whose value may change from step to step of `loop`."""
-    binding = (ir.Bind, ir.Load, ir.Get, ir.Search, ir.ForLoop)
-    return {s.variable for s in walk(ir.Code((loop,))) if isinstance(s, binding)}
 
 
 def _targets(statement: ir.Stmt) -> tuple[ir.Buffer | ir.Cell, ...]:

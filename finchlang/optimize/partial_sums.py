@@ -64,13 +64,12 @@ def _with_lanes(setup: list[ir.Stmt], statements: tuple[ir.Stmt, ...]) -> list[i
 def _gathered(loop: ir.ForLoop) -> list[Reduction]:
     """The reductions of `loop` (in one array at most), if it does nothing else, and loads at positions that
     it has loaded; else none."""
-    statements, steps = loop.body.statements, (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)
-    if loop.is_plain or not all(isinstance(s, steps) for s in statements):
+    if loop.is_plain or not rewriting.is_straight(loop.body):
         return []
     if not any(isinstance(s, ir.Load) for s in rewriting.indirect(loop.body)):
         return []
     found = list(accumulation.directly_in(loop))
-    writes = sum(isinstance(s, (ir.Store, ir.Set)) for s in statements)
+    writes = sum(isinstance(s, (ir.Store, ir.Set)) for s in loop.body.statements)
     in_arrays = sum(isinstance(f.before, ir.Load) for f in found)
     return found if len(found) == writes and in_arrays <= 1 else []
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from finchlang.host import ir
 from finchlang.host.construct import compare, const
-from finchlang.host.rewrite import is_heavy, rewrite, scoped, variables
+from finchlang.host.rewrite import changing, is_heavy, rewrite, scoped, variables
 from finchlang.optimize import accumulation
-from finchlang.optimize.accumulation import NEUTRAL, Reduction, changing, combined, moved
+from finchlang.optimize.accumulation import NEUTRAL, Reduction, combined, moved
 
 
 def expand_scalars(residual: ir.Residual) -> ir.Residual:

@@ -135,7 +135,5 @@ def _is_dimension(loop: ir.ForLoop, residual: ir.Residual) -> bool:
 
 
 def _is_constant(loop: ir.Stmt) -> bool:
-    match loop:
-        case ir.ForLoop(start=ir.Const(), stop=ir.Const()):
-            return True
-    return False
+    bounds = (loop.start, loop.stop) if isinstance(loop, ir.ForLoop) else (None,)
+    return all(isinstance(bound, ir.Const) for bound in bounds)
