@@ -184,7 +184,7 @@ def in_groups(
     )
     return (
         ir.Set(rest, loop.start),
-        ir.Branch(compare("ge", count, size), ir.Code(whole), ir.Code(())),
+        ir.Branch(compare("ge", count, size), ir.Code(whole)),
         ir.Get(first, rest),
         replace(loop, start=first, body=ir.Code(tuple(single)), is_plain=True),
     )

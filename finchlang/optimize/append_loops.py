@@ -50,7 +50,7 @@ def _with_room(statement: ir.Stmt) -> list[ir.Stmt]:
     else:
         after = [replace(statement, body=ir.Code(tuple(kept)))]
     whole = ir.Code((*before, *after))
-    return [ir.Branch(code.compare("le", statement.start, statement.stop), whole, ir.Code(()))]
+    return [ir.Branch(code.compare("le", statement.start, statement.stop), whole)]
 
 
 _STEPS = (ir.Load, ir.Bind, ir.Store, ir.Get, ir.Set, ir.Grow)
@@ -114,7 +114,7 @@ def _straight(
                 loaded = {key: found for key, found in loaded.items() if key[0] is not buffer}
             case ir.Bind(_, value):
                 is_possible = is_sure or _is_cheap(value)
-        yield statement if is_possible else ir.Branch(when, ir.Code((statement,)), ir.Code(()))
+        yield statement if is_possible else ir.Branch(when, ir.Code((statement,)))
 
 
 def _is_cheap(expr: ir.Expr) -> bool:

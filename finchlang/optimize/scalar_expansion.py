@@ -54,5 +54,5 @@ def _apart(loop: ir.Stmt, found: Reduction) -> list[ir.Stmt]:
     return [
         ir.Set(part, const(NEUTRAL[found.operator], part.type)),
         replace(loop, body=ir.Code(tuple(moved(loop.body.statements, [(found, part)])))),
-        ir.Branch(compare("le", loop.start, loop.stop), add_part, ir.Code(())),
+        ir.Branch(compare("le", loop.start, loop.stop), add_part),
     ]
