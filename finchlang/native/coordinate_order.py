@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from finchlang.host import construct as code, ir
+from finchlang.host.writing import WritingHost
 from finchlang.native.jit import lower, object_code
-from finchlang.native.procedure_host import ProcedureHost
 from finchlang.syntax.types import Int64, Type
 
 
@@ -20,7 +20,7 @@ def order(index: Type) -> ir.Residual:
     Coordinates may fall only where a fiber begins. Falls are counted over all entries, regardless of
     fibers, so that the loop is vectorised, and those at the beginnings of fibers are subtracted: a million
     entries take .07 ms in place of .21."""
-    host = ProcedureHost()
+    host = WritingHost()
     ptr, idx = ir.Buffer("ptr", index), ir.Buffer("idx", index)
     fibers, size, room = host.inputs("fibers", "size", "room")
     zero = code.const(0, index)

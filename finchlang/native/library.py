@@ -13,7 +13,7 @@ from math import inf, nan
 
 from finchlang.host.construct import ONE, ZERO, add, cast, compare, conjunction, const, mul, op, sub
 from finchlang.host.ir import AnySort, Buffer, Expr, Grow, Residual, Search, SortBy
-from finchlang.native.procedure_host import ProcedureHost
+from finchlang.host.writing import WritingHost
 from finchlang.native.radix_sort import sort_bits, sort_by
 from finchlang.native.range_sort import sort
 from finchlang.syntax.types import TYPES, Int32, Int64, Type
@@ -22,7 +22,7 @@ from finchlang.syntax.types import TYPES, Int32, Int64, Type
 _WINDOW = 16
 
 
-#: the procedure that gives a buffer larger memory; LLVM text (`growable_arrays.py`), since the host
+#: the procedure that gives a buffer larger memory; LLVM text (`procedure_texts.py`), since the host
 #: language has no addresses
 GROW = "grow"
 
@@ -50,7 +50,7 @@ def search(type: Type) -> Residual:
     key is not in the first window, it is found by galloping in steps that double, and by halving the last
     step down to a window.
     """
-    host = ProcedureHost()
+    host = WritingHost()
     data = Buffer("data", type)
     start, stop = host.inputs("start", "stop")
     key = host.variable("key", type)
@@ -84,7 +84,7 @@ def search(type: Type) -> Residual:
 def power(type: Type) -> Residual:
     """`power(; base, exponent)`: integer power by squaring. For a negative exponent it is 0, except for the
     bases 1 and -1, which are their own inverses."""
-    host = ProcedureHost()
+    host = WritingHost()
     base, exponent = host.variable("base", type), host.variable("exponent", Int64)
     negative = compare("lt", exponent, 0)
     is_unit = compare("eq", base, const(1, type))
@@ -120,7 +120,7 @@ def steps(name: str, type: Type) -> Residual:
     the normal numbers, nothing between them is. Otherwise single steps are tried, then twice as many or,
     where the test fails, half as many. After a step that changes nothing the rest is skipped; after two
     steps that change nothing together, all but an odd one."""
-    host, (one, many) = ProcedureHost(), _MANY[name]
+    host, (one, many) = WritingHost(), _MANY[name]
     given, a = host.variable("x", type), host.variable("a", type)
     count = host.variable("count", Int64)
     least = const(2.0**-1022 if type.bits == 64 else 2.0**-126, type)

@@ -7,7 +7,7 @@ from functools import cache, reduce
 
 from finchlang.host.construct import ZERO, add, cast, compare, const, mul, op, sub
 from finchlang.host.ir import Buffer, Cell, Expr, Residual
-from finchlang.native.procedure_host import ProcedureHost
+from finchlang.host.writing import WritingHost
 from finchlang.syntax.types import Int32, Int64, Type
 
 #: up to how many entries a range is sorted by counting; the size of the scratch memory of procedures
@@ -27,7 +27,7 @@ def sort(type: Type) -> Residual:
     partition and counting one by one take 30. (D. Musser, Introspective Sorting and Selection Algorithms,
     1997.)
     """
-    host = ProcedureHost()
+    host = WritingHost()
     data, scratch = Buffer("data", type), Buffer("scratch", type)
     ranks = Buffer("ranks", Int64 if type.bits == 64 else Int32)
     start, stop = host.inputs("start", "stop")
@@ -63,7 +63,7 @@ def sort(type: Type) -> Residual:
     return Residual(f"sort_{type}", (data,), (start, stop), (), host.code(), short)
 
 
-def _unless_sorted(host: ProcedureHost, data: Buffer, low: Cell, high: Cell) -> None:
+def _unless_sorted(host: WritingHost, data: Buffer, low: Cell, high: Cell) -> None:
     """Make the range from `low` to `high` empty if it is in order."""
     first, stop, descents = host.get(low), host.get(high), host.cell(ZERO, "descents")
     with host.each(add(first, 1), sub(stop, 1)) as i:
@@ -73,7 +73,7 @@ def _unless_sorted(host: ProcedureHost, data: Buffer, low: Cell, high: Cell) -> 
         host.set(low, stop)
 
 
-def _partition(host: ProcedureHost, data: Buffer, low: Expr, high: Expr) -> Expr:
+def _partition(host: WritingHost, data: Buffer, low: Expr, high: Expr) -> Expr:
     """Lomuto's partition, without branches that could be mispredicted: every entry is swapped with the
     first of those that are not less than the pivot, whose border moves on if the entry is less. Returns the
     border."""
@@ -91,7 +91,7 @@ def _partition(host: ProcedureHost, data: Buffer, low: Expr, high: Expr) -> Expr
 
 
 def counting_sort(
-    host: ProcedureHost, data: Buffer, scratch: Buffer, ranks: Buffer, low: Expr, high: Expr
+    host: WritingHost, data: Buffer, scratch: Buffer, ranks: Buffer, low: Expr, high: Expr
 ) -> None:
     """Sort at most SHORT entries: the rank of each is the number of entries that are less, counted for all
     at once. Equal entries would get the same rank: the sum of the ranks shows that, and they are sorted by
@@ -122,7 +122,7 @@ def counting_sort(
         _insertion_sort(host, data, low, high)
 
 
-def _insertion_sort(host: ProcedureHost, data: Buffer, low: Expr, high: Expr) -> None:
+def _insertion_sort(host: WritingHost, data: Buffer, low: Expr, high: Expr) -> None:
     with host.each(add(low, 1), sub(high, 1)) as i:
         entry, hole = host.load(data, i), host.cell(i, "hole")
 
@@ -139,7 +139,7 @@ def _insertion_sort(host: ProcedureHost, data: Buffer, low: Expr, high: Expr) ->
         host.store(data, host.get(hole), entry)
 
 
-def _heapsort(host: ProcedureHost, data: Buffer, low: Expr, high: Expr) -> None:
+def _heapsort(host: WritingHost, data: Buffer, low: Expr, high: Expr) -> None:
     """Builds the heap, from its last parent to its root, then takes off its maximum, again and again."""
     root = host.cell(op("shr", sub(high, low), 1), "root")
     count = host.cell(sub(high, low), "count")
@@ -159,7 +159,7 @@ def _heapsort(host: ProcedureHost, data: Buffer, low: Expr, high: Expr) -> None:
 
 
 def _sift(
-    host: ProcedureHost, data: Buffer, at: Callable[[Expr], Expr], root: Expr, count: Expr
+    host: WritingHost, data: Buffer, at: Callable[[Expr], Expr], root: Expr, count: Expr
 ) -> None:
     """Let the entry at `root` sink until neither child of it is greater."""
     entry = host.load(data, at(root))
@@ -188,7 +188,7 @@ def _sift(
     host.store(data, at(host.get(parent)), entry)
 
 
-def _swap(host: ProcedureHost, data: Buffer, i: Expr, j: Expr) -> None:
+def _swap(host: WritingHost, data: Buffer, i: Expr, j: Expr) -> None:
     a, b = host.load(data, i), host.load(data, j)
     host.store(data, i, b)
     host.store(data, j, a)

@@ -18,6 +18,7 @@ from dataclasses import replace
 from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import ZERO, add, compare, minimum, sub
 from finchlang.host.noted import Log, UndoLog
+from finchlang.host.writing import WritingHost
 from finchlang.syntax.types import Int64, UInt8
 
 
@@ -63,32 +64,29 @@ class _LogWriter:
         self.at, self.was = ir.Buffer(f"{array}_at", Int64), ir.Buffer(f"{array}_was", array.type)
         self.size = ir.Var(f"{array}_size", Int64) if grows else None
 
-    def before(self, statement: ir.Store | ir.Fill) -> list[ir.Stmt]:
+    def before(self, statement: ir.Store | ir.Fill) -> tuple[ir.Stmt, ...]:
         """The statements that note what `statement` is about to change."""
-        if isinstance(statement, ir.Store):
-            note = self._note(statement.index)
-            if self.size is None:
-                return note
-            is_old = compare("lt", statement.index, self.size)
-            return [ir.Branch(is_old, ir.Code(tuple(note)), ir.Code(()))]
-        stop = statement.stop if self.size is None else minimum(statement.stop, self.size)
-        position = ir.Var("position", Int64)
-        notes = ir.Code(tuple(self._note(position)))
-        return [ir.ForLoop(position, statement.start, sub(stop, 1), notes)]
+        host = WritingHost()
+        if isinstance(statement, ir.Fill):
+            stop = statement.stop if self.size is None else minimum(statement.stop, self.size)
+            with host.each(statement.start, sub(stop, 1), "position") as position:
+                self._note(host, position)
+        elif self.size is None:
+            self._note(host, statement.index)
+        else:
+            with host.when(compare("lt", statement.index, self.size)):
+                self._note(host, statement.index)
+        return host.code().statements
 
-    def _note(self, index: ir.Expr) -> list[ir.Stmt]:
-        epoch, count = ir.Var("touched", UInt8), ir.Var("count", Int64)
-        next_count, old = add(count, 1), ir.Var("old", self.array.type)
-        note = (
-            ir.Store(self.touched, index, self.epoch),
-            ir.Load(count, self.at, ZERO),
-            ir.Store(self.at, ZERO, next_count),
-            ir.Store(self.at, next_count, index),
-            ir.Load(old, self.array, index),
-            ir.Store(self.was, count, old),
-        )
+    def _note(self, host: WritingHost, index: ir.Expr) -> None:
+        epoch = host.load(self.touched, index, "touched")
         is_new = compare("ne", epoch, self.epoch)
-        return [ir.Load(epoch, self.touched, index), ir.Branch(is_new, ir.Code(note), ir.Code(()))]
+        with host.when(is_new):
+            host.store(self.touched, index, self.epoch)
+            count = host.load(self.at, ZERO, "count")
+            host.store(self.at, ZERO, add(count, 1))
+            host.store(self.at, add(count, 1), index)
+            host.store(self.was, count, host.load(self.array, index, "old"))
 
 
 # --------------------------------------------------------------------------- which arrays have one

@@ -1,4 +1,4 @@
-"""The host that procedures of the library are written with."""
+"""The host that procedures of the native library, and passes, write code with."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from finchlang.host.recording import ResidualHost
 from finchlang.syntax.types import Bool, Int64
 
 
-class ProcedureHost(ResidualHost):
-    """A recording host whose branches and loops are `with` statements, so that a procedure is read in the
-    order in which it runs."""
+class WritingHost(ResidualHost):
+    """A recording host whose branches and loops are `with` statements, so that code is read in the order in
+    which it runs."""
 
     def inputs(self, *names: str) -> list[ir.Var]:
         """New variables (Int64) that are bound from outside."""
@@ -24,7 +24,7 @@ class ProcedureHost(ResidualHost):
         """What is recorded here runs if `condition` holds."""
         with self._recorded() as then:
             yield
-        self.do(ir.Branch(condition, ir.Code(tuple(then)), ir.Code(())))
+        self.do(ir.Branch(condition, ir.Code(tuple(then))))
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
