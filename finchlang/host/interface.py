@@ -1,5 +1,5 @@
 """What a rule or a level may ask of its host. An operation is a statement of the host language, which
-`executing.py` performs and `recording.py` records; statements with code in them are up to each host."""
+`executing.py` performs and `recording.py` records; what stands for code in a statement is up to each."""
 
 from __future__ import annotations
 
@@ -97,29 +97,25 @@ class Host(ABC):
     def disjoint(
         self, buffer: Buffer, index: Expr, shift: Expr, other: Buffer, place: Expr
     ) -> Expr:
-        """Whether none of buffer[index .. index + BLOCK - 1] + shift is one of
-        other[place .. place + BLOCK - 1]. Only the bits that both types have are compared, so that it may
-        be false where all numbers differ."""
+        """Whether two blocks have no number in common, as `ir.Disjoint`."""
         variable = self.variable("disjoint", Bool)
         self.do(ir.Disjoint(variable, buffer, index, shift, other, place))
         return variable
 
     def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:
-        """Sort buffer[start .. stop - 1]."""
+        """As `ir.Sort`."""
         self.do(ir.Sort(buffer, start, stop))
 
     def sort_by(
         self, numbers: Buffer, scratch: Buffer, start: Expr, stop: Expr, keys: Buffer, bound: Expr
     ) -> None:
-        """Sort numbers[start .. stop - 1] by the keys keys[n] of its numbers n, all in 0..bound - 1; the
-        sort is stable. `scratch`, with room for `stop` entries, is undefined afterwards."""
+        """As `ir.SortBy`."""
         self.do(ir.SortBy(numbers, scratch, start, stop, keys, bound))
 
     def sort_bits(
         self, words: Buffer, scratch: Buffer, start: Expr, stop: Expr, low: Expr, high: Expr
     ) -> None:
-        """Sort words[start .. stop - 1] (Int64) by their bits low .. high - 1, with high < 64; the sort is
-        stable. `scratch` as in `sort_by`."""
+        """As `ir.SortBits`."""
         self.do(ir.SortBits(words, scratch, start, stop, low, high))
 
     def fail(
@@ -129,19 +125,33 @@ class Host(ABC):
         self.do(ir.Fail(kind, message, values, span))
 
     @abstractmethod
+    def block(self, body: Body, *variables: Var) -> ir.Code:
+        """Code that does what `body` does: the arm of a branch, or the body of a loop that counts by a
+        variable."""
+
     def branch(
         self, condition: Expr, then: Body, otherwise: Body | None = None, is_rare: bool = False
     ) -> None:
         """Run one of the arms, or the only possible one if the condition is a constant. `is_rare` as in
         `ir.Branch`."""
+        if not isinstance(condition, Const):
+            code = self.block(then)
+            other = ir.Code(()) if otherwise is None else self.block(otherwise)
+            self.do(ir.Branch(condition, code, other, is_rare))
+        elif condition.value:
+            then()
+        elif otherwise is not None:
+            otherwise()
 
     @abstractmethod
     def loop(self, condition: Callable[[], Expr], body: Body, is_endless: bool = False) -> None:
         """While `condition` holds, run `body`. `is_endless` as in `ir.WhileLoop`."""
 
-    @abstractmethod
     def count(self, start: Expr, stop: Expr, body: Turn, name: str = "i") -> None:
         """Run `body` for each integer from `start` to `stop`, both included."""
+        variable = self.variable(name, Int64, lower=start, upper=stop)
+        code = self.block(lambda: body(variable), variable)
+        self.do(ir.ForLoop(variable, start, stop, code))
 
     @abstractmethod
     def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from finchlang.host import ir, rewrite as rewriting
-from finchlang.host.interface import Body, Cells, Exprs, Host, Shared, Turn
-from finchlang.syntax.types import Int64
+from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
 
 #: Procedures of fewer statements are recorded in place rather than called.
 SHORT = 20
@@ -71,23 +70,14 @@ class ResidualHost(Host):
         body()
         return ir.Code(tuple(self._blocks.pop()))
 
+    def block(self, body: Body, *variables: ir.Var) -> ir.Code:
+        self._passing.update(variables)
+        return self._record(body)
+
     def cell(self, init: ir.Expr, name: str = "c") -> ir.Cell:
         cell = super().cell(init, name)
         self._own[-1].add(cell)
         return cell
-
-    def branch(
-        self, condition: ir.Expr, then: Body, otherwise: Body | None = None, is_rare: bool = False
-    ) -> None:
-        if isinstance(condition, ir.Const):
-            if condition.value:
-                then()
-            elif otherwise is not None:
-                otherwise()
-            return
-        code = self._record(then)
-        other = self._record(otherwise) if otherwise is not None else ir.Code(())
-        self.do(ir.Branch(condition, code, other, is_rare))
 
     def loop(self, condition: Callable[[], ir.Expr], body: Body, is_endless: bool = False) -> None:
         tests: list[ir.Expr] = []
@@ -97,11 +87,6 @@ class ResidualHost(Host):
                 self.do(statement)
             return
         self.do(ir.WhileLoop(test, tests[0], self._record(body), is_endless))
-
-    def count(self, start: ir.Expr, stop: ir.Expr, body: Turn, name: str = "i") -> None:
-        variable = self.variable(name, Int64, lower=start, upper=stop)
-        self._passing.add(variable)
-        self.do(ir.ForLoop(variable, start, stop, self._record(lambda: body(variable))))
 
     def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
         found = self._shared.get(key)

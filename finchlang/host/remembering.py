@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.executing import ExecutingHost
-from finchlang.host.interface import Body, Turn
-from finchlang.host.ir import Buffer, Const, Expr, Var
+from finchlang.host.executing import Deferred, ExecutingHost
+from finchlang.host.interface import Body
+from finchlang.host.ir import Buffer, Code, Expr, Var
 
 
 class RememberingHost(ExecutingHost):
@@ -49,21 +49,11 @@ class RememberingHost(ExecutingHost):
 
         return run
 
-    def branch(
-        self, condition: Expr, then: Body, otherwise: Body | None = None, is_rare: bool = False
-    ) -> None:
-        if isinstance(condition, Const):
-            super().branch(condition, then, otherwise)
-        else:
-            arms = self._once(then), otherwise and self._once(otherwise)
-            self._do(partial(super().branch, condition, *arms))
+    def block(self, body: Body, *variables: Var) -> Code:
+        return Deferred((), self._once(body))
 
     def loop(self, condition: Callable[[], Expr], body: Body, is_endless: bool = False) -> None:
         self._do(partial(super().loop, self._once(condition), self._once(body)))
-
-    def count_by(self, variable: Var, start: Expr, stop: Expr, body: Turn) -> None:
-        once = self._once(partial(body, variable))
-        self._do(partial(super().count_by, variable, start, stop, lambda _: once()))
 
     def hold(self, variable: Var, value: Expr) -> None:
         self._do(partial(super().hold, variable, value))
