@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from string import Formatter
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakSet
 
 from finchlang.base.errors import BUG, ERROR_KINDS, Bug
@@ -83,27 +84,27 @@ class _Checker:
     def __init__(self, residual: ir.Residual):
         self.residual = residual
         self.buffers = {*residual.buffers, *(buffer for buffer, _ in residual.scratch)}
-        self.bound: set[ir.Var] = set()
-        self.scope: dict[ir.Expr, None] = {}
-        self.known: set[ir.Cell] | None = set()
         self.checked: set[ir.Op] = set()  # operations whose types have been checked
         self.procedures: dict[str, ir.Procedure] = {}  # those that precede, and may be called
 
     def procedure(self, procedure: ir.Procedure) -> None:
         if procedure.name in self.procedures:
             self.fail(f"there are two procedures {procedure.name}")
-        self.bound, self.scope, self.known = set(), {}, set(procedure.cells)
-        for variable in procedure.inputs:
-            self.bind(variable, variable.type)
-        self.statements(procedure.body)
-        self.bound, self.scope, self.known = set(), {}, set()
+        self.body(procedure.inputs, procedure.cells, procedure.body)
         self.procedures[procedure.name] = procedure
+
+    def body(self, inputs: Iterable[ir.Var], cells: Iterable[ir.Cell], body: ir.Code) -> None:
+        self.bound: set[ir.Var] = set()
+        self.scope: dict[ir.Expr, None] = {}
+        self.known: set[ir.Cell] | None = set(cells)
+        for variable in inputs:
+            self.bind(variable, variable.type)
+        self.statements(body)
 
     def call(self, statement: ir.CallProcedure) -> None:
         found = self.procedures.get(statement.name)
         if found is None:
             self.fail(f"unknown procedure {statement.name}")
-            return
         counts = len(statement.values), len(statement.cells)
         if counts != (len(found.inputs), len(found.cells)):
             self.fail(f"{counts} values and cells are no arguments of {found.name}")
@@ -121,13 +122,11 @@ class _Checker:
         residual = self.residual
         if len(self.buffers) != len(residual.buffers) + len(residual.scratch):
             self.fail("a buffer is listed twice")
-        for variable in residual.inputs:
-            self.bind(variable, variable.type)
-        self.statements(residual.body)
+        self.body(residual.inputs, (), residual.body)
         for cell in residual.outputs:
             self.is_set(cell, "an output")
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str) -> NoReturn:
         raise Bug(f"residual {self.residual.name}: {message}")
 
     # ------------------------------------------------------------------------------- expressions
