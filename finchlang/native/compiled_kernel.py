@@ -10,7 +10,6 @@ import numpy as np
 
 from finchlang.base.errors import Bug, FinchError, failure
 from finchlang.native.abi import FAILED, NO_MEMORY, OK, Layout, packer, unpacker
-from finchlang.native.growable_arrays import adopt, free
 
 #: the procedures that Python calls kernels by, and that gives the address of an object's buffer
 CALL, ADDRESS = "call", "address"
@@ -49,6 +48,35 @@ def built_in(procedure: int, first: Any) -> Any:
         # the function reads it even when it is freed, which may be after this module is gone
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
     return _make(ctypes.addressof(_methods[procedure]), first, None)
+
+
+free = ctypes.pythonapi.PyMem_RawFree
+free.argtypes, free.restype = [ctypes.c_void_p], None
+
+
+class _Memory:
+    """Memory allocated by a kernel, freed with the last array that uses it."""
+
+    __slots__ = ("__array_interface__", "begin")
+
+    def __init__(self, address: int, capacity: int, begin: int, dtype: np.dtype):
+        self.begin = begin
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, False),
+            "shape": (capacity,),
+            "typestr": dtype.str,
+        }
+
+    def __del__(self, free=free) -> None:
+        free(self.begin)
+
+
+def adopt(address: int, capacity: int, begin: int, dtype: np.dtype) -> np.ndarray:
+    """The `capacity` entries at `address`, in memory that a kernel allocated and that begins at `begin`, as
+    an array that owns this memory."""
+    array = np.asarray(_Memory(address, capacity, begin, dtype))
+    return array.view(dtype) if dtype.names else array
 
 
 class NativeKernel:

@@ -19,7 +19,6 @@ from finchlang.host.rewrite import arrays, indirect, is_heavy, is_straight, walk
 from finchlang.native import library
 from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
-from finchlang.native.emit_polling import CHUNK
 from finchlang.native.emit_procedures import SplitFunction
 from finchlang.native.function_text import BufferAccess
 from finchlang.native.loop_facts import is_cheap, runs_along_array
@@ -91,11 +90,6 @@ class _Function(SplitFunction):
         attributes = 'nounwind "prefer-vector-width"="512"'
         head = f"define {linkage}{result} @{residual.name}({', '.join(arguments)}) {attributes}"
         return self.finish(head, f"ret {result} {value}")
-
-    def body(self) -> None:
-        if self.polls:
-            self.do(f"store i64 {CHUNK}, ptr {self.budget}")
-        self.emit_code(self.residual.body)
 
     def use(self, name: str, type: Type) -> str:
         """The name of a small procedure of the library, which is emitted into this module, once."""

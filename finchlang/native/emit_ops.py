@@ -228,17 +228,14 @@ def _call(body: Body, name: str, type: Type, args: list[str], flags: str = "") -
     return body.call(kind, full, [f"{kind} {arg}" for arg in args], flags=flags)
 
 
-def _rounding(name: str) -> Callable[[Body, Op, list[str]], str]:
-    """Rounding to an integral value, which does nothing to integers."""
-
-    def emit(body: Body, op: Op, args: list[str]) -> str:
-        return _call(body, f"llvm.{name}", op.type, args) if op.type.is_float else args[0]
-
-    return emit
-
-
 def _intrinsic(name: str) -> Callable[[Body, Op, list[str]], str]:
     return lambda body, op, args: _call(body, f"llvm.{name}", op.type, args)
+
+
+def _rounding(name: str) -> Callable[[Body, Op, list[str]], str]:
+    """Rounding to an integral value, which does nothing to integers."""
+    call = _intrinsic(name)
+    return lambda body, op, args: call(body, op, args) if op.type.is_float else args[0]
 
 
 def _libm(body: Body, op: Op, args: list[str]) -> str:

@@ -36,6 +36,11 @@ class SplitFunction(Polling):
     def emit_code(self, code: ir.Code) -> None:
         """The statements of `code`; variables that they bind are out of scope afterwards."""
 
+    def body(self) -> None:
+        if self.polls:
+            self.do(f"store i64 {CHUNK}, ptr {self.budget}")
+        self.emit_code(self.residual.body)
+
     # -------------------------------------------------------------------------------- procedures
 
     def emit_call(self, statement: ir.CallProcedure) -> None:
@@ -52,7 +57,8 @@ class SplitFunction(Polling):
         values = [f"{llvm_type(v.type)} {self.value(v)}" for v in statement.values]
         arguments = ", ".join(["ptr %slots", *values, *self.lend(cells)])
         status = self.new(f"call fastcc i32 @{name}({arguments})")
-        self.go_on(status, ir.Code(()), cells, statement.changed)
+        self.go_on(status, ir.Code(()), cells)
+        self.reload(statement.changed)
 
     def called(self, procedure: ir.Procedure) -> str:
         """The whole function that `emit_call` calls. It is compiled as code within a `while` loop, since
@@ -119,13 +125,11 @@ class SplitFunction(Polling):
             slots = [f"ptr {self.arrays[buffer].slot}" for buffer in used]
             arguments = [f"ptr {self.slot(self.failure)}", *values, *slots, *self.lend(cells)]
             status = self.call(_RESULT, self.module.use_part(module, _NAME), arguments)
-            grown = [s.buffer for s in rewriting.walk(code) if isinstance(s, ir.Grow)]
-            self.go_on(status, code, cells, grown)
+            self.go_on(status, code, cells)
+            self.reload(s.buffer for s in rewriting.walk(code) if isinstance(s, ir.Grow))
         return True
 
-    def go_on(
-        self, status: str, part: ir.Code, cells: Sequence[ir.Cell], grown: Iterable[ir.Buffer]
-    ) -> None:
+    def go_on(self, status: str, part: ir.Code, cells: Sequence[ir.Cell]) -> None:
         """Go on after a function that was lent cells, or return its status if it failed. The number of the
         Fail statement of a `part` counts within the part; it is made that of the kernel."""
         done, failed = self.labels("done", "failed")
@@ -139,7 +143,10 @@ class SplitFunction(Polling):
         self.do(f"ret i32 {status}")
         self.start(done)
         self.take_back(cells)
-        for array in (self.arrays[b] for b in dict.fromkeys(grown) if b in self.used):
+
+    def reload(self, buffers: Iterable[ir.Buffer]) -> None:
+        """Read again the addresses and capacities of buffers that a function may have let grow."""
+        for array in (self.arrays[b] for b in dict.fromkeys(buffers) if b in self.used):
             if array.capacity:
                 data = self.new(f"load ptr, ptr {array.slot}, !tbaa {TBAA_SLOTS}")
                 self.do(f"store ptr {data}, ptr {array.data}")
@@ -155,9 +162,7 @@ class SplitFunction(Polling):
             self.open_array(number, buffer, f"%slot{number}")
         arguments += self.borrow(cells)
         self.take_back(cells)
-        if self.polls:
-            self.do(f"store i64 {CHUNK}, ptr {self.budget}")
-        self.emit_code(self.residual.body)
+        self.body()
         self.lend(cells)
         head = f"define {_RESULT} @{_NAME}({', '.join(arguments)}) noinline cold nounwind"
         return self.finish(head, f"ret i32 {OK}")

@@ -143,12 +143,7 @@ class FunctionText(ABC):
         self.do(f"br label %{label}")
 
     def choose(
-        self,
-        condition: str,
-        then: str,
-        otherwise: str,
-        cold: bool = False,
-        is_whole: bool = False,
+        self, condition: str, then: str, otherwise: str, cold: bool = False, is_whole: bool = False
     ) -> None:
         """Branch. `cold` says that `then` is unlikely. `is_whole` says that a condition `a | b` is easier
         to predict than its parts, so that LLVM must not make two branches of it: where steppers meet it is
