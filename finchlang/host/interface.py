@@ -118,9 +118,7 @@ class Host(ABC):
         """As `ir.SortBits`."""
         self.do(ir.SortBits(words, scratch, start, stop, low, high))
 
-    def fail(
-        self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
-    ) -> None:
+    def fail(self, kind: str, message: str, values: Exprs = (), span: Span | None = None) -> None:
         """Stop with a FinchError of `kind`; `message` has a `{}` for each of `values`."""
         self.do(ir.Fail(kind, message, values, span))
 
@@ -161,7 +159,7 @@ class Host(ABC):
 
 
 def fail_unless(
-    host: Host, holds: Expr, kind: str, message: str, values: tuple[Expr, ...], span: Span | None
+    host: Host, holds: Expr, kind: str, message: str, values: Exprs, span: Span | None
 ) -> None:
     """Stop with a FinchError of `kind` unless a condition holds; nothing is done if it is true already."""
     if not (isinstance(holds, Const) and holds.value):

@@ -28,10 +28,6 @@ def _idiv(a: int, b: int) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-def _irem(a: int, b: int) -> int:
-    return a - b * _idiv(a, b) if b else 0
-
-
 def _minimum(a: Any, b: Any) -> Any:
     return a if a != a or (b == b and a < b) else b
 
@@ -48,10 +44,6 @@ def _total(function: Callable[..., Any]) -> Callable[..., float]:
             return float(function(*args))
 
     return total
-
-
-def _fmod(a: float, b: float) -> float:
-    return math.nan if b == 0 or math.isinf(a) else math.fmod(a, b)
 
 
 def _shift(a: int, count: int, type: Type, left: bool) -> int:
@@ -108,10 +100,10 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "abs": abs,
     "fdiv": _fdiv,
     "idiv": _idiv,
-    "irem": _irem,
+    "irem": lambda a, b: a - b * _idiv(a, b) if b else 0,
     "ipow": lambda a, b: a**b if b >= 0 else a ** (-b % 2) if abs(a) == 1 else 0,
     "fpow": _total(np.power),
-    "fmod": _fmod,
+    "fmod": lambda a, b: math.nan if b == 0 or math.isinf(a) else math.fmod(a, b),
     "copysign": math.copysign,
     "atan2": math.atan2,
     "min": _minimum,

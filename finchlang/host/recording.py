@@ -56,9 +56,8 @@ class ResidualHost(Host):
             procedure = self._procedures[statement.name]
             values = dict(zip(procedure.inputs, statement.values, strict=True))
             cells = dict(zip(procedure.cells, statement.cells, strict=True))
-            return self._placed(
-                rewriting.substituted(procedure.body, {**values, **cells})
-            ).statements
+            body = rewriting.substituted(procedure.body, {**values, **cells})
+            return self._placed(body).statements
 
         return rewriting.rewrite(code, place) if self._calls else code
 

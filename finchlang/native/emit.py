@@ -270,7 +270,8 @@ class _Function(SplitFunction):
         return self.module.short_loop(is_straight(loop.body), scatters, loop.is_append)
 
     def emit_grow(self, statement: ir.Grow) -> None:
-        self.module.use_grow()
+        result, parameters = "preserve_mostcc noalias ptr", "ptr captures(none), i64, i64"
+        self.module.declare(result, "grow", parameters, "cold nounwind")
         array = self.arrays[statement.buffer]
         size = self.value(statement.size)
         capacity = self.new(f"load i64, ptr {array.capacity}")

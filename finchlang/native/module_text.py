@@ -53,10 +53,6 @@ class Module:
         self.parts |= {**part.parts, unique: text.replace(f"@{name}(", f"@{unique}(", 1)}
         return unique
 
-    def use_grow(self) -> None:
-        arguments = "ptr captures(none), i64, i64"
-        self.declare("preserve_mostcc noalias ptr", "grow", arguments, "cold nounwind")
-
     def tbaa(self, name: str) -> str:
         """The access tag of a new type of memory, which aliases no other."""
         number = len(self.metadata)
