@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from finchlang.host import ir
@@ -59,11 +58,6 @@ class WatchingHost(ExecutingHost):
             case ir.Fill(buffer):
                 self.changed.add(buffer)
 
-    def count_by(
-        self, variable: ir.Var, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None]
-    ) -> None:
-        def once(i: ir.Expr) -> None:
-            self._see(variable, variable.held)
-            body(i)
-
-        super().count_by(variable, start, stop, once)
+    def turn(self, variable: ir.Var, i: int) -> None:
+        super().turn(variable, i)
+        self._see(variable, i)

@@ -3,6 +3,7 @@ identities; nothing else folds."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
@@ -227,41 +228,23 @@ def key_among(key: Expr, type: Type) -> Expr:
     return cast(low if type.bits == 64 else op("min", low, const(type.highest)), type)
 
 
-def add(a: Expr | int, b: Expr | int) -> Expr:
-    return op("add", a, b)
-
-
-def sub(a: Expr | int, b: Expr | int) -> Expr:
-    return op("sub", a, b)
-
-
-def mul(a: Expr | int, b: Expr | int) -> Expr:
-    return op("mul", a, b)
-
-
-def minimum(a: Expr | int, b: Expr | int) -> Expr:
-    return op("min", a, b)
-
-
-def maximum(a: Expr | int, b: Expr | int) -> Expr:
-    return op("max", a, b)
-
-
-def compare(name: str, a: Expr | int, b: Expr | int) -> Expr:
-    return op(name, a, b)
+add, sub, mul = partial(op, "add"), partial(op, "sub"), partial(op, "mul")
+minimum, maximum = partial(op, "min"), partial(op, "max")
+#: `compare(name, a, b)`, the comparison of two expressions
+compare = op
 
 
 def conjunction(*conditions: Expr) -> Expr:
-    result: Expr = TRUE
-    for condition in conditions:
-        result = op("and", result, condition)
-    return result
+    return _joined("and", conditions, TRUE)
 
 
 def disjunction(*conditions: Expr) -> Expr:
-    result: Expr = FALSE
+    return _joined("or", conditions, FALSE)
+
+
+def _joined(name: str, conditions: tuple[Expr, ...], result: Expr) -> Expr:
     for condition in conditions:
-        result = op("or", result, condition)
+        result = op(name, result, condition)
     return result
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,9 +18,8 @@ import numpy as np
 
 from finchlang.base.errors import Bug, FinchError, failure
 from finchlang.host import interrupts, ir
-from finchlang.host.interface import Host
+from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
 from finchlang.host.primitives import apply
-from finchlang.syntax.types import Int64
 
 
 class ExecutingHost(Host):
@@ -189,23 +189,10 @@ class ExecutingHost(Host):
 
     # ----------------------------------------------------------------------------------- control
 
-    def branch(
-        self,
-        condition: ir.Expr,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
-        is_rare: bool = False,
-    ) -> None:
-        if not isinstance(condition, ir.Const):
-            self.steps["branch"] += 1
-        if self.evaluate(condition):
-            then()
-        elif otherwise is not None:
-            otherwise()
+    def block(self, body: Body, *variables: ir.Var) -> ir.Code:
+        return Deferred((), body)
 
-    def loop(
-        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
+    def loop(self, condition: Callable[[], ir.Expr], body: Body, is_endless: bool = False) -> None:
         while True:
             interrupts.check()
             test = condition()
@@ -216,37 +203,20 @@ class ExecutingHost(Host):
                 return
             body()
 
-    def count(
-        self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
-    ) -> None:
-        self.count_by(self.variable(name, Int64, start, stop), start, stop, body)
-
-    def count_by(
-        self, variable: ir.Var, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None]
-    ) -> None:
-        """`count`, with the loop's variable given."""
-        for i in range(self.evaluate(start), self.evaluate(stop) + 1):
-            interrupts.check()
-            self.steps["count"] += 1
-            variable.held = i
-            body(variable)
-
-    def share(
-        self,
-        key: Hashable,
-        values: tuple[ir.Expr, ...],
-        cells: tuple[ir.Cell, ...],
-        body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
-    ) -> None:
-        inputs = tuple([ir.Var("p", v.type) for v in values])
+    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
+        inputs = tuple([ir.Var("p", value.type) for value in values])
         for variable, value in zip(inputs, values, strict=True):
-            variable.held = self.evaluate(value)
+            self.hold(variable, value)
         body(inputs, cells)
 
+    def hold(self, variable: ir.Var, value: ir.Expr) -> None:
+        """Give an input of shared code its value."""
+        variable.held = self.evaluate(value)
+
     def do_Branch(self, s: ir.Branch) -> None:
-        self.branch(
-            s.condition, partial(run_code, s.then, self), partial(run_code, s.otherwise, self)
-        )
+        if not isinstance(s.condition, ir.Const):
+            self.steps["branch"] += 1
+        run_code(s.then if self.evaluate(s.condition) else s.otherwise, self)
 
     def do_WhileLoop(self, s: ir.WhileLoop) -> None:
         def look() -> ir.Expr:
@@ -256,7 +226,15 @@ class ExecutingHost(Host):
         self.loop(look, partial(run_code, s.body, self))
 
     def do_ForLoop(self, s: ir.ForLoop) -> None:
-        self.count_by(s.variable, s.start, s.stop, lambda _: run_code(s.body, self))
+        for i in range(self.evaluate(s.start), self.evaluate(s.stop) + 1):
+            interrupts.check()
+            self.steps["count"] += 1
+            self.turn(s.variable, i)
+            run_code(s.body, self)
+
+    def turn(self, variable: ir.Var, i: int) -> None:
+        """Begin a turn of a counted loop."""
+        variable.held = i
 
     def do_CallProcedure(self, s: ir.CallProcedure) -> None:
         """The contents of the procedure's own variables and cells are restored afterwards, since the code
@@ -280,7 +258,16 @@ class ExecutingHost(Host):
         raise failure(s.kind, s.message.format(*map(self.evaluate, s.values)), s.span)
 
 
+@dataclass(frozen=True, slots=True)
+class Deferred(ir.Code):
+    """Code of a statement that is performed at once: a function that performs it."""
+
+    run: Body
+
+
 def run_code(code: ir.Code, host: ExecutingHost) -> None:
+    if isinstance(code, Deferred):
+        code.run()
     for statement in code.statements:
         host.do(statement)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from finchlang.host.interface import Host
+from finchlang.host.interface import Cells, Exprs, Fact, Host, Shared
 from finchlang.host.ir import Buffer, Cell, Expr, Var, written
 from finchlang.host.recording import ResidualHost
 from finchlang.syntax.types import Int64, Type
@@ -25,35 +25,21 @@ class LookingHost(ResidualHost):
         self._names[name] += 1
         return name + "'" * (self._names[name] - 1)
 
-    def let(
-        self, expr: Expr, name: str = "t", lower: Expr | None = None, upper: Expr | None = None
-    ) -> Expr:
+    def let(self, expr: Expr, name: str = "t", **known: Fact) -> Expr:
         return expr
 
     def load(
-        self,
-        buffer: Buffer,
-        index: Expr,
-        name: str = "v",
-        type: Type | None = None,
-        lower: Expr | None = None,
-        upper: Expr | None = None,
+        self, buffer: Buffer, index: Expr, name: str = "v", type: Type | None = None, **known: Fact
     ) -> Expr:
-        return Var(f"{buffer}[{plain(index)}]", type or buffer.type, lower, upper)
+        return Var(f"{buffer}[{plain(index)}]", type or buffer.type, **known)
 
-    def get(self, cell: Cell, lower: Expr | None = None, upper: Expr | None = None) -> Expr:
-        return Var(cell.name, cell.type, lower, upper)
+    def get(self, cell: Cell, **known: Fact) -> Expr:
+        return Var(cell.name, cell.type, **known)
 
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
         return Var(f"search({buffer}, {plain(key)})", Int64, start, stop)
 
-    def share(
-        self,
-        key: Hashable,
-        values: tuple[Expr, ...],
-        cells: tuple[Cell, ...],
-        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
-    ) -> None:
+    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
         body(values, cells)
 
 

@@ -1,5 +1,5 @@
 """What a rule or a level may ask of its host. An operation is a statement of the host language, which
-`executing.py` performs and `recording.py` records; statements with code in them are up to each host."""
+`executing.py` performs and `recording.py` records; what stands for code in a statement is up to each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ from finchlang.host import construct as code, ir
 from finchlang.host.ir import Buffer, Cell, Const, Expr, Stmt, Var
 from finchlang.syntax.types import Bool, Int64, Type
 
+#: what is known of a variable, if anything; the body of a branch or loop, and of a counted loop; values and
+#: cells, and code that works on these
+Fact = Expr | None
+Body = Callable[[], None]
+Turn = Callable[[Expr], None]
+Exprs = tuple[Expr, ...]
+Cells = tuple[Cell, ...]
+Shared = Callable[[Exprs, Cells], None]
+
 
 class Host(ABC):
-    """A host. Positions are Int64 and count from 0; `lower` and `upper` are facts for the prover. Functions
-    that are given as arguments, as the arms of a branch, may be called later than the rule runs (the
-    interpreter) or only once (recording)."""
+    """A host. Positions are Int64 and count from 0; `known` are facts for the prover: the bounds `lower`
+    and `upper`. Functions that are given as arguments, as the arms of a branch, may be called later than
+    the rule runs (the interpreter) or only once (recording)."""
 
     def __init__(self) -> None:
         self._names: Counter[str] = Counter()
@@ -30,39 +39,27 @@ class Host(ABC):
         self._names[name] += 1
         return f"{name}_{self._names[name]}"
 
-    def variable(
-        self, name: str, type: Type, lower: Expr | None = None, upper: Expr | None = None
-    ) -> Var:
+    def variable(self, name: str, type: Type, **known: Fact) -> Var:
         """A new variable, bound from outside as an input of a kernel, or by a statement to come."""
-        return Var(self.fresh(name), type, lower, upper)
+        return Var(self.fresh(name), type, **known)
 
-    def let(
-        self, expr: Expr, name: str = "t", lower: Expr | None = None, upper: Expr | None = None
-    ) -> Expr:
+    def let(self, expr: Expr, name: str = "t", **known: Fact) -> Expr:
         """`expr` evaluated once: a variable, or `expr` itself if it is a constant or variable."""
         if isinstance(expr, (Const, Var)):
             return expr
-        variable = Var(self.fresh(name), expr.type, lower, upper, expr)
+        variable = Var(self.fresh(name), expr.type, definition=expr, **known)
         self.do(ir.Bind(variable, expr))
         return variable
 
     def load(
-        self,
-        buffer: Buffer,
-        index: Expr,
-        name: str = "v",
-        type: Type | None = None,
-        lower: Expr | None = None,
-        upper: Expr | None = None,
+        self, buffer: Buffer, index: Expr, name: str = "v", type: Type | None = None, **known: Fact
     ) -> Expr:
         """A variable with buffer[index] as it is now, cast to `type` if given."""
-        if type is None or type == buffer.type:
-            variable = self.variable(name, buffer.type, lower, upper)
-            self.do(ir.Load(variable, buffer, index))
-            return variable
-        variable = self.variable(name, buffer.type)
+        kind = type or buffer.type
+        is_cast = kind != buffer.type
+        variable = self.variable(name, buffer.type, **({} if is_cast else known))
         self.do(ir.Load(variable, buffer, index))
-        return self.let(code.cast(variable, type), name, lower, upper)
+        return self.let(code.cast(variable, kind), name, **known) if is_cast else variable
 
     def store(self, buffer: Buffer, index: Expr, value: Expr) -> None:
         """buffer[index] = value, cast to the buffer's type."""
@@ -74,9 +71,9 @@ class Host(ABC):
         self.do(ir.Set(cell, init))
         return cell
 
-    def get(self, cell: Cell, lower: Expr | None = None, upper: Expr | None = None) -> Expr:
+    def get(self, cell: Cell, **known: Fact) -> Expr:
         """A variable with the content of `cell` as it is now."""
-        variable = self.variable(cell.name.rsplit("_", 1)[0], cell.type, lower, upper)
+        variable = self.variable(cell.name.rsplit("_", 1)[0], cell.type, **known)
         self.do(ir.Get(variable, cell))
         return variable
 
@@ -93,86 +90,76 @@ class Host(ABC):
 
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Var:
         """The least position p in start..stop with p == stop or buffer[p] >= key."""
-        variable = self.variable(name, Int64, start, stop)
+        variable = self.variable(name, Int64, lower=start, upper=stop)
         self.do(ir.Search(variable, buffer, start, stop, code.key_among(key, buffer.type)))
         return variable
 
     def disjoint(
         self, buffer: Buffer, index: Expr, shift: Expr, other: Buffer, place: Expr
     ) -> Expr:
-        """Whether none of buffer[index .. index + BLOCK - 1] + shift is one of
-        other[place .. place + BLOCK - 1]. Only the bits that both types have are compared, so that it may
-        be false where all numbers differ."""
+        """Whether two blocks have no number in common, as `ir.Disjoint`."""
         variable = self.variable("disjoint", Bool)
         self.do(ir.Disjoint(variable, buffer, index, shift, other, place))
         return variable
 
     def sort(self, buffer: Buffer, start: Expr, stop: Expr) -> None:
-        """Sort buffer[start .. stop - 1]."""
+        """As `ir.Sort`."""
         self.do(ir.Sort(buffer, start, stop))
 
     def sort_by(
-        self,
-        numbers: Buffer,
-        scratch: Buffer,
-        start: Expr,
-        stop: Expr,
-        keys: Buffer,
-        bound: Expr,
+        self, numbers: Buffer, scratch: Buffer, start: Expr, stop: Expr, keys: Buffer, bound: Expr
     ) -> None:
-        """Sort numbers[start .. stop - 1] by the keys keys[n] of its numbers n, all in 0..bound - 1; the
-        sort is stable. `scratch`, with room for `stop` entries, is undefined afterwards."""
+        """As `ir.SortBy`."""
         self.do(ir.SortBy(numbers, scratch, start, stop, keys, bound))
 
     def sort_bits(
         self, words: Buffer, scratch: Buffer, start: Expr, stop: Expr, low: Expr, high: Expr
     ) -> None:
-        """Sort words[start .. stop - 1] (Int64) by their bits low .. high - 1, with high < 64; the sort is
-        stable. `scratch` as in `sort_by`."""
+        """As `ir.SortBits`."""
         self.do(ir.SortBits(words, scratch, start, stop, low, high))
 
-    def fail(
-        self, kind: str, message: str, values: tuple[Expr, ...] = (), span: Span | None = None
-    ) -> None:
+    def fail(self, kind: str, message: str, values: Exprs = (), span: Span | None = None) -> None:
         """Stop with a FinchError of `kind`; `message` has a `{}` for each of `values`."""
         self.do(ir.Fail(kind, message, values, span))
 
     @abstractmethod
+    def block(self, body: Body, *variables: Var) -> ir.Code:
+        """Code that does what `body` does: the arm of a branch, or the body of a loop that counts by a
+        variable."""
+
     def branch(
-        self,
-        condition: Expr,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
-        is_rare: bool = False,
+        self, condition: Expr, then: Body, otherwise: Body | None = None, is_rare: bool = False
     ) -> None:
         """Run one of the arms, or the only possible one if the condition is a constant. `is_rare` as in
         `ir.Branch`."""
+        if not isinstance(condition, Const):
+            code = self.block(then)
+            other = ir.Code(()) if otherwise is None else self.block(otherwise)
+            self.do(ir.Branch(condition, code, other, is_rare))
+        elif condition.value:
+            then()
+        elif otherwise is not None:
+            otherwise()
 
     @abstractmethod
-    def loop(
-        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
+    def loop(self, condition: Callable[[], Expr], body: Body, is_endless: bool = False) -> None:
         """While `condition` holds, run `body`. `is_endless` as in `ir.WhileLoop`."""
 
-    @abstractmethod
-    def count(self, start: Expr, stop: Expr, body: Callable[[Expr], None], name: str = "i") -> None:
+    def count(self, start: Expr, stop: Expr, body: Turn, name: str = "i") -> None:
         """Run `body` for each integer from `start` to `stop`, both included."""
+        variable = self.variable(name, Int64, lower=start, upper=stop)
+        code = self.block(lambda: body(variable), variable)
+        self.do(ir.ForLoop(variable, start, stop, code))
 
     @abstractmethod
-    def share(
-        self,
-        key: Hashable,
-        values: tuple[Expr, ...],
-        cells: tuple[Cell, ...],
-        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
-    ) -> None:
+    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
         """Run `body` on variables that hold `values`, of which nothing else is known, and on cells that
         stand for `cells`. Calls with the same `key` must do the same, so that code is recorded only
         once."""
 
 
 def fail_unless(
-    host: Host, holds: Expr, kind: str, message: str, values: tuple[Expr, ...], span: Span | None
+    host: Host, holds: Expr, kind: str, message: str, values: Exprs, span: Span | None
 ) -> None:
     """Stop with a FinchError of `kind` unless a condition holds; nothing is done if it is true already."""
     if not (isinstance(holds, Const) and holds.value):

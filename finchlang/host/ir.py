@@ -127,20 +127,9 @@ OPS: dict[str, int] = {
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan"))
 
 _INFIX = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "fdiv": "/",
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "and": "&",
-    "or": "|",
-    "shl": "<<",
-    "shr": ">>",
+    **{"add": "+", "sub": "-", "mul": "*", "fdiv": "/", "and": "&", "or": "|"},
+    **{"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="},
+    **{"shl": "<<", "shr": ">>"},
 }
 _PREFIX = {"neg": "-", "not": "!"}
 _NAMES = {"idiv": "div", "irem": "rem", "select": "ifelse", "fpow": "pow", "ipow": "pow"}
@@ -205,6 +194,14 @@ class Stmt:
 
 
 @dataclass(frozen=True, slots=True)
+class Code:
+    """Statements in order. A variable is visible from its binding to the end of its Code, and in
+    the Codes nested there."""
+
+    statements: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Bind(Stmt):
     """`variable = expr`, bound once."""
 
@@ -253,7 +250,7 @@ class Branch(Stmt):
 
     condition: Expr
     then: Code
-    otherwise: Code
+    otherwise: Code = Code(())
     is_rare: bool = False
 
 
@@ -398,14 +395,6 @@ class Fail(Stmt):
     message: str
     values: tuple[Expr, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """Statements in order. A variable is visible from its binding to the end of its Code, and in
-    the Codes nested there."""
-
-    statements: tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

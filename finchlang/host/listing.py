@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -20,17 +21,9 @@ def text(residual: ir.Residual) -> str:
     return Listing().text(residual)
 
 
-#: names of statements that are listed as calls of their operands
-_CALLS = {
-    ir.Grow: "grow",
-    ir.Room: "room",
-    ir.Fill: "fill",
-    ir.Search: "search",
-    ir.Disjoint: "disjoint",
-    ir.Sort: "sort",
-    ir.SortBy: "sort_by",
-    ir.SortBits: "sort_bits",
-}
+#: statements that are listed as calls of their operands, with their names
+_CALLED = (ir.Grow, ir.Room, ir.Fill, ir.Search, ir.Disjoint, ir.Sort, ir.SortBy, ir.SortBits)
+_CALLS = {kind: re.sub("(?<=.)(?=[A-Z])", "_", kind.__name__).lower() for kind in _CALLED}
 
 
 class Listing:
@@ -43,21 +36,18 @@ class Listing:
         self.numbers: dict[str, int] = {}  # the last one of each repeated name
 
     def text(self, residual: ir.Residual) -> str:
-        buffers = [f"{self.name(b)}: {b.type}[]" for b in residual.buffers]
-        inputs = [f"{self.name(v)}: {v.type}" for v in residual.inputs]
-        head = f"kernel {residual.name}({', '.join(buffers)}; {', '.join(inputs)})"
+        buffers = ", ".join(f"{self.name(b)}: {b.type}[]" for b in residual.buffers)
+        head = f"kernel {residual.name}({buffers}; {self.typed(residual.inputs)})"
         for procedure in residual.procedures:
             self.procedure(procedure)
         self.code(residual.body, 1)
-        outputs = [f"{self.name(c)}: {c.type}" for c in residual.outputs]
-        if outputs:
-            self.lines.append(f"    return {', '.join(outputs)}")
+        if residual.outputs:
+            self.line(1, f"return {self.typed(residual.outputs)}")
         return "\n".join([head, *self.lines, "end", ""])
 
     def procedure(self, procedure: ir.Procedure) -> None:
-        inputs = [f"{self.name(v)}: {v.type}" for v in procedure.inputs]
-        cells = [f"{self.name(c)}: {c.type}" for c in procedure.cells]
-        self.line(1, f"procedure {procedure.name}({', '.join(inputs)}; {', '.join(cells)})")
+        given = f"{self.typed(procedure.inputs)}; {self.typed(procedure.cells)}"
+        self.line(1, f"procedure {procedure.name}({given})")
         self.code(procedure.body, 2)
         self.line(1, "end")
 
@@ -74,6 +64,9 @@ class Listing:
             self.used.add(found)
             self.names[thing] = found
         return found
+
+    def typed(self, things: Iterable[ir.Var | ir.Cell]) -> str:
+        return ", ".join(f"{self.name(thing)}: {thing.type}" for thing in things)
 
     # ------------------------------------------------------------------------------- expressions
 

@@ -28,10 +28,6 @@ def _idiv(a: int, b: int) -> int:
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
-def _irem(a: int, b: int) -> int:
-    return a - b * _idiv(a, b) if b else 0
-
-
 def _minimum(a: Any, b: Any) -> Any:
     return a if a != a or (b == b and a < b) else b
 
@@ -48,10 +44,6 @@ def _total(function: Callable[..., Any]) -> Callable[..., float]:
             return float(function(*args))
 
     return total
-
-
-def _fmod(a: float, b: float) -> float:
-    return math.nan if b == 0 or math.isinf(a) else math.fmod(a, b)
 
 
 def _shift(a: int, count: int, type: Type, left: bool) -> int:
@@ -96,32 +88,26 @@ def _stepped(step: np.ufunc, dtype: Any, x: float, a: float, count: int) -> floa
     return x
 
 
+def _of_numpy(names: Sequence[str], rename: Callable[[str], str] = str) -> dict[str, Any]:
+    return {name: _total(getattr(np, rename(name))) for name in names}
+
+
 _PLAIN: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "fdiv": _fdiv,
-    "idiv": _idiv,
-    "irem": _irem,
-    "ipow": lambda a, b: a**b if b >= 0 else a ** (-b % 2) if abs(a) == 1 else 0,
-    "fpow": _total(np.power),
-    "fmod": _fmod,
-    "copysign": math.copysign,
-    "atan2": math.atan2,
-    **{name: _total(getattr(np, name)) for name in ("hypot", "nextafter", "ldexp", "exp2", "cbrt")},
-    "min": _minimum,
-    "max": _maximum,
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "xor", "neg")},
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     "and": operator.and_,
     "or": operator.or_,
-    "xor": operator.xor,
-    "neg": operator.neg,
     "abs": abs,
+    "fdiv": _fdiv,
+    "idiv": _idiv,
+    "irem": lambda a, b: a - b * _idiv(a, b) if b else 0,
+    "ipow": lambda a, b: a**b if b >= 0 else a ** (-b % 2) if abs(a) == 1 else 0,
+    "fpow": _total(np.power),
+    "fmod": lambda a, b: math.nan if b == 0 or math.isinf(a) else math.fmod(a, b),
+    "copysign": math.copysign,
+    "atan2": math.atan2,
+    "min": _minimum,
+    "max": _maximum,
     "bits": lambda a: max(a, 0).bit_length(),
     "floor": lambda a: _round_away(a, math.floor),
     "ceil": lambda a: _round_away(a, math.ceil),
@@ -132,22 +118,9 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "pair": Pair,
     "first": lambda pair: pair[0],
     "second": lambda pair: pair[1],
-    **{
-        name: _total(getattr(np, numpy_name))
-        for name, numpy_name in {
-            "asin": "arcsin",
-            "acos": "arccos",
-            "atan": "arctan",
-            **{f"{name}h": f"arc{name[1:]}h" for name in ("asin", "acos", "atan")},
-            **{
-                n: n
-                for n in (
-                    *("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan"),
-                    *("sinh", "cosh", "tanh", "expm1", "log1p"),
-                )
-            },
-        }.items()
-    },
+    **_of_numpy(("hypot", "nextafter", "ldexp", "exp2", "cbrt", "expm1", "log1p", "sqrt")),
+    **_of_numpy(("exp", "log", "log2", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh")),
+    **_of_numpy(("asin", "acos", "atan", "asinh", "acosh", "atanh"), lambda name: f"arc{name[1:]}"),
 }
 
 

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from finchlang.host import ir, rewrite as rewriting
-from finchlang.host.interface import Host
-from finchlang.syntax.types import Int64
+from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
 
 #: Procedures of fewer statements are recorded in place rather than called.
 SHORT = 20
@@ -57,9 +56,8 @@ class ResidualHost(Host):
             procedure = self._procedures[statement.name]
             values = dict(zip(procedure.inputs, statement.values, strict=True))
             cells = dict(zip(procedure.cells, statement.cells, strict=True))
-            return self._placed(
-                rewriting.substituted(procedure.body, {**values, **cells})
-            ).statements
+            body = rewriting.substituted(procedure.body, {**values, **cells})
+            return self._placed(body).statements
 
         return rewriting.rewrite(code, place) if self._calls else code
 
@@ -71,31 +69,16 @@ class ResidualHost(Host):
         body()
         return ir.Code(tuple(self._blocks.pop()))
 
+    def block(self, body: Body, *variables: ir.Var) -> ir.Code:
+        self._passing.update(variables)
+        return self._record(body)
+
     def cell(self, init: ir.Expr, name: str = "c") -> ir.Cell:
         cell = super().cell(init, name)
         self._own[-1].add(cell)
         return cell
 
-    def branch(
-        self,
-        condition: ir.Expr,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
-        is_rare: bool = False,
-    ) -> None:
-        if isinstance(condition, ir.Const):
-            if condition.value:
-                then()
-            elif otherwise is not None:
-                otherwise()
-            return
-        code = self._record(then)
-        other = self._record(otherwise) if otherwise is not None else ir.Code(())
-        self.do(ir.Branch(condition, code, other, is_rare))
-
-    def loop(
-        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
+    def loop(self, condition: Callable[[], ir.Expr], body: Body, is_endless: bool = False) -> None:
         tests: list[ir.Expr] = []
         test = self._record(lambda: tests.append(condition()))
         if isinstance(tests[0], ir.Const) and not tests[0].value:
@@ -104,20 +87,7 @@ class ResidualHost(Host):
             return
         self.do(ir.WhileLoop(test, tests[0], self._record(body), is_endless))
 
-    def count(
-        self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
-    ) -> None:
-        variable = self.variable(name, Int64, start, stop)
-        self._passing.add(variable)
-        self.do(ir.ForLoop(variable, start, stop, self._record(lambda: body(variable))))
-
-    def share(
-        self,
-        key: Hashable,
-        values: tuple[ir.Expr, ...],
-        cells: tuple[ir.Cell, ...],
-        body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
-    ) -> None:
+    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
         found = self._shared.get(key)
         if found is None:
             found = self._procedure(key, values, cells, body)
@@ -127,11 +97,7 @@ class ResidualHost(Host):
         self.do(replace(found, values=values, cells=cells))
 
     def _procedure(
-        self,
-        key: Hashable,
-        values: tuple[ir.Expr, ...],
-        cells: tuple[ir.Cell, ...],
-        body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
+        self, key: Hashable, values: Exprs, cells: Cells, body: Shared
     ) -> ir.CallProcedure:
         """Record a procedure; returns its call in the procedure's own terms. Its inputs and cells are those
         that a caller gives, then the variables and cells that it uses of the code around. If these are not
@@ -149,7 +115,7 @@ class ResidualHost(Host):
         name = self.fresh("rest")
         procedure = ir.Procedure(name, inputs + free, places + outer, code)
         self._procedures[name] = procedure
-        used = tuple(dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.arrays(s)))
+        used = rewriting.buffers_of(code)
         changed = tuple(
             dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.changes(s))
         )

@@ -5,16 +5,15 @@ values (law 2), so that they would do the same again, with other names for varia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from finchlang.host.executing import ExecutingHost
-from finchlang.host.ir import Buffer, Cell, Const, Expr, Var
-
-Action = Callable[[], object]
+from finchlang.host.executing import Deferred, ExecutingHost
+from finchlang.host.interface import Body
+from finchlang.host.ir import Buffer, Code, Expr, Var
 
 
 class RememberingHost(ExecutingHost):
@@ -23,18 +22,18 @@ class RememberingHost(ExecutingHost):
 
     def __init__(self, arrays: dict[Buffer, np.ndarray] | None = None):
         super().__init__(arrays)
-        self._noted: list[Action] = []
+        self._noted: list[Body] = []
 
     def do(self, statement: Any) -> None:
         self._do(partial(self.performer(statement), statement))
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: Body) -> None:
         self._noted.append(action)
         action()
 
     def _once(self, derive: Callable[[], Any]) -> Callable[[], Any]:
         """A function that does and returns what `derive` does, but calls it the first time only."""
-        noted: list[Action] | None = None
+        noted: list[Body] | None = None
         answer: Any = None
 
         def run() -> Any:
@@ -50,41 +49,11 @@ class RememberingHost(ExecutingHost):
 
         return run
 
-    def branch(
-        self,
-        condition: Expr,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
-        is_rare: bool = False,
-    ) -> None:
-        if isinstance(condition, Const):
-            super().branch(condition, then, otherwise)
-        else:
-            arms = self._once(then), otherwise and self._once(otherwise)
-            self._do(partial(super().branch, condition, *arms))
+    def block(self, body: Body, *variables: Var) -> Code:
+        return Deferred((), self._once(body))
 
-    def loop(
-        self, condition: Callable[[], Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
+    def loop(self, condition: Callable[[], Expr], body: Body, is_endless: bool = False) -> None:
         self._do(partial(super().loop, self._once(condition), self._once(body)))
 
-    def count_by(
-        self, variable: Var, start: Expr, stop: Expr, body: Callable[[Expr], None]
-    ) -> None:
-        once = self._once(partial(body, variable))
-        self._do(partial(super().count_by, variable, start, stop, lambda _: once()))
-
-    def share(
-        self,
-        key: Hashable,
-        values: tuple[Expr, ...],
-        cells: tuple[Cell, ...],
-        body: Callable[[tuple[Expr, ...], tuple[Cell, ...]], None],
-    ) -> None:
-        own = tuple([Var("p", value.type) for value in values])
-        for variable, value in zip(own, values, strict=True):
-            self._do(partial(self._hold, variable, value))
-        body(own, cells)
-
-    def _hold(self, variable: Var, value: Expr) -> None:
-        variable.held = self.evaluate(value)
+    def hold(self, variable: Var, value: Expr) -> None:
+        self._do(partial(super().hold, variable, value))

@@ -11,11 +11,11 @@ from typing import Any
 from finchlang.host import ir
 from finchlang.host.construct import op
 
-#: the code within a statement of each kind that has some
-_NESTED: dict[type, Callable[[Any], tuple[ir.Code, ...]]] = {
-    ir.Branch: lambda branch: (branch.then, branch.otherwise),
-    ir.WhileLoop: lambda loop: (loop.test, loop.body),
-    ir.ForLoop: lambda loop: (loop.body,),
+#: the fields with the code within a statement of each kind that has some
+_NESTED: dict[type, tuple[str, ...]] = {
+    ir.Branch: ("then", "otherwise"),
+    ir.WhileLoop: ("test", "body"),
+    ir.ForLoop: ("body",),
 }
 
 
@@ -30,8 +30,15 @@ def walk(code: ir.Code) -> Iterator[ir.Stmt]:
 
 
 def nested(statement: ir.Stmt) -> tuple[ir.Code, ...]:
-    parts = _NESTED.get(type(statement))
-    return () if parts is None else parts(statement)
+    return tuple([getattr(statement, name) for name in _NESTED.get(type(statement), ())])
+
+
+def scoped(code: ir.Code, *around: ir.Stmt) -> Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]:
+    """Every statement in `code`, as `walk`, with the statements around it, the outermost first."""
+    for statement in code.statements:
+        yield statement, around
+        for inner in nested(statement):
+            yield from scoped(inner, *around, statement)
 
 
 def rebuild(code: ir.Code, change: Callable[[tuple[ir.Stmt, ...]], Iterable[ir.Stmt]]) -> ir.Code:
@@ -44,10 +51,7 @@ def rebuild(code: ir.Code, change: Callable[[tuple[ir.Stmt, ...]], Iterable[ir.S
         new = [rebuild(code, change) for code in old]
         if all(map(operator.is_, old, new)):
             return statement
-        names = [
-            f.name for f in fields(statement) if isinstance(getattr(statement, f.name), ir.Code)
-        ]
-        return replace(statement, **dict(zip(names, new, strict=True)))
+        return replace(statement, **dict(zip(_NESTED[type(statement)], new, strict=True)))
 
     statements = tuple(change(tuple(map(inside, code.statements))))
     is_same = len(statements) == len(code.statements)
@@ -67,15 +71,18 @@ def everything(residual: ir.Residual) -> Iterator[ir.Stmt]:
         yield from walk(code)
 
 
+_STRAIGHT = (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)
+_HEAVY = (ir.WhileLoop, ir.ForLoop, ir.Fill, ir.Sort, ir.SortBy, ir.SortBits, ir.CallProcedure)
+
+
 def is_heavy(code: ir.Code) -> bool:
     """Whether one run of `code` may take long: it has a loop, a call, or works on a range."""
-    return any(
-        isinstance(
-            s,
-            (ir.WhileLoop, ir.ForLoop, ir.Fill, ir.Sort, ir.SortBy, ir.SortBits, ir.CallProcedure),
-        )
-        for s in walk(code)
-    )
+    return any(isinstance(s, _HEAVY) for s in walk(code))
+
+
+def is_straight(code: ir.Code) -> bool:
+    """Whether `code` only computes, loads and stores, without loops or branches."""
+    return all(isinstance(s, _STRAIGHT) for s in walk(code))
 
 
 def touches(statement: ir.Stmt, buffer: ir.Buffer) -> bool:
@@ -118,26 +125,42 @@ def cells_of(code: ir.Code) -> list[ir.Cell]:
 
 def arrays(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
     """The buffers that `statement` itself uses."""
-    if isinstance(statement, ir.SortBy):
-        return statement.buffer, statement.scratch, statement.keys
-    if isinstance(statement, ir.SortBits):
-        return statement.buffer, statement.scratch
-    if isinstance(statement, ir.Disjoint):
-        return statement.buffer, statement.other
     if isinstance(statement, ir.CallProcedure):
         return statement.used
-    buffer = getattr(statement, "buffer", None)
-    return () if buffer is None else (buffer,)
+    kind: Any = type(statement)
+    return tuple([getattr(statement, name) for name in _buffers(kind)])
 
 
-def variables(expr: ir.Expr) -> set[ir.Var]:
+@cache
+def _buffers(kind: Any) -> tuple[str, ...]:
+    """The fields of a kind of statement that are buffers."""
+    return tuple(f.name for f in fields(kind) if f.type == "Buffer")
+
+
+def buffers_of(code: ir.Code) -> tuple[ir.Buffer, ...]:
+    """The buffers that `code` uses, in order."""
+    return tuple(dict.fromkeys(buffer for s in walk(code) for buffer in arrays(s)))
+
+
+def parts(expr: ir.Expr) -> set[ir.Expr]:
+    """`expr` and all that it is made of."""
     seen, stack = {expr}, [expr]
     while stack:
         top = stack.pop()
         if isinstance(top, ir.Op):
             stack += (new := [arg for arg in top.args if arg not in seen])
             seen.update(new)
-    return {part for part in seen if isinstance(part, ir.Var)}
+    return seen
+
+
+def variables(expr: ir.Expr) -> set[ir.Var]:
+    return {part for part in parts(expr) if isinstance(part, ir.Var)}
+
+
+def changing(loop: ir.ForLoop | ir.WhileLoop) -> set[ir.Var]:
+    """The variables whose value may change from step to step of `loop`."""
+    found = (getattr(s, "variable", None) for s in walk(ir.Code((loop,))))
+    return {variable for variable in found if variable is not None}
 
 
 def free_variables(code: ir.Code) -> list[ir.Var]:
@@ -178,17 +201,16 @@ def _parts(kind: Any) -> tuple[str, ...]:
 
 def indirect(code: ir.Code) -> Iterator[ir.Load | ir.Store]:
     """The loads and stores at an index that depends on a value loaded by `code`."""
-    read: set[ir.Expr] = set()
-
-    def depends(expr: ir.Expr) -> bool:
-        return expr in read or (isinstance(expr, ir.Op) and any(map(depends, expr.args)))
-
+    read: set[ir.Var] = set()
     for statement in walk(code):
-        if isinstance(statement, (ir.Load, ir.Store)) and depends(statement.index):
+        match statement:
+            case ir.Load(index=expr) | ir.Store(index=expr) | ir.Bind(expr=expr):
+                depends = not read.isdisjoint(variables(expr))
+            case _:
+                continue
+        if depends and not isinstance(statement, ir.Bind):
             yield statement
-        if isinstance(statement, ir.Load) or (
-            isinstance(statement, ir.Bind) and depends(statement.expr)
-        ):
+        if isinstance(statement, ir.Load) or (depends and isinstance(statement, ir.Bind)):
             read.add(statement.variable)
 
 
@@ -196,58 +218,40 @@ def substituted(code: ir.Code, values: dict[Any, Any]) -> ir.Code:
     """`code` with expressions and cells in place of the variables and cells in `values`, which also
     remembers the results for expressions. Definitions of the variables that `code` binds are changed in
     place, so that the old code must not be used any more."""
-
-    def new(part: Any) -> Any:
-        if isinstance(part, ir.Op):
-            if part not in values:
-                args = [new(arg) for arg in part.args]
-                is_same = all(map(operator.is_, args, part.args))
-                values[part] = part if is_same else op(part.name, *args, type=part.type)
-            return values[part]
-        match part:
-            case ir.Var() | ir.Cell():
-                return values.get(part, part)
-            case ir.Code():
-                return ir.Code(tuple(map(again, part.statements)))
-            case tuple():
-                return tuple(map(new, part))
-        return part
-
-    def again(statement: ir.Stmt) -> ir.Stmt:
-        changed = {
-            f.name: new(old)
-            for f in fields(statement)
-            if isinstance(old := getattr(statement, f.name), (ir.Expr, ir.Cell, ir.Code, tuple))
-        }
-        if isinstance(statement, ir.Bind) and statement.variable.definition is not None:
-            statement.variable.definition = changed["expr"]
-        return replace(statement, **changed)
-
-    return new(code)
+    return _Substitution(values, binds_anew=False).part(code)
 
 
 def instance(statements: Iterable[ir.Stmt], values: dict[Any, Any]) -> list[ir.Stmt]:
     """A copy of statements that binds variables of its own, with `values` in place of other variables and
     of buffers; afterwards `values` has the new variable for each one that they bound."""
+    return list(map(_Substitution(values, binds_anew=True).statement, statements))
 
-    def new(part: Any) -> Any:
+
+class _Substitution:
+    def __init__(self, values: dict[Any, Any], binds_anew: bool):
+        self.values, self.binds_anew = values, binds_anew
+
+    def part(self, part: Any) -> Any:
+        if isinstance(part, ir.Op):
+            if part not in self.values:
+                args = [self.part(arg) for arg in part.args]
+                is_same = all(map(operator.is_, args, part.args))
+                self.values[part] = part if is_same else op(part.name, *args, type=part.type)
+            return self.values[part]
         match part:
-            case ir.Op():
-                return op(part.name, *map(new, part.args), type=part.type)
-            case ir.Var() | ir.Buffer():
-                return values.get(part, part)
+            case ir.Var() | ir.Cell() | ir.Buffer():
+                return self.values.get(part, part)
             case ir.Code():
-                return ir.Code(tuple(instance(part.statements, values)))
+                return ir.Code(tuple(map(self.statement, part.statements)))
             case tuple():
-                return tuple(map(new, part))
+                return tuple(map(self.part, part))
         return part
 
-    def again(statement: Any) -> ir.Stmt:
-        if variable := getattr(statement, "variable", None):
-            definition = new(statement.expr) if isinstance(statement, ir.Bind) else None
-            values[variable] = ir.Var(variable.name, variable.type, definition=definition)
-        return replace(
-            statement, **{f.name: new(getattr(statement, f.name)) for f in fields(statement)}
-        )
-
-    return [again(statement) for statement in statements]
+    def statement(self, statement: Any) -> ir.Stmt:
+        if self.binds_anew and (variable := getattr(statement, "variable", None)):
+            definition = self.part(statement.expr) if isinstance(statement, ir.Bind) else None
+            self.values[variable] = ir.Var(variable.name, variable.type, definition=definition)
+        elif isinstance(statement, ir.Bind) and statement.variable.definition is not None:
+            statement.variable.definition = self.part(statement.expr)
+        changed = {f.name: self.part(getattr(statement, f.name)) for f in fields(statement)}
+        return replace(statement, **changed)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from string import Formatter
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakSet
 
 from finchlang.base.errors import BUG, ERROR_KINDS, Bug
 from finchlang.host import ir, rewrite as rewriting
-from finchlang.host.primitives import STEPS
+from finchlang.host.construct import OF_A_COUNT
 from finchlang.syntax.types import Bool, Int64, PairType, Type, pair_of
 
-_INTEGER_ONLY = frozenset(("idiv", "irem", "ipow", "shl", "shr", "bits"))
-_LOGICAL = frozenset(("and", "or", "xor", "not"))
-_ANY_NUMBER = frozenset(
-    ("add", "sub", "mul", "neg", "abs", "floor", "ceil", "trunc", "round", "min", "max")
-)
-
-
+#: the kinds of numbers that operations take which are not on floats alone
+_KINDS = {
+    **dict.fromkeys(("add", "sub", "mul", "neg", "abs"), ("int", "uint", "float")),
+    **dict.fromkeys(("floor", "ceil", "trunc", "round"), ("int", "uint", "float")),
+    **dict.fromkeys(("min", "max"), ("int", "uint", "float", "bool")),
+    **dict.fromkeys(("idiv", "irem", "ipow", "shl", "shr", "bits"), ("int", "uint")),
+    **dict.fromkeys(("and", "or", "xor", "not"), ("int", "uint", "bool")),
+}
 _RANGE: dict[str, Type | str] = {"start": Int64, "stop": Int64}
 #: The types of the operands of each kind of statement, and of the variable that it binds. In place of a
 #: type there may be the name of a field that has the same type.
@@ -42,8 +44,6 @@ OPERANDS: dict[type, dict[str, Type | str]] = {
     ir.CallProcedure: {},
     ir.Fail: {},
 }
-_CONTROL = (ir.Branch, ir.WhileLoop, ir.ForLoop)
-_SPECIAL = (ir.Bind, ir.Get, ir.Set, ir.SortBy, ir.SortBits, ir.CallProcedure, ir.Fail)
 _OF_INTEGERS = (ir.Search, ir.Disjoint, ir.Sort, ir.SortBy, ir.SortBits)
 
 
@@ -84,27 +84,27 @@ class _Checker:
     def __init__(self, residual: ir.Residual):
         self.residual = residual
         self.buffers = {*residual.buffers, *(buffer for buffer, _ in residual.scratch)}
-        self.bound: set[ir.Var] = set()
-        self.scope: dict[ir.Expr, None] = {}
-        self.known: set[ir.Cell] | None = set()
         self.checked: set[ir.Op] = set()  # operations whose types have been checked
         self.procedures: dict[str, ir.Procedure] = {}  # those that precede, and may be called
 
     def procedure(self, procedure: ir.Procedure) -> None:
         if procedure.name in self.procedures:
             self.fail(f"there are two procedures {procedure.name}")
-        self.bound, self.scope, self.known = set(), {}, set(procedure.cells)
-        for variable in procedure.inputs:
-            self.bind(variable, variable.type)
-        self.statements(procedure.body)
-        self.bound, self.scope, self.known = set(), {}, set()
+        self.body(procedure.inputs, procedure.cells, procedure.body)
         self.procedures[procedure.name] = procedure
+
+    def body(self, inputs: Iterable[ir.Var], cells: Iterable[ir.Cell], body: ir.Code) -> None:
+        self.bound: set[ir.Var] = set()
+        self.scope: dict[ir.Expr, None] = {}
+        self.known: set[ir.Cell] | None = set(cells)
+        for variable in inputs:
+            self.bind(variable, variable.type)
+        self.statements(body)
 
     def call(self, statement: ir.CallProcedure) -> None:
         found = self.procedures.get(statement.name)
         if found is None:
             self.fail(f"unknown procedure {statement.name}")
-            return
         counts = len(statement.values), len(statement.cells)
         if counts != (len(found.inputs), len(found.cells)):
             self.fail(f"{counts} values and cells are no arguments of {found.name}")
@@ -114,7 +114,7 @@ class _Checker:
             self.is_set(cell, f"a call of {found.name}")
             if cell.type is not own.type:
                 self.fail(f"{cell} is {cell.type}, not {own.type}")
-        used = {b for s in rewriting.walk(found.body) for b in rewriting.arrays(s)}
+        used = set(rewriting.buffers_of(found.body))
         if not used <= set(statement.used) or not set(statement.changed) <= set(statement.used):
             self.fail(f"a call of {found.name} does not tell what it uses")
 
@@ -122,13 +122,11 @@ class _Checker:
         residual = self.residual
         if len(self.buffers) != len(residual.buffers) + len(residual.scratch):
             self.fail("a buffer is listed twice")
-        for variable in residual.inputs:
-            self.bind(variable, variable.type)
-        self.statements(residual.body)
+        self.body(residual.inputs, (), residual.body)
         for cell in residual.outputs:
             self.is_set(cell, "an output")
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str) -> NoReturn:
         raise Bug(f"residual {self.residual.name}: {message}")
 
     # ------------------------------------------------------------------------------- expressions
@@ -174,10 +172,6 @@ class _Checker:
 
     # -------------------------------------------------------------------------- memory and cells
 
-    def buffer(self, buffer: ir.Buffer) -> None:
-        if buffer not in self.buffers:
-            self.fail(f"unknown buffer {buffer}")
-
     def is_set(self, cell: ir.Cell, what: str) -> None:
         if self.known is not None and cell not in self.known:
             self.fail(f"{what} reads {cell}, which may not be set")
@@ -205,11 +199,11 @@ class _Checker:
         if kind not in OPERANDS:
             self.fail(f"unknown statement {statement!r}")
         for buffer in rewriting.arrays(statement):
-            self.buffer(buffer)
+            if buffer not in self.buffers:
+                self.fail(f"unknown buffer {buffer}")
             if kind in _OF_INTEGERS and not buffer.type.is_integer:
                 self.fail(f"{buffer} is searched or sorted but not of integers")
-        if kind in _SPECIAL:
-            self.special(statement)
+        self.special(statement)
         for name, of in OPERANDS[kind].items():
             operand = getattr(statement, name)
             type_: Type = getattr(statement, of).type if isinstance(of, str) else of
@@ -217,8 +211,7 @@ class _Checker:
                 self.bind(operand, type_)
             else:
                 self.expr(operand, type_, f"the {name} of {kind.__name__}")
-        if kind in _CONTROL:
-            self.control(statement)
+        self.control(statement)
 
     def special(self, statement: ir.Stmt) -> None:
         """Check what the table does not say of a statement."""
@@ -243,30 +236,29 @@ class _Checker:
                 self.failure(kind, message, values)
                 self.known = None
 
-    def control(self, statement: ir.Branch | ir.WhileLoop | ir.ForLoop) -> None:
-        before = self.known
-        if isinstance(statement, ir.Branch):
-            then = self.code(statement.then)
-            self.known = before
-            otherwise = self.code(statement.otherwise)
-            if then is None or otherwise is None:
-                self.known = otherwise if then is None else then
-            else:
-                self.known = then & otherwise
-        elif isinstance(statement, ir.WhileLoop):
-            visible = len(self.scope)
-            self.statements(statement.test)
-            self.expr(statement.condition, Bool, "the condition of WhileLoop")
-            self.leave(visible)
-            after_test = self.known
-            self.code(statement.body)
-            self.known = after_test
-        else:
-            visible = len(self.scope)
-            self.bind(statement.variable, Int64)
-            self.code(statement.body)
-            self.leave(visible)
-            self.known = before
+    def control(self, statement: ir.Stmt) -> None:
+        before, visible = self.known, len(self.scope)
+        match statement:
+            case ir.Branch(_, then, otherwise):
+                after = self.code(then)
+                self.known = before
+                other = self.code(otherwise)
+                if after is None or other is None:
+                    self.known = other if after is None else after
+                else:
+                    self.known = after & other
+            case ir.WhileLoop(test, condition, body):
+                self.statements(test)
+                self.expr(condition, Bool, "the condition of WhileLoop")
+                self.leave(visible)
+                before = self.known
+                self.code(body)
+                self.known = before
+            case ir.ForLoop(variable, body=body):
+                self.bind(variable, Int64)
+                self.code(body)
+                self.leave(visible)
+                self.known = before
 
     def scratch(self, buffer: ir.Buffer, scratch: ir.Buffer) -> None:
         if scratch.type is not buffer.type or scratch is buffer:
@@ -284,33 +276,22 @@ class _Checker:
 
 def _fits(name: str, types: list[Type], result: Type) -> bool:
     """Whether the operation `name` takes arguments of `types` to `result`, as OPS says."""
-    first = types[0]
-    if name == "cast":
-        return True
-    if name == "pair":
-        return result == pair_of(*types)
-    if name in ("first", "second"):
-        return isinstance(first, PairType) and result == getattr(first, name)
-    if name == "select":
-        return first == Bool and types[1] == types[2] == result
-    if name == "isnan":
-        return first.is_float and result == Bool
+    first, last = types[0], types[-1]
+    match name:
+        case "cast":
+            return True
+        case "pair":
+            return result == pair_of(*types)
+        case "first" | "second":
+            return isinstance(first, PairType) and result == getattr(first, name)
+        case "select":
+            return first == Bool and types[1] == last == result
+        case "isnan":
+            return first.is_float and result == Bool
     if name in ir.COMPARISONS:
-        return types[0] == types[1] and result == Bool
-    if first != result:
-        return False
-    if name in _INTEGER_ONLY:
-        if name == "ipow":
-            return first.is_integer and types[1] == Int64
-        return first.is_integer and (
-            types[-1] == first or name in ("shl", "shr") and types[1].is_integer
-        )
-    if name == "ldexp" or name in STEPS:
-        return first.is_float and types[-1] == Int64 and first == types[-2]
-    if any(t != first for t in types):
-        return False
-    if name in _LOGICAL:
-        return not first.is_float
-    if name in _ANY_NUMBER:
-        return first != Bool or name in ("min", "max")
-    return first.is_float
+        return first == last and result == Bool
+    if name in OF_A_COUNT:
+        types = types[:-1]
+        if last != Int64 and not (last.is_integer and name in ("shl", "shr")):
+            return False
+    return all(t == first for t in (*types, result)) and first.kind in _KINDS.get(name, ("float",))

@@ -4,7 +4,7 @@ A residual program comes in; a `NativeKernel` goes out, which is called with the
 `emit.py` writes LLVM IR, `compiler.py` has LLVM optimise it, `link.py` puts object code into memory,
 `abi.py` says how arguments lie, `compiled_kernel.py` calls. The one idea: native code is given pointers
 and sizes that were looked at in this very call, and asks nothing back but room for arrays that grow
-(`growable_arrays.py`).
+(`procedure_texts.py`).
 
 >>> from finchlang.native.jit import llvm_text
 >>> from finchlang.host import ir

@@ -10,84 +10,9 @@ import numpy as np
 
 from finchlang.base.errors import Bug, FinchError, failure
 from finchlang.native.abi import FAILED, NO_MEMORY, OK, Layout, packer, unpacker
-from finchlang.native.growable_arrays import adopt, free
 
-#: the procedure that Python calls kernels by; written as LLVM text, and compiled on its own
-CALL = "call"
-
-#: `call((entry, slots), arrays)` puts the address and the capacity of each array of a list into the slots,
-#: and runs the kernel. Addresses are asked for by the buffer protocol right before the run, so that nothing
-#: can move the arrays in between. Null is returned, with the exception set, for an array that is not
-#: contiguous, or if a signal's handler raised an exception.
-TEXT = """
-define ptr @call(ptr %kernel, ptr %arrays) nounwind {
-start:
-  %view = alloca [10 x i64]
-  %bytes.at = getelementptr i64, ptr %view, i64 2
-  %width.at = getelementptr i64, ptr %view, i64 3
-  %entry = call ptr @PyTuple_GetItem(ptr %kernel, i64 0)
-  %address = call ptr @PyTuple_GetItem(ptr %kernel, i64 1)
-  %function = call ptr @PyLong_AsVoidPtr(ptr %entry)
-  %slots = call ptr @PyLong_AsVoidPtr(ptr %address)
-  %count = call i64 @PyList_Size(ptr %arrays)
-  br label %next
-next:
-  %k = phi i64 [ 0, %start ], [ %after, %fill ]
-  %is.one = icmp slt i64 %k, %count
-  br i1 %is.one, label %look, label %run
-look:
-  %array = call ptr @PyList_GetItem(ptr %arrays, i64 %k)
-  %found = call i32 @PyObject_GetBuffer(ptr %array, ptr %view, i32 152)
-  %is.there = icmp eq i32 %found, 0
-  br i1 %is.there, label %fill, label %raise
-fill:
-  %buffer = load i64, ptr %view
-  %bytes = load i64, ptr %bytes.at
-  %width = load i64, ptr %width.at
-  %room = sdiv i64 %bytes, %width
-  %first = mul i64 %k, 3
-  %slot = getelementptr i64, ptr %slots, i64 %first
-  %room.at = getelementptr i64, ptr %slot, i64 1
-  %begin.at = getelementptr i64, ptr %slot, i64 2
-  store i64 %buffer, ptr %slot
-  store i64 %room, ptr %room.at
-  store i64 0, ptr %begin.at
-  call void @PyBuffer_Release(ptr %view)
-  %after = add i64 %k, 1
-  br label %next
-run:
-  %status = call i32 %function(ptr %slots)
-  %raised = call ptr @PyErr_Occurred()
-  %is.raised = icmp ne ptr %raised, null
-  br i1 %is.raised, label %raise, label %end
-raise:
-  ret ptr null
-end:
-  %wide = sext i32 %status to i64
-  %number = call ptr @PyLong_FromLong(i64 %wide)
-  ret ptr %number
-}"""
-
-#: the procedure that gives the address of an object's buffer
-ADDRESS = "address"
-
-#: `address(nothing, object)`: the address of an array's first entry, whatever its strides, by the buffer
-#: protocol, which takes an eighth of the time of `__array_interface__`
-TEXT_OF_ADDRESS = """
-define ptr @address(ptr %nothing, ptr %object) nounwind {
-start:
-  %view = alloca [10 x i64]
-  %status = call i32 @PyObject_GetBuffer(ptr %object, ptr %view, i32 24)
-  %is.there = icmp eq i32 %status, 0
-  br i1 %is.there, label %found, label %none
-found:
-  %buffer = load i64, ptr %view
-  call void @PyBuffer_Release(ptr %view)
-  %number = call ptr @PyLong_FromLong(i64 %buffer)
-  ret ptr %number
-none:
-  ret ptr null
-}"""
+#: the procedures that Python calls kernels by, and that gives the address of an object's buffer
+CALL, ADDRESS = "call", "address"
 
 #: from the arrays of a kernel's buffers to the status of the call
 Entry = Callable[[list[Any]], int]
@@ -123,6 +48,35 @@ def built_in(procedure: int, first: Any) -> Any:
         # the function reads it even when it is freed, which may be after this module is gone
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
     return _make(ctypes.addressof(_methods[procedure]), first, None)
+
+
+free = ctypes.pythonapi.PyMem_RawFree
+free.argtypes, free.restype = [ctypes.c_void_p], None
+
+
+class _Memory:
+    """Memory allocated by a kernel, freed with the last array that uses it."""
+
+    __slots__ = ("__array_interface__", "begin")
+
+    def __init__(self, address: int, capacity: int, begin: int, dtype: np.dtype):
+        self.begin = begin
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, False),
+            "shape": (capacity,),
+            "typestr": dtype.str,
+        }
+
+    def __del__(self, free=free) -> None:
+        free(self.begin)
+
+
+def adopt(address: int, capacity: int, begin: int, dtype: np.dtype) -> np.ndarray:
+    """The `capacity` entries at `address`, in memory that a kernel allocated and that begins at `begin`, as
+    an array that owns this memory."""
+    array = np.asarray(_Memory(address, capacity, begin, dtype))
+    return array.view(dtype) if dtype.names else array
 
 
 class NativeKernel:

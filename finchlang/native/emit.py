@@ -15,16 +15,15 @@ from __future__ import annotations
 from finchlang.base.errors import Bug
 from finchlang.host import ir
 from finchlang.host.construct import ONE, sub
-from finchlang.host.rewrite import arrays, indirect, is_heavy, walk
+from finchlang.host.rewrite import arrays, indirect, is_heavy, is_straight, walk
 from finchlang.native import library
 from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
-from finchlang.native.compiled_kernel import ADDRESS, CALL
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
-from finchlang.native.emit_polling import CHUNK
 from finchlang.native.emit_procedures import SplitFunction
 from finchlang.native.function_text import BufferAccess
-from finchlang.native.loop_facts import is_cheap, is_straight, runs_along_array
+from finchlang.native.loop_facts import is_cheap, runs_along_array
 from finchlang.native.module_text import Module
+from finchlang.native.procedure_texts import TEXTS
 from finchlang.syntax.types import Int64, Type
 
 
@@ -38,16 +37,11 @@ def emit(residual: ir.Residual) -> list[str]:
 
 def emit_procedure(name: str) -> str:
     """The text of a module that defines a procedure that kernels call."""
+    if name in TEXTS:
+        return TEXTS[name]()
     module = Module()
-    if name == library.GROW:
-        module.define_grow()
-    elif name == CALL:
-        module.define_call()
-    elif name == ADDRESS:
-        module.define_address()
-    else:
-        module.declarations[name] = ""  # its calls of itself need no declaration
-        module.functions.append(_Function(module, library.procedure(name)).procedure())
+    module.declarations[name] = ""  # its calls of itself need no declaration
+    module.functions.append(_Function(module, library.procedure(name)).procedure())
     return module.text()
 
 
@@ -60,10 +54,6 @@ class _Function(SplitFunction):
     #: whether some loop reads scattered entries or has few steps: vectors of eight are then better than
     #: the usual four
     is_wide = False
-
-    @property
-    def is_meeting(self) -> bool:
-        return bool(self.loops) and isinstance(self.loops[-1], ir.WhileLoop)
 
     # -------------------------------------------------------------------------------- functions
 
@@ -89,9 +79,7 @@ class _Function(SplitFunction):
         for number, buffer in enumerate(residual.buffers):
             self.arrays[buffer] = BufferAccess(f"%data{number}")
             arguments.append(f"ptr noalias %data{number}")
-        for number, variable in enumerate(residual.inputs):
-            arguments.append(f"{llvm_type(variable.type)} %input{number}")
-            self.bind(variable, f"%input{number}")
+        arguments += self.take_inputs()
         result, value = "i32", str(OK)
         if residual.outputs:
             self.polls = False  # it is short, and could not return a status
@@ -102,11 +90,6 @@ class _Function(SplitFunction):
         attributes = 'nounwind "prefer-vector-width"="512"'
         head = f"define {linkage}{result} @{residual.name}({', '.join(arguments)}) {attributes}"
         return self.finish(head, f"ret {result} {value}")
-
-    def body(self) -> None:
-        if self.polls:
-            self.do(f"store i64 {CHUNK}, ptr {self.budget}")
-        self.emit_code(self.residual.body)
 
     def use(self, name: str, type: Type) -> str:
         """The name of a small procedure of the library, which is emitted into this module, once."""
@@ -215,45 +198,37 @@ class _Function(SplitFunction):
         self.is_walking = was_walking
         self.forget(known)
         is_inner = bool(self.loops) and not (statement.is_endless or is_heavy(statement.body))
-        if is_inner and self.is_timed:
+        is_counted = not (is_inner and self.is_timed)
+        if is_counted:
+            self.spend("1")
+        if is_inner:
             self.jump(test)
-            self.start(end)
-            return
-        self.spend("1")
-        if not is_inner:
+        else:
             self.poll_if_spent(test)
-            self.start(end)
-            return
-        # an inner loop counts its steps, but polls only after its end
-        (behind,) = self.labels("behind")
-        self.jump(test)
         self.start(end)
-        self.poll_if_spent(behind)
-        self.start(behind)
+        if is_inner and is_counted:  # an inner loop counts its steps, but polls only after its end
+            (behind,) = self.labels("behind")
+            self.poll_if_spent(behind)
+            self.start(behind)
 
     def emit_for(self, statement: ir.ForLoop) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)
-        enter, end = self.labels("enter", "end")
-        self.choose(self.new(f"icmp sle i64 {first}, {last}"), enter, end)
-        self.start(enter)
-        if not self.polls:
-            self.count_up(statement, first, last, polls=False)
-        elif is_heavy(statement.body):
-            if not self.loops and not self.is_procedure:
-                self.count_in_timed_chunks(statement, first, last)
+        with self.when(self.new(f"icmp sle i64 {first}, {last}")):
+            if not self.polls:
+                self.count_up(statement, first, last, polls=False)
+            elif not is_heavy(statement.body):
+                if self.loops and not (self.is_timed and runs_along_array(statement)):
+                    self.spend(self.new(f"sub i64 {last}, {first}"))
+                if self.loops and runs_along_array(statement) and not self.is_procedure:
+                    self.count_up(statement, first, last, polls=False)
+                else:
+                    self.count_in_chunks(statement, first, last)
+            elif not self.loops and not self.is_procedure:
+                self.count_in_chunks(statement, first, last, is_timed=True)
             else:
                 was_timed, self.is_timed = self.is_timed, False
                 self.count_up(statement, first, last, polls=True)
                 self.is_timed = was_timed
-        else:
-            if self.loops and not (self.is_timed and runs_along_array(statement)):
-                self.spend(self.new(f"sub i64 {last}, {first}"))
-            if self.loops and runs_along_array(statement) and not self.is_procedure:
-                self.count_up(statement, first, last, polls=False)
-            else:
-                self.count_in_chunks(statement, first, last)
-        self.jump(end)
-        self.start(end)
 
     def count_up(self, statement: ir.ForLoop, first: str, last: str, polls: bool) -> None:
         """The loop from `first` to `last`, where first <= last; with `polls` each step is counted."""
@@ -295,24 +270,22 @@ class _Function(SplitFunction):
         return self.module.short_loop(is_straight(loop.body), scatters, loop.is_append)
 
     def emit_grow(self, statement: ir.Grow) -> None:
-        self.module.use_grow()
+        result, parameters = "preserve_mostcc noalias ptr", "ptr captures(none), i64, i64"
+        self.module.declare(result, "grow", parameters, "cold nounwind")
         array = self.arrays[statement.buffer]
-        short, got, end = self.labels("short", "got", "end")
         size = self.value(statement.size)
         capacity = self.new(f"load i64, ptr {array.capacity}")
         # unsigned, so that a negative size takes this branch, too, and is refused by `grow`
-        self.choose(self.new(f"icmp ugt i64 {size}, {capacity}"), short, end, cold=True)
-        self.start(short)
-        width = statement.buffer.type.bits // 8
-        arguments = f"ptr {array.slot}, i64 {size}, i64 {width}"
-        data = self.new(f"call preserve_mostcc ptr @grow({arguments})")
-        none = self.new(f"icmp eq ptr {data}, null")
-        self.choose(none, self.leave(NO_MEMORY), got, cold=True)
-        self.start(got)
-        self.do(f"store ptr {data}, ptr {array.data}")
-        self.read_capacity(array)
-        self.jump(end)
-        self.start(end)
+        with self.when(self.new(f"icmp ugt i64 {size}, {capacity}"), cold=True):
+            [got] = self.labels("got")
+            width = statement.buffer.type.bits // 8
+            arguments = f"ptr {array.slot}, i64 {size}, i64 {width}"
+            data = self.new(f"call preserve_mostcc ptr @grow({arguments})")
+            none = self.new(f"icmp eq ptr {data}, null")
+            self.choose(none, self.leave(NO_MEMORY), got, cold=True)
+            self.start(got)
+            self.do(f"store ptr {data}, ptr {array.data}")
+            self.read_capacity(array)
 
     def emit_fill(self, statement: ir.Fill) -> None:
         buffer, value = statement.buffer, statement.value
@@ -367,11 +340,8 @@ class _Function(SplitFunction):
             self.start(on)
             before, at = at, self.new(f"add nsw i64 {at}, 1")
         name = library.procedure_name(statement)
-        arguments = f"ptr, i64, i64, {kind}"
-        self.module.declare("i64", name, arguments, "nounwind memory(argmem: read)")
-        far = self.new(
-            f"call i64 @{name}(ptr {self.data(buffer)}, i64 {before}, i64 {stop}, {kind} {key})"
-        )
+        given = [f"ptr {self.data(buffer)}", f"i64 {before}", f"i64 {stop}", f"{kind} {key}"]
+        far = self.call("i64", name, given, "nounwind memory(argmem: read)")
         found.append(f"[ {far}, %{self.block} ]")
         self.jump(end)
         self.start(end)
@@ -392,11 +362,8 @@ class _Function(SplitFunction):
             arguments.append(f"i64 {self.value(statement.bound)}")
             arguments.append(f"i64 {self.room(statement.keys)}")
         elif isinstance(statement, ir.SortBits):
-            arguments.append(f"i64 {self.value(statement.low)}")
-            arguments.append(f"i64 {self.value(statement.high)}")
-        kinds = ", ".join(argument.split()[0] for argument in arguments)
-        self.module.declare("i32", name, kinds, f"nounwind {effects}")
-        status = self.new(f"call i32 @{name}({', '.join(arguments)})")
+            arguments += [f"i64 {self.value(bit)}" for bit in (statement.low, statement.high)]
+        status = self.call("i32", name, arguments, f"nounwind {effects}")
         raised = self.new(f"icmp ne i32 {status}, {OK}")
         self.choose(raised, self.leave(INTERRUPTED), end, cold=True)
         self.start(end)

@@ -36,55 +36,45 @@ class Polling(FunctionText):
     def count_up(self, statement: ir.ForLoop, first: str, last: str, polls: bool) -> None:
         """The loop from `first` to `last`, where first <= last; with `polls` each step is counted."""
 
-    def count_in_chunks(self, statement: ir.ForLoop, first: str, last: str) -> None:
-        """The loop in chunks of a fixed number of steps, with a poll after each."""
+    def count_in_chunks(
+        self, statement: ir.ForLoop, first: str, last: str, is_timed: bool = False
+    ) -> None:
+        """The loop in chunks with a poll after each. Chunks have a fixed number of steps, or, if they are
+        timed, one that is adapted so that a chunk takes between a quarter of a millisecond and a few: its
+        steps need not count what they do."""
         chunk, more, end = self.labels("chunk", "more", "end")
-        before, next_low = self.block, self.name()
+        before, next_low, length = self.block, self.name(), ""
+        if is_timed:
+            length = self.local("i64")
+            self.do(f"store i64 {TIMED_STEPS[0]}, ptr {length}")
         self.jump(chunk)
         self.start(chunk)
         low = self.new(f"phi i64 [ {first}, %{before} ], [ {next_low}, %{more} ]")
-        reach = self.new(f"add i64 {low}, {CHUNK - 1}")
-        self.declare("i64", "llvm.smin.i64", "i64, i64")
-        stop = self.new(f"call i64 @llvm.smin.i64(i64 {reach}, i64 {last})")
+        steps = self.new(f"load i64, ptr {length}") if is_timed else ""
+        further = self.new(f"sub i64 {steps}, 1") if is_timed else CHUNK - 1
+        stop = self.least(self.new(f"add i64 {low}, {further}"), last)
+        start = self.cycles() if is_timed else ""
+        was_timed, self.is_timed = self.is_timed, self.is_timed or is_timed
         self.count_up(statement, low, stop, polls=False)
+        self.is_timed = was_timed
         self.choose(self.new(f"icmp slt i64 {stop}, {last}"), more, end, cold=True)
         self.start(more)
+        if is_timed:
+            elapsed = self.new(f"sub i64 {self.cycles()}, {start}")
+            self.do(f"store i64 {self.adapted(steps, elapsed)}, ptr {length}")
         self.do(f"{next_low} = add nsw i64 {stop}, 1")
         self.poll(chunk)
         self.start(end)
 
-    def count_in_timed_chunks(self, statement: ir.ForLoop, first: str, last: str) -> None:
-        """The loop in chunks, with a poll after each, whose length is adapted so that a chunk takes between
-        a quarter of a millisecond and a few: its steps need not count what they do."""
-        chunk, more, end = self.labels("chunk", "more", "end")
-        before, next_low, length = self.block, self.name(), self.local("i64")
-        self.declare("i64", "llvm.smin.i64", "i64, i64")
-        self.declare("i64", "llvm.readcyclecounter", "")
-        self.do(f"store i64 {TIMED_STEPS[0]}, ptr {length}")
-        self.jump(chunk)
-        self.start(chunk)
-        low = self.new(f"phi i64 [ {first}, %{before} ], [ {next_low}, %{more} ]")
-        steps = self.new(f"load i64, ptr {length}")
-        reach = self.new(f"add i64 {low}, {self.new(f'sub i64 {steps}, 1')}")
-        stop = self.new(f"call i64 @llvm.smin.i64(i64 {reach}, i64 {last})")
-        start = self.new("call i64 @llvm.readcyclecounter()")
-        self.is_timed = True
-        self.count_up(statement, low, stop, polls=False)
-        self.is_timed = False
-        self.choose(self.new(f"icmp slt i64 {stop}, {last}"), more, end, cold=True)
-        self.start(more)
-        now = self.new("call i64 @llvm.readcyclecounter()")
-        elapsed = self.new(f"sub i64 {now}, {start}")
-        self.do(f"store i64 {self.adapted(steps, elapsed)}, ptr {length}")
-        self.do(f"{next_low} = add nsw i64 {stop}, 1")
-        self.poll(chunk)
-        self.start(end)
+    def cycles(self) -> str:
+        """What the processor's clock shows."""
+        return self.call("i64", "llvm.readcyclecounter", ())
 
     def adapted(self, steps: str, elapsed: str) -> str:
         """The number of steps of the next chunk: twice as many after a short time, half as many after a
         long one."""
         twice = self.new(f"shl i64 {steps}, 1")
-        more = self.new(f"call i64 @llvm.smin.i64(i64 {twice}, i64 {TIMED_STEPS[1]})")
+        more = self.least(twice, str(TIMED_STEPS[1]))
         half = self.new(f"lshr i64 {self.new(f'add i64 {steps}, 1')}, 1")
         short = self.new(f"icmp ult i64 {elapsed}, {TIMED_CYCLES[0]}")
         long = self.new(f"icmp ugt i64 {elapsed}, {TIMED_CYCLES[1]}")

@@ -36,6 +36,11 @@ class SplitFunction(Polling):
     def emit_code(self, code: ir.Code) -> None:
         """The statements of `code`; variables that they bind are out of scope afterwards."""
 
+    def body(self) -> None:
+        if self.polls:
+            self.do(f"store i64 {CHUNK}, ptr {self.budget}")
+        self.emit_code(self.residual.body)
+
     # -------------------------------------------------------------------------------- procedures
 
     def emit_call(self, statement: ir.CallProcedure) -> None:
@@ -52,12 +57,7 @@ class SplitFunction(Polling):
         values = [f"{llvm_type(v.type)} {self.value(v)}" for v in statement.values]
         arguments = ", ".join(["ptr %slots", *values, *self.lend(cells)])
         status = self.new(f"call fastcc i32 @{name}({arguments})")
-        done, failed = self.labels("done", "failed")
-        self.choose(self.new(f"icmp ne i32 {status}, {OK}"), failed, done, cold=True)
-        self.start(failed)
-        self.do(f"ret i32 {status}")
-        self.start(done)
-        self.take_back(cells)
+        self.go_on(status, ir.Code(()), cells)
         self.reload(statement.changed)
 
     def called(self, procedure: ir.Procedure) -> str:
@@ -65,13 +65,9 @@ class SplitFunction(Polling):
         most calls are in loops."""
         self.loops.append(ir.WhileLoop(ir.Code(()), TRUE, procedure.body))
         self.is_walking = True
-        arguments = ["ptr noalias %slots"]
-        for number, variable in enumerate(procedure.inputs):
-            arguments.append(f"{llvm_type(variable.type)} %input{number}")
-            self.bind(variable, f"%input{number}")
-            self.read.add(variable)
+        self.read.update(procedure.inputs)
         cells = (*procedure.cells, self.counter)
-        arguments += self.borrow(cells)
+        arguments = ["ptr noalias %slots", *self.take_inputs(), *self.borrow(cells)]
         for number, buffer in enumerate(self.residual.buffers):
             if buffer in self.used:
                 self.open_array(number, buffer, self.slot(3 * number))
@@ -105,14 +101,6 @@ class SplitFunction(Polling):
                 content = self.new(f"load {kind}, ptr {self.homes[cell]}")
                 self.do(f"store {kind} {content}, ptr {self.cell(cell)}")
 
-    def reload(self, buffers: Iterable[ir.Buffer]) -> None:
-        """Read again the addresses and capacities of buffers that a function may have let grow."""
-        for array in (self.arrays[b] for b in dict.fromkeys(buffers) if b in self.used):
-            if array.capacity:
-                data = self.new(f"load ptr, ptr {array.slot}, !tbaa {TBAA_SLOTS}")
-                self.do(f"store ptr {data}, ptr {array.data}")
-                self.read_capacity(array)
-
     # ------------------------------------------------------------------------------- rare branches
 
     def emit_apart(self, statement: ir.Branch) -> bool:
@@ -122,9 +110,9 @@ class SplitFunction(Polling):
         code = statement.then
         if any(isinstance(s, ir.CallProcedure) for s in rewriting.walk(code)):
             return False  # it would need the kernel's procedures
-        cells = [cell for cell in cells_used(rewriting.walk(code)) if cell in self.cells]
+        cells = [cell for cell in rewriting.cells_of(code) if cell in self.cells]
         given = rewriting.free_variables(code)
-        used = tuple(dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.arrays(s)))
+        used = rewriting.buffers_of(code)
         if not all(b in self.residual.buffers for b in used):
             return False
         module = Module()
@@ -133,54 +121,48 @@ class SplitFunction(Polling):
 
         values = [f"{llvm_type(v.type)} {self.value(v)}" for v in given]
         condition = self.value(statement.condition)
-        rare, failed, done, end = self.labels("rare", "failed", "done", "end")
-        self.choose(condition, rare, end, cold=True)
-        self.start(rare)
-        slots = [f"ptr {self.arrays[buffer].slot}" for buffer in used]
-        given_all = [f"ptr {self.slot(self.failure)}", *values, *slots, *self.lend(cells)]
-        kinds = ", ".join(argument.split(" %")[0] for argument in given_all)
-        name = self.module.use_part(module, _RESULT, _NAME, kinds)
-        status = self.new(f"call {_RESULT} @{name}({', '.join(given_all)})")
-        self.choose(self.new(f"icmp ne i32 {status}, {OK}"), failed, done, cold=True)
-        self.start(failed)
-        self.pass_on(status, code)
-        self.start(done)
-        self.take_back(cells)
-        self.reload(s.buffer for s in rewriting.walk(code) if isinstance(s, ir.Grow))
-        self.jump(end)
-        self.start(end)
+        with self.when(condition, cold=True):
+            slots = [f"ptr {self.arrays[buffer].slot}" for buffer in used]
+            arguments = [f"ptr {self.slot(self.failure)}", *values, *slots, *self.lend(cells)]
+            status = self.call(_RESULT, self.module.use_part(module, _NAME), arguments)
+            self.go_on(status, code, cells)
+            self.reload(s.buffer for s in rewriting.walk(code) if isinstance(s, ir.Grow))
         return True
 
-    def pass_on(self, status: str, code: ir.Code) -> None:
-        """Return a part's status, with the number of its Fail statement, which counts within the part,
-        made that of the kernel."""
-        fails = [s for s in rewriting.walk(code) if isinstance(s, ir.Fail)]
+    def go_on(self, status: str, part: ir.Code, cells: Sequence[ir.Cell]) -> None:
+        """Go on after a function that was lent cells, or return its status if it failed. The number of the
+        Fail statement of a `part` counts within the part; it is made that of the kernel."""
+        done, failed = self.labels("done", "failed")
+        self.choose(self.new(f"icmp ne i32 {status}, {OK}"), failed, done, cold=True)
+        self.start(failed)
+        fails = [s for s in rewriting.walk(part) if isinstance(s, ir.Fail)]
         if fails:
             first = self.failures[id(fails[-1])] - (len(fails) - 1)
             number = self.new(f"add i64 {self.read_slot(self.failure, Int64)}, {first}")
             self.write_slot(self.failure, Int64, number)
         self.do(f"ret i32 {status}")
+        self.start(done)
+        self.take_back(cells)
+
+    def reload(self, buffers: Iterable[ir.Buffer]) -> None:
+        """Read again the addresses and capacities of buffers that a function may have let grow."""
+        for array in (self.arrays[b] for b in dict.fromkeys(buffers) if b in self.used):
+            if array.capacity:
+                data = self.new(f"load ptr, ptr {array.slot}, !tbaa {TBAA_SLOTS}")
+                self.do(f"store ptr {data}, ptr {array.data}")
+                self.read_capacity(array)
 
     def apart(self, cells: Sequence[ir.Cell]) -> str:
         """The whole function that `emit_apart` calls; its slots are only the failure area."""
         self.is_procedure = self.is_apart = True
         self.failure = 0
-        arguments = ["ptr noalias %slots"]
-        for number, variable in enumerate(self.residual.inputs):
-            arguments.append(f"{llvm_type(variable.type)} %input{number}")
-            self.bind(variable, f"%input{number}")
+        arguments = ["ptr noalias %slots", *self.take_inputs()]
         for number, buffer in enumerate(self.residual.buffers):
             arguments.append(f"ptr %slot{number}")
             self.open_array(number, buffer, f"%slot{number}")
         arguments += self.borrow(cells)
         self.take_back(cells)
-        if self.polls:
-            self.do(f"store i64 {CHUNK}, ptr {self.budget}")
-        self.emit_code(self.residual.body)
+        self.body()
         self.lend(cells)
         head = f"define {_RESULT} @{_NAME}({', '.join(arguments)}) noinline cold nounwind"
         return self.finish(head, f"ret i32 {OK}")
-
-
-def cells_used(statements: Iterable[ir.Stmt]) -> list[ir.Cell]:
-    return list(dict.fromkeys(s.cell for s in statements if isinstance(s, (ir.Get, ir.Set))))

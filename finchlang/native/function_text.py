@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from finchlang.base.errors import Bug
@@ -61,11 +62,10 @@ class FunctionText(ABC):
     def __init__(self, module: Module, residual: ir.Residual, kernel: FunctionText | None = None):
         """`kernel` is the function on whose slots this one works, if that is another one."""
         self.module, self.residual = module, residual
+        # what the function itself uses, which may be less than the procedures that it calls
         own = [s for s in walk(residual.body) if not isinstance(s, ir.CallProcedure)]
-        self.used = {buffer for s in own for buffer in arrays(s)}  # not in procedures called
-        self.own: set[ir.Cell] = {
-            s.cell for s in own if isinstance(s, (ir.Get, ir.Set))
-        }  # likewise
+        self.used = {buffer for s in own for buffer in arrays(s)}
+        self.own = {s.cell for s in own if isinstance(s, (ir.Get, ir.Set))}
         self.homes: dict[ir.Cell, str] = {}  # the memory of cells while other functions have them
         self.layout: Layout = layout_of(residual) if kernel is None else kernel.layout
         self.failure = self.layout.failure  # the first slot of the failure area
@@ -74,11 +74,11 @@ class FunctionText(ABC):
         self.count = 0
         self.block = "start"
         fails = (s for s in everything(residual) if isinstance(s, ir.Fail))
-        numbers = {id(fail): number for number, fail in enumerate(fails)} if kernel is None else {}
-        self.failures: dict[int, int] = numbers if kernel is None else kernel.failures
-        self.loops: list[
-            ir.ForLoop | ir.WhileLoop
-        ] = []  # around the current statement, the outermost first
+        self.failures: dict[int, int] = (
+            {id(f): number for number, f in enumerate(fails)} if kernel is None else kernel.failures
+        )
+        # around the current statement, the outermost first
+        self.loops: list[ir.ForLoop | ir.WhileLoop] = []
         self.read: set[ir.Expr] = set()  # variables loaded in these loops
         self.exits: set[int] = set()
         self.values: dict[ir.Expr, str] = {}
@@ -108,13 +108,21 @@ class FunctionText(ABC):
     def do(self, instruction: str) -> None:
         self.lines.append("  " + instruction)
 
-    def declare(self, result: str, name: str, arguments: str) -> None:
-        self.module.declare(result, name, arguments)
+    def call(
+        self, result: str, name: str, args: Sequence[str], how: str = "nounwind", flags: str = ""
+    ) -> str:
+        """Declare an external function, and call it with arguments, each with its type."""
+        kinds = ", ".join(arg.rsplit(" ", 1)[0] for arg in args)
+        self.module.declare(result, name, kinds, how)
+        return self.new(f"call {flags}{result} @{name}({', '.join(args)})")
+
+    def least(self, a: str, b: str) -> str:
+        return self.call("i64", "llvm.smin.i64", [f"i64 {a}", f"i64 {b}"])
 
     @property
-    @abstractmethod
     def is_meeting(self) -> bool:
         """Whether the innermost loop is a `while`, in which steppers go on as they are met."""
+        return bool(self.loops) and isinstance(self.loops[-1], ir.WhileLoop)
 
     @abstractmethod
     def use(self, name: str, type: Type) -> str:
@@ -135,24 +143,25 @@ class FunctionText(ABC):
         self.do(f"br label %{label}")
 
     def choose(
-        self,
-        condition: str,
-        then: str,
-        otherwise: str,
-        cold: bool = False,
-        is_whole: bool = False,
+        self, condition: str, then: str, otherwise: str, cold: bool = False, is_whole: bool = False
     ) -> None:
         """Branch. `cold` says that `then` is unlikely. `is_whole` says that a condition `a | b` is easier
         to predict than its parts, so that LLVM must not make two branches of it: where steppers meet it is
         nearly always true, but a and b are by chance."""
-        weights = (
-            f", !prof {UNLIKELY}"
-            if cold
-            else f", !unpredictable {UNPREDICTABLE}"
-            if is_whole
-            else ""
-        )
+        weights = f", !prof {UNLIKELY}" if cold else ""
+        if is_whole:
+            weights = f", !unpredictable {UNPREDICTABLE}"
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}{weights}")
+
+    @contextmanager
+    def when(self, condition: str, cold: bool = False) -> Iterator[None]:
+        """What is written here runs if `condition` holds."""
+        then, end = self.labels("then", "end")
+        self.choose(condition, then, end, cold)
+        self.start(then)
+        yield
+        self.jump(end)
+        self.start(end)
 
     def start(self, label: str) -> None:
         self.lines.append(f"{label}:")
@@ -212,6 +221,12 @@ class FunctionText(ABC):
             extend = "sext" if type.kind == "int" else "zext"
             value = self.new(f"{extend} {kind} {value} to i64")
         self.do(f"store i64 {value}, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
+
+    def take_inputs(self) -> list[str]:
+        """The parameters that the program's inputs are bound to."""
+        for number, variable in enumerate(self.residual.inputs):
+            self.bind(variable, f"%input{number}")
+        return [f"{llvm_type(v.type)} %input{k}" for k, v in enumerate(self.residual.inputs)]
 
     # ------------------------------------------------------------------------------- expressions
 

@@ -31,15 +31,6 @@ SYMBOLS: dict[str, int] = {
 }
 
 
-def new_slots(size: int) -> Any:
-    """`size` 64-bit words, all 0; assigning an unsigned integer keeps its bits."""
-    return (ctypes.c_int64 * size)()
-
-
-def address_of(slots: Any) -> int:
-    return ctypes.addressof(slots)
-
-
 #: held while anything is compiled or linked
 linking = reentrant_lock()
 
@@ -101,8 +92,8 @@ def kernel_of(
     """The kernel with this object code, which `cache` has under `name`."""
     addresses = {p: _procedure(p, cache) for p in layout.procedures}
     linked = _kernels.link(code, "entry", addresses)
-    slots = new_slots(layout.size)
-    entry = built_in(_procedure(CALL, cache), (linked["entry"], address_of(slots)))
+    slots = (ctypes.c_int64 * layout.size)()  # assigning an unsigned integer keeps its bits
+    entry = built_in(_procedure(CALL, cache), (linked["entry"], ctypes.addressof(slots)))
     return NativeKernel(layout, slots, entry, linked, name)
 
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from finchlang.host import ir
 from finchlang.host.construct import compare, conjunction
-from finchlang.host.rewrite import walk
+from finchlang.host.rewrite import changing, parts, variables
 
 #: up to how many ends are compared with each other at once: the code grows as their square
 FEW = 8
-
-
-def is_straight(code: ir.Code) -> bool:
-    """Whether `code` has no loops or branches."""
-    return all(isinstance(s, (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)) for s in walk(code))
 
 
 #: operators that cost no more than a branch does
@@ -24,9 +19,8 @@ def is_cheap(code: ir.Code) -> bool:
     mispredicted."""
 
     def is_simple(expr: ir.Expr) -> bool:
-        return not isinstance(expr, ir.Op) or (
-            expr.name in _CHEAP and not expr.type.is_float and all(map(is_simple, expr.args))
-        )
+        operations = (part for part in parts(expr) if isinstance(part, ir.Op))
+        return all(o.name in _CHEAP and not o.type.is_float for o in operations)
 
     def is_move(statement: ir.Stmt) -> bool:
         match statement:
@@ -42,14 +36,10 @@ def is_cheap(code: ir.Code) -> bool:
 def runs_along_array(loop: ir.ForLoop) -> bool:
     """Whether each step of `loop` accesses another entry of some array, so that it has at most as many
     steps as the array has entries."""
-    inside = {
-        s.variable for s in walk(loop.body) if isinstance(s, (ir.Bind, ir.Load, ir.Get, ir.Search))
-    }
+    inside = changing(loop)
 
     def is_fixed(expr: ir.Expr) -> bool:
-        if isinstance(expr, ir.Op):
-            return all(map(is_fixed, expr.args))
-        return expr is not loop.variable and expr not in inside
+        return inside.isdisjoint(variables(expr))
 
     def is_shifted(expr: ir.Expr) -> bool:
         """Whether `expr` is the loop's variable, or a multiple of it, plus something that does not

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 
-from finchlang.native import compiled_kernel
-from finchlang.native.growable_arrays import grow_text
 from finchlang.native.target import has_masks
 
 #: names of the metadata that every module has; UNLIKELY are branch weights (cold, hot)
@@ -47,44 +45,13 @@ class Module:
                 "  %status = call i32 @PyErr_CheckSignals()\n  ret i32 %status\n}"
             )
 
-    def use_part(self, part: Module, result: str, name: str, arguments: str) -> str:
-        """Declare the function `name` of another module; returns its name here, which has a hash of that
-        module's text, so that it is compiled once for all kernels that have the same."""
+    def use_part(self, part: Module, name: str) -> str:
+        """The name here of the function `name` of another module, with a hash of that module's text, so
+        that it is compiled once for all kernels that have the same."""
         text = part.text()
         unique = f"{name}_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         self.parts |= {**part.parts, unique: text.replace(f"@{name}(", f"@{unique}(", 1)}
-        self.declare(result, unique, arguments)
         return unique
-
-    def use_grow(self) -> None:
-        arguments = "ptr captures(none), i64, i64"
-        self.declare("preserve_mostcc noalias ptr", "grow", arguments, "cold nounwind")
-
-    def define_grow(self) -> None:
-        self.functions.append(grow_text())
-        self.declare("i64", "llvm.umax.i64", "i64, i64")
-        self.declare("void", "llvm.memmove.p0.p0.i64", "ptr, ptr, i64, i1")
-        self.declare("ptr", "PyMem_RawMalloc", "i64")
-        self.declare("ptr", "PyMem_RawRealloc", "ptr, i64")
-        self.declare("i32", "madvise", "ptr, i64, i32")
-
-    def define_call(self) -> None:
-        self.functions.append(compiled_kernel.TEXT)
-        self._declare_buffers()
-        self.declare("ptr", "PyErr_Occurred", "")
-        self.declare("ptr", "PyLong_AsVoidPtr", "ptr")
-        self.declare("ptr", "PyTuple_GetItem", "ptr, i64")
-        self.declare("ptr", "PyList_GetItem", "ptr, i64")
-        self.declare("i64", "PyList_Size", "ptr")
-
-    def define_address(self) -> None:
-        self.functions.append(compiled_kernel.TEXT_OF_ADDRESS)
-        self._declare_buffers()
-
-    def _declare_buffers(self) -> None:
-        self.declare("i32", "PyObject_GetBuffer", "ptr, ptr, i32")
-        self.declare("void", "PyBuffer_Release", "ptr")
-        self.declare("ptr", "PyLong_FromLong", "i64")
 
     def tbaa(self, name: str) -> str:
         """The access tag of a new type of memory, which aliases no other."""

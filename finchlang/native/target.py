@@ -51,19 +51,8 @@ def _features() -> str:
     """The features of this processor that LLVM is to use. On AMD's (up to Zen 5) a gather takes longer than
     a load for each entry, unless the time is spent waiting for memory."""
     features = llvm().get_host_cpu_features().flatten()
-    return f"{features},+prefer-no-gather" if _is_amd() else features
-
-
-def _is_amd() -> bool:
-    return llvm().get_host_cpu_name().startswith("znver")
-
-
-@cache
-def _environment() -> str:
-    """What object code depends on besides its source and the package's sources."""
-    host = _features()
-    version = ".".join(map(str, llvm().llvm_version_info))
-    return f"LLVM {version} {llvm().get_default_triple()} {llvm().get_host_cpu_name()} {host}"
+    is_amd = llvm().get_host_cpu_name().startswith("znver")
+    return f"{features},+prefer-no-gather" if is_amd else features
 
 
 @cache
@@ -81,6 +70,9 @@ def key_of(*parts: str) -> str:
 
 @cache
 def _makers() -> tuple[str, ...]:
+    """What object code depends on besides its source."""
     import llvmlite
 
-    return package_digest(), llvmlite.__version__, np.__version__, _environment()
+    versions = package_digest(), llvmlite.__version__, np.__version__, llvm().llvm_version_info
+    processor = llvm().get_default_triple(), llvm().get_host_cpu_name(), _features()
+    return (*map(str, versions), *processor)

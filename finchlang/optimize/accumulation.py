@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from finchlang.host import ir
 from finchlang.host.construct import ZERO, add, compare, mul, op, sub
-from finchlang.host.rewrite import arrays, expressions, nested, variables, walk
+from finchlang.host.rewrite import arrays, changing, expressions, nested, variables, walk
 from finchlang.syntax.types import Int64, Type
 
 #: The neutral element of each operator whose reductions may be split; parts are combined in any order.
@@ -106,12 +106,6 @@ def directly_in(loop: ir.ForLoop) -> Iterator[Reduction]:
                         yield reduction
 
 
-def changing(loop: ir.ForLoop | ir.WhileLoop) -> set[ir.Var]:
-    """The variables whose value may change from step to step of `loop`."""
-    binding = (ir.Bind, ir.Load, ir.Get, ir.Search, ir.ForLoop)
-    return {s.variable for s in walk(ir.Code((loop,))) if isinstance(s, binding)}
-
-
 def _targets(statement: ir.Stmt) -> tuple[ir.Buffer | ir.Cell, ...]:
     return (statement.cell,) if isinstance(statement, (ir.Get, ir.Set)) else arrays(statement)
 
@@ -190,7 +184,7 @@ def in_groups(
     )
     return (
         ir.Set(rest, loop.start),
-        ir.Branch(compare("ge", count, size), ir.Code(whole), ir.Code(())),
+        ir.Branch(compare("ge", count, size), ir.Code(whole)),
         ir.Get(first, rest),
         replace(loop, start=first, body=ir.Code(tuple(single)), is_plain=True),
     )

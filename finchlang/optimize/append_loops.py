@@ -50,7 +50,7 @@ def _with_room(statement: ir.Stmt) -> list[ir.Stmt]:
     else:
         after = [replace(statement, body=ir.Code(tuple(kept)))]
     whole = ir.Code((*before, *after))
-    return [ir.Branch(code.compare("le", statement.start, statement.stop), whole, ir.Code(()))]
+    return [ir.Branch(code.compare("le", statement.start, statement.stop), whole)]
 
 
 _STEPS = (ir.Load, ir.Bind, ir.Store, ir.Get, ir.Set, ir.Grow)
@@ -82,11 +82,11 @@ def _straight(
     left: list[tuple[ir.Stmt, ir.Expr]] = [(s, code.TRUE) for s in reversed(statements)]
     while left:
         statement, when = left.pop()
-        is_sure, is_possible = _is(True, when), True
+        is_sure, is_possible = when is code.TRUE, True
         match statement:
             case ir.Branch(condition, then, otherwise) if is_sure or not otherwise.statements:
                 condition = values.get(condition, condition)
-                if _is(True, condition) or condition is when:
+                if condition is code.TRUE or condition is when:
                     condition = when
                 elif not is_sure or otherwise.statements:
                     yield statement
@@ -97,7 +97,7 @@ def _straight(
                 if not is_sure and value is code.add(at, 1):
                     value = code.add(at, code.cast(when, Int64))
                 elif not is_sure:
-                    is_possible = _is(True, value) and _is(False, cells.get(cell))
+                    is_possible = value is code.TRUE and cells.get(cell) is code.FALSE
                     value = when
                 statement, cells[cell] = ir.Set(cell, value), value
             case ir.Get(variable, cell) if cell in cells:
@@ -114,12 +114,8 @@ def _straight(
                 loaded = {key: found for key, found in loaded.items() if key[0] is not buffer}
             case ir.Bind(_, value):
                 is_possible = is_sure or _is_cheap(value)
-        yield statement if is_possible else ir.Branch(when, ir.Code((statement,)), ir.Code(()))
-
-
-def _is(truth: bool, value: ir.Expr | None) -> bool:
-    return isinstance(value, ir.Const) and value.value is truth
+        yield statement if is_possible else ir.Branch(when, ir.Code((statement,)))
 
 
 def _is_cheap(expr: ir.Expr) -> bool:
-    return not isinstance(expr, ir.Op) or (expr.name in _CHEAP and all(map(_is_cheap, expr.args)))
+    return all(p.name in _CHEAP for p in rewriting.parts(expr) if isinstance(p, ir.Op))

@@ -154,7 +154,7 @@ class _Checks:
         )
         is_new = compare("gt", statement.size, before)
         look = self._sized(before, statement.buffer)
-        return [statement, look, ir.Branch(is_new, ir.Code(new), ir.Code(()))]
+        return [statement, look, ir.Branch(is_new, ir.Code(new))]
 
     def _sized(self, size: ir.Var, buffer: ir.Buffer) -> ir.Stmt:
         """`size` = the number of entries of an array."""
@@ -163,7 +163,7 @@ class _Checks:
 
     def _fail_if(self, is_wrong: ir.Expr, message: str, *values: ir.Expr) -> ir.Stmt:
         fail = ir.Fail(BUG, f"`{self._line}`: {message}", values)
-        return ir.Branch(is_wrong, ir.Code((fail,)), ir.Code(()))
+        return ir.Branch(is_wrong, ir.Code((fail,)))
 
     def _shadowed(self, buffers: tuple[ir.Buffer, ...]) -> tuple[ir.Buffer, ...]:
         return (*buffers, self.sizes, *(self.shadows[b] for b in buffers if b in self.shadows))

@@ -52,9 +52,7 @@ def _with_lanes(setup: list[ir.Stmt], statements: tuple[ir.Stmt, ...]) -> list[i
     of the program: they set the cells that loops keep between their runs."""
     result: list[ir.Stmt] = []
     for statement in statements:
-        found = _gathered(statement) if isinstance(statement, ir.ForLoop) else []
-        if found:
-            assert isinstance(statement, ir.ForLoop)
+        if isinstance(statement, ir.ForLoop) and (found := _gathered(statement)):
             result += _in_cells(statement, found, result, setup)
         else:
             result.append(statement)
@@ -64,13 +62,12 @@ def _with_lanes(setup: list[ir.Stmt], statements: tuple[ir.Stmt, ...]) -> list[i
 def _gathered(loop: ir.ForLoop) -> list[Reduction]:
     """The reductions of `loop` (in one array at most), if it does nothing else, and loads at positions that
     it has loaded; else none."""
-    statements, steps = loop.body.statements, (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)
-    if loop.is_plain or not all(isinstance(s, steps) for s in statements):
+    if loop.is_plain or not rewriting.is_straight(loop.body):
         return []
     if not any(isinstance(s, ir.Load) for s in rewriting.indirect(loop.body)):
         return []
     found = list(accumulation.directly_in(loop))
-    writes = sum(isinstance(s, (ir.Store, ir.Set)) for s in statements)
+    writes = sum(isinstance(s, (ir.Store, ir.Set)) for s in loop.body.statements)
     in_arrays = sum(isinstance(f.before, ir.Load) for f in found)
     return found if len(found) == writes and in_arrays <= 1 else []
 
@@ -93,7 +90,7 @@ def _in_cells(
             before[:] = [s for s in before if s is not last]
             return [ir.Set(sum, last.value), *statements, *store]
         whole = ir.Code((entry, ir.Set(sum, entry.variable), *statements, *store))
-        return [ir.Branch(compare("le", loop.start, loop.stop), whole, ir.Code(()))]
+        return [ir.Branch(compare("le", loop.start, loop.stop), whole)]
     return statements
 
 
@@ -116,7 +113,7 @@ def _in_lanes(loop: ir.ForLoop, sums: Moved, setup: list[ir.Stmt]) -> list[ir.St
 
     start, groups, first, singly = in_lanes()
     # a loop of one step has no exit to predict
-    groups = ir.Branch(compare("gt", length, 1), ir.Code((record, groups)), ir.Code(()))
+    groups = ir.Branch(compare("gt", length, 1), ir.Code((record, groups)))
     one_by_one = ir.Code((start, groups, first, singly))
     start, groups, first, _ = in_lanes()
     groups = replace(groups, condition=compare("gt", length, PADDED))
@@ -149,7 +146,7 @@ def _padded(loop: ir.ForLoop, first: ir.Expr, sums: Moved) -> tuple[ir.Stmt, ...
             is_there = compare("le", add(start, k), loop.stop)
             steps += _step(loop, own, op("select", is_there, add(start, k), loop.stop), is_there)
         whole = ir.Code((*begin, *steps, *end, *statements))
-        statements = (ir.Branch(compare("le", start, loop.stop), whole, ir.Code(())),)
+        statements = (ir.Branch(compare("le", start, loop.stop), whole),)
     return statements
 
 

@@ -9,19 +9,25 @@ anyway (`reassoc`). Rows of blocks of a matrix of hexahedra take
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from finchlang.host import ir
 from finchlang.host.construct import compare, const
-from finchlang.host.rewrite import is_heavy, nested, rewrite, variables
+from finchlang.host.rewrite import changing, is_heavy, rewrite, scoped, variables
 from finchlang.optimize import accumulation
-from finchlang.optimize.accumulation import NEUTRAL, Reduction, changing, combined, moved
+from finchlang.optimize.accumulation import NEUTRAL, Reduction, combined, moved
 
 
 def expand_scalars(residual: ir.Residual) -> ir.Residual:
     """The program with a sum of its own for each innermost loop that accumulates in an array entry which is
     the same in all steps of the loop around it."""
-    apart = {id(loop): found for loop, found in _found(residual.body, None)}
+    apart: dict[int, Reduction] = {}
+    for statement, around in scoped(residual.body):
+        loops = [s for s in around if isinstance(s, (ir.ForLoop, ir.WhileLoop))]
+        if loops and isinstance(statement, ir.ForLoop):
+            found = next(_expandable(statement, loops[-1]), None)
+            apart |= {id(statement): found} if found else {}
 
     def change(statement: ir.Stmt) -> list[ir.Stmt]:
         found = apart.get(id(statement))
@@ -30,28 +36,15 @@ def expand_scalars(residual: ir.Residual) -> ir.Residual:
     return replace(residual, body=rewrite(residual.body, change)) if apart else residual
 
 
-def _found(
-    code: ir.Code, around: ir.ForLoop | ir.WhileLoop | None
-) -> list[tuple[ir.ForLoop, Reduction]]:
-    result = []
-    for statement in code.statements:
-        if isinstance(statement, ir.ForLoop) and around is not None:
-            result += [(statement, found) for found in _expandable(statement, around)][:1]
-        inner = statement if isinstance(statement, (ir.ForLoop, ir.WhileLoop)) else around
-        for code in nested(statement):
-            result += _found(code, inner)
-    return result
-
-
-def _expandable(loop: ir.ForLoop, around: ir.ForLoop | ir.WhileLoop) -> list[Reduction]:
-    if is_heavy(loop.body):
-        return []
-    changed = changing(around)
-    return [
-        found
-        for found in accumulation.directly_in(loop)
-        if isinstance(found.before, ir.Load) and changed.isdisjoint(variables(found.before.index))
-    ]
+def _expandable(
+    loop: ir.ForLoop, around: ir.ForLoop | ir.WhileLoop
+) -> Iterator[accumulation.Reduction]:
+    if not is_heavy(loop.body):
+        changed = changing(around)
+        for found in accumulation.directly_in(loop):
+            match found.before:
+                case ir.Load(index=index) if changed.isdisjoint(variables(index)):
+                    yield found
 
 
 def _apart(loop: ir.Stmt, found: Reduction) -> list[ir.Stmt]:
@@ -61,5 +54,5 @@ def _apart(loop: ir.Stmt, found: Reduction) -> list[ir.Stmt]:
     return [
         ir.Set(part, const(NEUTRAL[found.operator], part.type)),
         replace(loop, body=ir.Code(tuple(moved(loop.body.statements, [(found, part)])))),
-        ir.Branch(compare("le", loop.start, loop.stop), add_part, ir.Code(())),
+        ir.Branch(compare("le", loop.start, loop.stop), add_part),
     ]

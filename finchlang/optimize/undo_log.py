@@ -13,12 +13,12 @@ without a log 38 (640), with it 159 (910), with blocks of 8 and of 64 entries no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import ZERO, add, compare, minimum, sub
 from finchlang.host.noted import Log, UndoLog
+from finchlang.host.writing import WritingHost
 from finchlang.syntax.types import Int64, UInt8
 
 
@@ -64,32 +64,29 @@ class _LogWriter:
         self.at, self.was = ir.Buffer(f"{array}_at", Int64), ir.Buffer(f"{array}_was", array.type)
         self.size = ir.Var(f"{array}_size", Int64) if grows else None
 
-    def before(self, statement: ir.Store | ir.Fill) -> list[ir.Stmt]:
+    def before(self, statement: ir.Store | ir.Fill) -> tuple[ir.Stmt, ...]:
         """The statements that note what `statement` is about to change."""
-        if isinstance(statement, ir.Store):
-            note = self._note(statement.index)
-            if self.size is None:
-                return note
-            is_old = compare("lt", statement.index, self.size)
-            return [ir.Branch(is_old, ir.Code(tuple(note)), ir.Code(()))]
-        stop = statement.stop if self.size is None else minimum(statement.stop, self.size)
-        position = ir.Var("position", Int64)
-        notes = ir.Code(tuple(self._note(position)))
-        return [ir.ForLoop(position, statement.start, sub(stop, 1), notes)]
+        host = WritingHost()
+        if isinstance(statement, ir.Fill):
+            stop = statement.stop if self.size is None else minimum(statement.stop, self.size)
+            with host.each(statement.start, sub(stop, 1), "position") as position:
+                self._note(host, position)
+        elif self.size is None:
+            self._note(host, statement.index)
+        else:
+            with host.when(compare("lt", statement.index, self.size)):
+                self._note(host, statement.index)
+        return host.code().statements
 
-    def _note(self, index: ir.Expr) -> list[ir.Stmt]:
-        epoch, count = ir.Var("touched", UInt8), ir.Var("count", Int64)
-        next_count, old = add(count, 1), ir.Var("old", self.array.type)
-        note = (
-            ir.Store(self.touched, index, self.epoch),
-            ir.Load(count, self.at, ZERO),
-            ir.Store(self.at, ZERO, next_count),
-            ir.Store(self.at, next_count, index),
-            ir.Load(old, self.array, index),
-            ir.Store(self.was, count, old),
-        )
+    def _note(self, host: WritingHost, index: ir.Expr) -> None:
+        epoch = host.load(self.touched, index, "touched")
         is_new = compare("ne", epoch, self.epoch)
-        return [ir.Load(epoch, self.touched, index), ir.Branch(is_new, ir.Code(note), ir.Code(()))]
+        with host.when(is_new):
+            host.store(self.touched, index, self.epoch)
+            count = host.load(self.at, ZERO, "count")
+            host.store(self.at, ZERO, add(count, 1))
+            host.store(self.at, add(count, 1), index)
+            host.store(self.was, count, host.load(self.array, index, "old"))
 
 
 # --------------------------------------------------------------------------- which arrays have one
@@ -99,40 +96,27 @@ def scattered(residual: ir.Residual) -> list[ir.Buffer]:
     """The buffers that get a log: those stored to in loops, but not appended to, sorted or filled there;
     and only in a program without a loop over a whole dimension outside of branches. Such a loop takes as
     long as saving arrays whole."""
-    loops = (s for s in _certain(residual.body) if isinstance(s, ir.ForLoop))
-    if any(_is_dimension(loop, residual) for loop in loops):
-        return []
+    scopes = list(rewriting.scoped(residual.body))
+    for statement, around in scopes:
+        is_certain = not any(isinstance(s, ir.Branch) for s in around)
+        if is_certain and isinstance(statement, ir.ForLoop) and _is_dimension(statement, residual):
+            return []
     stored: set[ir.Buffer] = set()
     others: set[ir.Buffer] = set()
-
-    def visit(code: ir.Code, in_loop: bool, in_branch: bool) -> None:
-        for statement in code.statements:
-            match statement:
-                case ir.Store(buffer) if in_loop:
-                    stored.add(buffer)
-                case ir.Grow(buffer) if in_loop:
-                    others.add(buffer)
-                case ir.Sort() | ir.SortBy() | ir.SortBits() | ir.CallProcedure():
-                    others.update(rewriting.written(statement))
-                # a fill in a branch outside of loops is that of new memory
-                case ir.Fill(buffer) if in_loop or not in_branch:
-                    others.add(buffer)
-            is_loop = isinstance(statement, (ir.WhileLoop, ir.ForLoop))
-            is_loop = is_loop and not _is_constant(statement)
-            for inner in rewriting.nested(statement):
-                visit(inner, in_loop or is_loop, in_branch or isinstance(statement, ir.Branch))
-
-    visit(residual.body, False, False)
+    for statement, around in scopes:
+        loops = [s for s in around if isinstance(s, (ir.WhileLoop, ir.ForLoop))]
+        in_loop = not all(map(_is_constant, loops))
+        match statement:
+            case ir.Store(buffer) if in_loop:
+                stored.add(buffer)
+            case ir.Grow(buffer) if in_loop:
+                others.add(buffer)
+            case ir.Sort() | ir.SortBy() | ir.SortBits() | ir.CallProcedure():
+                others.update(rewriting.written(statement))
+            # a fill in a branch outside of loops is that of new memory
+            case ir.Fill(buffer) if in_loop or len(loops) == len(around):
+                others.add(buffer)
     return [buffer for buffer in residual.buffers if buffer in stored - others]
-
-
-def _certain(code: ir.Code) -> Iterator[ir.Stmt]:
-    """The statements of `code` outside of branches."""
-    for statement in code.statements:
-        yield statement
-        if not isinstance(statement, ir.Branch):
-            for inner in rewriting.nested(statement):
-                yield from _certain(inner)
 
 
 def _is_dimension(loop: ir.ForLoop, residual: ir.Residual) -> bool:
@@ -149,7 +133,5 @@ def _is_dimension(loop: ir.ForLoop, residual: ir.Residual) -> bool:
 
 
 def _is_constant(loop: ir.Stmt) -> bool:
-    match loop:
-        case ir.ForLoop(start=ir.Const(), stop=ir.Const()):
-            return True
-    return False
+    bounds = (loop.start, loop.stop) if isinstance(loop, ir.ForLoop) else (None,)
+    return all(isinstance(bound, ir.Const) for bound in bounds)
