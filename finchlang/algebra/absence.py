@@ -8,7 +8,7 @@ the expression, and the formula is never multiplied out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from finchlang.algebra.expression_types import is_there
 from finchlang.algebra.program_context import is_single
 from finchlang.algebra.simplify import if_there, simplify
+from finchlang.base.records import record
 from finchlang.operators.operator_table import literal_type, operator
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import memo, walk
@@ -23,7 +24,7 @@ from finchlang.syntax.traversal import memo, walk
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class AbsenceFormula:
     """A conjunction (`is_and`) or disjunction of `numbers`, each for "this operand is at its fill", and of
     `formulas`; `parts` are both, in order, and `operands` the numbers anywhere in it. Without parts it is
@@ -173,7 +174,7 @@ def is_product(where: Where) -> bool:
     return len(alternatives(where)) == len(variables(where)) > 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class _Case:
     """An expression is this literal, or, if it `may_miss`, this literal or `missing`."""
 

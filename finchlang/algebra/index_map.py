@@ -7,23 +7,23 @@ operators and wrappers are rebuilt around a tensor (Burrito'24 section 4).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from finchlang.algebra.index_arithmetic import ZERO, at_least_one, plus, size, times
 from finchlang.algebra.program_context import ONE, PERMISSIVE, PROTOCOLS, call, is_call
 from finchlang.base.errors import Span
+from finchlang.base.records import record
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node
 from finchlang.syntax.traversal import replace, walk
 from finchlang.wrappers.wrappers import WRAPPERS
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class IndexMap(Node):
     """An index before the operators around its tensor are rebuilt; `whole`: the size its mode must have."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Wrapped(IndexMap):
     """The index of a mode under a wrapper with this `setting`, and the `index` on its outside. Of a
     permissive one `whole` is the mode's size, and one that `is_chosen` is read in range only."""
@@ -35,7 +35,7 @@ class Wrapped(IndexMap):
     is_chosen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class HalfIndex(IndexMap):
     """The index of one of two modes, of sizes `fast` and `slow`, that `index` goes through as one."""
 
@@ -53,7 +53,7 @@ class HalfIndex(IndexMap):
         return replace(self, is_fast=not self.is_fast)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Joined(IndexMap):
     """The index of a mode that is split in two: `first` is the fast index, of a mode of this `size`, and
     `rest` the size of the slow mode, if given. With size None it is the sum of the two (`toeplitz`)."""

@@ -9,7 +9,6 @@ condition around an assignment, so that nothing is computed or stored outside of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 from finchlang.algebra.expression_types import type_of
@@ -17,6 +16,7 @@ from finchlang.algebra.laws import is_value
 from finchlang.algebra.program_context import is_plain, root
 from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError, Note
+from finchlang.base.records import record
 from finchlang.levels.level import Level
 from finchlang.operators.operator import Space
 from finchlang.operators.operator_table import AND, DIFFERS, EQUAL, NOT, OR, literal_type, operator
@@ -41,7 +41,7 @@ def with_spaces(program: ast.Node, formats: Formats) -> ast.Node:
     return visit(program)
 
 
-@dataclass(frozen=True)
+@record
 class SpaceOperand:
     """An argument of an operator that states its space: its `fill`, whether it `is_filled`, that is its
     fill wherever nothing is stored, as a dense tensor need not be, and whether it reads no tensor."""

@@ -10,7 +10,6 @@ the shortest. The weights are in `algebra/costs.py`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, permutations
 from math import prod
 
@@ -18,6 +17,7 @@ from finchlang.algebra import costs
 from finchlang.algebra.absence import AbsenceFormula, Where
 from finchlang.algebra.costs import distinct, searched
 from finchlang.array.loop_nest import LoopNest, Read
+from finchlang.base.records import record
 from finchlang.syntax.nodes import Index
 
 #: a nest of more loops gets the order in which its operands are stored: there are n! orders to compare
@@ -116,7 +116,7 @@ def _are_dense(read: Read, order: Sequence[Index]) -> dict[Index, bool]:
     return {index: index == own[0] for index in own}
 
 
-@dataclass(frozen=True)
+@record
 class Candidate:
     """An order of loops, the reads that are looked up in it, and what this costs."""
 

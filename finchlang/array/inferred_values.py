@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
@@ -10,6 +9,7 @@ from finchlang.algebra.expression_types import type_of as type_of_node
 from finchlang.algebra.laws import folding
 from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import level_of
 from finchlang.operators.operator_table import operator
@@ -18,7 +18,7 @@ from finchlang.syntax.types import TYPES, Pair, PairType, Type
 from finchlang.tensors.formats import Format
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(eq=False, slots=True)
 class Values:
     """What is known of an array's values: their type; their fill, a function of the operands' fills
     (SparseArray'21 section 5.2); with `is_fill`, that they equal it wherever no sparse operand stores
@@ -48,7 +48,7 @@ def values_of_number(type: Type) -> Values:
     return Values(type, typed_literal(type.wrap(0), type), False, True)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(eq=False, slots=True)
 class StoredValues:
     """The format of an operand, and the Values that follow from it. Equal ones are one object."""
 

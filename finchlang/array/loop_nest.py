@@ -4,7 +4,6 @@ nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from finchlang.algebra.absence import Absence, Where, either
@@ -12,13 +11,14 @@ from finchlang.algebra.expression_types import Names, annotate
 from finchlang.algebra.laws import is_value
 from finchlang.array.index_paths import is_path, loops_of
 from finchlang.array.inferred_values import Values, stored_of
+from finchlang.base.records import record
 from finchlang.levels.level import Level, level_of
 from finchlang.syntax.nodes import Access, Index, Literal, Node
 from finchlang.syntax.types import TYPES
 from finchlang.tensors.formats import Format, modes_of
 
 
-@dataclass(frozen=True)
+@record
 class Read:
     """An access of a tensor: its format, the indices of its modes, how many entries it (perhaps) stores."""
 
@@ -64,7 +64,7 @@ class Read:
 ReadOf = Callable[[Access], Read | None]
 
 
-@dataclass(frozen=True)
+@record
 class LoopNest:
     """A loop nest to be planned: indices `kept` in the result and `reduced`, the Values stored, reads,
     extents of loops, and where the body does nothing (`absent`), a formula over numbers of reads."""

@@ -4,11 +4,12 @@ read."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import permutations
 
 from finchlang.array.cost import MOST, Counts, candidates, dense_levels, intersections
 from finchlang.array.loop_nest import LoopNest, Read
+from finchlang.base.records import record
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level, level_of
 from finchlang.levels.scalars import Scalar
@@ -19,7 +20,7 @@ from finchlang.tensors.formats import Format, nest_of, permuted
 SHOWN = 4
 
 
-@dataclass(frozen=True)
+@record
 class Plan:
     """The loops of a nest, outermost first; the result's format; reads that are looked up (`followed`) or
     `galloped` at an index; candidates as text; whether entries of operands count (`is_counted`)."""

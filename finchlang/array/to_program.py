@@ -19,6 +19,7 @@ from finchlang.array.index_paths import accessed, goes_beyond, is_path, joined, 
 from finchlang.array.inferred_values import identity_of, op_node, values_of
 from finchlang.array.loop_nest import LoopNest, Read, absence_of
 from finchlang.array.plan import Plan, joining, planned
+from finchlang.base.records import record
 from finchlang.levels.element import Element
 from finchlang.levels.level import level_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -33,7 +34,7 @@ Indices = tuple[ast.Node, ...]
 _NAMES = "ijklmnop"
 
 
-@dataclass(frozen=True)
+@record
 class Program:
     """A kernel and its names, to be bound at each call. Nodes are given by their numbers. `operands` name
     the values of leaves, `numbers` and `sizes` one number (with its place in `numbers`) or size (with its

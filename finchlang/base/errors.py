@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from unicodedata import east_asian_width
+
+from finchlang.base.records import record
 
 #: every kind that a `FinchError` may have
 ERROR_KINDS = (
@@ -16,7 +18,7 @@ ERROR_KINDS = (
 BUG = "bug"
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Source:
     """A text and its name in messages (a file name or `<input>`)."""
 
@@ -34,7 +36,7 @@ def source_of(text: str, name: str) -> Source:
     return Source(text.removeprefix("\ufeff").replace("\r\n", "\n"), name)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Span:
     """A part of a source: 1-based line and column of its start, and of the position just after its end."""
 
@@ -60,7 +62,7 @@ class Span:
         return Span(self.source, self.line, self.column, other.end_line, other.end_column)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Note:
     """A remark about a valid program, and its place."""
 

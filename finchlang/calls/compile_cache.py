@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any
 
 from finchlang.algebra.program_context import Format
 from finchlang.base.disk_cache import DiskCache
 from finchlang.base.errors import FinchError, Note, Source, Span
+from finchlang.base.records import record
 from finchlang.calls.workspace_exchange import Choice
 from finchlang.host.noted import Log, UndoLog
 from finchlang.levels.level import Level, level_of
@@ -30,7 +31,7 @@ from finchlang.tensors.bind import Bound, bind
 from finchlang.tensors.formats import parse_format
 
 
-@dataclass(frozen=True)
+@record
 class Signature:
     """How a kernel is called. `tensors` and `workspaces` are as in `Normalized`, in the order the kernel
     takes them; `yields` are the script names it hands back, `numbers` those of the numbers it takes;
@@ -58,7 +59,7 @@ class Signature:
         return [bind(name, level, name in self.changed) for name, level in levels]
 
 
-@dataclass(frozen=True)
+@record
 class CacheEntry:
     """A kernel that was compiled before: `object_name` is the name of its object code."""
 
@@ -67,7 +68,7 @@ class CacheEntry:
     object_name: str
 
 
-@dataclass(frozen=True)
+@record
 class CacheKey:
     """The `name` of a kernel's entry in `cache`. `sources` are the texts that the program's nodes are in.
     Entries refer to them by number, so that a span read from disk is in the text of this run."""

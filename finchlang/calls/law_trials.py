@@ -8,7 +8,7 @@ no sum or product overflows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, reduce
 from itertools import accumulate, product
 from operator import mul
@@ -20,6 +20,7 @@ from finchlang.algebra import sparsity_pattern
 from finchlang.algebra.expression_types import type_of
 from finchlang.algebra.program_context import call
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.calls.call import one_call_at_a_time
 from finchlang.calls.environment import OUTERMOST, Environment
 from finchlang.calls.kernel import CallSite, KernelAtSite
@@ -49,7 +50,7 @@ Types = tuple[Type, ...]
 Operands = tuple[sparsity_pattern.SpaceOperand, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Trial:
     """A law: two `sides` that are equal for all values of `names`, of these types, for which `where`
     holds and that lie in `range`. `what` names the law in messages; `near` are values around which it is

@@ -9,7 +9,6 @@ expressions are lowered for the loops of their own programs; and sizes and numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from math import prod
 from typing import Any
@@ -20,6 +19,7 @@ from finchlang.algebra.index_arithmetic import times
 from finchlang.algebra.program_context import ONE, call
 from finchlang.base.errors import Bug, FinchError
 from finchlang.base.late import late
+from finchlang.base.records import record
 from finchlang.host.construct import const
 from finchlang.host.ir import Expr, Var
 from finchlang.host.primitives import as_function
@@ -36,7 +36,7 @@ from finchlang.tensors.array_base import LazyTensor
 from finchlang.tensors.tensor import Tensor
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Template:
     """The part of a view that a kernel is compiled for: a call of shape operators on `names`, which stand
     for its tensors and numbers and occur nowhere else."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, Variable
 
 
-@dataclass(frozen=True)
+@record
 class MaskMeaning:
     """A mask (Finch'25 Table 5): whether it holds, and its sizes (None for a mode without bounds)."""
 
@@ -36,7 +37,7 @@ def is_mask(tensor: Node) -> bool:
     return isinstance(tensor, Call) and getattr(tensor.op, "name", "").lower() in MASKS
 
 
-@dataclass(frozen=True)
+@record
 class AccessedMode:
     """How one mode of a tensor is accessed through its wrappers: at `index`, which may be out of range if
     it is `permissive`. `windows` are the windows around it, each with its own index (from 1), its extent,

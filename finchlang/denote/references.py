@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.denote import bindings, shape_arithmetic
 from finchlang.denote.extents import Environment, Late
 from finchlang.denote.index_modifiers import MASKS, check_count, is_mask, unwrap
@@ -21,7 +22,7 @@ from finchlang.syntax import nodes as ast
 _TIMES = ast.Variable("*")
 
 
-@dataclass(frozen=True)
+@record
 class Named:
     """What `let T[i, j] = e` binds: a formula, which is read like a tensor, and its environment."""
 

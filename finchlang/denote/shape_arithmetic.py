@@ -4,12 +4,12 @@ of these are in the arguments (section 4.1), each by index arithmetic of its own
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.denote.index_modifiers import is_mask, is_wrapper
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
 
@@ -26,7 +26,7 @@ Shapes = list[list[Bounds]]
 Places = Callable[[list[Any], Shapes, tuple[int, ...]], list[Place]]
 
 
-@dataclass(frozen=True)
+@record
 class TensorOperator:
     """An operator on tensors. Its tensors are the arguments from number `first` on: one, or all that
     follow. `modes` gives the modes of the result, from the other arguments and the modes of the tensors.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.syntax.types import Type, type_of_value
 
 
-@dataclass(frozen=True)
+@record
 class Number:
     """The value of an expression; `value` is a NumPy scalar."""
 
@@ -27,7 +27,7 @@ class Number:
         return self.value.dtype.kind == "b"
 
 
-@dataclass(frozen=True)
+@record
 class Failed:
     """The result of an operator that cannot be computed: an error, raised only if the value is needed."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
 
 from finchlang.base import paths
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.files.binsparse import read_binsparse, write_binsparse
 from finchlang.files.matrix_market import read_mtx, write_mtx
 from finchlang.files.npy import read_npy, write_npy
@@ -17,7 +17,7 @@ from finchlang.files.tns_ttx import read_tns, read_ttx, write_tns, write_ttx
 from finchlang.tensors.adopt import as_tensor
 
 
-@dataclass(frozen=True)
+@record
 class FileFormat:
     """How files are read, and written: to an open file (or a folder), a tensor and what it is made of."""
 

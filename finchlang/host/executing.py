@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import Bug, FinchError, failure
+from finchlang.base.records import record
 from finchlang.host import interrupts, ir
 from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
 from finchlang.host.primitives import apply
@@ -258,7 +258,7 @@ class ExecutingHost(Host):
         raise failure(s.kind, s.message.format(*map(self.evaluate, s.values)), s.span)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Deferred(ir.Code):
     """Code of a statement that is performed at once: a function that performs it."""
 

@@ -8,11 +8,12 @@ in the constructor functions of `construct.py` and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from finchlang.base.errors import Span
+from finchlang.base.records import record
 from finchlang.syntax.types import Bool, Float64, Int64, Type
 
 # ------------------------------------------------------------------------------------ expressions
@@ -161,7 +162,7 @@ def written(expr: Expr, name: Callable[[Var], str], inside: bool = False) -> str
 # -------------------------------------------------------------------------------- memory and cells
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Buffer:
     """A growable array of `type`, indexed from 0; buffers are compared by identity. `is_anything` says that
     entries are read before they are written, and may then be anything."""
@@ -174,7 +175,7 @@ class Buffer:
         return self.name
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Cell:
     """A mutable local variable; cells are compared by identity."""
 
@@ -188,12 +189,12 @@ class Cell:
 # ------------------------------------------------------------------------------------- statements
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Stmt:
     """A statement."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Code:
     """Statements in order. A variable is visible from its binding to the end of its Code, and in
     the Codes nested there."""
@@ -201,7 +202,7 @@ class Code:
     statements: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Bind(Stmt):
     """`variable = expr`, bound once."""
 
@@ -209,7 +210,7 @@ class Bind(Stmt):
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Load(Stmt):
     """`variable = buffer[index]`."""
 
@@ -218,7 +219,7 @@ class Load(Stmt):
     index: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Store(Stmt):
     """`buffer[index] = value`."""
 
@@ -227,7 +228,7 @@ class Store(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Get(Stmt):
     """`variable = cell`, the cell's content now."""
 
@@ -235,7 +236,7 @@ class Get(Stmt):
     cell: Cell
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Set(Stmt):
     """`cell = value`."""
 
@@ -243,7 +244,7 @@ class Set(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Branch(Stmt):
     """Run `then` or `otherwise`. `is_rare` says that `then` is long and seldom run: a fact for native code,
     which makes it a function of its own; not part of the meaning."""
@@ -254,7 +255,7 @@ class Branch(Stmt):
     is_rare: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class WhileLoop(Stmt):
     """Run `test`, leave if `condition` (which may use what `test` binds) is false, run `body`, and again.
     `is_endless` says that the number of steps has no bound: a fact for native code, which then polls for
@@ -266,7 +267,7 @@ class WhileLoop(Stmt):
     is_endless: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class ForLoop(Stmt):
     """Run `body` for `variable` from `start` to `stop`, both included (Int64). `is_plain` says that it is
     best neither vectorised nor unrolled, `is_append` that each step stores after the one before: facts for
@@ -280,7 +281,7 @@ class ForLoop(Stmt):
     is_append: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Room(Stmt):
     """`variable` = the capacity of `buffer` in entries (Int64)."""
 
@@ -288,7 +289,7 @@ class Room(Stmt):
     buffer: Buffer
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Grow(Stmt):
     """Make room for at least `size` entries in `buffer`; new entries are undefined."""
 
@@ -296,7 +297,7 @@ class Grow(Stmt):
     size: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Fill(Stmt):
     """`buffer[start], ..., buffer[stop - 1] = value`; nothing if stop <= start."""
 
@@ -306,7 +307,7 @@ class Fill(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Search(Stmt):
     """`variable` = the least position p in start..stop with p == stop or buffer[p] >= key, for
     entries sorted from start to stop - 1; steps grow with the logarithm of p - start."""
@@ -322,7 +323,7 @@ class Search(Stmt):
 BLOCK = 8
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Disjoint(Stmt):
     """`variable` (Bool) = whether none of buffer[index .. index + BLOCK - 1] + shift is one of
     other[place .. place + BLOCK - 1], all integers. Only the bits that both types have are compared, so
@@ -336,7 +337,7 @@ class Disjoint(Stmt):
     place: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Sort(Stmt):
     """Sort buffer[start .. stop - 1] (integers) in ascending order."""
 
@@ -345,7 +346,7 @@ class Sort(Stmt):
     stop: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class SortBy(Stmt):
     """Sort the numbers n in buffer[start .. stop - 1] by keys[n], each in 0..bound - 1; the sort is stable.
     `scratch`, of the same type and with room for `stop` entries, is undefined afterwards. All three
@@ -359,7 +360,7 @@ class SortBy(Stmt):
     bound: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class SortBits(Stmt):
     """Sort buffer[start .. stop - 1] (Int64) by the bits low .. high - 1, with high < 64; the sort is
     stable. `scratch` is as for SortBy."""
@@ -375,7 +376,7 @@ class SortBits(Stmt):
 AnySort = Sort | SortBy | SortBits
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class CallProcedure(Stmt):
     """Run the procedure `name` of the program with `values` as its inputs and `cells` as its cells, which
     it may change. It reads the buffers `used`; those in `changed` it writes to, or lets grow."""
@@ -387,7 +388,7 @@ class CallProcedure(Stmt):
     changed: tuple[Buffer, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Fail(Stmt):
     """Stop with an error of `kind`, or a Bug; `message` has a `{}` for each of `values`."""
 
@@ -397,7 +398,7 @@ class Fail(Stmt):
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Procedure:
     """Code that is called with values and cells. Except for buffers it uses nothing of the code around the
     call. Values are passed by value, cells by reference."""
@@ -408,7 +409,7 @@ class Procedure:
     body: Code
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@record(eq=False, slots=True, weakref_slot=True)
 class Residual:
     """A residual program: what a kernel became. `inputs` are variables given from outside (sizes, counts,
     script numbers), `buffers` the arrays it works on, `outputs` the cells whose final contents are

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from finchlang.base.records import record
 from finchlang.syntax.types import UInt8
 
 #: Calls have the epochs 1 to this one; then `touched` has to be cleared, and epochs begin again.
 LAST_EPOCH = UInt8.highest
 
 
-@dataclass(frozen=True)
+@record
 class Log:
     """Which buffers and inputs of a program, by number, make up the log of one array.
 
@@ -28,7 +27,7 @@ class Log:
     size: int | None
 
 
-@dataclass(frozen=True)
+@record
 class UndoLog:
     """The logs of a program, and the input with the epoch of a call, which differs between calls with the
     same `touched`. The buffers and inputs of logs come after the program's own."""

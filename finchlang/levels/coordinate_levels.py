@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
+from finchlang.base.records import record
 from finchlang.host.construct import ZERO, add, cast, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
@@ -19,7 +20,7 @@ from finchlang.syntax.types import Float64
 MOST = 2**62
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class PartOfFiber(TensorLike):
     """A fiber of a level of several modes at known coordinates in some of them."""
 
@@ -37,7 +38,7 @@ class PartOfFiber(TensorLike):
         return self.level.fill
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class AtCoordinates(PartOfFiber):
     """A fiber of a level at `known` coordinates (from 1, last mode first) in its last modes."""
 
@@ -119,7 +120,7 @@ class Coordinates(Indexed):
         raise Bug(f"{type(self).__name__} leaves this out")
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Entries(PartOfFiber):
     """The entries start up to, not including, stop: those alike in all modes but the first `left`."""
 
@@ -179,7 +180,7 @@ class Entries(PartOfFiber):
         return listed.then_fill(listed.steps(host, protocol, body, tail, None, following))
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Written(AtCoordinates):
     """A fiber that is written."""
 

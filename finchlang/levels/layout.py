@@ -17,11 +17,11 @@ each item to a range of new items:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from typing import Any, Protocol
 
+from finchlang.base.records import record
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
@@ -40,7 +40,7 @@ class LayoutPart:
     """The base of the parts of a layout."""
 
 
-@dataclass(frozen=True)
+@record
 class StoredArray(LayoutPart):
     """An array; its type is the level's own index or element type if it is None."""
 
@@ -48,14 +48,14 @@ class StoredArray(LayoutPart):
     type: Type | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Each(StoredArray):
     """A number for each item. `empty` is that of an item without content, if such items are marked."""
 
     empty: int | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Coordinate(Each):
     """A coordinate for each item, from 0, in mode `mode` of the level (from 0): that of the item, or the
     last one it covers. `begins` says what the first one is: POINT, AFTER, BACK or the name of an array.
@@ -65,12 +65,12 @@ class Coordinate(Each):
     begins: str = POINT
 
 
-@dataclass(frozen=True)
+@record
 class ChildPositions(StoredArray):
     """The position in the child of each item."""
 
 
-@dataclass(frozen=True)
+@record
 class Offsets(StoredArray):
     """Item k becomes the items from name[k] up to, not including, name[k + 1]; `counter` counts them all.
     `is_held` if these are the child's positions for a region: one for each coordinate, or for all."""
@@ -80,7 +80,7 @@ class Offsets(StoredArray):
     is_held: bool = False
 
 
-@dataclass(frozen=True)
+@record
 class Grid(LayoutPart):
     """Each item becomes one item for each coordinate."""
 
@@ -89,21 +89,21 @@ class Grid(LayoutPart):
         return sizes[-1]
 
 
-@dataclass(frozen=True)
+@record
 class Aside(LayoutPart):
     """A separate chain from the fibers, beside the one to the child. It lists what is not at the fill."""
 
     parts: tuple[LayoutPart, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Counted(LayoutPart):
     """The items that follow are `counter` items of all fibers, in the order they were made in."""
 
     counter: str
 
 
-@dataclass(frozen=True)
+@record
 class Loose(StoredArray):
     """An array outside of the chain; `length` gives how many entries are in use in a frozen tensor."""
 

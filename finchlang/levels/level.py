@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import Bug, Span
+from finchlang.base.records import record
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, compare, const
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
@@ -355,7 +356,7 @@ class Indexed(Level):
         raise Bug(f"{type(self).__name__} leaves this out")
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Storage:
     """A level bound to the memory of one tensor in one kernel: a Buffer for each array, a Cell for each
     counter, and the store of its child. All can be accessed as attributes by name."""
@@ -394,7 +395,7 @@ class Storage:
             store = store.child_store
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class TensorLike(Node):
     """A tensor in an access: a fiber, mask or wrapper."""
 
@@ -436,7 +437,7 @@ class TensorLike(Node):
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Uniform(TensorLike):
     """A tensor of these sizes that has `value` everywhere."""
 
@@ -454,7 +455,7 @@ class Uniform(TensorLike):
         return lp.Run(self.uniform(self.value) if len(self.dims) > 1 else self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Fiber(TensorLike):
     """The subtensor at `position` of `store`, with the sizes `dims`. In update mode, `dirty` is a cell to
     set once something was written, if a parent asks for that."""
@@ -501,7 +502,7 @@ class Fiber(TensorLike):
         return self.level.unfurl(host, self, self.dims[-1] if stop is None else stop, protocol)
 
 
-@dataclass(frozen=True)
+@record
 class Swizzled:
     """The format of a tensor whose modes are named in another order than they are stored:
     `swizzle(A, perm...)[i...]` is `A[i[perm[1]], i[perm[2]], ...]` (Finch'25 Table 5). A row-major matrix

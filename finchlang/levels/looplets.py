@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MethodType
 from typing import Any, ClassVar
 
 from finchlang.base.errors import Bug
+from finchlang.base.records import record
 from finchlang.host.construct import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr, Var
@@ -24,7 +25,7 @@ from finchlang.syntax import nodes as ast, types
 from finchlang.text.print import listed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Looplet(ast.Node):
     """The base of looplets."""
 
@@ -38,7 +39,7 @@ class Looplet(ast.Node):
         return f"{type(self).__name__.lower()}({listed(_parts(self)) or '...'})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Lookup(Looplet):
     """A region with the payload `body(host, i)` at coordinate i. `may_miss` if that may be `missing`."""
 
@@ -46,14 +47,14 @@ class Lookup(Looplet):
     may_miss: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Run(Looplet):
     """A constant region: `body` is the payload at every coordinate."""
 
     body: ast.Node
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Spike(Looplet):
     """A run of payload `body`, then the single payload `tail` at the last coordinate.
 
@@ -68,7 +69,7 @@ class Spike(Looplet):
     is_stored: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Phase(Looplet):
     """`body` on the coordinates start..stop; a None is the region's own start or end."""
 
@@ -77,14 +78,14 @@ class Phase(Looplet):
     stop: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Sequence(Looplet):
     """Phases that cover the region. One without a start begins where the one before ends."""
 
     phases: tuple[Phase, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Switch(Looplet):
     """`head` if `condition` holds, else `tail`."""
 
@@ -93,7 +94,7 @@ class Switch(Looplet):
     tail: ast.Node
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Choice(Looplet):
     """`options[k][1]` where the k-th condition holds (at most one does), else `otherwise`. The derived rule
     Union treats several together, where the rule Choice would branch over all combinations."""
@@ -103,7 +104,7 @@ class Choice(Looplet):
     is_stored: bool = False  # all options may be read, whichever condition holds
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Thunk(Looplet):
     """Work before and after a body: `preamble(host)` does the first part and gives the body and, if there
     is one, the epilogue, which does the last. Both run once, for all accesses with this looplet."""
@@ -116,7 +117,7 @@ def delayed(make: Callable[[Host], ast.Node]) -> Thunk:
     return Thunk(lambda host: (make(host), None))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Steps(Looplet):
     """The base of steppers and jumpers: any number of looplets, one after the other.
 
@@ -136,17 +137,17 @@ class Steps(Looplet):
     ends_behind: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Stepper(Steps):
     """A stepper: takes the smallest stride of all steppers in the loop."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Jumper(Steps):
     """A jumper: the largest stride of all jumpers leads, the others follow as steppers."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Blocks(Jumper):
     """A jumper over blocks, each a looplet nest that is entered once: no other stride cuts a block, since
     this one stays a jumper where another leads. `lookup`, if any, gives the payload at any coordinate."""
@@ -154,7 +155,7 @@ class Blocks(Jumper):
     lookup: ast.Node | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Shift(Looplet):
     """`body` moved: coordinate i of the loop is coordinate i - delta in it (Looplets'23 section 8)."""
 
@@ -162,7 +163,7 @@ class Shift(Looplet):
     delta: Expr
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class AcceptRun(Looplet):
     """On the left of an assignment: a writer of one value to a whole region. `body(host, start, stop)` is
     the payload that writes coordinates start..stop."""
@@ -174,7 +175,7 @@ class AcceptRun(Looplet):
 Entry = tuple[Expr, Expr, Callable[[Host], ast.Node]]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Stored:
     """A stepper as a cursor over sorted storage, for the rule Meet: positions start..stop - 1 have an
     entry each, in order, and `fill` is the payload between them (None if there is no gap).

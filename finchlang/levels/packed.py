@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import Bug, FinchError
+from finchlang.base.records import record
 from finchlang.host.construct import add, compare, maximum, minimum, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -123,7 +124,7 @@ def _half(product: Any) -> Any:
     return op("idiv", product, 2) if isinstance(product, Expr) else product // 2
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Column(PartOfFiber):
     """Column `j` (from 1) of a packed matrix."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from finchlang.base.records import record
 from finchlang.host.construct import FALSE, ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
@@ -25,7 +26,7 @@ def load_range(host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
     return start, host.load(ptr, add(fiber.position, 1), "stop", types.Int64, lower=start)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Listed:
     """The positions start..stop - 1 of `idx`, with the coordinate (from 0) of each, or the last one of
     its region, in ascending order. Between them, and after the coordinate `last` (from 1), is `fill`."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.host.construct import ONE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -242,7 +243,7 @@ class SparseHash(Coordinates):
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class PartialKey(AtCoordinates):
     """A fiber of a SparseHash; `key` is the key of what is known."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from finchlang.base.errors import Span
+from finchlang.base.records import record
 from finchlang.host.noted import UndoLog
 from finchlang.syntax.types import Type
 
@@ -18,7 +19,7 @@ OK, FAILED, NO_MEMORY, INTERRUPTED = range(4)
 NO_LOG = UndoLog()
 
 
-@dataclass(frozen=True)
+@record
 class Failure:
     """A Fail statement, as far as the caller of a kernel must know it; `values` are the types of the values
     in the failure area."""
@@ -29,7 +30,7 @@ class Failure:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
+@record
 class Layout:
     """What must be known of a compiled kernel to call it, and its slots (64-bit words), in this order:
 

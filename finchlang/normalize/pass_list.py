@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from finchlang.algebra.expression_types import types
 from finchlang.algebra.program_context import Format, ProgramContext
 from finchlang.base.errors import Note
+from finchlang.base.records import record
 from finchlang.levels.level import Level, Swizzled
 from finchlang.normalize.passes.concordize import concordize
 from finchlang.normalize.passes.dimensionalize import dimensionalize
@@ -45,7 +45,7 @@ PASSES: tuple[tuple[str, Callable[[ast.Node, ProgramContext], ast.Node]], ...] =
 )
 
 
-@dataclass(frozen=True)
+@record
 class Normalized:
     """A program in normal form, typed, and what its names stand for.
 

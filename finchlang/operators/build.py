@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.host.construct import cast, const, op
 from finchlang.host.ir import Expr
 from finchlang.syntax.types import TYPES, Bool, Float64, Int64, PairType, Type, UInt64, promote
@@ -15,7 +15,7 @@ from finchlang.syntax.types import TYPES, Bool, Float64, Int64, PairType, Type, 
 Build = Callable[..., Expr]
 
 
-@dataclass(frozen=True)
+@record
 class Sizing:
     """When the result for two sizes is a size: `fits` makes this condition of the two as Int64, `message`
     is told where it fails, with {} for each; `of_sizes`: checked only where both are made of sizes."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from math import isinf
 from typing import Any, ClassVar
 
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.records import record
 from finchlang.host.construct import FALSE, TRUE, conjunction, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr, Var
@@ -22,7 +23,7 @@ ByType = Callable[[Type], Any]
 Reference = str | Node
 
 
-@dataclass(frozen=True)
+@record
 class Law:
     """What the value of one argument alone says of a result (SparseArray'21 section 4): where the
     argument `at`, counted from 1, is `value` (whichever it is, if `at` is None), the result is
@@ -49,7 +50,7 @@ def _by_type(value: Any) -> ByType:
     return value if callable(value) else lambda type: value
 
 
-@dataclass(frozen=True)
+@record
 class Space:
     """Where a result may differ from that of the fills (SparseArray'21 section 5.1): `region` is made
     of the parameters' names by `|`, `&` and `~`, a name standing for where that argument is not its
@@ -62,7 +63,7 @@ class Space:
     is_exact: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Operator:
     """A row of the table. `build(*exprs)` makes the host expression and fixes the type of the result.
 

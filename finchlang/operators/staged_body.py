@@ -12,6 +12,7 @@ from functools import cached_property, reduce
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.base.records import record
 from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, op, sub
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.interface import Host
@@ -45,7 +46,7 @@ def _not_built(*args: Expr) -> Expr:
     raise Bug("a function of the script is staged over a host")
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class StagedOperator(Operator):
     """The row of a function of the script, its `node`. `lookup` gives the rows of operators in its body."""
 

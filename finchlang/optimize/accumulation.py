@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from finchlang.base.records import record
 from finchlang.host import ir
 from finchlang.host.construct import ZERO, add, compare, mul, op, sub
 from finchlang.host.rewrite import arrays, changing, expressions, nested, variables, walk
@@ -17,7 +18,7 @@ from finchlang.syntax.types import Int64, Type
 NEUTRAL = {"add": 0, "mul": 1, "or": 0, "xor": 0}
 
 
-@dataclass(frozen=True)
+@record
 class Reduction:
     """`v = y[i]; t = v + e; y[i] = t`, or the same with a cell: the first and the last of the statements,
     and the operator. Nothing else in the loop uses v or t."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError, Span, did_you_mean
+from finchlang.base.records import record
 from finchlang.calls.environment import Environment, Scope, assigned_names
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator, node_of, operator
@@ -27,7 +28,7 @@ from finchlang.text.other_languages import explained
 Use = tuple[dict[str, Any], str, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Closed:
     """The operator made of a function, valid as long as the names that it uses have the same values.
     `functions` are the functions that it calls, and itself, each with its operator."""
@@ -56,7 +57,7 @@ def _operator(value: Any) -> Operator | None:
     return value if isinstance(value, Operator) else None
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Denoted:
     """A function of the script for the denotation: it is run by the script's evaluator (`apply`)."""
 

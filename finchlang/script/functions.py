@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.records import record
 from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.builtins import BUILTINS
@@ -53,7 +54,7 @@ class FinchFunction:
         raise FinchError("type", message, hint="`finchlang.kernel(text)` makes one that can")
 
 
-@dataclass(frozen=True)
+@record
 class LevelName(NamedValue):
     """The name of a level, perhaps with parameters, as a value that makes levels: `Element{0.0}`."""
 
@@ -62,7 +63,7 @@ class LevelName(NamedValue):
     kind: ClassVar[str] = "a level's name"
 
 
-@dataclass(frozen=True)
+@record
 class MaskName(NamedValue):
     """The name of a mask as a value that makes masks: `UpTriMask`."""
 

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.operators.operator_table import OPERATORS, Operator, operator
 from finchlang.script.as_operator import operation
 from finchlang.script.functions import FinchFunction
@@ -35,7 +36,7 @@ SETS = ("|", "&", "~")
 Evaluate = Callable[[Node], Any]
 
 
-@dataclass(frozen=True)
+@record
 class Declared:
     """A function with the laws that are declared of it so far."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from finchlang.base.records import record
 from finchlang.levels.element import differs
 
 #: the most dots of a picture in a terminal (4 x 2 in a character), and the pixels of a PNG's longer side
@@ -25,7 +25,7 @@ SHADES = " ░▒▓█"
 MARGIN, LARGEST_CELL, LEAST_SIDE = 8, 32, 16
 
 
-@dataclass(frozen=True)
+@record
 class Picture:
     """A grid of squares. `counts` are the numbers of entries on each that differ from the fill; `cell` is
     how many coordinates of each dimension a square stands for at most."""

@@ -6,7 +6,6 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, lru_cache, partial, reduce
 from itertools import starmap
 from typing import Any, ClassVar
@@ -14,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
 from finchlang.operators.operator_table import OPERATORS, Operator
@@ -25,7 +25,7 @@ from finchlang.tensors.array_base import LazyTensor, is_whole, size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 
-@dataclass(frozen=True)
+@record
 class NamedValue:
     """A value that is printed as its name."""
 
@@ -35,7 +35,7 @@ class NamedValue:
         return self.name
 
 
-@dataclass(frozen=True)
+@record
 class Builtin(NamedValue):
     """A built-in function with its usage and documentation. One that `prints` gets the output's `write` as
     its first argument; one that `calls` functions of the script gets a `Caller`."""
@@ -61,7 +61,7 @@ class Builtins(dict[str, Builtin]):
         return function
 
 
-@dataclass(frozen=True)
+@record
 class FinchRange:
     """`start:stop` or `start:step:stop`: the numbers from start by step up to and including stop. Raises
     FinchError "type" for a step of 0, or bounds that are no finite numbers."""

@@ -7,10 +7,11 @@ no part in comparison. Children are nodes or tuples of nodes, so one generic wal
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeGuard
 
 from finchlang.base.errors import Span
+from finchlang.base.records import record
 
 
 def _known(default: Any = None) -> Any:
@@ -18,7 +19,7 @@ def _known(default: Any = None) -> Any:
     return field(default=default, compare=False, repr=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Node:
     """What every node has: the span of source it came from, or None."""
 
@@ -55,7 +56,7 @@ MEET = "meet"
 # --------------------------------------------------------------------------- expressions (Fig 8a)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Literal(Node):
     """A static value: a number of a known type, a Bool, `missing` or `nothing`.
 
@@ -77,7 +78,7 @@ class Literal(Node):
         return hash(self._key())
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Index(Node):
     """A name bound by a `for`."""
 
@@ -85,7 +86,7 @@ class Index(Node):
     may_miss: bool = _known(False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Variable(Node):
     """A name bound by `let` or free in the kernel: a tensor, a number, an operator of the table.
 
@@ -97,7 +98,7 @@ class Variable(Node):
     may_miss: bool = _known(False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Value(Node):
     """An expression of the host language (`host.ir.Expr`), known only when the program runs.
 
@@ -107,7 +108,7 @@ class Value(Node):
     expr: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Typed(Node):
     """`name::kind`, a number of the script and its type. The scopes pass checks it and leaves the name."""
 
@@ -119,14 +120,14 @@ class Typed(Node):
 MODES = ("read", "update")
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Mode(Node):
     """`@mode(tensor)`: whether the tensor can be read or updated here, as its number in MODES."""
 
     tensor: Variable
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Extent(Node):
     """The integers from `start` to `stop`, both included: `a:b`. Only a slice has a `step`, `a:s:b`:
     each step-th of them, from `start` on."""
@@ -136,12 +137,12 @@ class Extent(Node):
     step: Node | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Dimensionless(Node):
     """The extent `_`, found from the tensors that use the index; in `A .= _` the fill, from its values."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Call(Node):
     """`op(args...)`, infix and prefix too. `op` is a Variable, or a Call of one: `choose(0)`."""
 
@@ -149,7 +150,7 @@ class Call(Node):
     args: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Access(Node):
     """`tensor[indices...]`. `tensor` is a Variable or a Call that wraps a tensor
     (`swizzle(A, 2, 1)`, `UpTriMask()`); while rules run, also a fiber or a looplet.
@@ -173,7 +174,7 @@ def is_missing(node: Node) -> bool:
 # ---------------------------------------------------------------------------- statements (Fig 8a)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Assign(Node):
     """`target <<op>>= value`.
 
@@ -186,7 +187,7 @@ class Assign(Node):
     value: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Loop(Node):
     """`for index = extent ... end`; `extent` is an Extent, Dimensionless or any expression."""
 
@@ -195,7 +196,7 @@ class Loop(Node):
     body: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Define(Node):
     """`let variable = value ... end`; with indices, `let T[i, j] = e`, the value is a Formula."""
 
@@ -204,7 +205,7 @@ class Define(Node):
     body: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Formula(Node):
     """An expression as a tensor of its indices, the value of `let T[i, j] = e`."""
 
@@ -212,7 +213,7 @@ class Formula(Node):
     value: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Sieve(Node):
     """`if condition ... end`. `else` parses to a second Sieve on `!condition`."""
 
@@ -220,14 +221,14 @@ class Sieve(Node):
     body: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Block(Node):
     """Statements one after the other; the empty Block does nothing."""
 
     statements: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Declare(Node):
     """`tensor .= init`, or with dimensions `@declare(tensor, init, dims...)` (normal form)."""
 
@@ -236,21 +237,21 @@ class Declare(Node):
     dims: tuple[Node, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Freeze(Node):
     """`@freeze(tensor)`: from update to read mode."""
 
     tensor: Variable
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Thaw(Node):
     """`@thaw(tensor)`: from read to update mode."""
 
     tensor: Variable
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Yield(Node):
     """`return x` or `return (x, y)` at the end of a kernel: what it hands back, by name."""
 
@@ -273,14 +274,14 @@ def is_meet(node: Node) -> TypeGuard[Call]:
 # Expressions reuse Literal, Variable and Call (positional arguments only).
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Text(Node):
     """A string; `parts` are str and expression nodes (`"n = $n"`, `"$(a + b)"`)."""
 
     parts: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Range(Node):
     """`start:stop` or `start:step:stop`."""
 
@@ -289,7 +290,7 @@ class Range(Node):
     stop: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Rows(Node):
     """An array literal: `[1, 2]` has one entry in `rows` and is_matrix False; `[1 2; 3 4]` two."""
 
@@ -297,14 +298,14 @@ class Rows(Node):
     is_matrix: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Group(Node):
     """A tuple: `(a, b)`."""
 
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Subscript(Node):
     """`object[indices...]` in the script; `s[]` has none. An index `:` is a bare Colon."""
 
@@ -312,12 +313,12 @@ class Subscript(Node):
     indices: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Colon(Node):
     """`:` alone as an index: all of a dimension."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class KeywordCall(Node):
     """A call with keyword arguments `f(a; k = v)` / `f(a, k = v)`; names and values in `keywords`."""
 
@@ -326,7 +327,7 @@ class KeywordCall(Node):
     keywords: tuple[tuple[str, Node], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Parametric(Node):
     """`Name{p, q}`: what a parametrised constructor is called by."""
 
@@ -334,7 +335,7 @@ class Parametric(Node):
     parameters: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Let(Node):
     """A script assignment `target = value`; targets are Variables or Subscripts; more than one is a
     tuple assignment. `op` is the operator of `x += 1`, or None."""
@@ -344,7 +345,7 @@ class Let(Node):
     value: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Function(Node):
     """`function name(parameters...) ... end` or `name(parameters...) = body`; `types` are the declared
     types of parameters, and `defaults` the values of those that may be left out, by their names."""
@@ -356,14 +357,14 @@ class Function(Node):
     types: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Return(Node):
     """`return value` in a function; value is None for a bare `return`."""
 
     value: Node | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class While(Node):
     """`while condition ... end`."""
 
@@ -371,7 +372,7 @@ class While(Node):
     body: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class For(Node):
     """`for variable in iterable ... end` in the script stratum; with `names` each entry, which is
     `variable` as a whole, is unpacked into them."""
@@ -382,24 +383,24 @@ class For(Node):
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class If(Node):
     """`if/elseif/else`: (condition, body) pairs; the `else` part has the Literal `true`."""
 
     branches: tuple[tuple[Node, Node], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Break(Node):
     """`break`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Continue(Node):
     """`continue`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Macro(Node):
     """`@time e`, `@assert e`, `@__DIR__`: name without the `@`, and its operands."""
 
@@ -407,7 +408,7 @@ class Macro(Node):
     args: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Schedule(Node):
     """`@schedule name(args...)` before a kernel: a rewriting of its program. Arguments that are indices
     are Index nodes (also new ones), lists of them Groups."""
@@ -416,7 +417,7 @@ class Schedule(Node):
     args: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Policy(Node):
     """`@workspace tensor policy=... capacity=...` before a kernel; "" or 0 where it is not given."""
 
@@ -425,7 +426,7 @@ class Policy(Node):
     capacity: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Annotated(Node):
     """The program of a kernel with the annotations before it, which do not change what it means."""
 
@@ -433,7 +434,7 @@ class Annotated(Node):
     program: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class KernelNode(Node):
     """`@finch stmt`: a Finch program inside a script, `Annotated` where there are annotations.
     `decisions` of a planned program: (name of the planner, what it decided)."""
@@ -442,14 +443,14 @@ class KernelNode(Node):
     decisions: tuple[tuple[str, str], ...] = field(default=(), compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Script(Node):
     """A whole file, or what stands between `begin` and `end` in the script stratum."""
 
     statements: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Lambda(Node):
     """`x -> body`, `(x, y) -> body`; what follows a call's `do` is one with a Script."""
 
@@ -457,7 +458,7 @@ class Lambda(Node):
     body: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Broadcast(Node):
     """`op.(args...)`: a function of the elements."""
 
@@ -465,7 +466,7 @@ class Broadcast(Node):
     args: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Comprehension(Node):
     """`[value for names in iterables if condition]`, a loop for each iterable, whose entries are
     unpacked if it has several names; `is_grid` if each loop is a dimension."""
@@ -477,7 +478,7 @@ class Comprehension(Node):
     is_grid: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Local(Node):
     """`let name = value, ... end`: the names are the body's own."""
 
@@ -485,7 +486,7 @@ class Local(Node):
     body: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Try(Node):
     """`try body catch name handler finally last end`; the name may be "", the others None."""
 

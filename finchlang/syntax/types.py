@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 
 #: the least number that Float32 rounds to infinity
 _TOO_LARGE = 2.0**128 - 2.0**103
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class Type:
     """A machine type: Bool, a signed or unsigned integer, or a float. There is one object of each."""
 
@@ -85,7 +85,7 @@ class Pair(NamedTuple):
         return f"{self.first} => {self.second}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False, slots=True)
 class PairType(Type):
     """The type of a pair `v => k` of numbers, in memory a C struct of the two."""
 

@@ -4,16 +4,17 @@ them (SparseArray'21 sections 4 and 5)."""
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
+from finchlang.base.records import record
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 
 #: the comparisons that bound a range
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Case(Node):
     """What a function is for arguments that match `patterns`: a Literal matches this value, a name any
     value, but the same one wherever it stands. It is then `result`, an operator, of the named ones."""
@@ -22,7 +23,7 @@ class Case(Node):
     result: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Laws(Node):
     """What a script declares of a function (SparseArray'21 sections 4 and 5).
 
@@ -56,7 +57,7 @@ class Laws(Node):
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Ranged(Node):
     """Laws that hold where all operands lie in a range, given by `bounds`: comparisons of a name with
     Literals, which must hold of each. `known` are the names of the kernel whose values lie there at this
@@ -82,7 +83,7 @@ class Ranged(Node):
         return *between, *(end + step for end in ends for step in (-30, -7.5, -3, 3, 7.5, 30))
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Operation(Node):
     """A function of the script as an operator of kernels, whole: it stands where an operator does, as
     `op` of a Call or of an Assign.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import add
 from typing import Any
 
+from finchlang.base.records import record
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
 from finchlang.levels.level import Fiber, Level, Storage
 from finchlang.syntax.types import Int64
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Bound:
     """A tensor of a kernel. `buffers` are in the order of a Memory's arrays; `inputs` are its sizes, then
     its counters. A tensor that is written also has `outputs`, one for each input, in the same order."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from finchlang.base.records import record
 from finchlang.levels.level import Level, level_of
 from finchlang.tensors.formats import modes_of
 from finchlang.tensors.memory import in_use
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 
-@dataclass(frozen=True)
+@record
 class LevelUse:
     """The storage of one level: the `sizes` of its modes, which are the `modes` of the tensor (from 1; of
     a swizzled tensor by their outer names); `fibers`, how many it has (of a leaf: values); `stored`, how

@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.calls.arguments import memory_of
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.denote.denotation import denote
@@ -40,7 +41,7 @@ _CALLED = re.compile(r"\b([a-z]\w*)\(")
 _SIGN = re.compile(r"(?<=[\w)\]]) (<<\w+>>=|[-*/%^&|⊻]=?|<=?|>=?|[!=]=|&&|\|\|) (?=[\w(\[-])")
 
 
-@dataclass(frozen=True)
+@record
 class Blame:
     """What is known of a difference. `lines` say what differs, `part` names the part of the system at
     fault, `rules` are the derived rules (or `paper`) without any one of which nothing differs, `step` is

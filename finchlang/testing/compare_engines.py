@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError, Note
+from finchlang.base.records import record
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.python.session import Session
 from finchlang.tensors.formats import LEVELS
@@ -47,7 +48,7 @@ PARTS = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Way:
     """How a script is run: by which engine, with which rules (`all`, `paper`, `all-Union` ...), with or
     without workspaces, with or without a check of each memory access in native code, and on how many

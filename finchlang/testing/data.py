@@ -6,7 +6,6 @@ from __future__ import annotations
 import runpy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from inspect import signature
 from math import prod
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.levels.level import Level, level_of
 from finchlang.python.session import Session
 from finchlang.syntax import traversal as trees
@@ -30,7 +30,7 @@ TENSORS = (Tensor, SwizzledTensor, Scalar, np.ndarray)
 PLACES = 40_000
 
 
-@dataclass(frozen=True)
+@record
 class DataCase:
     """A script with other data, what these are, and whether they are small enough for the denotation."""
 

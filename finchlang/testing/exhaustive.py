@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.calls.arguments import describe
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.calls.runner import KernelEvent, Observer
@@ -77,7 +78,7 @@ class Covered:
         return "\n".join([said, *self.wrong[:3]])
 
 
-@dataclass(frozen=True)
+@record
 class Operand:
     """A tensor that a kernel takes. Modes with the same key in `modes` have the same size; `first` is the
     number of its first value, and values are symbols if it `is_free`."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.testing.apart import DIED, HUNG, Apart, Comparer, quick
 from finchlang.testing.blame import Blame, blame
 from finchlang.testing.compare_engines import Comparison, Way, compare
@@ -32,7 +33,7 @@ HANGS, REDUCES = 120.0, 30.0
 RUN, REFUSED, DIFFERS, CRASHED, HANG = "run", "refused", "differs", "crashed", "hangs"
 
 
-@dataclass(frozen=True)
+@record
 class Options:
     """The options of a campaign: `cases` from `seed` on, or as many as there is time for in `minutes`; with
     `metamorphic` scripts are compared with their variants; with `stop` it ends at the first finding."""

@@ -4,7 +4,8 @@ braces is filled in, as `templates.py` says."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from finchlang.base.records import record
 
 #: the kinds of programs, and how often each is chosen
 KINDS = {"float": 5, "int": 5, "bool": 2, "minplus": 2}
@@ -17,7 +18,7 @@ TYPES = {
 }
 
 
-@dataclass(frozen=True)
+@record
 class Row:
     """A level: which entries a fiber takes, how many modes it has (0: 1 or 2), how often it is chosen, and
     whether it is `complete`: it stores what is not written, so that no Pattern may be below it."""
@@ -65,7 +66,7 @@ def stack_of(seed: int) -> tuple[str, ...]:
     return table[half * STRIDES[odd] % len(table)]
 
 
-@dataclass(frozen=True)
+@record
 class Form:
     """A row of a table: the kinds of programs that it is for (f: float, i: int, b: bool, m: minplus), its
     weight, and the text."""
@@ -126,7 +127,7 @@ i 0.5 <<xor>>= // fi 0.6 <<choose(0)>>= // b 0.5 <<choose(false)>>= // f 0.4 /=
 """)
 
 
-@dataclass(frozen=True)
+@record
 class Known:
     """A function of p, q (and r): its body, and what is true of it. Outside of its `region` its result is
     that for the `fills`, or, without these, for any fills."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from lark import Token, UnexpectedCharacters, UnexpectedToken
 
 from finchlang.base.errors import FinchError, Source, Span, did_you_mean
+from finchlang.base.records import record
 from finchlang.syntax.nodes import Literal, Node, Variable
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
@@ -50,7 +50,7 @@ def unexpected_character(error: UnexpectedCharacters, source: Source, text: str)
     return FinchError("syntax", message, span, hints.get(character))
 
 
-@dataclass(frozen=True)
+@record
 class _Unexpected:
     """A token that the grammar does not allow, what was parsed before it, and what is allowed."""
 

@@ -8,10 +8,11 @@ that have an entry are visited, each between two of its positions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from finchlang.base.records import record
 from finchlang.host.construct import ONE, ZERO, add, compare, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -22,7 +23,7 @@ from finchlang.syntax.nodes import Literal, Node
 Looplets = Callable[[Host, str | None], Node]
 
 
-@dataclass(frozen=True)
+@record
 class Projection:
     """Makes nests over a mode nests over its blocks of `size`. `looplets(host, protocol)` makes the nest
     over the whole mode again, and `block(looplets)` a tensor with looplets in its last mode."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from finchlang.base.records import record
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
 from finchlang.levels.level import TensorLike
@@ -23,7 +23,7 @@ Resolve = Callable[[Node], TensorLike]
 Evaluate = Callable[[Node], ir.Expr]
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Around(TensorLike):
     """The base of wrappers: the `call` that makes one, and the tensor `body` within; it has `more` modes
     than that. `neutral` is the setting that changes nothing of a mode."""
@@ -69,7 +69,7 @@ class Around(TensorLike):
         return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Toeplitz(Around):
     """`toeplitz(A, k)[..., i, j, ...]`, with i at k, is `A[..., i + j, ...]`; `missing` out of range."""
 
@@ -95,7 +95,7 @@ class Toeplitz(Around):
         return Lookup(lambda host, j: Call(_OFFSET, (inner, *zeros, Value(j)), span=self.call.span))
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class AddedMode(Around):
     """`broadcast(A, k, n)`: A with a mode k of size n more, on which it does not depend."""
 

@@ -8,10 +8,10 @@ shifted: blocks without an entry are passed over.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
+from finchlang.base.records import record
 from finchlang.host.construct import ONE, add, mul, op, sub
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Expr
@@ -22,7 +22,7 @@ from finchlang.syntax.nodes import Literal, Node
 from finchlang.wrappers.broadcast import Around
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Collapse(Around):
     """`collapse(A, k, k + 1)`: mode k stands for modes k and k + 1 of A, k running fastest."""
 
@@ -72,7 +72,7 @@ class Collapse(Around):
         return product.of(nest)
 
 
-@dataclass(frozen=True)
+@record
 class Product:
     """Makes nests over an outer mode, of size `count`, nests over both modes. `within(host, payload)`
     is the nest over the inner mode, of `size`, of a payload. `is_located` if both modes are read by

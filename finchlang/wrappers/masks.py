@@ -7,9 +7,10 @@ mask's arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.host.construct import add, maximum, minimum, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -22,7 +23,7 @@ _TRUE, _FALSE = typed_literal(True), typed_literal(False)
 Limits = tuple[Expr | None, Expr | None]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class MaskKind:
     """A row of the table of masks: `name(parameters...)[i, ...]` is true for i from the first to the last
     of `limits(arguments, other indices)` (None: no limit). `shape(arguments)` gives the sizes of its
@@ -38,7 +39,7 @@ class MaskKind:
         return f"{self.name}({', '.join(self.parameters)})"
 
 
-@dataclass(frozen=True)
+@record
 class MaskValue:
     """The value of `UpTriMask()` or `splitmask(n, p)` in a script; in a kernel the mask takes the place
     of its name. Raises FinchError "type" for other arguments than integers."""
@@ -59,7 +60,7 @@ class MaskValue:
         return Call(Variable(self.name), tuple(Literal(a) for a in self.args))
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Mask(TensorLike):
     """A mask with its arguments, or the rest of one at `outer` indices; `dims` are the sizes left."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host, fail_unless
 from finchlang.levels.level import UPDATE, TensorLike, Uniform
@@ -18,7 +19,7 @@ from finchlang.wrappers.broadcast import Around, Evaluate, Resolve
 PLACEHOLDER = "setting "
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class LoopletNest(TensorLike):
     """The rest of a tensor, with the looplets that `make` gives in its last mode, of `size`. The
     placeholders `names` in them stand for the settings beside this in `nest(this, setting...)`."""
@@ -78,7 +79,7 @@ def placeholders(node: Node) -> list[Node]:
     return list(dict.fromkeys(found))
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Split(Around):
     """`split(A, k, m)`: modes k and k + 1 stand for mode k of A, k running fastest, with the size m. With
     both sizes, `split(A, k, m, n)`, either may be 0."""

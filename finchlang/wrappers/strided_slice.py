@@ -8,9 +8,10 @@ the order, which steppers cannot: it needs lookups.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from finchlang.base.records import record
 from finchlang.host.construct import ONE, ZERO, add, compare, maximum, minimum, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Const, Expr
@@ -21,7 +22,7 @@ from finchlang.syntax.nodes import Node
 SHORT = 16
 
 
-@dataclass(frozen=True)
+@record
 class Slice:
     """The coordinates first, first + step, ...; `is_rising` if the step is positive."""
 

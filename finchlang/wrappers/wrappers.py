@@ -8,11 +8,11 @@ payloads of its looplets are calls again.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NamedTuple
 
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.host.construct import ONE, ZERO, add, compare, conjunction, const, sub
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Const, Expr
@@ -68,7 +68,7 @@ def _placeholder(number: int) -> Variable:
 _PROTOCOLS = tuple(map(Variable, ("walk", "gallop", "follow")))
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Wrapper(Around):
     """The base of wrappers with a setting for each mode; `last` is that of the last, None if neutral."""
 
@@ -126,7 +126,7 @@ class Wrapper(Around):
         return looplet if extent is None else lp.set_end(looplet, extent[1])
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Protocolized(Wrapper):
     """`protocolize(A, p...)`: read mode k by protocol p[k] (walk, gallop, follow) if that is given."""
 
@@ -141,7 +141,7 @@ class Protocolized(Wrapper):
         return lp.map_payloads(self.rest, looplet)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Permissive(Wrapper):
     """`permissive(A, b...)`: if b[k], mode k reads `missing` out of range, and takes no writes there."""
 
@@ -173,7 +173,7 @@ class Permissive(Wrapper):
         return lp.Sequence((before, inside, lp.Phase(lp.Run(_MISSING))))
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Offset(Wrapper):
     """`offset(A, d...)[i...]` is `A[i + d...]`."""
 
@@ -192,7 +192,7 @@ class Offset(Wrapper):
         return lp.Shift(self.within(host, protocol), delta)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Window(Wrapper):
     """`window(A, a:b, ...)[i, ...]` is `A[i + a - 1, ...]` with i in 1:(b - a + 1), and
     `window(A, a:s:b, ...)[i, ...]` is `A[a + (i - 1) * s, ...]`; s may be negative where a level can
@@ -286,7 +286,7 @@ class Limits(NamedTuple):
         return strided_slice.length(self.start, self.step, self.stop)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Swizzle(Around):
     """`swizzle(A, p..., x...)`: mode m of A takes index p[m]. The coordinates x of the last indices are
     known, the very last one first. A is looked up in any order: the pass wrapperize resolves all others."""

@@ -13,6 +13,7 @@ from late import LateHost
 
 from finchlang.algebra.expression_types import annotate, with_fills
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.calls.arguments import ARRAYS, COUNTERS, KIND, SHAPE, describe
 from finchlang.host.construct import const
 from finchlang.host.executing import ExecutingHost, run_code
@@ -54,7 +55,7 @@ class Memory:
         return variable
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Handmade(TensorLike):
     """A tensor that unfurls to whatever `make(host, stop)` gives."""
 

@@ -4,12 +4,12 @@ not merged yet (the accumulation array of Workspaces'24 section 4.2)."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, ClassVar
 
 from finchlang.base.errors import Bug
+from finchlang.base.records import record
 from finchlang.host import construct as code
 from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Cell, Expr
@@ -24,7 +24,7 @@ _WORD = 62
 Arrays = tuple[tuple[str, Type | None], ...]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Batch:
     """The entries of a workspace that are not merged yet. Entry e, for 0 <= e < `taken`, has the
     coordinates acc1[e], acc2[e] and so on (from 0, first mode first) and the value acc_val[e]. An entry
@@ -106,7 +106,7 @@ class Batch:
         return count
 
 
-@dataclass(frozen=True)
+@record
 class Order:
     """How `number` lists the `count` set entries in order. Its words are entry numbers; if `fits` holds,
     the bits above the number hold the place, with each coordinate beginning at one of the bits `at`, the

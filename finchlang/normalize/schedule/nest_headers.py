@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from finchlang.algebra import program_context as ctx
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import binds, children, head, map_children, replace, walk
 from finchlang.text.print import pretty
 
 
-@dataclass(frozen=True)
+@record
 class NestHeaders:
     """Statements directly in one another, outermost first, without bodies, over the innermost `body`."""
 

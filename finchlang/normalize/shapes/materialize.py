@@ -4,13 +4,13 @@ meet, or where the index of a mode is computed, so that the loop cannot be cut w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from math import prod
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.algebra.index_map import in_mode
+from finchlang.base.records import record
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
@@ -190,7 +190,7 @@ class Stores:
             before = after
 
 
-@dataclass(frozen=True)
+@record
 class _Joined:
     """A concatenation in an access, not within another; how many `cases` a loop over it has, which `is_cut`
     if they are those of its parts; the outermost mode with gaps of each tensor."""

@@ -7,17 +7,17 @@ literals and count from 1, sizes are integers known before the loops, and elemen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import reduce
 
 from finchlang.algebra.index_arithmetic import plus, times
 from finchlang.algebra.program_context import ONE, call, is_call
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.records import record
 from finchlang.normalize.shapes import shaped
 from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node
 
 
-@dataclass(frozen=True)
+@record
 class ShapeOperator:
     """A row: how a call of it is written, and what it makes of its arguments."""
 

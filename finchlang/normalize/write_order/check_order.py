@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
 
 from finchlang.algebra import program_context as ctx
 from finchlang.algebra.index_arithmetic import MAPS, below
 from finchlang.base.errors import FinchError
+from finchlang.base.records import record
 from finchlang.levels.level import Level
 from finchlang.operators.operator_table import operator
 from finchlang.syntax import nodes as ast
@@ -45,7 +45,7 @@ def phases(
             yield s.tensor.name, begun.pop(s.tensor.name), n
 
 
-@dataclass(frozen=True)
+@record
 class OrderFault:
     """An update out of order: `message` says how."""
 

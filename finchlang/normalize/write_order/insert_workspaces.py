@@ -4,11 +4,11 @@ workspace that takes any order, and from there, in order, to where it belongs.""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from finchlang.algebra.program_context import ProgramContext, place, reads, statements_of
 from finchlang.base.errors import FinchError, Note
+from finchlang.base.records import record
 from finchlang.levels.level import Level
 from finchlang.normalize.write_order import check_order
 from finchlang.normalize.write_order.detour import Detour, workspace_levels
@@ -18,7 +18,7 @@ from finchlang.syntax.traversal import block, replace
 _ORDINALS = ("zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
-@dataclass(frozen=True)
+@record
 class Class:
     """The class of an update of a tensor of `modes` modes.
 

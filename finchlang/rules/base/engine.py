@@ -8,13 +8,14 @@ to run and the state after what it did through the host. A rule never asks which
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
 from finchlang.algebra.bounds import at_most, less_than
 from finchlang.base.errors import Bug
+from finchlang.base.records import record
 from finchlang.host.construct import compare
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -23,7 +24,7 @@ from finchlang.syntax.nodes import EMPTY, Node, is_empty
 from finchlang.text.print import pretty
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class State:
     """The state (e, t, d) of Fig 14. `tensors` is e for tensor names, with mode and sizes in the fiber
     (other names are substituted); t is in the host; `declared` is d, the tensors of this scope, in which
@@ -74,7 +75,7 @@ class Stuck(Bug):
 Step = tuple[Node, State]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Rule:
     """A row of the rule table. `apply` takes a machine, a term and a state, and returns a Step, or None if
     the rule does not apply; a rule for expressions returns their value. `steps` names the steps of the
@@ -107,7 +108,7 @@ class EventKind(Enum):
     EXPRESSION = "a rule for expressions"
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Applied:
     """A rule was applied to `before`, and `after` is left. `depth` counts the premises around it; its own
     premises are told of before it, one deeper. `at` is where an iteration begins, if the rule has
@@ -125,7 +126,7 @@ class Applied:
 Tracer = Callable[[Applied], None]
 
 
-@dataclass(frozen=True)
+@record
 class OneByOne:
     """A tracer that wants loops to take their steps one by one. `value` evaluates a host expression, as is
     possible where the program is executed."""

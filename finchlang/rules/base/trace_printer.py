@@ -4,11 +4,11 @@ host, subtensors by the name of their tensor, plain literals; and what a step ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.records import record
 from finchlang.host import construct as code, ir
 from finchlang.host.inspecting import looking, plain
 from finchlang.host.interface import Host
@@ -77,7 +77,7 @@ def payload(node: Any) -> str:
 # ------------------------------------------------------------------------------------ the looplets
 
 
-@dataclass(frozen=True)
+@record
 class Part:
     """A looplet, or a payload, in printable form. `text` is the payload, the condition of a switch, the
     distance of a shift, or the stride of a stepper, which may still have to seek (`seeks`); `start` and

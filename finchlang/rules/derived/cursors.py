@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from finchlang.algebra.bounds import at_most, greater, lesser
 from finchlang.base.errors import Bug
+from finchlang.base.records import record
 from finchlang.host.construct import ONE, TRUE, ZERO, add, compare, maximum, minimum, op
 from finchlang.host.guarding import Kept, guarded
 from finchlang.host.inspecting import scratch
@@ -81,7 +82,7 @@ class Entered:
                 return found
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Seen:
     """What a cursor is at: `whole` makes the looplet of first..last, and `fill` is what comes before.
     `go_on` moves past it, by one entry, or to the first entry that ends at a given coordinate or later.
@@ -322,7 +323,7 @@ def begins_at(nest: lp.Looplet, start: Expr) -> bool:
     return first is None or at_most(first, start)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Stretch:
     """A sequence with one phase between runs of one literal: a run, a lookup, or a spike."""
 
@@ -360,7 +361,7 @@ class Stretch:
         return ListedCursor(self.nest, steps, known, end)
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class Stepped:
     """A sequence with a phase of points between runs of one literal, of which the stepper says itself when
     none is left."""

@@ -4,10 +4,11 @@ undecided into the loops within."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeGuard
 
+from finchlang.base.records import record
 from finchlang.host.construct import FALSE, ZERO, disjunction, op, sub
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
@@ -18,7 +19,7 @@ from finchlang.syntax.nodes import MISSING, Call, Literal, Node
 from finchlang.text.print import pretty
 
 
-@dataclass(frozen=True, slots=True)
+@record(slots=True)
 class OneOf(TensorLike):
     """The tensor whose condition holds (no two do), or `fill` everywhere."""
 

@@ -10,6 +10,7 @@ from itertools import chain, combinations, zip_longest
 from typing import Any
 
 from finchlang.algebra.bounds import at_most, greater, lesser
+from finchlang.base.records import record
 from finchlang.host.construct import TRUE, add, compare, disjunction, op, sub
 from finchlang.host.guarding import guarded
 from finchlang.host.inspecting import scratch
@@ -81,7 +82,7 @@ def leaves_nothing(nest: Node) -> bool:
     return True
 
 
-@dataclass(frozen=True)
+@record
 class _Piece:
     """`looplet` goes on up to the coordinate `end`, where `when` holds."""
 
