@@ -281,8 +281,11 @@ def _rounded(name: str, *args: Any, digits: Any = None) -> Any:
     if len(args) > 2 or data.is_array(x) or not is_typed:
         raise FinchError("type", f"{name} takes a number, or a type and a number")
     if digits is not None:
-        scale = 10.0 ** data.whole(digits, "digits")
-        return data.operate(OPERATORS[name], [x * scale]) / scale
+        if type is not None:
+            raise FinchError("type", f"{name} takes a type or `digits`, not both")
+        scale = 10.0 ** min(max(data.whole(digits, "digits"), -308), 308)
+        result = data.operate(OPERATORS[name], [x * scale]) / scale
+        return result if math.isfinite(result) else x  # it has no more digits than that
     result = data.operate(OPERATORS[name], [x])
     if type is None:
         return result
