@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from finchlang.calls import staging
 from finchlang.native.compiler import compile_plainly
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -82,6 +83,13 @@ def checked_native_code(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.node.get_closest_marker("checked"):
             patch.setenv("FINCH_CHECKED", "1")
         yield
+
+
+@pytest.fixture
+def nothing_staged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are staged anew, whatever was staged before."""
+    monkeypatch.setattr(staging, "_staged", {})
+    monkeypatch.setattr(staging, "STAGED", 0)
 
 
 @pytest.fixture

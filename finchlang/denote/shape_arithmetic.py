@@ -29,16 +29,27 @@ Places = Callable[[list[Any], Shapes, tuple[int, ...]], list[Place]]
 @record
 class TensorOperator:
     """An operator on tensors. Its tensors are the arguments from number `first` on: one, or all that
-    follow. `modes` gives the modes of the result, from the other arguments and the modes of the tensors.
+    follow; of others, settings, it takes as many as `counts` has, the last a range if it `takes_range`.
+    `modes` gives the modes of the result, from the settings and the modes of the tensors.
     `places` gives the elements whose product an element of the result is, from the other arguments, the
     bounds of the tensors' modes, and coordinates. If it `is_written`, an element of the result is one
     element, which can be assigned to."""
 
     modes: Callable[[list[Any], list[list[Mode]], Of], list[Mode]]
     places: Places
+    counts: range = range(1)
     first: int = 0
     takes_all: bool = False
     is_written: bool = True
+    takes_range: bool = False
+
+    def check(self, call: Call) -> None:
+        """Raises FinchError of kind type for settings of kinds, or in a number, that it never takes."""
+        settings = self.settings(call)
+        *most, last = False, *(isinstance(s, Extent) for s in settings)
+        is_one = last == self.takes_range and not any(most)
+        if not (self.parts(call) and is_one and len(settings) in self.counts):
+            raise FinchError("type", f"{call.op.name} does not take these")  # type: ignore
 
     def parts(self, call: Call) -> tuple[Node, ...]:
         return call.args[self.first : None if self.takes_all else self.first + 1]
@@ -70,14 +81,19 @@ def infer(
     tensor: Any, leaf: Callable[[Node], list[Mode]], value: Callable[[Node], Any], of: Of
 ) -> list[Mode]:
     """The modes of a tensor, through wrappers and operators: `leaf` gives those of a name or a mask,
-    `value` the values of arguments. Raises FinchError of kind dimension."""
+    `value` the values of arguments. Raises FinchError of kind dimension or type."""
     try:
+        if isinstance(tensor, (Literal, Extent)):
+            raise FinchError("type", "this is no tensor")
         if is_operator(tensor):
             row = operator(tensor)
+            row.check(tensor)
             parts = [infer(part, leaf, value, of) for part in row.parts(tensor)]
             return row.modes([value(s) for s in row.settings(tensor)], parts, of)
         if not is_wrapper(tensor):
             return leaf(tensor)
+        if not tensor.args:
+            raise FinchError("type", f"{tensor.op.name} wraps a tensor")
         return _of_wrapper(tensor, infer(tensor.args[0], leaf, value, of), value, of)
     except FinchError as error:
         raise error.at(tensor.span) from None
@@ -289,7 +305,7 @@ class _Block(TensorOperator):
     """Rows of tensors side by side, one row below the other."""
 
     def parts(self, call: Call) -> tuple[Node, ...]:
-        c, *tensors = call.args
+        c, *tensors = call.args or (None,)
         if not isinstance(c, Literal) or type(c.value) is not int:
             raise FinchError("type", "`block` takes an integer literal and tensors", call.span)
         if c.value < 1 or len(tensors) % c.value:
@@ -313,10 +329,13 @@ def _in_rows(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
 
 
 def _on_mode(
-    resized: Callable[[int, Any], int], back: Callable[[int, int, Any], int]
+    resized: Callable[[int, Any], int],
+    back: Callable[[int, int, Any], int],
+    count: int = 2,
+    takes_range: bool = False,
 ) -> TensorOperator:
-    """An operator on one mode, by its other setting, if any: `resized` gives the size of the mode in the
-    result, `back` the coordinate in the argument, from that in the result, and the size there."""
+    """An operator on one mode, by its other setting if `count` is 2: `resized` gives the size of the mode
+    in the result, `back` the coordinate in the argument, from that in the result, and the size there."""
 
     def modes(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
         p = _index(s[0], len(parts[0]))
@@ -326,7 +345,7 @@ def _on_mode(
         p = s[0] - 1
         return [(0, tuple(_with(at, p, back(at[p], size(shapes[0][p]), s[-1]))))]
 
-    return TensorOperator(modes, places)
+    return TensorOperator(modes, places, range(count, count + 1), takes_range=takes_range)
 
 
 def _squeeze(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
@@ -372,8 +391,10 @@ def _in_diagonal(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Plac
 
 
 def _kron(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    if len(parts) != 2 or len(parts[0]) != len(parts[1]):
-        raise _refused("kron takes two tensors of the same order")
+    if len(parts) != 2:
+        raise FinchError("type", "kron takes two tensors")
+    if len(parts[0]) != len(parts[1]):
+        raise _refused("kron takes tensors of the same order")
     return [of(_sized(lambda m, n: m * n), a, b) for a, b in zip(*parts, strict=True)]
 
 
@@ -395,36 +416,43 @@ def _in_triangle(holds: Callable[[int, int, int], bool]) -> Places:
     return lambda s, shapes, at: [(0, at)] if holds(*at, *(s or [0])) else []
 
 
-_CONCAT = TensorOperator(_concat, _in_concat, first=1, takes_all=True)
+_ONE, _ANY = range(1, 2), range(1 << 62)
+_CONCAT = TensorOperator(_concat, _in_concat, _ONE, first=1, takes_all=True)
 _FLATTEN = TensorOperator(
     lambda s, parts, of: _reshape([-1], parts, of),
     lambda s, shapes, at: _in_reshaped([-1], shapes, at),
 )
-_PERMUTE = TensorOperator(_permuted, _in_permuted)
+_PERMUTE = TensorOperator(_permuted, _in_permuted, _ANY)
 
 OPERATORS = {
-    "collapse": TensorOperator(_collapse, _in_collapsed),
-    "split": TensorOperator(_split, _in_split),
+    "collapse": TensorOperator(_collapse, _in_collapsed, range(2, 3)),
+    "split": TensorOperator(_split, _in_split, range(2, 4)),
     "concat": _CONCAT,
     # (that a slice is within the mode is checked where an element is read)
-    "slice": _on_mode(lambda _, ends: _length(*ends), lambda i, _, s: s[0] + (i - 1) * s[2]),
-    "broadcast": TensorOperator(_broadcast, _in_broadcast),
-    "reshape": TensorOperator(_reshape, _in_reshaped),
+    "slice": _on_mode(
+        lambda _, ends: _length(*ends), lambda i, _, s: s[0] + (i - 1) * s[2], takes_range=True
+    ),
+    "broadcast": TensorOperator(_broadcast, _in_broadcast, range(1, 3)),
+    "reshape": TensorOperator(_reshape, _in_reshaped, _ANY[1:]),
     **dict.fromkeys(("flatten", "vec"), _FLATTEN),
     "cat": _CONCAT,
     "vcat": TensorOperator(lambda s, parts, of: _concat([1], parts, of), _in_rows, takes_all=True),
     "hcat": TensorOperator(_hcat, _in_hcat, takes_all=True),
-    "stack": TensorOperator(_stack, _in_stack, first=1, takes_all=True),
+    "stack": TensorOperator(_stack, _in_stack, _ONE, first=1, takes_all=True),
     "block": _Block(_blocks, _in_rows, takes_all=True),
     "repeat": _on_mode(lambda n, r: n * r, lambda i, n, r: (i - 1) // r + 1),
     "tile": _on_mode(lambda n, r: n * r, lambda i, n, r: (i - 1) % n + 1),
     "roll": _on_mode(lambda n, _: n, lambda i, n, s: (i - 1 - s) % n + 1),
-    "flip": _on_mode(lambda n, _: n, lambda i, n, _: n + 1 - i),
-    "expand_dims": TensorOperator(_broadcast, _in_broadcast),
-    "squeeze": TensorOperator(_squeeze, _in_squeezed),
+    "flip": _on_mode(lambda n, _: n, lambda i, n, _: n + 1 - i, count=1),
+    "expand_dims": TensorOperator(_broadcast, _in_broadcast, range(1, 3)),
+    "squeeze": TensorOperator(_squeeze, _in_squeezed, _ONE),
     **dict.fromkeys(("permute_dims", "permutedims"), _PERMUTE),
-    "diagonal": TensorOperator(_diagonal, _in_diagonal),
+    "diagonal": TensorOperator(_diagonal, _in_diagonal, range(0, 3, 2)),
     "kron": TensorOperator(_kron, _in_kron, takes_all=True, is_written=False),
-    "tril": TensorOperator(_triangle, _in_triangle(lambda i, j, k: j - i <= k), is_written=False),
-    "triu": TensorOperator(_triangle, _in_triangle(lambda i, j, k: j - i >= k), is_written=False),
+    "tril": TensorOperator(
+        _triangle, _in_triangle(lambda i, j, k: j - i <= k), range(2), is_written=False
+    ),
+    "triu": TensorOperator(
+        _triangle, _in_triangle(lambda i, j, k: j - i >= k), range(2), is_written=False
+    ),
 }

@@ -41,11 +41,11 @@ ANEW = {"normalize", "ResidualHost", "object_code"}
 
 
 @pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], set[str]]:
+def work(
+    monkeypatch: pytest.MonkeyPatch, nothing_staged: None, tmp_path: Path
+) -> Callable[[], set[str]]:
     """What was done to make kernels ready since it was asked last; they are kept in a new folder."""
     monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(staging, "_staged", {})  # of earlier tests
-    monkeypatch.setattr(staging, "STAGED", 0)  # nothing is kept in memory
     done: set[str] = set()
 
     def told(module: Any, name: str) -> None:

@@ -33,7 +33,7 @@ NESTED = [
 
 
 @pytest.fixture(autouse=True)
-def as_scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def as_scripts(monkeypatch: pytest.MonkeyPatch, nothing_staged: None) -> Iterator[None]:
     """No checks between passes, and room for nests and chains as deep as they are long."""
     monkeypatch.delenv("FINCH_CHECK", raising=False)
     limit = sys.getrecursionlimit()

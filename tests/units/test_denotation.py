@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from finchlang.base.errors import FinchError
 from finchlang.denote.denotation import denote
+from finchlang.denote.shape_arithmetic import OPERATORS
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
 
@@ -264,6 +266,29 @@ def test_lets_need_new_names_and_operators_their_arity():
     assert error("let x = 1; y[1] = x end", x=x, y=np.ones(1)).kind == "unknown name"
     assert error("for i=1:1; let i = 1; y[i] = 1 end end", y=np.ones(1)).kind == "unknown name"
     assert error("for i=_; y[i] = div(x[i], 1, 2) end", x=x, y=np.ones(3)).kind == "type"
+
+
+@pytest.mark.parametrize(
+    "name", [*OPERATORS, "window", "offset", "permissive", "swizzle", "toeplitz"]
+)
+def test_arguments_that_a_shape_operator_does_not_take_are_errors(name: str):
+    """Too few, too many, a number or range for a tensor, a tensor for a number: no other exception."""
+    ran = 0
+    for count in range(4):
+        for args in product(["x", "A", "1", "1:1"], repeat=count):
+            for at in ("i", "i, i"):
+                text = f"for i=1:1; y[i] = {name}({', '.join(args)})[{at}] end"
+                try:
+                    run(text, x=np.ones(1), A=np.ones((1, 1)), y=np.zeros(1))
+                    ran += 1
+                except FinchError as error:
+                    assert error.kind in ("type", "dimension", "bounds"), text
+    assert ran or name in (
+        "collapse",
+        "offset",
+        "swizzle",
+        "toeplitz",
+    )  # which need more modes or places
 
 
 def test_the_papers_life_cycle_listing():
