@@ -102,8 +102,8 @@ FAULTS: dict[str, tuple[Callable[[Patch], None], set[str]]] = {
 
 
 @pytest.fixture
-def forgetful(monkeypatch: Patch) -> Iterator[None]:
-    """No cached kernel, and no term remembered as simple."""
+def forgetful(monkeypatch: Patch, nothing_staged: None) -> Iterator[None]:
+    """No cached or staged kernel, and no term remembered as simple."""
     monkeypatch.setenv("FINCH_CACHE_DIR", "")
     simplify._simple.clear()
     yield
