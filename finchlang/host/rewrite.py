@@ -33,12 +33,15 @@ def nested(statement: ir.Stmt) -> tuple[ir.Code, ...]:
     return tuple([getattr(statement, name) for name in _NESTED.get(type(statement), ())])
 
 
-def scoped(code: ir.Code, *around: ir.Stmt) -> Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]:
+def scoped(code: ir.Code) -> Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]:
     """Every statement in `code`, as `walk`, with the statements around it, the outermost first."""
-    for statement in code.statements:
-        yield statement, around
-        for inner in nested(statement):
-            yield from scoped(inner, *around, statement)
+    stack: list[tuple[ir.Stmt, tuple[ir.Stmt, ...]]] = [(s, ()) for s in reversed(code.statements)]
+    while stack:
+        yield (top := stack.pop())
+        statement, around = top
+        for inner in reversed(nested(statement)):
+            within = (*around, statement)
+            stack += [(s, within) for s in reversed(inner.statements)]
 
 
 def rebuild(code: ir.Code, change: Callable[[tuple[ir.Stmt, ...]], Iterable[ir.Stmt]]) -> ir.Code:
