@@ -30,7 +30,8 @@ def walk(code: ir.Code) -> Iterator[ir.Stmt]:
 
 
 def nested(statement: ir.Stmt) -> tuple[ir.Code, ...]:
-    return tuple([getattr(statement, name) for name in _NESTED.get(type(statement), ())])
+    names = _NESTED.get(type(statement))
+    return tuple([getattr(statement, name) for name in names]) if names else ()
 
 
 def scoped(code: ir.Code) -> Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]:
@@ -39,9 +40,10 @@ def scoped(code: ir.Code) -> Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]:
     while stack:
         yield (top := stack.pop())
         statement, around = top
-        for inner in reversed(nested(statement)):
+        if type(statement) in _NESTED:
             within = (*around, statement)
-            stack += [(s, within) for s in reversed(inner.statements)]
+            for inner in reversed(nested(statement)):
+                stack += [(s, within) for s in reversed(inner.statements)]
 
 
 def rebuild(code: ir.Code, change: Callable[[tuple[ir.Stmt, ...]], Iterable[ir.Stmt]]) -> ir.Code:
