@@ -13,6 +13,7 @@ from argparse import (
     RawDescriptionHelpFormatter,
 )
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import ModuleType
 
 from .command_table import BANNER, COMMANDS, OF_FILES
@@ -184,7 +185,7 @@ def _add_campaign(parser: ArgumentParser) -> None:
 
 def _add_comparison(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--tolerance", type=_tolerance, help="how far apart, relatively, floats may be"
+        "--tolerance", type=_number(float, 0), help="how far apart, relatively, floats may be"
     )
     parser.add_argument(
         "--engines", type=_listed(_engine), help="those to compare, as in `interpret,native` (all)"
@@ -287,20 +288,16 @@ def _rules(text: str) -> str:
 
 
 def _number(of: Callable[[str], float], least: float) -> Callable[[str], float]:
+    kind = "whole" if of is int else "finite"
+
     def number(text: str) -> float:
-        value = of(text)
-        if not value >= least:
-            raise ArgumentTypeError(f"`{text}` is not {least} or more")
-        return value
+        with suppress(ValueError):
+            value = of(text)
+            if least <= value < float("inf"):
+                return value
+        raise ArgumentTypeError(f"`{text}` is no {kind} number of at least {least}")
 
     return number
-
-
-def _tolerance(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise ValueError(text)
-    return value
 
 
 if __name__ == "__main__":

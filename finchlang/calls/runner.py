@@ -105,7 +105,8 @@ class KernelEvent:
     def run_on(self, host: ExecutingHost, residual: Residual) -> None:
         """Run a residual of the kernel on a host that reports what it does, on copies of its arguments."""
         arguments, numbers = self.given
-        self.compiled.staged.run_on(host, residual, self.compiled.all_of(arguments), numbers)
+        with one_call_at_a_time:  # its variables, which other sessions may share, hold values
+            self.compiled.staged.run_on(host, residual, self.compiled.all_of(arguments), numbers)
 
     def run(
         self, engine: str, tracer: Tracer | None = None, host: ExecutingHost | None = None
@@ -115,7 +116,8 @@ class KernelEvent:
         tensors, numbers = self.given
         if engine == "native":  # which would change them in place
             tensors = [describe(deepcopy(argument[VALUE])) for argument in tensors]
-        made, _ = self.compiled.run(engine, tensors, numbers, tracer, host)
+        with one_call_at_a_time:
+            made, _ = self.compiled.run(engine, tensors, numbers, tracer, host)
         written = (bound for bound in self.compiled.bounds if bound.written)
         return [(bound, *both) for bound, both in zip(written, made, strict=True)]
 

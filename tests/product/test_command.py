@@ -96,11 +96,11 @@ def test_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("fuzz --cases 0", "`0` is not 1 or more"),
-        ("fuzz --minutes nan", "`nan` is not 0.001 or more"),
-        ("fuzz --workers -1", "`-1` is not 1 or more"),
-        ("diff --cases -1 FILE", "`-1` is not 1 or more"),
-        ("diff --threads 0 FILE", "`0` is not 1 or more"),
+        ("fuzz --cases 0", "`0` is no whole number of at least 1"),
+        ("fuzz --minutes nan", "`nan` is no finite number of at least 0.001"),
+        ("fuzz --workers -1", "`-1` is no whole number of at least 1"),
+        ("diff --cases -1 FILE", "`-1` is no whole number of at least 1"),
+        ("diff --threads 0 FILE", "`0` is no whole number of at least 1"),
         ("diff --engines fast FILE", "`fast` is none of"),
         ("trace --steps 5:2 FILE", "`5:2` has no step in it"),
         ("trace --kernel 2 FILE", "there is no kernel 2: one was run"),
