@@ -123,9 +123,10 @@ def test_to_pull_is_to_stop_at_the_first_neighbour() -> None:
         AT = np.zeros((n, n), bool)
         AT[:neighbours, 1:3] = True
         first = np.arange(n) == 0
-        given = Tensor(LISTS, n), tensor(first, LISTS), tensor(AT, GRAPH), first.copy()
-        P = np.zeros(n, np.int64)
-        taken.append(total("bfs", "pull", *given, P, P.copy(), Scalar(0), Scalar(0)))
+        graph = tensor(AT.T, GRAPH), tensor(AT, GRAPH)
+        given = Tensor(LISTS, n), tensor(first, LISTS), *graph, first.copy()
+        P, p = np.zeros(n, np.int64), counting("bfs")[0].run("ShortCircuitScalar{0}()")
+        taken.append(total("bfs", "step", *given, P, p, P.copy(), Scalar(0), Scalar(0), True))
         np.testing.assert_array_equal(P[:4], [0, 1, 1, 0])
     assert taken[0] == taken[1]
 
