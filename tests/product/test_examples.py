@@ -31,11 +31,15 @@ ARGUMENTS = {
     "bfs": ["graph.mtx", "6"],
     "blend": ["image.npy", "other.npy"],
     "components": ["graph.mtx"],
+    "conjugate_gradients": ["3"],
     "convolution": ["tiny.mtx"],
     "erosion": ["image.npy"],
     "erosion_bits": ["tall.npy"],
     "even_indices": ["20"],
+    "gnn": ["graph.mtx", "2"],
     "histogram": ["image.npy"],
+    "kcore": ["graph.mtx"],
+    "lanczos": ["3", "5"],
     "linear_layer": ["stack.npy"],
     "own_operators": [],
     "pagerank": ["graph.mtx"],
@@ -266,6 +270,57 @@ def test_triangles_and_components(seed: int, density: float) -> None:
     for function, given in (("smallest", (L,)), ("middle", (L, U)), ("largest", (U,))):
         assert call("triangles", f"from_the_{function}", *given) == (expected, expected)
     assert call("triangles", "by_marks", U) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("density", [0.0, 0.05, 0.3])
+def test_cores_are_what_is_left(seed: int, density: float) -> None:
+    """The vertices of core numbers from k on are those left when all with fewer neighbours than k go."""
+    A = edges(seed, 30, density)
+    A |= A.T
+    found = call("kcore", "cores", tensor(A, GRAPH))
+    for k in range(1, found.max() + 2):
+        left = np.ones(len(A), bool)
+        while np.any(left & ((A & left).sum(axis=1) < k)):
+            left &= (A & left).sum(axis=1) >= k
+        np.testing.assert_array_equal(found >= k, left)
+        np.testing.assert_array_equal(call("kcore", "in_core", tensor(A, GRAPH), k), left)
+
+
+@pytest.mark.parametrize("n", [1, 2, 20])
+def test_linear_systems_and_eigenvalues(n: int) -> None:
+    """Of random positive definite matrices; Lanczos takes as many steps as they have rows, at most 8."""
+    R = sparse(n, n, n)
+    A, b = R @ R.T + np.eye(n), np.arange(1.0, n + 1)
+    x, steps = call("conjugate_gradients", "conjugate_gradients", tensor(A, CSC), b, 1e-10)
+    np.testing.assert_allclose(x, np.linalg.solve(A, b), rtol=1e-6)
+    assert steps <= 2 * n
+    count = min(n, 8)
+    diagonal, beside = call("lanczos", "lanczos", tensor(A, CSC), count)
+    T = np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1)
+    start = np.sqrt(2 * b / (n * (n + 1)))
+    Q, _ = np.linalg.qr(np.stack([np.linalg.matrix_power(A, k) @ start for k in range(count)], 1))
+    ritz = np.linalg.eigvalsh(Q.T @ A @ Q)
+    np.testing.assert_allclose(np.linalg.eigvalsh(T), ritz, rtol=1e-4)
+    for k in range(count):
+        found = call("lanczos", "eigenvalue", diagonal, beside, k + 1, 0.0, 1e3)
+        np.testing.assert_allclose(found, ritz[k], rtol=1e-4)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_graph_network(layers: int) -> None:
+    A, random = edges(layers, 12, 0.2), np.random.default_rng(layers)
+    A |= A.T
+    X, W = random.random((3, 12)), random.random((3, 3, layers)) - 0.5
+    degree = 1 + A.sum(axis=0)
+    N = (A + np.eye(12)) / np.sqrt(np.outer(degree, degree))
+    np.testing.assert_allclose(call("gnn", "normalized", tensor(A, GRAPH)), N)
+    H = X
+    for k in range(layers):
+        H = W[:, :, k] @ H @ N
+        H = H if k == layers - 1 else np.maximum(H, 0)
+    given = tensor(X, "Dense(Dense(Element(0.0)))"), tensor(W, "Dense(Dense(Dense(Element(0.0))))")
+    np.testing.assert_allclose(call("gnn", "forward", tensor(N, CSC), *given), H, atol=1e-12)
 
 
 def test_pagerank_is_the_stationary_distribution() -> None:
