@@ -118,6 +118,18 @@ RATIOS = {
     ("minimax, order 3", "PyData/Sparse"): Target(0.05),
     ("minimax, order 5", "PyData/Sparse"): Target(0.05),
     ("minimax, order 7", "PyData/Sparse"): Target(0.1),
+    ("loop: BFS", "expert C"): Target(2.0),
+    ("loop: BFS", "SciPy"): Target(1.5),
+    ("loop: BFS", "SciPy, on RMAT"): Target(0.8),
+    ("loop: Bellman-Ford", "expert C"): Target(2.0),
+    ("loop: Bellman-Ford", "SciPy, on RMAT"): Target(1.0),
+    ("loop: PageRank", "loop over SciPy"): Target(0.1),
+    ("loop: components", "loop over SciPy"): Target(0.1),
+    ("loop: k-core", "loop over SciPy"): Target(0.1),
+    ("loop: CG, 100 x 100", "SciPy"): Target(1.0),
+    ("loop: CG, 30 x 30", "SciPy"): Target(0.3),
+    ("loop: Collatz", "expert C"): Target(1.2),
+    ("loop: sum", "expert C"): Target(1.5),
 }
 #: shape operators: limits by peer, for a uniform matrix and for the mean of real ones
 SHAPES = {

@@ -28,7 +28,12 @@ def graph(name):
     if name in LONG:
         _, rows, _, columns = name.split()
         return grid(int(rows), int(columns), seed=1)
-    A = symmetric(matrix(name))
+    return undirected(matrix(name))
+
+
+def undirected(A):
+    """Its edges in both directions, without loops."""
+    A = symmetric(A)
     A = sp.csr_array(A - sp.diags_array(A.diagonal()))
     A.eliminate_zeros()
     A.data[:] = np.abs(A.data)
@@ -40,6 +45,13 @@ def pattern(A):
     """A Dense(SparseList(Pattern())) tensor over the very arrays of a CSC or symmetric matrix."""
     storage = [{}, {"ptr": A.indptr, "idx": A.indices, "stored": A.nnz}, {}]
     form = Tensor("Dense(SparseList{Int32}(Pattern()))").format
+    return Tensor.from_storage(form, A.shape, storage, False)
+
+
+def symmetric_tensor(A, fill):
+    """A tensor over the very arrays of a symmetric matrix."""
+    storage = [{}, {"ptr": A.indptr, "idx": A.indices, "stored": A.nnz}, {"val": A.data}]
+    form = Tensor(f"Dense(SparseList{{Int32}}(Element({fill})))").format
     return Tensor.from_storage(form, A.shape, storage, False)
 
 
@@ -260,10 +272,8 @@ def test_bellman_ford(meter, name):
     """Distances and tree of examples/bellman_ford.finch, over positive lengths."""
     A = graph(name)
     source = int(np.argmax(np.diff(A.indptr)))
-    storage = [{}, {"ptr": A.indptr, "idx": A.indices, "stored": A.nnz}, {"val": A.data}]
-    form = Tensor("Dense(SparseList{Int32}(Element(Inf)))").format
     session = session_with("bellman_ford")
-    session["A"] = Tensor.from_storage(form, A.shape, storage, False)
+    session["A"] = symmetric_tensor(A, "Inf")
     session["source"] = source + 1
     program = "D, rounds = distances(A, source)\nP = parents(A, D, source)"
 
