@@ -1,0 +1,233 @@
+"""Random loops of scripts and functions mean the same as a unit, step by step, and by the semantics.
+
+`FUNCTIONS=1000 pytest tests/properties/test_functions.py` tries so many, and
+`python -m tests.campaigns.functions` does so in child processes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from inspect import signature
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+
+from finchlang import FinchError, Scalar, Session, Tensor
+from finchlang.calls.runner import Observer
+from finchlang.testing.compare_engines import compare
+from finchlang.testing.compare_stored import as_array, same
+from finchlang.text.parse import parse_script
+from tests.properties.random_functions import script
+
+#: scripts that the suite tries
+CASES = int(os.environ.get("FUNCTIONS", "20"))
+FIRST = int(os.environ.get("FUNCTIONS_SEED", "0"))
+STEP = 5
+#: whether a session may be told to run scripts step by step; until it may, both ways are that
+HAS_STAGING = "staging" in signature(Session).parameters
+TOLERANCE = 1e-9
+#: what a script has that prints, or makes texts
+PRINTS = ("println", "word")
+
+
+@dataclass
+class Run:
+    """A way to run a script, as `compare` takes it, which keeps the session that was made and what it has
+    printed. It has the fields of `Way`."""
+
+    engine: str
+    staging: bool = False
+    rules: str = "all"
+    workspaces: bool = True
+    checked: bool = False
+    threads: int = 1
+    printed: list[str] = field(default_factory=list)
+    made: list[Session] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.engine}{' --staging' * self.staging}"
+
+    def session(self, args: Sequence[str] = (), observer: Observer | None = None) -> Session:
+        choices = self.engine, self.rules, self.printed.append, args, observer
+        told = {"staging": self.staging} if HAS_STAGING and self.engine == "native" else {}
+        self.made.append(Session(*choices, **told))
+        return self.made[-1]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return {name: self.made[0][name] for name in self.made[0].names()}
+
+    @property
+    def said(self) -> str:
+        return "".join(self.printed)
+
+
+def differences(text: str) -> list[str]:
+    """A line for each way in which a script is not the same as a unit, step by step, on the interpreter and
+    by the denotation."""
+    staged, plain, interpreted, denoted = runs = (
+        Run("native", True), Run("native"), Run("interpret"), Run("denote"),
+    )  # fmt: skip
+    found = compare(text, ways=runs)  # type: ignore[arg-type]
+    lines, errors = list(found.differences), found.errors
+    error = errors.get(str(plain))
+    told = [run for run in runs if run is not denoted or not error]  # which may fail elsewhere
+    lines += [
+        f"{run} prints {run.said!r}, not {plain.said!r}" for run in told if run.said != plain.said
+    ]
+    if lines or error is None:
+        return lines + [
+            f"{run}: {line}" for run in runs for line in unlike(run.values, plain.values)
+        ]
+    for run in (staged, interpreted):
+        if place_of(errors[str(run)]) != place_of(error):
+            lines.append(f"{run} fails otherwise:\n{errors[str(run)]}\n{plain}:\n{error}")
+    lines += [f"{interpreted}: {line}" for line in unlike(interpreted.values, plain.values)]
+    return [*lines, *after_failure(text, error, staged, plain)]
+
+
+def after_failure(text: str, error: FinchError, staged: Run, plain: Run) -> Iterator[str]:
+    """What a failing script leaves as units, if that is neither of two states.
+
+    A unit that fails is undone as a whole: everything is as it was before the loop, so that the script up
+    to this loop leaves the same. A loop that is no unit leaves what it leaves step by step. What is left is
+    one or the other, not a mixture. Where the loop prints, which no unit does, or where it stands in a
+    function that is called outside of loops, the unit may be a part of it: nothing is said of that.
+    """
+    place = error.calls[-1][1] if error.calls else error.span
+    assert place is not None
+    statements = parse_script(text).statements
+    failing = [s for s in statements if s.span.line <= place.line][-1]
+    is_loop = failing.span.text.startswith(("for ", "while "))
+    if (error.calls and not is_loop) or any(word in text for word in PRINTS):
+        return
+    states = [plain.values]
+    if is_loop:
+        before = Run("native")
+        before.session().run("\n".join(text.split("\n")[: failing.span.line - 1]))
+        states.append(before.values)
+    told = [[*unlike(staged.values, state)] for state in states]
+    if all(told):
+        yield from (f"{staged} leaves after the error: {line}" for line in min(told, key=len))
+
+
+def unlike(values: dict[str, Any], others: dict[str, Any]) -> Iterator[str]:
+    """Names that are bound to other values, or to values of another type, or that stand for one tensor
+    where they stand for two."""
+    for name in sorted(values.keys() | others.keys()):
+        one, other = values.get(name), others.get(name)
+        if not same(one, other, TOLERANCE) or type(one) is not type(other):
+            yield f"{name} is {shown(one)}, not {shown(other)}"
+    if (ours := shared(values)) != (theirs := shared(others)):
+        yield f"names of one tensor are {ours}, not {theirs}"
+
+
+def shared(values: dict[str, Any]) -> list[tuple[str, str]]:
+    """The pairs of names that are bound to the same tensor."""
+    tensors = {name: v for name, v in values.items() if isinstance(v, (Tensor, Scalar, np.ndarray))}
+    return [(a, b) for a, b in combinations(tensors, 2) if tensors[a] is tensors[b]]
+
+
+def shown(value: Any) -> str:
+    array = as_array(value)
+    text = repr(value) if array is None else f"{array.dtype} {array.tolist()}"
+    return f"{type(value).__name__} {text}"
+
+
+def place_of(error: FinchError) -> Any:
+    """What is compared of an error: its kind, its place, and the calls that led there."""
+    places = [
+        span and (span.line, span.column, span.end) for _, span in (("", error.span), *error.calls)
+    ]
+    return error.kind, places, [name for name, _ in error.calls]
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + CASES, STEP))
+def test_loops_are_the_same_as_units(first: int) -> None:
+    for seed in range(first, min(first + STEP, FIRST + CASES)):
+        lines = differences(script(seed))
+        assert not lines, "\n".join([f"seed {seed}", *lines, script(seed)])
+
+
+EXCHANGES = """
+F = Tensor(SparseList(Element(0)), [1, 2])
+G = Tensor(SparseList(Element(0)), [3, 4])
+n = 7
+for k = 1:3
+    F, G = G, F
+    n = k
+    @finch for i = _
+        F[i] += k
+    end
+end
+"""
+FAILS = f"{EXCHANGES}for k = 1:3\n    n += k\n    @finch F[k] += n\nend\n"
+
+
+def broken(change: Callable[[Session, Callable[[], Any]], None]) -> Any:
+    """A session in which `change(session, run)` stands for running a script."""
+
+    class Broken(Session):
+        def run(self, *args: Any) -> Any:
+            change(self, lambda: super(Broken, self).run(*args))
+
+    return Broken
+
+
+def _exchange(session: Session, run: Callable[[], Any]) -> None:
+    run()
+    session["F"], session["G"] = session["G"], session["F"]
+
+
+def _copy(session: Session, run: Callable[[], Any]) -> None:
+    run()
+    session["n"] = float(session["n"])
+
+
+def _undo(session: Session, run: Callable[[], Any]) -> None:
+    """As a unit does: everything is as it was before the loop that fails."""
+    try:
+        run()
+    except FinchError:
+        session["n"] = 3
+        session["F"].storage[-1]["val"][:] = [7, 8]
+        raise
+
+
+def _undo_numbers(session: Session, run: Callable[[], Any]) -> None:
+    try:
+        run()
+    except FinchError:
+        session["n"] = 3
+        raise
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "is_found"),
+    [
+        (EXCHANGES, _exchange, True),
+        (EXCHANGES, _copy, True),
+        (FAILS, _undo, False),
+        (FAILS, _undo_numbers, True),
+    ],
+)
+def test_what_differs_is_found(text: str, change: Any, is_found: bool, monkeypatch: Any) -> None:
+    made = Run.session
+
+    def session(run: Run, *args: Any) -> Session:
+        if not run.staging:
+            return made(run, *args)
+        run.made.append(broken(change)("native", "all", run.printed.append, *args))
+        return run.made[-1]
+
+    monkeypatch.setattr(Run, "session", session)
+    assert bool(differences(text)) == is_found
+
+
+def test_a_seed_gives_the_same_script_again() -> None:
+    assert script(7) == script(7)
+    assert len({script(seed) for seed in range(20)}) == 20
