@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import field
+from typing import Any
 from unicodedata import east_asian_width
 
 from finchlang.base.records import record
@@ -84,7 +85,8 @@ class FinchError(Exception):
 
     `kind` is one of ERROR_KINDS; `span` is None where no text is at fault (a missing file); `hint` is a
     suggestion or None. `calls` are the calls of the script's functions that led there, innermost first:
-    name and place of the call. `others` are further errors found at the same time.
+    name and place of the call. `others` are further errors found at the same time, `note` are
+    values that a program has noted for who runs it.
     """
 
     def __init__(self, kind: str, message: str, span: Span | None = None, hint: str | None = None):
@@ -96,6 +98,7 @@ class FinchError(Exception):
         self.hint = hint
         self.calls: list[tuple[str, Span | None]] = []
         self.others: tuple[FinchError, ...] = ()
+        self.note: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(error.render() for error in (self, *self.others))
@@ -179,6 +182,12 @@ class Bug(Exception):
     """Our fault: a state the system promises never to reach."""
 
 
-def failure(kind: str, message: str, span: Span | None) -> FinchError | Bug:
-    """A failure of a program: a Bug if `kind` is BUG, else a FinchError."""
-    return Bug(message) if kind == BUG else FinchError(kind, message, span)
+def failure(
+    kind: str, message: str, span: Span | None, note: tuple[Any, ...] = ()
+) -> FinchError | Bug:
+    """A failure of a program, with what it notes: a Bug if `kind` is BUG, else a FinchError."""
+    if kind == BUG:
+        return Bug(message)
+    error = FinchError(kind, message, span)
+    error.note = note
+    return error

@@ -55,6 +55,19 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
     return _trivial(name, exprs, result) or Op(name, exprs, result)
 
 
+#: what `exact` is about
+_ROUNDED = ("add", "sub", "mul", "fdiv")
+
+
+def exactly(expr: Expr) -> Expr:
+    """`expr` with each sum, difference, product and quotient of floats in it rounded by itself."""
+    if not isinstance(expr, Op) or expr.name == "exact":
+        return expr
+    new = op(expr.name, *map(exactly, expr.args), type=expr.type)
+    is_rounded = isinstance(new, Op) and new.name in _ROUNDED and new.type.is_float
+    return op("exact", new) if is_rounded else new
+
+
 def _of_pairs(name: str, exprs: tuple[Expr, ...], type: Type | None) -> Expr:
     """An operation on pairs, as operations on their two parts. Raises FinchError of kind type where pairs
     are not numbers."""

@@ -118,6 +118,15 @@ class ExecutingHost(Host):
             unwritten[: len(array)] = self.unwritten.get(buffer, False)
             self.unwritten[buffer] = unwritten
 
+    def do_Exchange(self, s: ir.Exchange) -> None:
+        self.steps["exchange"] += 1
+        for of in (self.arrays, self.unwritten, self.sizes):
+            own: dict[ir.Buffer, Any] = of
+            both = own.pop(s.buffer, None), own.pop(s.other, None)
+            for buffer, content in zip((s.other, s.buffer), both, strict=True):
+                if content is not None:
+                    own[buffer] = content
+
     def do_Fill(self, s: ir.Fill) -> None:
         self.steps["fill"] += 1
         entries = self._entries(s.buffer, self.evaluate(s.start), self.evaluate(s.stop), False)
@@ -255,7 +264,8 @@ class ExecutingHost(Host):
         self.cells.update(zip(s.cells, contents, strict=True))
 
     def do_Fail(self, s: ir.Fail) -> None:
-        raise failure(s.kind, s.message.format(*map(self.evaluate, s.values)), s.span)
+        note = tuple(map(self.evaluate, s.note))
+        raise failure(s.kind, s.message.format(*map(self.evaluate, s.values)), s.span, note)
 
 
 @record(slots=True)

@@ -27,8 +27,17 @@ class Host(ABC):
     and `upper`. Functions that are given as arguments, as the arms of a branch, may be called later than
     the rule runs (the interpreter) or only once (recording)."""
 
+    #: what failures note
+    note: Exprs = ()
+    #: whether functions of the script compute with floats exactly as they are written
+    is_exact = False
+
     def __init__(self) -> None:
         self._names: Counter[str] = Counter()
+
+    def apart(self, body: Body) -> None:
+        """Run `body`, which shares no code (`share`) with what is around it."""
+        body()
 
     @abstractmethod
     def do(self, statement: Stmt) -> None:
@@ -84,6 +93,10 @@ class Host(ABC):
         """Make room for at least `size` entries; new ones are undefined."""
         self.do(ir.Grow(buffer, size))
 
+    def exchange(self, buffer: Buffer, other: Buffer) -> None:
+        """Two buffers of one type exchange their memory."""
+        self.do(ir.Exchange(buffer, other))
+
     def fill(self, buffer: Buffer, start: Expr, stop: Expr, value: Expr) -> None:
         """buffer[start .. stop - 1] = value."""
         self.do(ir.Fill(buffer, start, stop, code.cast(value, buffer.type)))
@@ -120,7 +133,7 @@ class Host(ABC):
 
     def fail(self, kind: str, message: str, values: Exprs = (), span: Span | None = None) -> None:
         """Stop with a FinchError of `kind`; `message` has a `{}` for each of `values`."""
-        self.do(ir.Fail(kind, message, values, span))
+        self.do(ir.Fail(kind, message, values, span, self.note))
 
     @abstractmethod
     def block(self, body: Body, *variables: Var) -> ir.Code:

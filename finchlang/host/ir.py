@@ -108,6 +108,8 @@ class Op(Expr):
 #: `ldexp` is a float times 2 to the power of an Int64.
 #: `add_times`, `mul_times` and `div_times` of (x, a, n) are what n steps x = x + a, x * a or x / a
 #: of floats make of x, with the overflow, underflow and NaN that these have; n is an Int64.
+#: `exact` is the float that it is given: the sum, difference, product or quotient that this is is rounded
+#: by itself, where native code may else add in another order, and round it with what it is part of.
 #: `bits` tells how many bits an integer has, 0 if it is not positive.
 #: float → integer `cast` truncates and saturates; NaN gives 0.
 OPS: dict[str, int] = {
@@ -116,7 +118,7 @@ OPS: dict[str, int] = {
     **dict.fromkeys(("hypot", "nextafter", "ldexp"), 2),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), 2),
     **dict.fromkeys(("neg", "not", "cast", "abs", "floor", "ceil", "trunc", "round"), 1),
-    "bits": 1,
+    **dict.fromkeys(("bits", "exact"), 1),
     **dict.fromkeys(("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "isnan"), 1),
     **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "expm1", "log1p"), 1),
     **dict.fromkeys(("asinh", "acosh", "atanh", "exp2", "cbrt"), 1),
@@ -298,6 +300,14 @@ class Grow(Stmt):
 
 
 @record(slots=True)
+class Exchange(Stmt):
+    """`buffer` and `other`, of one type, exchange their memory: entries and capacities."""
+
+    buffer: Buffer
+    other: Buffer
+
+
+@record(slots=True)
 class Fill(Stmt):
     """`buffer[start], ..., buffer[stop - 1] = value`; nothing if stop <= start."""
 
@@ -390,12 +400,14 @@ class CallProcedure(Stmt):
 
 @record(slots=True)
 class Fail(Stmt):
-    """Stop with an error of `kind`, or a Bug; `message` has a `{}` for each of `values`."""
+    """Stop with an error of `kind`, or a Bug; `message` has a `{}` for each of `values`. `note` are
+    values for who runs the program."""
 
     kind: str
     message: str
     values: tuple[Expr, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    note: tuple[Expr, ...] = ()
 
 
 @record(eq=False, slots=True)

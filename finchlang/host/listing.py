@@ -22,7 +22,10 @@ def text(residual: ir.Residual) -> str:
 
 
 #: statements that are listed as calls of their operands, with their names
-_CALLED = (ir.Grow, ir.Room, ir.Fill, ir.Search, ir.Disjoint, ir.Sort, ir.SortBy, ir.SortBits)
+_CALLED = (
+    *(ir.Grow, ir.Room, ir.Exchange, ir.Fill, ir.Search, ir.Disjoint),
+    *(ir.Sort, ir.SortBy, ir.SortBits),
+)
 _CALLS = {kind: re.sub("(?<=.)(?=[A-Z])", "_", kind.__name__).lower() for kind in _CALLED}
 
 
@@ -138,8 +141,8 @@ class Listing:
             case ir.CallProcedure(name, values, cells):
                 numbers = ", ".join(self.expr(v) for v in values)
                 return f"call {name}({numbers}; {', '.join(map(self.name, cells))})"
-            case ir.Fail(kind, message, values):
-                extra = "".join(f", {self.expr(v)}" for v in values)
+            case ir.Fail(kind, message, values, note=note):
+                extra = "".join(f", {self.expr(v)}" for v in (*values, *note))
                 return f"fail({kind!r}, {message!r}{extra})"
         if type(statement) not in _CALLS:
             raise Bug(f"no listing of the statement {statement!r}")

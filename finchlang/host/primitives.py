@@ -115,6 +115,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "round": lambda a: _round_away(a, round),
     "isnan": lambda a: a != a,
     "select": lambda c, a, b: a if c else b,
+    "exact": lambda a: a,
     "pair": Pair,
     "first": lambda pair: pair[0],
     "second": lambda pair: pair[1],

@@ -27,6 +27,7 @@ class ResidualHost(Host):
         self._blocks: list[list[ir.Stmt]] = [[]]
         self._passing: set[ir.Expr] = set()  # variables of loops and procedures
         self._own: list[set[ir.Cell]] = [set()]  # the cells made in each procedure being recorded
+        self._base = 1  # so many blocks, the first, are visible wherever code is shared
         self._shared: dict[Hashable, ir.CallProcedure] = {}
         self._procedures: dict[str, ir.Procedure] = {}  # each before those that call it
         self._calls: Counter[str] = Counter()
@@ -87,6 +88,12 @@ class ResidualHost(Host):
             return
         self.do(ir.WhileLoop(test, tests[0], self._record(body), is_endless))
 
+    def apart(self, body: Body) -> None:
+        around = self._shared, self._base
+        self._shared, self._base = {}, len(self._blocks)
+        body()
+        self._shared, self._base = around
+
     def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
         found = self._shared.get(key)
         if found is None:
@@ -120,9 +127,9 @@ class ResidualHost(Host):
             dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.changes(s))
         )
         found = ir.CallProcedure(name, procedure.inputs, procedure.cells, used, changed)
-        outermost, *inner = self._blocks
+        around, inner = self._blocks[: self._base], self._blocks[self._base :]
         passing = {getattr(s, "variable", None) for block in inner for s in block} | self._passing
-        known = {s.cell for s in outermost if isinstance(s, ir.Set)}
+        known = {s.cell for block in around for s in block if isinstance(s, ir.Set)}
         self._lengths[name] = sum(1 for _ in rewriting.walk(code))
         if self._lengths[name] >= SHORT and passing.isdisjoint(free) and known.issuperset(outer):
             self._shared[key] = found

@@ -107,6 +107,8 @@ def written(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
             return (buffer,)
         case ir.SortBy(buffer, scratch) | ir.SortBits(buffer, scratch):
             return buffer, scratch
+        case ir.Exchange(buffer, other):
+            return buffer, other
         case ir.CallProcedure():
             return statement.changed
     return ()
@@ -115,6 +117,24 @@ def written(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
 def changes(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
     """The buffers that `statement` itself writes to or lets grow."""
     return (statement.buffer,) if isinstance(statement, ir.Grow) else written(statement)
+
+
+def moved(statements: Iterable[ir.Stmt]) -> Iterator[ir.Buffer]:
+    """The buffers whose memory `statements` let grow or exchange."""
+    for statement in statements:
+        if isinstance(statement, (ir.Grow, ir.Exchange)):
+            yield from arrays(statement)
+
+
+def exchanging(statements: Iterable[ir.Stmt]) -> dict[ir.Buffer, ir.Buffer]:
+    """For each buffer that `statements` exchange one of those that may come to have its memory: the same
+    one for all of these."""
+    found: dict[ir.Buffer, ir.Buffer] = {}
+    for statement in statements:
+        if isinstance(statement, ir.Exchange):
+            one, other = (found.setdefault(b, b) for b in arrays(statement))
+            found = {b: one if first is other else first for b, first in found.items()}
+    return found
 
 
 def cells_of(code: ir.Code) -> list[ir.Cell]:

@@ -35,6 +35,7 @@ OPERANDS: dict[type, dict[str, Type | str]] = {
     ir.ForLoop: _RANGE,  # its variable is visible in its body only
     ir.Room: {"variable": Int64},
     ir.Grow: {"size": Int64},
+    ir.Exchange: {},
     ir.Fill: {**_RANGE, "value": "buffer"},
     ir.Search: {**_RANGE, "key": "buffer", "variable": Int64},
     ir.Disjoint: {"index": Int64, "shift": Int64, "place": Int64, "variable": Bool},
@@ -230,6 +231,9 @@ class _Checker:
                 self.scratch(buffer, scratch)
                 if buffer.type != Int64:
                     self.fail(f"{buffer} is sorted by bits, but not Int64")
+            case ir.Exchange(buffer, other):
+                if buffer is other or buffer.type is not other.type:
+                    self.fail(f"{buffer} and {other} cannot be exchanged")
             case ir.CallProcedure():
                 self.call(statement)
             case ir.Fail(kind, message, values):

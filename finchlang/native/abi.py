@@ -22,12 +22,13 @@ NO_LOG = UndoLog()
 @record
 class Failure:
     """A Fail statement, as far as the caller of a kernel must know it; `values` are the types of the values
-    in the failure area."""
+    in the failure area, `noted` how many of them, the last, are a note."""
 
     kind: str
     message: str
     values: tuple[Type, ...]
     span: Span | None = field(default=None, compare=False)
+    noted: int = 0
 
 
 @record

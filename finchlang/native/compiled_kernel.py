@@ -154,4 +154,6 @@ class NativeKernel:
         fail = layout.failures[self.slots[layout.failure]]
         words = self.slots[layout.failure + 1 : layout.failure + 1 + len(fail.values)]
         values = [unpacker(type)(word) for type, word in zip(fail.values, words, strict=True)]
-        return failure(fail.kind, fail.message.format(*values), fail.span)
+        said = len(values) - fail.noted
+        message = fail.message.format(*values[:said])
+        return failure(fail.kind, message, fail.span, tuple(values[said:]))

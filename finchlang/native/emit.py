@@ -133,6 +133,8 @@ class _Function(SplitFunction):
                 self.bind(variable, self.room(buffer))
             case ir.Grow():
                 self.emit_grow(statement)
+            case ir.Exchange(buffer, other):
+                self.exchange(self.arrays[buffer], self.arrays[other])
             case ir.Fill():
                 self.emit_fill(statement)
             case ir.Search():
@@ -372,7 +374,7 @@ class _Function(SplitFunction):
         """Write to the failure area: the number of the statement, and the values of its message."""
         failure = self.failure
         self.write_slot(failure, Int64, str(self.failures[id(statement)]))
-        for number, expr in enumerate(statement.values, 1):
+        for number, expr in enumerate((*statement.values, *statement.note), 1):
             self.write_slot(failure + number, expr.type, self.value(expr))
         self.jump(self.leave(FAILED))
         self.start(*self.labels("unreachable"))

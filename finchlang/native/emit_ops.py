@@ -18,7 +18,10 @@ FAST = "nsz arcp contract"
 
 
 class Body(Protocol):
-    """What this module needs of the function being emitted."""
+    """What this module needs of the function being emitted. While it `is_exact` LLVM may not change what is
+    written."""
+
+    is_exact: bool
 
     @property
     def is_meeting(self) -> bool:
@@ -75,7 +78,8 @@ def emit_op(body: Body, op: Op, args: list[str]) -> str:
 def _arithmetic(integer: str, floating: str) -> Callable[[Body, Op, list[str]], str]:
     def emit(body: Body, op: Op, args: list[str]) -> str:
         order = "reassoc " if op.name in ("add", "sub") else ""
-        name = f"{floating} {order}{FAST}" if op.type.is_float else integer
+        fast = "" if body.is_exact else f"{order}{FAST} "
+        name = f"{floating} {fast}".rstrip() if op.type.is_float else integer
         return body.new(f"{name} {llvm_type(op.type)} {args[0]}, {args[1]}")
 
     return emit

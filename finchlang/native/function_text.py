@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from finchlang.base.errors import Bug
 from finchlang.host import construct as code, ir
 from finchlang.host.noted import UndoLog
-from finchlang.host.rewrite import arrays, everything, is_heavy, walk, written
+from finchlang.host.rewrite import (
+    arrays,
+    everything,
+    exchanging,
+    is_heavy,
+    moved,
+    walk,
+    written,
+)
 from finchlang.native.abi import NO_LOG, Failure, Layout
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
 from finchlang.native.library import procedure_name
@@ -35,9 +43,13 @@ def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
         tuple(v.type for v in residual.inputs),
         tuple(c.type for c in residual.outputs),
         numbers(b for s in statements for b in written(s)),
-        numbers(s.buffer for s in statements if isinstance(s, ir.Grow)),
+        numbers(moved(statements)),
         tuple(
-            Failure(f.kind, f.message, tuple(v.type for v in f.values), f.span) for f in failures
+            Failure(
+                *(f.kind, f.message, tuple(v.type for v in (*f.values, *f.note)), f.span),
+                noted=len(f.note),
+            )
+            for f in failures
         ),
         tuple(dict.fromkeys(procedure_name(s) for s in called)),
         undo_log,
@@ -68,9 +80,13 @@ class FunctionText(ABC):
         self.own = {s.cell for s in own if isinstance(s, (ir.Get, ir.Set))}
         self.homes: dict[ir.Cell, str] = {}  # the memory of cells while other functions have them
         self.layout: Layout = layout_of(residual) if kernel is None else kernel.layout
+        self.exchanging: dict[ir.Buffer, ir.Buffer] = (
+            exchanging(everything(residual)) if kernel is None else kernel.exchanging
+        )
         self.failure = self.layout.failure  # the first slot of the failure area
         self.lines: list[str] = []
         self.locals: list[str] = []
+        self.is_exact = False  # whether what is written now may not be changed by LLVM
         self.count = 0
         self.block = "start"
         fails = (s for s in everything(residual) if isinstance(s, ir.Fail))
@@ -185,7 +201,8 @@ class FunctionText(ABC):
         return self.new(f"getelementptr i64, ptr %slots, i64 {number}")
 
     def open_array(self, number: int, buffer: ir.Buffer, slot: str) -> None:
-        tag = self.module.tbaa(f"buffer {number}")
+        first = self.exchanging.get(buffer)  # one type for all that may have the same memory
+        tag = self.module.tbaa(f"exchanging {first.name}" if first else f"buffer {number}")
         data = self.new(f"load ptr, ptr {slot}, !tbaa {TBAA_SLOTS}")
         load = f"{tag}, !invariant.load {INVARIANT}" if self.layout.is_frozen(number) else tag
         array = BufferAccess(data, slot=slot, load=load, store=tag)
@@ -199,6 +216,18 @@ class FunctionText(ABC):
         slot = self.new(f"getelementptr i64, ptr {array.slot}, i64 1")
         capacity = self.new(f"load i64, ptr {slot}, !tbaa {TBAA_SLOTS}")
         self.do(f"store i64 {capacity}, ptr {array.capacity}")
+
+    def exchange(self, one: BufferAccess, other: BufferAccess) -> None:
+        """Exchange the memory of two arrays: locals and slots."""
+        for a, b, kind in ((one.data, other.data, "ptr"), (one.capacity, other.capacity, "i64")):
+            first, second = (self.new(f"load {kind}, ptr {p}") for p in (a, b))
+            self.do(f"store {kind} {second}, ptr {a}")
+            self.do(f"store {kind} {first}, ptr {b}")
+        for k in range(3):
+            a, b = (self.new(f"getelementptr i64, ptr {s.slot}, i64 {k}") for s in (one, other))
+            first, second = (self.new(f"load i64, ptr {p}, !tbaa {TBAA_SLOTS}") for p in (a, b))
+            self.do(f"store i64 {second}, ptr {a}, !tbaa {TBAA_SLOTS}")
+            self.do(f"store i64 {first}, ptr {b}, !tbaa {TBAA_SLOTS}")
 
     def read_slot(self, number: int, type: Type) -> str:
         word = self.new(f"load i64, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
@@ -250,9 +279,21 @@ class FunctionText(ABC):
             other = compared_at_once(expr)
             if other is not expr:
                 found = self.value(other)
+            elif expr.name == "exact":
+                found = self.exact(expr.args[0])
             else:
                 found = emit_op(self, expr, [self.value(arg) for arg in expr.args])
             self.bind(expr, found)
+        return found
+
+    def exact(self, expr: ir.Expr) -> str:
+        """The value of an operation on floats, which LLVM may not change."""
+        if not isinstance(expr, ir.Op):
+            return self.value(expr)
+        args = [self.value(arg) for arg in expr.args]
+        self.is_exact = True
+        found = emit_op(self, expr, args)
+        self.is_exact = False
         return found
 
     def is_stored(self, *exprs: ir.Expr) -> bool:

@@ -16,7 +16,7 @@ from finchlang.base.errors import BUG
 from finchlang.host import ir
 from finchlang.host.construct import ONE, ZERO, add, cast, compare, const, minimum, op, sub
 from finchlang.host.listing import Listing
-from finchlang.host.rewrite import everything, rewrite
+from finchlang.host.rewrite import everything, moved, rewrite
 from finchlang.syntax.types import Int64, UInt8
 
 UNWRITTEN, WRITTEN = const(0, UInt8), const(1, UInt8)
@@ -58,7 +58,7 @@ class _Checks:
 
     def __init__(self, residual: ir.Residual):
         self.sizes, self.scratch = ir.Buffer("sizes", Int64), dict(residual.scratch)
-        grown = dict.fromkeys(s.buffer for s in everything(residual) if isinstance(s, ir.Grow))
+        grown = dict.fromkeys(moved(everything(residual)))
         self.numbers = {b: const(number) for number, b in enumerate((*grown, *self.scratch))}
         self.shadows = {b: ir.Buffer(f"{b}_written", UInt8) for b in self.numbers}
         self._listing = Listing()
@@ -78,6 +78,8 @@ class _Checks:
         """`statement`, with checks before it, and after it a note of what it has written."""
         if isinstance(statement, ir.Grow):
             return self._grown(statement)
+        if isinstance(statement, ir.Exchange):
+            return self._exchanged(statement)
         if isinstance(statement, ir.Room):
             return [self._sized(statement.variable, statement.buffer)]
         if isinstance(statement, ir.CallProcedure):
@@ -155,6 +157,17 @@ class _Checks:
         is_new = compare("gt", statement.size, before)
         look = self._sized(before, statement.buffer)
         return [statement, look, ir.Branch(is_new, ir.Code(new))]
+
+    def _exchanged(self, statement: ir.Exchange) -> list[ir.Stmt]:
+        both = statement.buffer, statement.other
+        shadows, numbers = [self.shadows[b] for b in both], [self.numbers[b] for b in both]
+        sizes = ir.Var("size", Int64), ir.Var("size", Int64)
+        return [
+            statement,
+            ir.Exchange(*shadows),
+            *(ir.Load(size, self.sizes, at) for size, at in zip(sizes, numbers, strict=True)),
+            *(ir.Store(self.sizes, at, s) for s, at in zip(sizes[::-1], numbers, strict=True)),
+        ]
 
     def _sized(self, size: ir.Var, buffer: ir.Buffer) -> ir.Stmt:
         """`size` = the number of entries of an array."""
