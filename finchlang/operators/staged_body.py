@@ -13,7 +13,7 @@ from typing import Any
 
 from finchlang.base.errors import Bug, FinchError, Span
 from finchlang.base.records import record
-from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, op, sub
+from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, exactly, op, sub
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Const, Expr, Var
@@ -34,7 +34,7 @@ Lookup = Callable[[ast.Node], Operator | None]
 
 
 @dataclass(eq=False)
-class Names:
+class BodyNames:
     """What staging a body for argument types finds: the types of its names and of the result, and whether
     a cell must hold how the last statement ended (`is_marked`)."""
 
@@ -53,7 +53,7 @@ class StagedOperator(Operator):
     build: Build = _not_built
     node: Operation = field(kw_only=True)
     lookup: Lookup = field(kw_only=True)
-    known_names: dict[tuple[Type, ...], Names] = field(default_factory=dict)
+    known_names: dict[tuple[Type, ...], BodyNames] = field(default_factory=dict)
     is_staged = True
 
     @cached_property
@@ -71,12 +71,12 @@ class StagedOperator(Operator):
         fixed = {n for n in once if given.count(n) == 1 and n not in self.node.parameters}
         return {*given} - fixed
 
-    def names(self, types: tuple[Type, ...]) -> Names:
+    def names(self, types: tuple[Type, ...]) -> BodyNames:
         """The types of names for arguments of these types. Raises FinchError "type"."""
         if types not in self.known_names:
-            names = Names()
+            names = BodyNames()
             args = [Var(n, t) for n, t in zip(self.node.parameters, types, strict=True)]
-            result = _Body(self, ResidualHost(), args, names, is_first=True).run(TRUE)
+            result = StagedBody(self, ResidualHost(), args, names, is_first=True).run(TRUE)
             names.types[RESULT] = result.type
             self.known_names[types] = names
         return self.known_names[types]
@@ -90,7 +90,7 @@ class StagedOperator(Operator):
         named = zip(self.node.parameters, args, strict=True)
         args = [host.let(arg, name) for name, arg in named]
         names = self.names(tuple([arg.type for arg in args]))
-        return _Body(self, host, args, names).run(given)
+        return StagedBody(self, host, args, names).run(given)
 
     def folded(self, args: Sequence[Const]) -> Const | None:
         """The result for constants; None if there is none, or finding it takes too many steps."""
@@ -126,7 +126,7 @@ class _Hasty(ExecutingHost):
 
 
 @dataclass(eq=False)
-class _Body:
+class StagedBody:
     """One run of a body over a host. A name has a cell if it is assigned more than once, or not at the
     outermost level. The cell `mark` holds how the last statement ended, where that is asked for.
 
@@ -139,7 +139,7 @@ class _Body:
     staged: StagedOperator
     host: Host
     args: InitVar[Sequence[Expr]]
-    names: Names
+    names: BodyNames
     is_first: bool = False
     cells: dict[str, Cell] = field(default_factory=dict)
     mark: Cell | None = None
@@ -159,12 +159,7 @@ class _Body:
             self.statements(body.statements)
             return host.get(self.cells[RESULT])
         self.mark = host.cell(ZERO, "mark") if names.is_marked else None
-        for name, type in names.types.items():
-            if name in self.staged.changing and name not in self.values:
-                self.cells[name] = host.cell(_any(type), name)
-        for name in self.operation.parameters:
-            if name in self.staged.changing:
-                self.cells[name] = host.cell(self.values[name], name)
+        self.make_cells()
         *before, last = body.statements
         if self.staged.returns_last and given is TRUE:
             self.statements(tuple(before))
@@ -172,6 +167,16 @@ class _Body:
         self.cells[RESULT] = host.cell(_any(names.types[RESULT]), "result")
         host.branch(given, lambda: self.statements(body.statements))
         return host.get(self.cells[RESULT])
+
+    def make_cells(self) -> None:
+        """The cells of names that change: of parameters with their values, of others with any."""
+        host = self.host
+        for name, type in self.names.types.items():
+            if name in self.staged.changing and name not in self.values:
+                self.cells[name] = host.cell(_any(type), name)
+        for name in self.operation.parameters:
+            if name in self.staged.changing:
+                self.cells[name] = host.cell(self.values[name], name)
 
     # ---------------------------------------------------------------- expressions
 
@@ -198,6 +203,8 @@ class _Body:
             return found[-1]
 
         result = called(row, args, evaluate, self.host, node.span, given)
+        if self.host.is_exact:
+            result = exactly(result)
         if row.selects and found[1].type != found[2].type:
             raise self.differs("this", found[1].type, found[2].type, args[2].span)
         return result
