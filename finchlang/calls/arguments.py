@@ -48,6 +48,8 @@ class Kind:
     takes_memory = False
     #: whether the arrays are empty, as of a tensor that was never declared
     is_undeclared = False
+    #: whether what is in the arrays is of no use to anybody, also if a call fails
+    is_dead = False
 
     def seen(self, argument: Argument) -> Sequence[np.ndarray]:
         """The value's arrays as its owner has them (ARRAYS may be copies)."""

@@ -106,11 +106,7 @@ class NativeCall:
                 missing = len(self._native.layout.buffers) - len(arrays)
                 arrays += [np.empty(0, np.uint8) for _ in range(missing)]
             outputs = self._native.call(arrays, inputs)
-            made: Made = []
-            for at, output in self._outputs:
-                argument = arguments[at]
-                made.append((argument, output.finish(argument, arrays, inputs, outputs)))
-            return made
+            return self.made(arguments, arrays, inputs, outputs)
         except BaseException:  # KeyboardInterrupt, too
             undoing.undo()
             raise
@@ -118,3 +114,17 @@ class NativeCall:
             if self._checked:
                 self._native.release()
             undoing.kept.clear()  # or it would keep the arguments' arrays alive
+
+    def made(
+        self,
+        arguments: Sequence[Argument],
+        arrays: list[np.ndarray],
+        inputs: list[Any],
+        outputs: list[Any],
+    ) -> Made:
+        """The tensors that are written with their new memory, after a call."""
+        found: Made = []
+        for at, output in self._outputs:
+            argument = arguments[at]
+            found.append((argument, output.finish(argument, arrays, inputs, outputs)))
+        return found

@@ -24,6 +24,7 @@ from finchlang.native.link import load_kernel
 from finchlang.operators.operator_table import node_of
 from finchlang.syntax.nodes import Assign, Call, KernelNode, Literal, Node, Variable
 from finchlang.syntax.traversal import walk
+from finchlang.tensors.bind import Bound
 from finchlang.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -75,15 +76,24 @@ class SpecializedKernel:
         self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
         self.yields, self.notes = signature.yields, signature.notes
         # tensors of the kernel's own, which keep their memory from call to call
-        self._workspaces = [Tensor(bound.level) for bound in self.bounds[len(self.tensors) :]]
+        self._workspaces = [Tensor(bound.level) for bound in self._kept()]
+
+    def _kept(self) -> list[Bound]:
+        """The tensors of the kernel's own that keep their memory."""
+        return self.bounds[len(self.tensors) :]
 
     @cached_property
     def staged(self) -> Staged:
         """The program staged; made only if something is needed that is not on disk."""
+        known = self._entry.signature if self._entry else None
+        return self.stage(self.source, self.formats, self._choices, known)
+
+    @staticmethod
+    def stage(*args: Any) -> Staged:
+        """`staged`, which is needed only for a kernel that is not on disk."""
         from finchlang.calls.staging import staged
 
-        known = self._entry.signature if self._entry else None
-        return staged(self.source, self.formats, self._choices, known)
+        return staged(*args)
 
     def all_of(self, arguments: Values) -> Values:
         """The arguments, and the kernel's own tensors."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from finchlang.base.errors import Bug, FinchError, Note
 from finchlang.calls import substitute
@@ -50,6 +50,8 @@ class Observer:
 
     #: whether `rule` wants to be called (it makes the interpreter slower), and loops step one by one
     traces = one_by_one = False
+    #: whether loops may be compiled whole, so that it is not told of the kernels in them
+    stages: ClassVar[bool] = False
 
     def kernel(self, event: KernelEvent) -> None:
         """A kernel was compiled, or found on disk, for formats it had not been run on before."""
@@ -242,12 +244,16 @@ class Runner:
         event = KernelEvent(made.node, made.kernel, given, lambda: self._meaning(now))
         self.observer.kernel(event)
         for note in made.kernel.notes:
-            if note not in self.notes:  # it may repeat for other formats
-                self.notes = [*self.notes[1 - NOTES :], note]
-                self.observer.note(note)
+            self.noted(note)
         if self.engine == "native":
             made.kernel.prepare()
         made.is_ready = True
+
+    def noted(self, note: Note) -> None:
+        """Keep a note, and tell the observer, unless that was done for other formats."""
+        if note not in self.notes:
+            self.notes = [*self.notes[1 - NOTES :], note]
+            self.observer.note(note)
 
     def _execute(self, found: KernelAtSite, arguments: Given, environment: Environment) -> None:
         """Run by an engine that counts steps."""

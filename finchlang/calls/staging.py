@@ -53,10 +53,15 @@ class Staged:
     ):
         self.source, self.formats = program, formats
         self.which_rules, self.insert_workspaces, self.exchanged = choices
-        if signature is None:
-            signature = signature_of(self.normalized, self.program, formats)
+        self._inputs: dict[str, ir.Var] = {}
+        signature = signature or self.signed()
         self.signature, self.bounds = signature, signature.bounds(formats)
-        self._inputs = {n: ir.Var(n, formats[n]) for n in signature.numbers}  # type: ignore[arg-type]
+        for name in signature.numbers:
+            self._inputs[name] = ir.Var(name, formats[name])  # type: ignore[arg-type]
+
+    def signed(self) -> Signature:
+        """The signature of the program."""
+        return signature_of(self.normalized, self.program, self.formats)
 
     @cached_property
     def normalized(self) -> Normalized:
@@ -181,12 +186,13 @@ def staged(
     formats: dict[str, Format],
     choices: tuple[str, bool, frozenset[str]],
     signature: Signature | None = None,
+    kind: type[Staged] = Staged,
 ) -> Staged:
     """The program staged for these formats and choices, as in `Staged`: once for its place in a text."""
     if program.span is None:  # nodes compare without the places that errors tell
-        return Staged(program, formats, choices, signature)
+        return kind(program, formats, choices, signature)
     key = program, program.span, tuple(formats.items()), choices, tuple(POLICIES.items())
-    found = _staged.pop(key, None) or Staged(program, formats, choices, signature)
+    found = _staged.pop(key, None) or kind(program, formats, choices, signature)
     _staged[key] = found  # a dict keeps its order: the first is the least recently used
     while len(_staged) > STAGED:
         _staged.pop(next(iter(_staged)), None)

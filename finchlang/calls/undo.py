@@ -61,6 +61,9 @@ class Output:
     def begin(self, argument: Argument, arrays: list[np.ndarray]) -> None:
         """Prepare a call: exchange or save those of the kernel's `arrays` that belong to this tensor."""
         undoing, kind = self.undoing, argument[KIND]
+        self.is_apart = False
+        if kind.is_dead:
+            return
         is_renewed = self.is_renewed and kind.takes_memory
         is_handed_out = self.is_declared and kind.is_handed_out(argument)
         self.is_apart = is_renewed or is_handed_out
