@@ -32,7 +32,9 @@ R = TypeVar("R")
 
 
 class _Last(Observer):
-    """Keeps the event of the last compiled kernel."""
+    """Keeps the event of the last compiled kernel. It is not told of those in loops that are whole."""
+
+    stages = True
 
     last: KernelEvent | None = None
 

@@ -32,7 +32,8 @@ class Session(Runner):
     or "paper" (no derived rules); `output` is called with printed text; `args` is bound to `ARGS`. With
     `workspaces=False` an update across the order of its loops is an error, where otherwise a workspace
     is inserted. With `checked` native code checks each access to memory, and a wrong one raises Bug.
-    `notes` are the latest notes about compiled kernels, in order.
+    `notes` are the latest notes about compiled kernels, in order. Without `staging` loops of scripts are
+    run kernel by kernel; otherwise native code has a loop whole where that is possible.
     """
 
     #: the evaluator of scripts with the engine `check`
@@ -47,12 +48,16 @@ class Session(Runner):
         observer: Observer | None = None,
         workspaces: bool = True,
         checked: bool = False,
+        staging: bool = True,
     ):
         super().__init__(engine, rules, observer, workspaces, checked)
         self.environment = Environment()
         self.environment.set("ARGS", list(args))
         evaluator = self.checker if engine == "check" else Evaluator
-        self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write)
+        choices = (rules, workspaces, checked), self.noted
+        is_staged = staging and engine == "native" and (observer is None or observer.stages)
+        staged = choices if is_staged else None
+        self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write, staged)
         self._alone: dict[str, CallSite] = {}  # unnamed scripts of one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables
@@ -125,6 +130,13 @@ class Session(Runner):
     def unchecked(self) -> tuple[Span | None, ...]:
         """The places of kernels that the engine `check` did not reach; none with other engines."""
         return getattr(self._evaluator, "unchecked", ())
+
+    @property
+    def staged(self) -> list[str]:
+        """A line for each function with loops, and for each loop, that was run: whether native code has it
+        whole, or what prevents that, with its place."""
+        loops = self._evaluator.loops
+        return [] if loops is None else loops.report()
 
     # ------------------------------------------------------------------- what kernels need of scripts
 

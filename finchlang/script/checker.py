@@ -25,7 +25,12 @@ class Checker(Evaluator):
     would have assigned are not checked. No file is written.
     """
 
-    def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
+    def __init__(
+        self,
+        run_kernel: RunKernel,
+        output: Callable[[str], Any] | None = None,
+        staging: Any = None,  # nothing is run
+    ):
         super().__init__(self._pass_over, output)
         self._look_over = run_kernel
         self._lost: set[str] = set()  # names whose values are not known

@@ -7,25 +7,27 @@ A script is turned into closures once (`Evaluator.closure`), which then run in a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from itertools import product
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError, Note, Span
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.script import functions, law_declarations
 from finchlang.script.containers import items
 from finchlang.script.evaluate_expressions import Closure, Expressions, Leave, RunKernel, placed
 from finchlang.script.show import show, text
+from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, of_function
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise
-from finchlang.script.values import shaped, truth
+from finchlang.script.values import FinchRange, shaped, truth
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
 from finchlang.text.literals import SPELLINGS
 from finchlang.text.tree_cache import script_of
 
+_NONE: Mapping[str, Any] = {}
 #: so many scripts are kept as closures; the oldest goes first
 SCRIPTS = 256
 
@@ -33,8 +35,17 @@ SCRIPTS = 256
 class Evaluator(Expressions):
     """Evaluates scripts. All errors are FinchErrors with their place in the script."""
 
-    def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
+    def __init__(
+        self,
+        run_kernel: RunKernel,
+        output: Callable[[str], Any] | None = None,
+        staging: tuple[tuple[str, bool, bool], Callable[[Note], None]] | None = None,
+    ):
         super().__init__(run_kernel, output)
+        self.loops: StagedLoops | None = None
+        if staging is not None:
+            choices, tell = staging
+            self.loops = StagedLoops(choices, self.value_of, tell)
         self._ready: dict[int, tuple[ast.Node, Closure]] = {}  # by the script's id
 
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:
@@ -44,9 +55,9 @@ class Evaluator(Expressions):
             lambda: self.ready(script, environment.scope)(environment), script.span
         )
 
-    def called(self, function: Any, args: list[Any]) -> Any:
+    def called(self, function: Any, args: list[Any], keywords: Mapping[str, Any] = _NONE) -> Any:
         """The value of a function of the script, called from outside of the script."""
-        return self._outermost(lambda: self.apply(function, args, {}, None), None)
+        return self._outermost(lambda: self.apply(function, args, {**keywords}, None), None)
 
     def _outermost(self, run: Callable[[], Any], span: Span | None) -> Any:
         self.depth = 0
@@ -63,6 +74,18 @@ class Evaluator(Expressions):
             raise FinchError("resource", "there is no memory for this", span) from None
         except KeyboardInterrupt:
             raise FinchError("interrupted", "stopped", span) from None
+
+    def value_of(self, node: ast.Node, environment: Environment) -> Any:
+        """The value of a node in an environment."""
+        return self.closure(node, environment.scope)(environment)
+
+    def run_body(self, function: functions.FinchFunction, environment: Environment) -> Any:
+        loops = self.loops
+        if loops is not None:
+            whole = function.whole = function.whole or of_function(function.definition)
+            if whole.is_tried(environment):
+                loops.rounds(whole, environment)  # leaves by `Leave` if it is done
+        return function.body(environment)
 
     def ready(self, script: ast.Node, scope: Scope) -> Closure:
         """A script as a closure, cached in case the same one is run again."""
@@ -185,10 +208,23 @@ class Evaluator(Expressions):
 
     def While(self, node: ast.While, scope: Scope) -> Closure:
         holds, goes_on = self.condition(node.condition, scope), self.body(node.body, scope)
+        loops, loop = self.loops, StagedLoop(node)
 
         def repeat(env: Environment) -> None:
-            while holds(env) and goes_on(env):
-                pass
+            if loops is None:
+                while holds(env) and goes_on(env):
+                    pass
+                return
+            round, tries = 0, loop.tries(env, None)
+            while True:
+                if round in tries:
+                    done = loops.rounds(loop, env)
+                    if done is OVER:
+                        return
+                    tries = tries if done is None else ()
+                if not (holds(env) and goes_on(env)):
+                    return
+                round += 1
 
         return interruptible(node.span, repeat)
 
@@ -196,11 +232,24 @@ class Evaluator(Expressions):
         names = node.names or (node.variable,)
         inner = Scope(scope, names)
         entries, goes_on = self.closure(node.iterable, scope), self.body(node.body, inner)
+        loops, loop = self.loops, StagedLoop(node)
 
         def iterate(env: Environment) -> None:
-            for item in items(entries(env)):
-                if not goes_on(Environment(inner, env, taken_apart(item, names))):
-                    break
+            found = entries(env)
+            rest, round = iter(items(found)), 0
+            is_range = loops is not None and isinstance(found, FinchRange)
+            tries = loop.tries(env, found) if is_range else ()
+            while True:
+                if round in tries and loops is not None and round < len(found):
+                    done = loops.rounds(loop, env, found.after(round))
+                    if done is OVER:
+                        return
+                    tries = tries if done is None else ()
+                    rest = islice(rest, done, None)
+                item = next(rest, None)
+                if item is None or not goes_on(Environment(inner, env, taken_apart(item, names))):
+                    return
+                round += 1
 
         return interruptible(node.span, placed(node.span, iterate))
 
@@ -251,7 +300,10 @@ class Evaluator(Expressions):
         inner = Scope(scope, own | {*node.parameters})
         body = self.closure(node.body, inner)
         defaults = {name: self.closure(given, inner) for name, given in node.defaults}
-        return lambda env: functions.FinchFunction(node, inner, env, body, defaults=defaults)
+        called = self.called
+        return lambda env: functions.FinchFunction(
+            node, inner, env, body, defaults=defaults, call=called
+        )
 
     def Comprehension(self, node: ast.Comprehension, scope: Scope) -> Closure:
         inner = Scope(scope, {n for names in node.names for n in names})

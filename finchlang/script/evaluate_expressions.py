@@ -363,7 +363,7 @@ class Expressions:
             environment = Environment(function.scope, function.parent, values)
         self.depth += 1
         try:
-            result = function.body(environment)
+            result = self.run_body(function, environment)
         except Leave as leave:
             if not isinstance(leave.node, ast.Return):
                 raise leave.outside() from None
@@ -374,6 +374,10 @@ class Expressions:
         finally:
             self.depth -= 1
         return ast.NOTHING if result is None else result
+
+    def run_body(self, function: functions.FinchFunction, environment: Environment) -> Any:
+        """The value of a function's body in the environment of a call."""
+        return function.body(environment)
 
 
 def lazy(name: str, operands: list[Closure]) -> Closure:

@@ -29,20 +29,41 @@ from finchlang.wrappers.masks import MASKS
 class FinchFunction:
     """A function of the script: its scope, the environment in which it was defined, and its body, to be
     run in an environment of that scope. `closed` caches the operator made of it (`as_operator.Closed`),
-    `laws` are declared of it, `defaults` give the values of parameters that a call leaves out."""
+    `whole` the units for its calls, `laws` are declared of it, `defaults` are the values of parameters
+    that a call leaves out. From Python it is called by the evaluator that made it (`call`), on values as
+    scripts have them."""
 
     definition: ast.Function
     scope: Scope
     parent: Environment
     body: Callable[[Environment], Any]
     closed: Any = None
+    whole: Any = None
     laws: Laws = Laws()
     defaults: Mapping[str, Callable[[Environment], Any]] = field(default_factory=dict)
+    call: Callable[..., Any] | None = None
 
     kind: ClassVar[str] = "a function"
 
     def __str__(self) -> str:
         return f"{self.definition.name}({', '.join(self.definition.parameters)})"
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """The function's value, None for `nothing`. Raises FinchError."""
+        if self.call is None:
+            raise FinchError("type", f"`{self}` belongs to no script")
+        value = self.call(self, list(args), keywords)
+        return None if value is ast.NOTHING else value
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        kind, absent = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        return inspect.Signature(
+            [
+                inspect.Parameter(name, kind, default=... if name in self.defaults else absent)
+                for name in self.definition.parameters
+            ]
+        )
 
     def __copy__(self, memo: object = None) -> FinchFunction:
         return self  # as copies of Python functions are

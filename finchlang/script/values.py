@@ -99,6 +99,10 @@ class FinchRange:
         # a stop that is missed only by rounding is included
         return max(0, math.floor((stop - start) / step + 1e-9) + 1)
 
+    def after(self, count: int) -> FinchRange:
+        """The range without its first elements."""
+        return FinchRange(self[count], self.step, self.stop)
+
     def __getitem__(self, k: int) -> Any:
         if not 0 <= k < len(self):
             raise IndexError(k)

@@ -1,0 +1,414 @@
+"""A loop of the script as a unit (`functions/unit.py`), with the functions that it calls in their place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from finchlang.base.errors import Span
+from finchlang.calls.arguments import SCALAR, TENSOR
+from finchlang.calls.environment import Environment
+from finchlang.functions import unit as ir
+from finchlang.script.functions import PREDEFINED, FinchFunction
+from finchlang.script.show import joined, text
+from finchlang.script.unit_expressions import UnitExpressions
+from finchlang.script.unit_names import (
+    RETURNED,
+    CallFrame,
+    NotStaged,
+    NumberName,
+    Several,
+    SlotName,
+    Static,
+    slots_in,
+)
+from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax.control_flow import NEXT, arms, flat, ways
+from finchlang.syntax.types import Int64
+
+FALSE = ast.Literal(False)
+#: functions may be called in each other so deeply, and a unit has so many kernels
+DEPTH, KERNELS = 20, 64
+
+
+class Units(UnitExpressions):
+    """Turns one loop into a unit. Methods emit statements of the unit; those for expressions give their
+    values. Raises NotStaged, or FinchError for what is an error wherever it runs."""
+
+    def unit(self, node: ast.Node, step: int = 1) -> ir.Unit:
+        """The unit for a loop, or for the body of a function. The first numbers of a loop are how many
+        rounds it takes at most and, of one over a range of this step, the first and the last integer that
+        are left."""
+        names = self.names
+        own = {ast.While: ("limit",), ast.For: ("limit", "first", "last")}.get(type(node), ())
+        own = tuple([names.fresh(name) for name in own])
+        names.formats |= dict.fromkeys(own, Int64)
+        around = names.environment
+        locals = frozenset() if own else around.scope.owned - around.values.keys()
+        self.root, self.start = CallFrame(frozenset(locals), around, True), names.moment()
+        self.frames.append(self.root)
+        match node:
+            case ast.While(condition, body):
+                self.loop(condition, body, self.root, node.span)
+            case ast.For():
+                start, stop = map(ast.Variable, own[1:])
+                self.turns(node, ast.Range(start, ast.Literal(step), stop), self.root)
+            case _:
+                self.statement(node, self.root, True)
+        flags = [*names.flags.values(), *([RETURNED] if self.root.exit is not None else [])]
+        unset = [ast.Let((ast.Variable(f),), None, FALSE) for f in flags]
+        body = ast.Script((*unset, *names.out), span=node.span)
+        return self.made_whole(body, own, node.span)
+
+    def made_whole(self, body: ast.Script, own: tuple[str, ...], span: Span | None) -> ir.Unit:
+        """The unit with this body. Slots that exchange with those of given tensors get resting slots."""
+        names = self.names
+        if sum(isinstance(n, ir.RunKernel) for n in trees.walk(body)) > KERNELS:
+            raise NotStaged(f"there are more than {KERNELS} kernels in it", span)
+        pairs = [(n.slot, n.other) for n in trees.walk(body) if isinstance(n, ir.ExchangeSlots)]
+        rests: dict[str, list[tuple[str, str]]] = {}
+        groups = []
+        for group in slots_in(pairs):
+            given = [name for name in group if name in names.kinds]
+            if any(name in names.made for name in group):
+                resting = [(name, names.fresh(f"{name}_rest")) for name in given]
+                for name, rest in resting:
+                    names.made.append(rest)
+                    names.formats[rest] = names.formats[name]
+                rests |= {name: resting for name in group}
+                group = (*group, *(rest for _, rest in resting))
+            groups.append(group)
+
+        def with_rests(node: ast.Node) -> ast.Node:
+            if isinstance(node, ir.Make) and node.slot in rests:
+                return replace(node, rests=tuple(rests[node.slot]))
+            return node
+
+        body = trees.rewrite_bottom_up(with_rests, body)
+        given = [g.meaning for g in names.given.values()]
+        numbers = (*own, *(m.name for m in given if isinstance(m, NumberName)))
+        results = tuple(name for key, name in names.assigned.items() if key in names.given)
+        results += tuple(names.flags[name] for name in results if name in names.flags)
+        items = _items(self.root.result)
+        returned = tuple(item.name for item in items if isinstance(item, SlotName))
+        if self.root.exit is not None:
+            results += (RETURNED, *(item.name for item in items if isinstance(item, NumberName)))
+        tensors = tuple(m.name for m in given if isinstance(m, SlotName))
+        return ir.Unit(
+            *(body, tensors, tuple(names.made), numbers, results, tuple(groups), returned),
+            fixed=tuple(s for s, k in names.kinds.items() if k not in (TENSOR, SCALAR)),
+            is_loop=bool(own),
+            span=span,
+        )
+
+    # ---------------------------------------------------------------- statements
+
+    def statement(
+        self, node: ast.Node, frame: CallFrame | Environment, is_last: bool = False
+    ) -> None:
+        """Emit a statement; one that `is_last` in a function gives its value."""
+        value: Any = None
+        match node:
+            case ast.Script(statements):
+                statements = flat(statements)
+                for k, each in enumerate(statements):
+                    self.statement(each, frame, is_last and k == len(statements) - 1)
+                    if NEXT not in ways(each):
+                        return  # the rest is never reached
+                return
+            case ast.If(branches):
+                self.choose(arms(branches), frame, is_last, node.span)
+                return
+            case ast.Let():
+                value = self.let(node, frame)
+            case ast.While(condition, body):
+                self.loop(condition, body, frame, node.span)
+            case ast.For():
+                self.count(node, frame)
+            case ast.Break() | ast.Continue():
+                self.names.reconcile(self.loops[-1](), node.span)
+                self.names.emit(node)
+            case ast.Return(given):
+                found = None if given is None else self.value(given, frame)
+                self.leave(frame, found, node.span)
+                self.names.emit(ast.Return(None, span=node.span))
+                return
+            case ast.KernelNode():
+                value = self.kernel(node, frame)
+            case ast.Call(ast.Variable("&&" | "||" as name), (holds, leave)) if isinstance(
+                leave, (ast.Break, ast.Continue, ast.Return)
+            ):
+                taken = leave if name == "&&" else ast.Script(())
+                other = ast.Script(()) if name == "&&" else leave
+                self.choose(((holds, taken), (ast.Literal(True), other)), frame, False, node.span)
+            case ast.Call(ast.Variable("error") as op, args) if self.is_builtin(op, frame):
+                self.fail(args, "", frame, node.span)
+                value = Static(None)
+            case ast.Macro("assert", (condition, *said)):
+                self.check(condition, tuple(said), frame, node.span)
+            case ast.Function() | ast.Macro() | ast.Local() | ast.Try():
+                what = "@" + node.name if isinstance(node, ast.Macro) else _WORDS[type(node)]
+                raise NotStaged(f"{what} stands in the loop", node.span)
+            case _:
+                value = self.value(node, frame)
+        if is_last:
+            self.leave(frame, value, node.span)
+
+    def let(self, node: ast.Let, frame: CallFrame | Environment) -> Any:
+        targets, op, given = node.targets, node.op, node.value
+        if op is not None:
+            given = ast.Call(ast.Variable(op, span=node.span), (targets[0], given), span=node.span)
+        if len(targets) == 1:
+            value = self.value(given, frame)
+            self.store(targets[0], value, frame)
+            return value
+        if isinstance(given, ast.Group):
+            found = self.several(given.items, frame)
+        else:
+            whole = self.value(given, frame)
+            found = [*whole.items] if isinstance(whole, Several) else []
+        if len(found) < len(targets):
+            raise NotStaged("this is no tuple of as many values", given.span)
+        # all values are there before the first is assigned
+        found = [self.kept(v) if isinstance(v, ast.Node) else v for v in found]
+        for target, value in zip(targets, found, strict=False):
+            self.store(target, value, frame)
+        return Several(tuple(found))
+
+    def store(self, target: ast.Node, value: Any, frame: CallFrame | Environment) -> None:
+        """Assign a value to a name or to an entry of a tensor."""
+        if isinstance(target, ast.Variable):
+            self.names.assign(self.names.key(target.name, frame), value, target.span)
+            return
+        assert isinstance(target, ast.Subscript)
+        self.set_entry(target, self.expression_of(value, target.span), frame)
+
+    def is_builtin(self, op: ast.Variable, frame: CallFrame | Environment) -> bool:
+        """Whether a name means what it does in the language."""
+        found = self.names.meaning(op.name, frame, op.span)
+        return isinstance(found, Static) and found.value is PREDEFINED.get(op.name)
+
+    def fail(
+        self,
+        args: tuple[ast.Node, ...],
+        head: str,
+        frame: CallFrame | Environment,
+        span: Span | None,
+    ) -> None:
+        """Emit an error with a message that is known."""
+        if not all(self.is_known(arg, frame) for arg in args):
+            raise NotStaged("the message of an error has values in it", span)
+        said = joined([text(self.evaluated(arg, frame)) for arg in args])
+        self.emit(ir.RaiseError(head + said, span=span))
+
+    def check(
+        self,
+        condition: ast.Node,
+        said: tuple[ast.Node, ...],
+        frame: CallFrame | Environment,
+        span: Span | None,
+    ) -> None:
+        """`@assert`."""
+        found = self.value(condition, frame)
+        holds = self.expression_of(found, condition.span)
+        said = said or (ast.Text((condition.span.text if condition.span else "?",)),)
+        failing, _ = self.names.within(lambda: self.fail(said, "assertion failed: ", frame, span))
+        arms = (holds, ast.Script(())), (ast.Literal(True), failing)
+        self.emit(ast.If(arms, span=span))
+
+    # ---------------------------------------------------------------- control
+
+    def choose(
+        self,
+        branches: tuple[tuple[ast.Node, ast.Node], ...],
+        frame: CallFrame | Environment,
+        is_last: bool,
+        span: Span | None,
+    ) -> None:
+        (condition, body), *others = branches
+        if condition == ast.Literal(True):
+            self.statement(body, frame, is_last)
+            if is_last and not flat((body,)):
+                self.leave(frame, None, span)
+            return
+        found = self.value(condition, frame)
+        more = tuple(others)
+        if isinstance(found, (Static, ast.Literal)):
+            if found.value is True:
+                self.statement(body, frame, is_last)
+            elif found.value is False:
+                self.choose(more, frame, is_last, span)
+            else:
+                raise NotStaged("this condition is no Bool", condition.span)
+            return
+        names, holds = self.names, self.expression_of(found, condition.span)
+        then, after = names.within(lambda: self.statement(body, frame, is_last))
+        other, behind = names.within(lambda: self.choose(more, frame, is_last, span))
+        goes_on = [NEXT in ways(ast.If(((ast.Literal(True), body),))), _goes_on(more)]
+        if all(goes_on):
+            other = names.join(after, behind, other, span)
+        elif any(goes_on):
+            names.values = after if goes_on[0] else behind
+        names.emit(ast.If(((holds, then), (ast.Literal(True), other)), span=span))
+
+    def loop(
+        self, condition: ast.Node, body: ast.Node, frame: CallFrame | Environment, span: Span | None
+    ) -> None:
+        """A loop, at whose beginning names mean the same in each round, and as much behind it."""
+        names, holds = self.names, list[ast.Node]()
+        before = names.moment()
+
+        def test() -> None:
+            holds.append(self.expression_of(self.value(condition, frame), condition.span))
+
+        def step() -> None:
+            self.statement(body, frame)
+            if NEXT in ways(body):
+                names.reconcile(before(), span)
+
+        self.loops.append(before)
+        look, names.values = names.within(test)
+        inside, after = names.within(step)
+        self.loops.pop()
+        if look.statements:  # a condition that takes statements
+            leave = ast.If(((holds[0], ast.Script(())), (ast.Literal(True), ast.Break())))
+            inside = ast.Script((*look.statements, leave, *inside.statements))
+            holds = [ast.Literal(True)]
+        self.behind(before(), after)
+        names.emit(ast.While(holds[0], inside, span=span))
+
+    def behind(self, before: dict[Any, Any], after: dict[Any, Any]) -> None:
+        """Have names mean what they do behind a loop: numbers that it assigns first may have a value."""
+        numbers = {k: v for k, v in after.items() if isinstance(v, NumberName)}
+        self.names.values = numbers | before
+
+    def count(self, node: ast.For, frame: CallFrame | Environment) -> None:
+        if not isinstance(node.iterable, ast.Range):
+            raise NotStaged("the loop is not over a range", node.iterable.span)
+        given = node.iterable
+        step = None if given.step is None else self.value(given.step, frame)
+        if step is not None and not (
+            isinstance(step, ast.Literal) and type(step.value) is int and step.value
+        ):
+            raise NotStaged("the step of the range is no integer that is known", given.span)
+        ends = self.several((given.start, given.stop), frame)
+        start, stop = (self.expression_of(end, given.span) for end in ends)
+        self.turns(node, ast.Range(start, step, stop, span=given.span), frame)
+
+    def turns(self, node: ast.For, range: ast.Range, frame: CallFrame | Environment) -> None:
+        """A loop over a range whose ends are expressions on numbers."""
+        if node.names:
+            raise NotStaged("the loop takes its values apart", node.span)
+        names = self.names
+        inner = CallFrame(frozenset((node.variable,)), frame)
+        self.frames.append(inner)
+        before, key = names.moment(), (id(inner), node.variable)
+        variable = names.number(key)
+
+        def round() -> None:
+            names.values[key] = NumberName(variable)
+            self.statement(node.body, inner)
+            if NEXT in ways(node.body):
+                names.reconcile(before(), node.span)
+
+        self.loops.append(before)
+        body, after = names.within(round)
+        self.loops.pop()
+        self.behind(before(), after)
+        names.emit(ast.For(variable, range, body, span=node.span))
+
+    # ---------------------------------------------------------------- functions
+
+    def call(self, function: FinchFunction, given: list[Any], span: Span | None) -> Any:
+        """Emit the body of a function in place of its call; gives its value."""
+        definition, names = function.definition, self.names
+        what = f"`{definition.name}`"
+        if definition.defaults or definition.types or len(given) != len(definition.parameters):
+            raise NotStaged(f"{what} has parameters with types or defaults, or other ones", span)
+        if definition in self.within or len(self.within) >= DEPTH:
+            raise NotStaged(f"{what} calls itself, or calls nest too deeply", span)
+        frame = CallFrame(function.scope.owned, function.parent, True)
+        self.frames.append(frame)
+        loops, self.loops = self.loops, []
+        self.within.append(definition)
+
+        def run() -> None:
+            for parameter, value in zip(definition.parameters, given, strict=True):
+                names.assign((id(frame), parameter), value, span)
+            self.statement(definition.body, frame, True)
+
+        body, after = names.within(run)
+        self.within.pop()
+        self.loops = loops
+        left = after if frame.exit is None else frame.exit
+        names.values = {key: value for key, value in left.items() if key[0] != id(frame)}
+        names.emit(ir.Called(definition.name, body, span=span))
+        items = tuple(map(_read, _items(frame.result)))
+        return Several(items) if isinstance(frame.result, Several) else items[0]
+
+    def leave(self, frame: CallFrame | Environment, value: Any, span: Span | None) -> None:
+        """Leave a function with a value: names outside of it mean the same wherever it is left."""
+        while isinstance(frame, CallFrame) and not frame.is_function:
+            frame = frame.parent
+        assert isinstance(frame, CallFrame)
+        names, items = self.names, _items(value)
+        found: list[Any] = []
+        for k, item in enumerate(items):
+            key = id(frame), f"result {k + 1}"
+            if isinstance(item, ast.Node):
+                names.assign(key, item, span)
+                found.append(names.values[key])
+            else:
+                if isinstance(item, SlotName):
+                    names.values[key] = item
+                found.append(item)
+        if frame is self.root:
+            names.reconcile(self.start(), span)
+            found = [
+                names.values.get((id(frame), f"result {k + 1}"), v) for k, v in enumerate(found)
+            ]
+            self.names.emit(ast.Let((ast.Variable(RETURNED),), None, ast.Literal(True)))
+        if frame.exit is None:
+            inner = {id(f) for f in self.frames_in(frame)}
+            results = {(id(frame), f"result {k + 1}") for k in range(len(items))}
+            outside = {k: v for k, v in names.values.items() if k[0] not in inner or k in results}
+            frame.exit, frame.left = outside, span
+            frame.result = Several(tuple(found)) if isinstance(value, Several) else found[0]
+            return
+        known = _items(frame.result)
+        kinds = [type(item) for item in known] == [type(item) for item in found]
+        are_same = all(
+            a.is_same(b) for a, b in zip(known, found, strict=False) if isinstance(a, Static)
+        )
+        if (
+            not kinds
+            or not are_same
+            or isinstance(frame.result, Several) != isinstance(value, Several)
+        ):
+            raise NotStaged("the function has values of different kinds", span)
+        names.reconcile(frame.exit, span)
+
+    def frames_in(self, frame: CallFrame) -> list[CallFrame]:
+        """The frame, and those made after it: they stand in it."""
+        return self.frames[self.frames.index(frame) :]
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    """The values in a tuple, or the one value."""
+    return value.items if isinstance(value, Several) else (value,)
+
+
+def _read(value: Any) -> Any:
+    """The value of a name as that of an expression."""
+    return ast.Variable(value.name) if isinstance(value, NumberName) else value
+
+
+def _goes_on(branches: tuple[tuple[ast.Node, ast.Node], ...]) -> bool:
+    return NEXT in ways(ast.If(branches))
+
+
+_WORDS: dict[type, str] = {
+    ast.Function: "a definition of a function",
+    ast.Local: "`let`",
+    ast.Try: "`try`",
+}

@@ -1,0 +1,342 @@
+"""Loops of a script that are compiled whole: when, for which values of their names, and what is done if a
+loop cannot be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from finchlang.base.errors import FinchError, Note
+from finchlang.calls import arguments as args
+from finchlang.calls.arguments import Argument
+from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
+from finchlang.calls.environment import Environment
+from finchlang.script.evaluate_expressions import Leave
+from finchlang.script.functions import FinchFunction
+from finchlang.script.unit_expressions import Evaluate
+from finchlang.script.unit_names import (
+    ABSENT,
+    RETURNED,
+    CallFrame,
+    GivenName,
+    NotStaged,
+    NumberName,
+    Several,
+    SlotName,
+    Static,
+    UnitNames,
+)
+from finchlang.script.values import FinchRange, number
+from finchlang.syntax import nodes as ast, traversal as trees
+
+if TYPE_CHECKING:
+    from finchlang.calls.unit_call import UnitKernel
+    from finchlang.functions.unit import Unit
+
+#: how many units a loop keeps, for values of different formats; and how many rounds a loop without kernels
+#: has at least that is staged
+VARIANTS, LONG = 8, 1_000
+#: so many loops are told of, those that were run last
+KNOWN = 256
+#: all rounds of a loop, and so many that there are never more
+OVER, MOST = -1, 2**63 - 1
+#: the rounds of a loop before which it is staged: names may have other values after the first ones
+EARLY, LATE = (0, 1, 2), (LONG, LONG + 1, LONG + 2)
+
+
+@dataclass(eq=False)
+class Variant:
+    """A loop for values of certain formats: its unit compiled, or, without one, the reason that there is
+    none."""
+
+    given: list[GivenName] = field(default_factory=list)
+    looked_at: list[GivenName] = field(default_factory=list)
+    unbound: frozenset[str] = frozenset()  # names that the file or prompt may not bind
+    uses: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # as of UnitNames
+    step: int = 1  # of a range
+    kernel: UnitKernel | None = None
+    root: CallFrame | None = None  # what a `return` in it gives
+    refusal: NotStaged | None = None
+
+    def arguments(self, environment: Environment) -> dict[str, Argument] | None:
+        """What the names of the unit are bound to now; None if it is for others."""
+        if not self.unbound.isdisjoint(environment.outermost):
+            return None
+        if not all(values.get(name) is value for values, name, value in self.uses):
+            return None
+        found: dict[str, Argument] = {}
+        for given in self.looked_at:
+            value = _owner(given, environment).values.get(given.name)
+            meaning = given.meaning
+            if isinstance(meaning, (NumberName, SlotName)):
+                argument = None if value is None else args.describe(value)
+                if argument is None or argument[args.FORMAT] != given.format:
+                    return None
+                found[meaning.name] = argument
+            elif meaning is ABSENT:
+                if value is not None:
+                    return None
+            elif value is None or not meaning.is_same(type(meaning)(value)):
+                return None
+        return found
+
+    def take(self, names: UnitNames, environment: Environment) -> None:
+        """Have what a unit is given looked at."""
+        given = names.told()
+        self.given, self.uses = given, names.uses
+        absent = [g for g in given if g.meaning is ABSENT]
+        outermost = [g for g in absent if _owner(g, environment).parent is None]
+        self.unbound = frozenset(g.name for g in outermost)
+        self.looked_at = [g for g in given if g not in outermost]
+
+
+def _owner(given: GivenName, environment: Environment) -> Environment:
+    return (given.owner or environment).owner(given.name)
+
+
+@dataclass(eq=False)
+class StagedLoop:
+    """A loop of a script, or the body of a function, with its variants, the last used first."""
+
+    node: ast.Node
+    variants: list[Variant] = field(default_factory=list)
+    #: whether it has kernels, as was found when it was first run
+    has_kernels: bool | None = None
+    #: what prevented that its unit was run the last time
+    apart: str = ""
+    #: of a function its name, and where it is defined
+    name: str = ""
+    at: tuple[int, int] = (0, 0)
+
+    @property
+    def said(self) -> tuple[tuple[int, int], str]:
+        """Where it begins, and what is told of it."""
+        span = self.node.span
+        assert span is not None
+        line, column = span.line, span.column
+        what = {ast.While: "while", ast.For: "for"}.get(type(self.node), "function")
+        if self.name:
+            what, line, column = f"function {self.name}", *self.at
+        where, why = f"{span.source.name}:{line}:{column}: {what}", "names have no values yet"
+        if self.apart:
+            why = self.apart
+        elif any(variant.kernel for variant in self.variants):
+            return (line, column), f"{where} is staged"
+        elif self.variants and (refusal := self.variants[0].refusal):
+            place = refusal.span
+            why = refusal.message + (f" ({place.line}:{place.column})" if place else "")
+        return (line, column), f"{where} is not staged: {why}"
+
+    def is_tried(self, environment: Environment) -> bool:
+        """Whether a body of a function is staged: it has loops, with kernels in them."""
+        if self.has_kernels is None:
+            loops = [n for n in trees.walk(self.node) if isinstance(n, (ast.While, ast.For))]
+            self.has_kernels = any(has_kernels(loop, environment) for loop in loops)
+        return self.has_kernels
+
+    def tries(self, environment: Environment, range: FinchRange | None) -> tuple[int, ...]:
+        """The rounds before which it is staged."""
+        if self.has_kernels is None:
+            self.has_kernels = has_kernels(self.node, environment)
+        if range is None:
+            return EARLY if self.has_kernels else LATE
+        is_long = self.has_kernels or len(range) >= LONG
+        return (
+            EARLY
+            if is_long and all(type(i) is int for i in (range.start, range.step, range.stop))
+            else ()
+        )
+
+
+def of_function(definition: ast.Function) -> StagedLoop:
+    """The body of a function, to be staged when it is called."""
+    span = definition.span
+    at = (span.line, span.column) if span else (0, 0)
+    return StagedLoop(definition.body, name=definition.name, at=at)
+
+
+class StagedLoops:
+    """The loops that are compiled whole. `choices` are those of kernels, `evaluate` gives the value of a
+    node in an environment, `tell` is told of notes."""
+
+    def __init__(
+        self, choices: tuple[str, bool, bool], evaluate: Evaluate, tell: Callable[[Note], None]
+    ):
+        self.choices, self.evaluate, self.tell = choices, evaluate, tell
+        self.known: dict[int, StagedLoop] = {}  # those that were run, by identity
+
+    def report(self) -> list[str]:
+        """A line for each loop and function that was run, in the order of their places."""
+        told = {loop.said for loop in self.known.values() if loop.node.span is not None}
+        return [line for _, line in sorted(told)]
+
+    def rounds(
+        self, loop: StagedLoop, environment: Environment, left: FinchRange | None = None
+    ) -> int | None:
+        """How many rounds of the loop were done now, OVER for all of them; of one over a range what is
+        `left` of it. None if none can be. If fewer are done, the next one fails, or cannot be done whole.
+        Raises FinchError of kind interrupted; all is then as before this call."""
+        if is_calling():
+            return None
+        self.known[id(loop)] = self.known.pop(id(loop), loop)
+        while len(self.known) > KNOWN:  # a dict keeps its order: the first was run longest ago
+            del self.known[next(iter(self.known))]
+        while True:
+            with one_call_at_a_time:
+                found = self.variant(loop, environment, left)
+                if found is not None:
+                    variant, arguments = found
+                    if variant.kernel is None:
+                        return None
+                    loop.apart = why_not(variant.kernel, arguments)
+                    if loop.apart:
+                        return None
+                    return self.run(variant, arguments, environment, left)
+            if not self.compiled(loop, environment, left):  # outside of the lock, as kernels are
+                return None
+
+    def variant(
+        self, loop: StagedLoop, environment: Environment, left: FinchRange | None
+    ) -> tuple[Variant, dict[str, Argument]] | None:
+        step = left.step if left is not None else 1
+        for at, variant in enumerate(loop.variants):
+            try:
+                arguments = variant.arguments(environment) if variant.step == step else None
+            except FinchError:  # a value is not sound, which a kernel that takes it tells
+                continue
+            if arguments is not None:
+                loop.variants.insert(0, loop.variants.pop(at))
+                return variant, arguments
+        return None
+
+    def compiled(self, loop: StagedLoop, environment: Environment, left: FinchRange | None) -> bool:
+        """Make a variant for the present values; False if there is none, perhaps not yet."""
+        from finchlang.script.as_unit import Units  # late: few scripts have loops to be staged
+
+        units = Units(environment, self.evaluate, self.choices)
+        variant = Variant(step=left.step if left is not None else 1)
+        try:
+            unit = units.unit(loop.node, variant.step)
+            variant.kernel, variant.root = self.kernel(unit, units.names), units.root
+        except NotStaged as refusal:
+            if refusal.is_late:
+                return False
+            variant.refusal = refusal
+        except FinchError as error:  # which the loop itself will find
+            if error.kind == "interrupted":
+                raise
+            variant.refusal = NotStaged(error.message, error.span)
+        except Exception as error:  # a fault of staging is none of the loop
+            if os.environ.get("FINCH_CHECK") == "1":
+                raise
+            variant.refusal = NotStaged(f"{type(error).__name__}: {error}", None)
+        variant.take(units.names, environment)
+        loop.variants.insert(0, variant)
+        del loop.variants[VARIANTS:]
+        return True
+
+    def kernel(self, unit: Unit, names: UnitNames) -> UnitKernel:
+        from finchlang.calls.unit_call import UnitKernel
+
+        kernel = UnitKernel(unit, names.formats, *self.choices)
+        kernel.prepare()
+        for note in kernel.notes:
+            self.tell(note)
+        return kernel
+
+    def run(
+        self,
+        variant: Variant,
+        arguments: dict[str, Argument],
+        environment: Environment,
+        left: FinchRange | None,
+    ) -> int:
+        """Run the unit. If a round fails, those before it are done once more, and it is left to the loop:
+        an error is then what it is in the script, and what was done before it stays."""
+        limit, done = MOST, OVER
+        while limit:
+            try:
+                self.call(variant, arguments, environment, left, limit)
+                return done
+            except FinchError as error:
+                if error.kind == "interrupted":
+                    raise
+                limit = done = error.note[0] if error.note else 0
+        return 0
+
+    def call(
+        self,
+        variant: Variant,
+        arguments: dict[str, Argument],
+        environment: Environment,
+        left: FinchRange | None,
+        limit: int,
+    ) -> None:
+        kernel = variant.kernel
+        assert kernel is not None
+        unit = kernel.source
+        own = [limit] if unit.is_loop else []
+        own += [] if left is None else [left[0], left[len(left) - 1]]
+        numbers = [arguments[name][args.VALUE] for name in unit.numbers[len(own) :]]
+        tensors = [arguments[name] for name in unit.tensors]
+        slots, results = kernel.call(tensors, [*own, *numbers])
+        values = dict(zip(unit.results, results, strict=True))
+        for given in variant.given:
+            name, place = given.result, _owner(given, environment).values
+            if name in values and values.get(given.flag, _SET)[0]:
+                place[given.name] = number(*values[name])
+            elif isinstance(given.meaning, SlotName) and name in slots:
+                place[given.name] = slots[name]
+        if values.get(RETURNED, (False, None))[0]:
+            root = variant.root
+            assert root is not None
+            raise Leave(ast.Return(None, span=root.left), returned(root.result, values, slots))
+
+
+def returned(what: Any, values: dict[str, Any], slots: dict[str, Any]) -> Any:
+    """What a `return` in a unit gives, by its results and the objects in its slots."""
+    match what:
+        case Several(items):
+            return tuple([returned(item, values, slots) for item in items])
+        case NumberName(name):
+            return number(*values[name])
+        case SlotName(name):
+            return slots[name]
+        case Static(value):
+            return value
+    return what
+
+
+#: what the flag of a number says that had a value before
+_SET = (True, None)
+
+
+def why_not(kernel: UnitKernel, arguments: dict[str, Argument]) -> str:
+    """Why tensors of a unit may not be written, or are not apart from each other: then the loop is run
+    kernel by kernel, which tells the kernel at fault. "" if nothing prevents it."""
+    tensors = [arguments[name] for name in kernel.source.tensors]
+    written = [at for at, is_written in enumerate(kernel.written) if is_written]
+    try:
+        check_outputs(kernel.source.tensors, tensors, written)
+    except FinchError as error:
+        return error.message
+    if any(tensors[at][args.KIND] is args.CONVERTED for at in written):
+        return "an array of SciPy that is converted takes its results as another one"
+    return ""
+
+
+def has_kernels(node: ast.Node, environment: Environment, depth: int = 3) -> bool:
+    """Whether a loop has kernels, also in functions that it calls."""
+    for found in trees.walk(node):
+        if isinstance(found, ast.KernelNode):
+            return True
+        if isinstance(found, ast.Call) and isinstance(found.op, ast.Variable) and depth:
+            name = found.op.name
+            value = environment.owner(name).values.get(name)
+            if not isinstance(value, FinchFunction):
+                continue
+            if has_kernels(value.definition.body, value.parent, depth - 1):
+                return True
+    return False
