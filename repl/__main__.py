@@ -96,6 +96,7 @@ def _parser() -> ArgumentParser:
     _add_rules(parser)
     _add_workspaces(parser)
     _add_checked(parser)
+    _add_staging(parser)
     parser.add_argument("file", metavar="FILE", nargs="?", help="a .finch file to run")
     parser.add_argument("args", metavar="ARGS", nargs=REMAINDER, help="what it finds in ARGS")
     parser.set_defaults(command="directly")
@@ -122,6 +123,14 @@ def _parser_of(command: str) -> ArgumentParser:
         _add_engine(parser)
     if command in ("run", "diff", "fuzz"):
         _add_checked(parser)
+    if command in ("run", "diff"):
+        _add_staging(parser)
+    if command == "check":
+        parser.add_argument(
+            "--staged",
+            action="store_true",
+            help="run it, and tell which functions and loops were compiled whole, or why not",
+        )
     if command == "fuzz":
         _add_campaign(parser)
     if command == "diff":
@@ -241,6 +250,15 @@ def _add_workspaces(parser: ArgumentParser) -> None:
         dest="workspaces",
         action="store_false",
         help="make updates across the order of their loops errors",
+    )
+
+
+def _add_staging(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--no-staging",
+        dest="staging",
+        action="store_false",
+        help="run loops of the script kernel by kernel",
     )
 
 

@@ -119,7 +119,11 @@ def _session_of(options: Namespace, conversation: Conversation) -> Session:
     arguments = [options.file, *options.args] if has_text else options.args
     observer = Watching(conversation)
     choices = options.engine, options.rules, write, arguments, observer
-    return Session(*choices, options.workspaces, options.checked)
+    return Session(*choices, options.workspaces, options.checked, options.staging)
+
+
+#: the options of a way to run a script that are named as its fields
+_CHOICES = "workspaces", "checked", "threads", "staging"
 
 
 def run(options: Namespace) -> int:
@@ -129,14 +133,19 @@ def run(options: Namespace) -> int:
     from .notes import Notes
 
     choices = options.engine, options.rules, write, options.args, Notes()
-    Session(*choices, options.workspaces, options.checked).run_file(options.file)
+    session = Session(*choices, options.workspaces, options.checked, options.staging)
+    session.run_file(options.file)
     return SUCCESS
 
 
 def check(options: Namespace) -> int:
-    """`finch check FILE`: prints nothing if there are no faults and every kernel was reached."""
+    """`finch check FILE`: prints nothing if there are no faults and every kernel was reached. With
+    `--staged` it runs the file, and prints what was compiled whole."""
     from .notes import Notes
 
+    if options.staged:
+        write("".join(f"{line}\n" for line in _look(options, "native", Notes()).staged))
+        return SUCCESS
     for span in _look(options, "check", Notes()).unchecked:
         place = f"{options.file}:{span.line}:{span.column}" if span else options.file
         print(f"{place}: this kernel is not reached without running others", file=sys.stderr)
@@ -230,7 +239,7 @@ def diff(options: Namespace) -> int:
             for shown in [covered for covered in wrong if covered.text][:1]:
                 _reduced(options, shown.text, shown.ways, apart, {})
         return USER_ERROR if wrong else SUCCESS
-    choices = {name: getattr(options, name) for name in ("workspaces", "checked", "threads")}
+    choices = {name: getattr(options, name) for name in _CHOICES}
     engines, rules = options.engines or compare_engines.SEMANTICS, options.rules
     every = (w for r in rules for w in compare_engines.ways_of(engines, rules=r, **choices))
     ways = tuple(w for w in every if w.engine != "denote" or w.rules == rules[0])  # it has no rules

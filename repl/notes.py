@@ -13,6 +13,8 @@ from .report import tell
 class Notes(Observer):
     """Prints notes to standard error (`finch run`, `finch check`, the prompt)."""
 
+    stages = True
+
     def note(self, note: Note) -> None:
         tell(note)
 

@@ -51,26 +51,28 @@ PARTS = {
 @record
 class Way:
     """How a script is run: by which engine, with which rules (`all`, `paper`, `all-Union` ...), with or
-    without workspaces, with or without a check of each memory access in native code, and on how many
-    threads at once, each with a session of its own."""
+    without workspaces, with or without a check of each memory access in native code, on how many threads at
+    once, each with a session of its own, and whether native code has loops of the script whole."""
 
     engine: str = "native"
     rules: str = "all"
     workspaces: bool = True
     checked: bool = False
     threads: int = 1
+    staging: bool = True
 
     def __str__(self) -> str:
         said = [] if self.rules == "all" else [f"--rules={self.rules}"]
         said += [] if self.workspaces else ["--no-workspaces"]
         said += ["--checked"] if self.checked else []
         said += [] if self.threads == 1 else [f"--threads={self.threads}"]
+        said += [] if self.staging else ["--no-staging"]
         return " ".join([self.engine, *said])
 
     def session(self, args: Sequence[str] = (), observer: Observer | None = None) -> Session:
         """A new session that runs kernels this way, and discards what is printed."""
         choices = self.engine, self.rules, lambda _: None, args, observer
-        return Session(*choices, self.workspaces, self.checked)
+        return Session(*choices, self.workspaces, self.checked, self.staging)
 
 
 def ways_of(engines: Sequence[str] = SEMANTICS, **choices: Any) -> tuple[Way, ...]:
@@ -119,6 +121,8 @@ class Comparison:
 
 
 class _Steps(Observer):
+    stages = True
+
     def __init__(self) -> None:
         self.taken: list[Counter[str]] = []
 

@@ -10,6 +10,7 @@ from finchlang.testing.compare_engines import SEMANTICS, Way, ways_of
 
 _WAY = re.compile(
     r"(\w+)(?: --rules=(\S+))?( --no-workspaces)?( --checked)?(?: --threads=([1-9]\d*))?"
+    r"( --no-staging)?"
 )
 
 
@@ -44,5 +45,5 @@ def way_of(words: str) -> Way:
         message = f"`# replay: {words}` says no way to run: {', '.join(SEMANTICS)}, with options"
         hint = "as in `# replay: native --rules=paper --no-workspaces --checked --threads=2`"
         raise FinchError("syntax", message, hint=hint)
-    engine, rules, apart, checked, threads = found.groups()
-    return Way(engine, rules or "all", not apart, bool(checked), int(threads or 1))
+    engine, rules, apart, checked, threads, loose = found.groups()
+    return Way(engine, rules or "all", not apart, bool(checked), int(threads or 1), not loose)
