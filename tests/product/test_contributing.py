@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import finchlang.array as xp
-from finchlang import Session
+from finchlang import Session, Tensor
 from finchlang.repl.__main__ import main
 from tests.product.test_layout import ROOMS, modules, tree_of
 
@@ -83,7 +83,10 @@ def a_text(_: Path) -> Journey:
 
 
 def a_matrix(_: Path) -> Journey:
-    session, matrix = Session(), pytest.importorskip("scipy.sparse").random(9, 9, 0.3, "csr")
+    session, matrix = (
+        Session(staging=False),
+        pytest.importorskip("scipy.sparse").random(9, 9, 0.3, "csr"),
+    )
     session["x"], session["y"] = np.ones(9), np.zeros(9)
     product = "for turn in 1:2; @finch (y .= 0; for i = _, j = _; y[i] += A[i, j] * x[j] end) end"
 
@@ -108,11 +111,19 @@ def a_looplet(folder: Path) -> Journey:
     return lambda: [main(["trace", str(file), "--rules", which]) for which in ("all", "paper")]
 
 
+def a_loop(_: Path) -> Journey:
+    session = Session()
+    session["x"], session["y"] = (Tensor("Dense(Element(0))", [1, 2]) for _ in range(2))
+    loop = "for k = 1:3; @finch for i = _; x[i] += k end; x, y = y, x end"
+    return lambda: session.run(loop)
+
+
 JOURNEYS: dict[str, Callable[[Path], Journey]] = {
     "A program's text to native code": a_text,
     "A SciPy matrix to an argument": a_matrix,
     "A lazy expression to its result": an_expression,
     "A looplet through the rules": a_looplet,
+    "A loop of a script as a whole": a_loop,
 }
 
 

@@ -188,6 +188,8 @@ class Watch(Observer):
     """Counts, for each kernel that is run, the `steps` of the host; and with them in `runs`, if it
     `traces`, the rules and, if it `lists`, the lines of its residual."""
 
+    stages = True
+
     def __init__(self, traces: bool = False, lists: bool = False) -> None:
         self.traces, self.lists = traces, lists
         self.runs, self.steps = list[Counter[str]](), list[Counter[str]]()
@@ -208,7 +210,16 @@ class Watch(Observer):
 def ran(program: Case, way: Way, folder: Path, watch: Watch) -> Session:
     """The session that a program ran in, which ended as it says."""
     wanted, printed = WANTED[program], list[str]()
-    choices = way.engine, way.rules, printed.append, (), watch, wanted.workspaces, way.checked
+    choices = (
+        way.engine,
+        way.rules,
+        printed.append,
+        (),
+        watch,
+        wanted.workspaces,
+        way.checked,
+        way.staging,
+    )
     session = Session(*choices)
     session["FOLDER"] = str(folder)
     error: FinchError | None = None

@@ -1,0 +1,312 @@
+"""The contract of loops and functions that native code has whole: which are, why others are not, what is
+left after a failure, what their names are bound to, and what is kept of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import pytest
+
+from finchlang import FinchError, Scalar, Session, Tensor
+from finchlang.testing.compare_engines import Way, compare
+
+LIST = "Tensor(SparseList(Element(0)), [0, 2, 0, 4])"
+ADD = "@finch for i = _; s[] += x[i]; end"
+
+
+def staged(text: str, **given: Any) -> list[str]:
+    """What is told of the loops and functions of a script, which is run step by step, too."""
+    session = Session(output=lambda text: None)
+    for name, value in given.items():
+        session[name] = value
+    session.run(text, "script")
+    ways = Way("native"), Way("native", staging=False), Way("native", checked=True)
+    if not given:
+        assert (found := compare(text, ways=ways)).agrees, found.report
+    return session.staged
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"x = {LIST}\ns = Scalar(0)\nfor k = 1:3\n    {ADD}\nend",
+        f"x = {LIST}\ns = Scalar(0)\nwhile s[] < 50\n    {ADD}\nend",
+        f"x = {LIST}\ny = {LIST}\ns = Scalar(0)\nfor k = 1:3\n    {ADD}\n    x, y = y, x\nend",
+        "k = 0\nwhile k < 5000\n    k += 1\nend",
+        "total = 0.0\nfor k = 1:5000\n    total += 1 / k\nend",
+        "x = Tensor(Dense(Element(0)), 3)\nfor k = 1:3\n    x[k] = k\n    @finch x[1] += k\nend",
+        f"x = {LIST}\ns = Scalar(0)\nn = 0\nfor k = 1:3\n    {ADD}\n    n += countstored(x)\nend",
+        f"x = {LIST}\ns = Scalar(0)\nn = 0\nfor k = 1:3\n    {ADD}\n    n += sum(x) + size(x, 1)\nend",
+    ],
+)
+def test_these_are_whole(text: str) -> None:
+    [told] = staged(text)
+    assert told.endswith("is staged"), told
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("println(k)", "`println` is called, which cannot be staged (5:5)"),
+        ('w = "$k"', "a text with values in it stands in the loop (5:9)"),
+        ("y = x", "`y` and another name are one tensor here, but not always (3:1)"),
+        ("y = k == 2 ? 1 : 2.0", "this is Int64 on one way through `loop`, Float64 on another"),
+        ("x, z = z, x", "the format of `x` changes from "),
+        ("m = sum(y)", "a sum of floats depends on their order (5:9)"),
+        ("y = [1, 2]", "an array stands in the loop (5:9)"),
+        ("y = length(ARGS) + 0.0", "`ARGS` is a vector (5:16)"),
+        ("try\n    z = 1\n    catch e\n    z = 2\n    end", "`try` stands in the loop (5:5)"),
+    ],
+)
+def test_what_prevents_it_is_told(body: str, why: str) -> None:
+    start = f"z = Tensor(Dense(Element(0)), 4); x = {LIST}; y = 0.0\ns = Scalar(0)"
+    if "sum(y)" in body:
+        start = start.replace("y = 0.0", "y = Tensor(Dense(Element(0.0)), 3)")
+    if body.startswith("y = x"):
+        start = start.replace("; y = 0.0", "")
+    told = staged(f"{start}\nfor k = 1:3\n    {ADD}\n    {body}\nend")
+    assert any(why in line for line in told), told
+
+
+def test_a_function_is_whole_with_its_loops() -> None:
+    text = f"""
+function f(x, n)
+    s = Scalar(0)
+    for k = 1:n
+        {ADD}
+        if s[] > 10
+            return k, s[]
+        end
+    end
+    return 0, s[]
+end
+x = {LIST}
+found = f(x, 5)
+others = f(x, 1)
+"""
+    assert staged(text) == ["script:2:1: function f is staged"]
+
+
+def test_two_names_for_one_tensor_are_run_kernel_by_kernel() -> None:
+    text = f"x = {LIST}\ny = x\ns = Scalar(0)\nz = {LIST}\nfor k = 1:3\n    {ADD}\n    z, y = y, z\nend"
+    [told] = staged(text)
+    assert "is not staged" in told
+
+
+def test_objects_that_are_exchanged_keep_their_names() -> None:
+    x, y = Tensor("SparseList(Element(0))", [1, 2]), Tensor("SparseList(Element(0))", [0, 4])
+    session = Session()
+    session["x"], session["y"] = x, y
+    loop = "for k = 1:n\n    x, y = y, x\n    @finch for i = _; x[i] += k; end\nend"
+    session.run(f"n = 3\n{loop}")
+    assert session["x"] is y and session["y"] is x
+    assert y.to_numpy().tolist() == [4, 8] and x.to_numpy().tolist() == [3, 4]
+    session.run(f"n = 2\n{loop}")
+    assert session["x"] is y and session["y"] is x
+
+
+def test_arrays_that_were_handed_out_keep_their_content() -> None:
+    x = Tensor("Dense(Element(0))", [1, 2])
+    values = x.storage[-1]["val"]
+    session = Session()
+    session["x"] = x
+    session.run("for k = 1:3\n    @finch begin; x .= 0; for i = 1:2; x[i] += k; end; end\nend")
+    assert values.tolist() == [1, 2] and x.to_numpy().tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("given", [np.int32(3), np.float32(2.5), np.uint8(250), True, 7, 2.5])
+def test_numbers_keep_their_types(given: Any) -> None:
+    session = Session()
+    session["a"] = session["b"] = given
+    session.run("n = 0\nwhile n < 3000\n    a, b = b, a\n    n += 1\nend")
+    assert type(session["a"]) is type(given) and session["a"] == given == session["b"]
+
+
+def test_a_number_that_may_be_set_in_the_loop_is_bound_if_it_was() -> None:
+    text = "for k = 1:n\n    if k > 1500\n        late = k\n    end\nend"
+    session = Session()
+    session.run(f"n = 1200\n{text}")
+    assert "late" not in session
+    session.run(f"n = 2000\n{text}")
+    assert session["late"] == 2000
+
+
+FAILING = f"""
+x = {LIST}
+s = Scalar(0)
+n = 0
+for k = 1:9
+    n += 1
+    {ADD}
+    @finch x[k] += 1
+end
+"""
+
+
+def test_a_failure_is_what_it_is_step_by_step() -> None:
+    found = []
+    for staging in (True, False):
+        session = Session(staging=staging)
+        with pytest.raises(FinchError) as caught:
+            session.run(FAILING, "script")
+        x = session["x"].to_numpy().tolist()
+        found.append((str(caught.value), session["n"], session["s"].value, x))
+    assert found[0] == found[1]
+    assert found[0][1:] == (5, 40, [1, 3, 1, 5])
+
+
+def test_the_rounds_before_a_failure_are_not_run_step_by_step() -> None:
+    text = "k = 0\nx = 0\nwhile true\n    k += 1\n    x = div(k, 20000 - k)\nend"
+    session, runs = Session(), list[int]()
+    made = session._evaluator.loops
+    assert made is not None
+    call = made.call
+
+    def counted(*args: Any) -> None:
+        runs.append(args[-1])
+        call(*args)
+
+    made.call = counted  # type: ignore[method-assign]
+    with pytest.raises(FinchError):
+        session.run(text)
+    assert session["k"] == 20_000 and runs[1] == 18_999
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while x > 0\n    x += 1.0\nend",
+        "while x > 0\n    @finch for i = _; t[i] += 1; end\nend",
+        "while x > 0\n    @finch for i = _; t[i] += 1; end\n    t, u = u, t\n    x += 1\nend",
+    ],
+)
+def test_ctrl_c_leaves_all_as_it_was(loop: str) -> None:
+    session = Session()
+    session.run("x = 1.0\nt = Tensor(Dense(Element(0)), 3)\nu = Tensor(Dense(Element(0)), 3)")
+    tensors = session["t"], session["u"]
+    old = signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, 1.0, 0.2)
+    try:
+        with pytest.raises(FinchError) as caught:
+            session.run(loop)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert caught.value.kind == "interrupted"
+    if "finch" in loop:
+        assert session["x"] == 1.0 and (session["t"], session["u"]) == tensors
+        assert not any(t.to_numpy().any() for t in tensors)
+
+
+def test_a_function_that_changes_is_staged_anew() -> None:
+    session = Session()
+    session.run("f(k) = k + 1\ntotal = 0")
+    loop = "for k = 1:2000\n    total += f(k)\nend"
+    session.run(loop)
+    session.run("f(k) = 0")
+    total = session["total"]
+    session.run(loop)
+    assert session["total"] == total == 2000 * 2001 // 2 + 2000
+
+
+def test_a_unit_is_found_on_disk(tmp_path: Any, monkeypatch: Any) -> None:
+    from finchlang.calls import staged_unit
+
+    monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path))
+    text = (
+        f"x = {LIST}\ny = {LIST}\ns = Scalar(0)\nfor k = 1:3\n    {ADD}\n    x, y = y, x\nend\ns[]"
+    )
+    expected = Session().run(text, "script")
+
+    def refuse(*args: Any) -> None:
+        raise AssertionError("it is staged")
+
+    monkeypatch.setattr(staged_unit.StagedUnit, "run_rules", refuse)
+    session = Session()
+    assert session.run(text, "script") == expected == 18
+    assert session.staged[0].endswith("is staged")
+
+
+def test_scalars_and_arrays_of_numpy_take_their_results() -> None:
+    session, total, array = Session(), Scalar(0), np.zeros(3)
+    session["s"], session["a"] = total, array
+    session.run("for k = 1:3\n    @finch begin; s[] += k; for i = _; a[i] += k; end; end\nend")
+    assert session["s"] is total and total.value == 6
+    assert session["a"] is array and array.tolist() == [6.0, 6.0, 6.0]
+    array.flags.writeable = False
+    with pytest.raises(FinchError):
+        session.run("for k = 1:3\n    @finch for i = _; a[i] += k; end\nend")
+
+
+def test_a_function_is_called_from_python() -> None:
+    session = Session()
+    session.run(
+        f"function f(x, n = 2)\n    s = Scalar(0)\n    for k = 1:n\n    {ADD}\n    end\n    s[]\nend"
+    )
+    f = session["f"]
+    assert list(signature(f).parameters) == ["x", "n"]
+    assert f(np.array([1, 2])) == 6 and f(np.array([1, 2]), n=3) == 9
+    assert session.staged == ["<input>:1:1: function f is staged"]
+    with pytest.raises(FinchError, match="without `x`"):
+        f()
+    session.run("g() = nothing")
+    assert session["g"]() is None
+
+
+SUMS = """
+s = c = plain = 0.0
+x = Tensor(Dense(Element(0.0)), 3)
+for k = 1:20000
+    y = 1 / k - c
+    t = s + y
+    c = (t - s) - y
+    s = t
+    plain += 1 / k
+    {}
+end
+"""
+
+
+@pytest.mark.parametrize("kernel", ["", "k % 5000 == 0 && continue", "@finch x[1] += k"])
+def test_floats_of_a_script_are_rounded_as_they_are_written(kernel: str) -> None:
+    """As a sum with compensation (Kahan) needs it."""
+    found = []
+    for staging in (True, False):
+        session = Session(staging=staging)
+        session.run(
+            SUMS.format(kernel).replace("s = c = plain = 0.0", "s = 0.0; c = 0.0; plain = 0.0")
+        )
+        found.append([session[name] for name in ("s", "c", "plain", "y", "t")])
+        assert session.staged == (["<input>:4:1: for is staged"] if staging else [])
+    assert found[0] == found[1] and found[0][1] != 0
+
+
+def test_functions_within_functions_may_change() -> None:
+    session = Session()
+    session.run("g(a) = 2a; f(a) = g(a) + 1; s = Scalar(0)")
+    loop = "for k = 1:3\n    @finch begin; s .= 0; for i = 1:2; s[] += f(i); end; end\nend\ns[]"
+    assert session.run(loop) == 8
+    session.run("g(a) = 10a")
+    assert session.run(loop) == 32
+    assert session.staged[-1].endswith("is staged")
+
+
+def test_a_local_name_of_the_language_has_no_value_before_it_gets_one() -> None:
+    text = """
+function f(n)
+    for k = 1:n
+        if k == 3
+            sum = k
+        end
+        x = sum([1, 2])
+    end
+end
+f(3)
+"""
+    for staging in (True, False):
+        with pytest.raises(FinchError, match="local"):
+            Session(staging=staging).run(text)
