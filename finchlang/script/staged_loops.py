@@ -15,7 +15,6 @@ from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
 from finchlang.script.evaluate_expressions import Leave
 from finchlang.script.functions import FinchFunction
-from finchlang.script.unit_expressions import Evaluate
 from finchlang.script.unit_names import (
     ABSENT,
     RETURNED,
@@ -34,6 +33,7 @@ from finchlang.syntax import nodes as ast, traversal as trees
 if TYPE_CHECKING:
     from finchlang.calls.unit_call import UnitKernel
     from finchlang.functions.unit import Unit
+    from finchlang.script.unit_tensors import Evaluate
 
 #: how many units a loop keeps, for values of different formats; and how many rounds a loop without kernels
 #: has at least that is staged

@@ -1,21 +1,15 @@
-"""Expressions and kernels of a loop that becomes a unit (`as_unit.py`)."""
+"""Expressions of a loop that becomes a unit (`as_unit.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 from finchlang.base.errors import Span
-from finchlang.calls import substitute
 from finchlang.calls.environment import Environment, Scope
-from finchlang.calls.kernel import CallSite
-from finchlang.functions import unit as ir
 from finchlang.levels.element import typed_literal
-from finchlang.levels.level import Level, level_of
-from finchlang.levels.positions import is_positioned
-from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.as_operator import operation
 from finchlang.script.functions import PREDEFINED, FinchFunction, LevelName, MaskName
@@ -24,43 +18,26 @@ from finchlang.script.unit_names import (
     NotStaged,
     NumberName,
     Several,
-    SlotName,
     Static,
-    UnitNames,
-    size_mode,
 )
+from finchlang.script.unit_tensors import UnitTensors
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import Bool, Int64, PairType, Type, type_of_value
+from finchlang.syntax.types import PairType, Type, type_of_value
 from finchlang.syntax.user_function import Operation
 from finchlang.tensors.tensor import Scalar
-from finchlang.wrappers.masks import MaskValue
-
-#: gives the value of a node of a script in an environment
-Evaluate = Callable[[ast.Node, Environment], Any]
-#: a scalar that a unit makes for the value of an entry, and the index of one that it sets
-_ENTRY, _INDEX, _VALUE = "entry", "index", "value"
 
 
-class UnitExpressions:
-    """What expressions are in a unit: nodes of numbers, slots, known values or tuples of these. `evaluate`
-    gives the values of expressions in which all is known, `choices` are those of the kernels."""
+class UnitExpressions(UnitTensors):
+    """What expressions are in a unit: nodes of numbers, slots, known values or tuples of these."""
 
     #: emits the body of a function in place of a call
     call: Callable[[FinchFunction, list[Any], Span | None], Any]
 
-    def __init__(
-        self, environment: Environment, evaluate: Evaluate, choices: tuple[str, bool, bool]
-    ):
-        self.names, self.evaluate, self.choices = UnitNames(environment), evaluate, choices
-        self.frames: list[CallFrame] = []
-        self.loops: list[Callable[[], Any]] = []  # what names mean at the beginning of each
-        self.within: list[ast.Function] = []  # the functions around
-        self.is_lazy = False  # whether what is emitted now might not be run
-
     def value(self, node: ast.Node, frame: CallFrame | Environment) -> Any:
         match node:
-            case ast.Literal():
-                return node
+            case ast.Literal(value, kind):
+                is_number = kind is not None or type_of_value(value) is not None
+                return node if is_number else Static(value)
             case ast.Variable(name):
                 return self.named(name, frame, node.span)
             case ast.Text(parts) if all(isinstance(part, str) for part in parts):
@@ -84,43 +61,6 @@ class UnitExpressions:
         if type is None or isinstance(type, PairType):
             return found
         return typed_literal(found.value)
-
-    def expression_of(self, value: Any, span: Span | None) -> ast.Node:
-        """A value as an expression on numbers."""
-        if isinstance(value, Static) and type_of_value(value.value) is not None:
-            return typed_literal(value.value)
-        if not isinstance(value, ast.Node):
-            raise NotStaged("a number is needed here", span)
-        return value
-
-    def several(self, nodes: Sequence[ast.Node], frame: CallFrame | Environment) -> list[Any]:
-        """The values of expressions that are evaluated one after the other: what one emits does not change
-        those before it."""
-        found: list[Any] = []
-        out = self.names.out
-        for node in nodes:
-            before = len(out)
-            value = self.value(node, frame)
-            emitted = out[before:]
-            if emitted:
-                del out[before:]
-                found = [self.kept(v) if isinstance(v, ast.Node) else v for v in found]
-                out += emitted
-            found.append(value)
-        return found
-
-    def kept(self, node: ast.Node) -> ast.Node:
-        """The value that an expression has now."""
-        if isinstance(node, ast.Literal):
-            return node
-        name = self.names.fresh(_VALUE)
-        self.emit(ast.Let((ast.Variable(name),), None, node, span=node.span))
-        return ast.Variable(name, span=node.span)
-
-    def emit(self, node: ast.Node) -> None:
-        if self.is_lazy:
-            raise NotStaged("this may not be evaluated, and takes statements", node.span)
-        self.names.emit(node)
 
     # ---------------------------------------------------------------- what is known
 
@@ -253,209 +193,6 @@ class UnitExpressions:
             raise NotStaged("the function takes another number of arguments", node.span)
         exprs = [self.expression_of(self.value(a, frame), a.span) for a in given]
         return ast.Call(replace(found, span=node.op.span), tuple(exprs), span=node.span)
-
-    def size(self, node: ast.Call, given: list[Any], is_length: bool) -> Any:
-        of, *modes = given or [None]
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        format = self.names.formats[of.name]
-        order = level_of(format).order
-        if is_length and not modes and order == 1:
-            return ir.SlotSize(of.name, 0, span=node.span)
-        if is_length or len(modes) > 1:
-            raise NotStaged("this size is not one of a mode", node.span)
-        all_of = [ir.SlotSize(of.name, size_mode(format, k), span=node.span) for k in range(order)]
-        if not modes:
-            return Several(tuple(all_of))
-        mode = modes[0].value if isinstance(modes[0], ast.Literal) else None
-        if type(mode) is not int or not 1 <= mode <= order:
-            raise NotStaged("the mode is no number that is known", node.span)
-        return all_of[mode - 1]
-
-    # ---------------------------------------------------------------- tensors that are made
-
-    def tensor(
-        self, given: tuple[ast.Node, ...], frame: CallFrame | Environment, span: Span | None
-    ) -> SlotName:
-        format, *sizes = self.several(given, frame)
-        level = format.value if isinstance(format, Static) else None
-        if not isinstance(level, Level) or isinstance(level, ScalarLevel):
-            raise NotStaged("the format of this tensor is not known", span)
-        if len(sizes) != level.order and sizes:
-            raise NotStaged("these are no sizes of a tensor", span)
-        exprs = [self.expression_of(size, span) for size in sizes or [ast.Literal(0)] * level.order]
-        return self.make(level, tuple(exprs), span)
-
-    def scalar(
-        self, given: tuple[ast.Node, ...], frame: CallFrame | Environment, span: Span | None
-    ) -> SlotName:
-        """`Scalar(fill, value)`."""
-        fill, *value = self.several(given, frame)
-        if not isinstance(fill, ast.Literal) or len(value) != 1:
-            raise NotStaged("the fill of this scalar is not known", span)
-        level = ScalarLevel(typed_literal(fill.value if fill.type is None else fill))
-        slot = self.make(level, (), span)
-        self.assign_scalar(slot, self.expression_of(value[0], span), span)
-        return slot
-
-    def make(self, level: Level, sizes: tuple[ast.Node, ...], span: Span | None) -> SlotName:
-        names = self.names
-        slot, tensor = names.slot(level, "made"), ast.Variable("made", span=span)
-        kept = tuple([self.kept(size) for size in sizes])
-        stops = [ast.Variable(f"size{k + 1}", span=span) for k in range(len(kept))]
-        numbers = zip([stop.name for stop in stops], kept, strict=True)
-        dims = [ast.Extent(ast.Literal(1), stop, span=span) for stop in stops]
-        declare = ast.Declare(tensor, level.fill, tuple(dims), span=span)
-        program = ast.Block((declare,), span=span)
-        run = ir.RunKernel(program, (("made", slot),), tuple(numbers), span=span)
-        self.emit(ir.Make(slot, kept, run, span=span))
-        return SlotName(slot)
-
-    def assign_scalar(self, slot: SlotName, value: ast.Node, span: Span | None) -> None:
-        self.set_in(slot, (), value, span)
-
-    # ---------------------------------------------------------------- entries
-
-    def entry(self, node: ast.Subscript, frame: CallFrame | Environment) -> ast.Node:
-        of = self.value(node.object, frame)
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        format, span = self.names.formats[of.name], node.span
-        level = level_of(format)
-        if isinstance(level.element_type, PairType):
-            raise NotStaged("a pair is no number", span)
-        indices = self.indices(node, of, frame)
-        if isinstance(level, ScalarLevel) and not indices:
-            return ir.ScalarValue(of.name, span=span)
-        at, numbers = self.at(indices)
-        read = ast.Access(ast.Variable("x", span=span), at, span=span)
-        return self.computed(read, of, numbers, level.element_type, span)
-
-    def stored(self, node: ast.Call, given: list[Any]) -> ast.Node:
-        """`countstored(A)`."""
-        if len(given) != 1 or not isinstance(given[0], SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        slot = given[0].name
-        if not is_positioned(level_of(self.names.formats[slot])):
-            raise NotStaged("the entries of this tensor are not counted", node.span)
-        return ir.StoredCount(slot, span=node.span)
-
-    def total(self, node: ast.Call, given: list[Any]) -> ast.Node:
-        """`sum(A)` of integers or Booleans; that of floats depends on the order."""
-        if len(given) != 1 or not isinstance(given[0], SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        level = level_of(self.names.formats[given[0].name])
-        if level.element_type not in (Int64, Bool) or not level.order:
-            raise NotStaged("a sum of floats depends on their order", node.span)
-        indices = tuple([ast.Index(f"{_INDEX}{k + 1}") for k in range(level.order)])
-        read = ast.Access(ast.Variable("x", span=node.span), indices, span=node.span)
-        return self.computed(read, given[0], (), Int64, node.span, indices)
-
-    def computed(
-        self,
-        value: ast.Node,
-        of: SlotName,
-        numbers: tuple[tuple[str, ast.Node], ...],
-        type: Type,
-        span: Span | None,
-        over: tuple[ast.Index, ...] = (),
-    ) -> ast.Node:
-        """The value that a kernel computes of a tensor, called x in it, or its sum over indices."""
-        fill = typed_literal(type.wrap(0), type)
-        scalar, entry = self.names.slot(ScalarLevel(fill), _ENTRY), ast.Variable(_ENTRY, span=span)
-        target, op = ast.Access(entry, (), span=span), "+" if over else "overwrite"
-        assign: ast.Node = ast.Assign(target, ast.Variable(op, span=span), value, span=span)
-        for index in over:
-            assign = ast.Loop(index, ast.Dimensionless(), assign, span=span)
-        program = ast.Block((ast.Declare(entry, fill, span=span), assign), span=span)
-        run = ir.RunKernel(program, ((_ENTRY, scalar), ("x", of.name)), numbers, span=span)
-        return ir.ScalarValue(scalar, run, span=span)
-
-    def indices(
-        self, node: ast.Subscript, of: SlotName, frame: CallFrame | Environment
-    ) -> tuple[ast.Node, ...]:
-        order = level_of(self.names.formats[of.name]).order
-        has_end = any(n == ast.Variable("end") for i in node.indices for n in trees.walk(i))
-        if has_end or len(node.indices) != order:
-            raise NotStaged("`end`, or another number of indices", node.span)
-        found = self.several(node.indices, frame)
-        return tuple([self.expression_of(i, node.span) for i in found])
-
-    def at(
-        self, indices: tuple[ast.Node, ...]
-    ) -> tuple[tuple[ast.Node, ...], tuple[tuple[str, ast.Node], ...]]:
-        """UnitNames of a kernel for indices, and what these are."""
-        names = tuple([ast.Variable(f"{_INDEX}{k + 1}") for k in range(len(indices))])
-        return names, tuple(zip([n.name for n in names], indices, strict=True))
-
-    def set_entry(
-        self, target: ast.Subscript, value: ast.Node, frame: CallFrame | Environment
-    ) -> None:
-        of = self.value(target.object, frame)
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", target.span)
-        level = level_of(self.names.formats[of.name])
-        if not (isinstance(level, ScalarLevel) or level.is_all_dense):
-            raise NotStaged("entries of a sparse tensor are not set one by one", target.span)
-        value = self.kept(value)
-        self.set_in(of, self.indices(target, of, frame), value, target.span)
-
-    def set_in(
-        self, of: SlotName, indices: tuple[ast.Node, ...], value: ast.Node, span: Span | None
-    ) -> None:
-        at, numbers = self.at((*indices, value))
-        tensor = ast.Variable("x", span=span)
-        assign = ast.Assign(
-            ast.Access(tensor, at[:-1], span=span),
-            ast.Variable("overwrite", span=span),
-            at[-1],
-            span=span,
-        )
-        self.emit(ir.RunKernel(ast.Block((assign,)), (("x", of.name),), numbers, span=span))
-
-    # ---------------------------------------------------------------- kernels
-
-    def kernel(self, node: ast.KernelNode, frame: CallFrame | Environment) -> Any:
-        """Emit a kernel; gives the tensors that it returns."""
-        site = CallSite(node, self.choices, operation)
-        if substitute.inferring(node.program):
-            raise NotStaged("a kernel infers a fill", node.span)
-        tensors, numbers, masks = [], [], dict[str, Any]()
-        for name, variable in site.variables.items():
-            try:
-                found = self.names.meaning(name, frame, variable.span)
-            except NotStaged:
-                continue  # a name of the kernel's own, or an error
-            if isinstance(found, SlotName):
-                tensors.append((name, found.name))
-            elif isinstance(found, NumberName):
-                numbers.append((name, ast.Variable(found.name, span=variable.span)))
-            elif isinstance(found, Static) and isinstance(found.value, MaskValue):
-                masks[name] = found.value
-        operations: dict[str, ast.Node] = {}
-        for name, variable in site.called.items():
-            value = self.names.meaning(name, frame, variable.span)
-            function = operation(value.value) if isinstance(value, Static) else None
-            if isinstance(function, Operation) and function.laws.ranged:
-                raise NotStaged(f"`{name}` has laws over a range", variable.span)
-            if function is not None:
-                self.check_closed(value.value, variable.span)
-                operations[name] = function
-        own = substitute.apart(operations, node)
-        whole = substitute.specialized(node, masks, own)
-        self.emit(ir.RunKernel(whole.program, tuple(tensors), tuple(numbers), span=node.span))
-        yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
-        found = [self.value(v, frame) for n in yields for v in n.names]
-        return found[0] if len(found) == 1 else Several(tuple(found)) if found else None
-
-    def check_closed(self, value: Any, span: Span | None) -> None:
-        """Note what a function is made of. Raise NotStaged if it takes numbers from around it, which may
-        change."""
-        if isinstance(value, FinchFunction):
-            self.names.uses += value.closed.uses
-            for _, name, used in value.closed.uses:
-                if not (isinstance(used, FinchFunction) or used is None or name in PREDEFINED):
-                    raise NotStaged(f"`{value}` takes `{name}` from around it", span)
 
 
 _LAZY = ("&&", "||", "ifelse")
