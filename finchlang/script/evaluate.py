@@ -28,6 +28,7 @@ from finchlang.text.literals import SPELLINGS
 from finchlang.text.tree_cache import script_of
 
 _NONE: Mapping[str, Any] = {}
+_END: Any = object()  # what no loop is over
 #: so many scripts are kept as closures; the oldest goes first
 SCRIPTS = 256
 
@@ -246,8 +247,8 @@ class Evaluator(Expressions):
                         return
                     tries = tries if done is None else ()
                     rest = islice(rest, done, None)
-                item = next(rest, None)
-                if item is None or not goes_on(Environment(inner, env, taken_apart(item, names))):
+                item = next(rest, _END)
+                if item is _END or not goes_on(Environment(inner, env, taken_apart(item, names))):
                     return
                 round += 1
 

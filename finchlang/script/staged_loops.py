@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 VARIANTS, LONG = 8, 1_000
 #: so many loops are told of, those that were run last
 KNOWN = 256
+#: so often it is tried again whether names have got values
+PATIENCE = 6
 #: all rounds of a loop, and so many that there are never more
 OVER, MOST = -1, 2**63 - 1
 #: the rounds of a loop before which it is staged: names may have other values after the first ones
@@ -104,6 +106,7 @@ class StagedLoop:
     variants: list[Variant] = field(default_factory=list)
     #: whether it has kernels, as was found when it was first run
     has_kernels: bool | None = None
+    late: int = 0  # how often names had no values yet
     #: what prevented that its unit was run the last time
     apart: str = ""
     #: of a function its name, and where it is defined
@@ -221,7 +224,8 @@ class StagedLoops:
             unit = units.unit(loop.node, variant.step)
             variant.kernel, variant.root = self.kernel(unit, units.names), units.root
         except NotStaged as refusal:
-            if refusal.is_late:
+            loop.late += refusal.is_late
+            if refusal.is_late and not loop.name and loop.late <= PATIENCE:
                 return False
             variant.refusal = refusal
         except FinchError as error:  # which the loop itself will find
