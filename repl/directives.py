@@ -236,7 +236,10 @@ def _trace(conversation: Conversation, text: str) -> None:
 
 def _last(conversation: Conversation) -> Any:
     if conversation.kernel is None:
-        raise FinchError("unknown name", "no kernel was compiled yet", hint="`?@finch` has one")
+        hint = "`?@finch` has one"
+        if any(line.endswith("is staged") for line in conversation.session.staged):
+            hint = "`finch --no-staging` shows the kernels in loops, which are compiled whole"
+        raise FinchError("unknown name", "no kernel was compiled yet", hint=hint)
     return conversation.kernel
 
 

@@ -220,7 +220,7 @@ class Evaluator(Expressions):
             while True:
                 if round in tries:
                     done = loops.rounds(loop, env)
-                    if done is OVER:
+                    if done == OVER:
                         return
                     tries = tries if done is None else ()
                 if not (holds(env) and goes_on(env)):
@@ -243,7 +243,7 @@ class Evaluator(Expressions):
             while True:
                 if round in tries and loops is not None and round < len(found):
                     done = loops.rounds(loop, env, found.after(round))
-                    if done is OVER:
+                    if done == OVER:
                         return
                     tries = tries if done is None else ()
                     rest = islice(rest, done, None)
