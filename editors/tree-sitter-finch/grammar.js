@@ -129,6 +129,7 @@ module.exports = grammar({
           seq(T("SCHEDULE"), $.call, repeat(seq(",", $.call))),
           seq(T("PROPERTIES"), $.identifier, repeat1($.law), optional(seq(alias("where", $.where), field("range", $._expression)))),
           seq(choice(T("CASE"), T("ITERATE")), $.assignment),
+          seq(T("STAGED"), $._expression),
           seq(T("FINCH"), choice($._statement, $.block)),
           seq(choice(T("TIME"), T("ELAPSED"), T("SHOW"), T("ARRAY")), $._statement),
           seq(

@@ -325,6 +325,8 @@ class Units(UnitExpressions):
         what = f"`{definition.name}`"
         if definition.defaults or definition.types or len(given) != len(definition.parameters):
             raise NotStaged(f"{what} has parameters with types or defaults, or other ones", span)
+        if not function.is_staged:
+            raise NotStaged(f"{what} is not to be staged", span)
         if definition in self.within or len(self.within) >= DEPTH:
             raise NotStaged(f"{what} calls itself, or calls nest too deeply", span)
         frame = CallFrame(function.scope.owned, function.parent, True)

@@ -28,6 +28,7 @@ from finchlang.text.literals import SPELLINGS
 from finchlang.text.tree_cache import script_of
 
 _NONE: Mapping[str, Any] = {}
+NOT_STAGED = ast.Macro("staged", (ast.Literal(False),))
 _END: Any = object()  # what no loop is over
 #: so many scripts are kept as closures; the oldest goes first
 SCRIPTS = 256
@@ -82,7 +83,7 @@ class Evaluator(Expressions):
 
     def run_body(self, function: functions.FinchFunction, environment: Environment) -> Any:
         loops = self.loops
-        if loops is not None:
+        if loops is not None and function.is_staged:
             whole = function.whole = function.whole or of_function(function.definition)
             if whole.is_tried(environment):
                 loops.rounds(whole, environment)  # leaves by `Leave` if it is done
@@ -101,7 +102,7 @@ class Evaluator(Expressions):
         return getattr(self, type(node).__name__)(node, scope)
 
     def Script(self, node: ast.Script, scope: Scope) -> Closure:
-        statements = self.closures(node.statements, scope)
+        statements = self.statements(node.statements, scope)
 
         def run(env: Environment) -> Any:
             result = None
@@ -110,6 +111,15 @@ class Evaluator(Expressions):
             return result
 
         return statements[0] if len(statements) == 1 else run
+
+    def statements(self, nodes: tuple[ast.Node, ...], scope: Scope) -> list[Closure]:
+        """The closures of statements; one behind `@staged false` is not compiled whole."""
+        loops, made = self.loops, []
+        for before, node in zip((None, *nodes), nodes, strict=False):
+            self.loops = None if before == NOT_STAGED else loops
+            made.append(self.closure(node, scope))
+        self.loops = loops
+        return made
 
     def KernelNode(self, node: ast.KernelNode, scope: Scope) -> Closure:
         run_kernel = self.run_kernel
@@ -301,9 +311,9 @@ class Evaluator(Expressions):
         inner = Scope(scope, own | {*node.parameters})
         body = self.closure(node.body, inner)
         defaults = {name: self.closure(given, inner) for name, given in node.defaults}
-        called = self.called
+        more: dict[str, Any] = {"call": self.called, "is_staged": self.loops is not None}
         return lambda env: functions.FinchFunction(
-            node, inner, env, body, defaults=defaults, call=called
+            node, inner, env, body, defaults=defaults, **more
         )
 
     def Comprehension(self, node: ast.Comprehension, scope: Scope) -> Closure:
@@ -430,6 +440,7 @@ class Evaluator(Expressions):
             **{"time": self.timed, "elapsed": self.timed, "show": self.shown},
             **{"assert": self.assertion, "__DIR__": self.directory},
             **{"array": self.array, "einsum": self.array},
+            "staged": lambda node, scope: lambda env: None,
         }
         return others.get(node.name, self.declaration)(node, scope)
 

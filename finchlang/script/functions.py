@@ -29,9 +29,9 @@ from finchlang.wrappers.masks import MASKS
 class FinchFunction:
     """A function of the script: its scope, the environment in which it was defined, and its body, to be
     run in an environment of that scope. `closed` caches the operator made of it (`as_operator.Closed`),
-    `whole` the units for its calls, `laws` are declared of it, `defaults` are the values of parameters
-    that a call leaves out. From Python it is called by the evaluator that made it (`call`), on values as
-    scripts have them."""
+    `whole` the units for its calls, if it may be staged (`is_staged`); `laws` are declared of it, and
+    `defaults` give the values of parameters that a call leaves out. From Python it is called by the
+    evaluator that made it (`call`), on values as scripts have them."""
 
     definition: ast.Function
     scope: Scope
@@ -42,6 +42,7 @@ class FinchFunction:
     laws: Laws = Laws()
     defaults: Mapping[str, Callable[[Environment], Any]] = field(default_factory=dict)
     call: Callable[..., Any] | None = None
+    is_staged: bool = True
 
     kind: ClassVar[str] = "a function"
 

@@ -368,6 +368,12 @@ class Builder(KernelBuilder):
             raise FinchError("syntax", f"`{word}` is about a call of a function", call.span, hint)
         return ast.Macro(str(word)[1:], (call, value), span=self.over(parts))
 
+    def staged(self, parts: list) -> ast.Node:
+        if parts[1] not in (ast.Literal(True), ast.Literal(False)):
+            hint = "`@staged false` before a function or loop has it run kernel by kernel"
+            raise FinchError("syntax", "`@staged` is true or false", parts[1].span, hint)
+        return ast.Macro("staged", (parts[1],), span=self.over(parts))
+
     def time(self, parts: list) -> ast.Node:
         return ast.Macro(str(parts[0])[1:], (parts[1],), span=self.over(parts))
 

@@ -13,7 +13,7 @@ from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_o
 
 SCRIPT_MACROS = (
     *("@finch", "@schedule", "@workspace", "@array", "@einsum", "@time", "@assert", "@__DIR__"),
-    *("@properties", "@case", "@iterate"),
+    *("@properties", "@case", "@iterate", "@staged"),
 )
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
 BRACKETS = {"LPAR", "LCALL", "LSUB", "LBRACK"}

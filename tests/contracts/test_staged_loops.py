@@ -310,3 +310,24 @@ f(3)
     for staging in (True, False):
         with pytest.raises(FinchError, match="local"):
             Session(staging=staging).run(text)
+
+
+def test_what_stands_behind_staged_false_is_run_kernel_by_kernel() -> None:
+    loop = f"for k = 1:3\n    {ADD}\nend\n"
+    text = f"""
+x = {LIST}; s = Scalar(0)
+@staged false
+function f(n)
+    {loop}
+    s[]
+end
+f(3)
+@staged false
+{loop}
+@staged true
+{loop}
+"""
+    [told] = staged(text)
+    assert told.endswith("for is staged")
+    with pytest.raises(FinchError, match="`@staged` is true or false"):
+        Session().run("@staged 1")
