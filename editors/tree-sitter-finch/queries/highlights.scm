@@ -13,7 +13,7 @@
 [(break) (continue)] @keyword
 (where) @keyword ; behind `@properties f law...`
 ["@array" "@assert" "@case" "@declare" "@einsum" "@finch" "@freeze" "@iterate" "@mode" "@properties"
- "@schedule" "@thaw" "@time" "@elapsed" "@show" "@workspace"] @function.macro
+ "@schedule" "@staged" "@thaw" "@time" "@elapsed" "@show" "@workspace"] @function.macro
 (directory) @function.macro ; @__DIR__
 
 (constant) @constant.builtin
