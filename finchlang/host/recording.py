@@ -120,13 +120,17 @@ class ResidualHost(Host):
         free = tuple(v for v in rewriting.free_variables(code) if v not in inputs)
         outer = tuple(c for c in rewriting.cells_of(code) if c not in own)
         name = self.fresh("rest")
-        procedure = ir.Procedure(name, inputs + free, places + outer, code)
+        # what a variable of the code around was bound to is not visible in the procedure
+        own_free = {v: ir.Var(v.name, v.type) for v in free if v.definition is not None}
+        code = rewriting.substituted(code, dict(own_free)) if own_free else code
+        given = inputs + tuple([own_free.get(v, v) for v in free])
+        procedure = ir.Procedure(name, given, places + outer, code)
         self._procedures[name] = procedure
         used = rewriting.buffers_of(code)
         changed = tuple(
             dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.changes(s))
         )
-        found = ir.CallProcedure(name, procedure.inputs, procedure.cells, used, changed)
+        found = ir.CallProcedure(name, inputs + free, procedure.cells, used, changed)
         around, inner = self._blocks[: self._base], self._blocks[self._base :]
         passing = {getattr(s, "variable", None) for block in inner for s in block} | self._passing
         known = {s.cell for block in around for s in block if isinstance(s, ir.Set)}

@@ -109,11 +109,22 @@ class Turn:
             is_there = conjunction(*(compare("ge", s.last, i) for s in late))
             host.branch(is_there, partial(self.visit, seen, i), partial(self._go_on, late, "lt", i))
             return
+        is_open = self.stop is not None and not at_most(i, self.stop)
+        if self.others and is_open and not self.is_at_points:  # there is nothing behind the region
+            assert self.stop is not None and self.at is not None
+            rest = partial(self._go_to, seen, late, i, False)
+            is_over = partial(host.set, self.at, self.beyond)
+            host.branch(compare("le", i, self.stop), rest, is_over)
+        else:
+            self._go_to(seen, late, i, is_open)
+
+    def _go_to(self, seen: dict[int, Seen], late: list[Seen], i: Expr, is_open: bool) -> None:
+        """Do what is to be done from i on, which may be beyond the region if it `is_open`."""
+        host = self.host
         if not self.is_at_points:
             there = {id(c.nest): c.sought(host, i, self.beyond, self.is_uncut) for c in self.others}
             seen = {**seen, **there}
         stop = reduce(lesser, [self._reach(s, i) for s in seen.values()])
-        is_open = self.stop is not None and not at_most(i, self.stop)
         stop = stop if self.stop is None else lesser(stop, self.stop)
         if late or is_open:  # it may be empty
             stop = host.let(stop, "reach")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeGuard
 
 from finchlang.base.records import record
-from finchlang.host.construct import FALSE, ZERO, disjunction, op, sub
+from finchlang.host.construct import FALSE, ZERO, disjunction, minimum, op, sub
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -160,7 +160,11 @@ def _entered(host: Any, when: Expr, nest: Any) -> Any:
 
             known = nest.stored
             if known is not None:
-                stop = host.let(op("select", when, known.stop, known.start), "stop")
-                known = replace(known, stop=stop)
+                stop, inner = host.let(op("select", when, known.stop, known.start), "stop"), known
+
+                def locate(host: Host, q: Expr, i: Expr) -> Expr:
+                    return minimum(inner.locate(host, q, i), stop)
+
+                known = replace(known, stop=stop, locate=locate)
             return replace(nest, seek=seek_there, stored=known)
     return nest
