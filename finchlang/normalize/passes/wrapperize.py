@@ -116,6 +116,8 @@ class _Wrapperize:
         """`masks`: whether comparisons become masks; within indices and extents they do not."""
         if isinstance(node, ast.Access):
             return self.access(node)
+        if isinstance(node, ast.Mode):
+            return trees.replace(node, tensor=self.store(node.tensor)[0])
         if isinstance(node, ast.Call) and ctx.is_call(node, "size"):
             return self.size(node)
         node = trees.map_children(lambda c: self.expression(c, masks), node)
