@@ -70,7 +70,6 @@ class RaiseError(Node):
 class Called(Node):
     """The body of a function of the script where it is called; `return` leaves it."""
 
-    name: str
     body: Node
 
 
@@ -91,6 +90,3 @@ class Unit(Node):
     returned: tuple[str, ...]
     fixed: tuple[str, ...]
     is_loop: bool
-
-    def group_of(self, slot: str) -> tuple[str, ...]:
-        return next((group for group in self.groups if slot in group), ())

@@ -344,7 +344,7 @@ class Units(UnitExpressions):
         self.loops = loops
         left = after if frame.exit is None else frame.exit
         names.values = {key: value for key, value in left.items() if key[0] != id(frame)}
-        names.emit(ir.Called(definition.name, body, span=span))
+        names.emit(ir.Called(body, span=span))
         items = tuple(map(_read, _items(frame.result)))
         return Several(items) if isinstance(frame.result, Several) else items[0]
 

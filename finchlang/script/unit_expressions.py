@@ -99,7 +99,7 @@ class UnitExpressions(UnitTensors):
             return Static(value)
         slot = self.make(value.format, (), span)
         if value.value != value.fill or repr(value.value) != repr(value.fill):
-            self.assign_scalar(slot, typed_literal(value.value, value.format.element_type), span)
+            self.set_in(slot, (), typed_literal(value.value, value.format.element_type), span)
         return slot
 
     # ---------------------------------------------------------------- calls

@@ -136,7 +136,7 @@ class UnitTensors(ABC):
             raise NotStaged("the fill of this scalar is not known", span)
         level = ScalarLevel(typed_literal(fill.value if fill.type is None else fill))
         slot = self.make(level, (), span)
-        self.assign_scalar(slot, self.expression_of(value[0], span), span)
+        self.set_in(slot, (), self.expression_of(value[0], span), span)
         return slot
 
     def make(self, level: Level, sizes: tuple[ast.Node, ...], span: Span | None) -> SlotName:
@@ -151,9 +151,6 @@ class UnitTensors(ABC):
         run = ir.RunKernel(program, (("made", slot),), tuple(numbers), span=span)
         self.emit(ir.Make(slot, kept, run, span=span))
         return SlotName(slot)
-
-    def assign_scalar(self, slot: SlotName, value: ast.Node, span: Span | None) -> None:
-        self.set_in(slot, (), value, span)
 
     # ---------------------------------------------------------------- entries
 
@@ -225,7 +222,7 @@ class UnitTensors(ABC):
     def at(
         self, indices: tuple[ast.Node, ...]
     ) -> tuple[tuple[ast.Node, ...], tuple[tuple[str, ast.Node], ...]]:
-        """UnitNames of a kernel for indices, and what these are."""
+        """Names of a kernel for indices, and what these are."""
         names = tuple([ast.Variable(f"{_INDEX}{k + 1}") for k in range(len(indices))])
         return names, tuple(zip([n.name for n in names], indices, strict=True))
 
