@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -108,6 +110,11 @@ def _twice(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
     return trees.replace(script, statements=statements)
 
 
+def _is_finite(values: Values) -> bool:
+    arrays = [np.asarray(as_array(value)) for value in values.values()]
+    return all(bool(np.isfinite(a).all()) for a in arrays if a.dtype.kind == "f")
+
+
 def _format(rng: random.Random, value: Any, more: int = 0) -> str:
     text = str(body_of(value).format.leaf).replace("Pattern()", "Element(false)")
     for _ in range(len(value.shape) + more):
@@ -144,10 +151,12 @@ def _converted(script: ast.Script, rng: random.Random, values: Values) -> ast.Sc
 
 
 def _formats(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:
-    """Other formats for tensors. None where the result depends on formats: with `.= _` and annotations."""
+    """Other formats for tensors. None where the result depends on formats: with `.= _`, annotations, and
+    NaN or infinities, which only a zero that is stored makes NaN of."""
     inits = [n.init for n in trees.walk(script) if type(n) is ast.Declare]
     is_annotated = any(type(n) is ast.Annotated for n in trees.walk(script))
-    if is_annotated or any(type(init) is ast.Dimensionless for init in inits):
+    is_kept = any(type(init) is ast.Dimensionless for init in inits) or not _is_finite(values)
+    if is_annotated or is_kept:
         return None
     for name, (at, value) in _tensors(script, values).items():
         script = _with(script, at, f"{name} = Tensor({_format(rng, value)}, {name})")
@@ -158,7 +167,7 @@ def _split(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
     """One mode of a tensor that is only read is split, and collapsed where it is read."""
     known, written = _tensors(script, values), _written(script)
     known = {n: k for n, k in known.items() if n not in written and len(k[1].shape) < 4}
-    if not known or any(type(n) is ast.Function for n in trees.walk(script)):
+    if not known or not _is_finite(values) or any(type(n) is ast.Function for n in trees.walk(script)):
         return None
     name = rng.choice(sorted(known))
     at, value = known[name]
