@@ -10,9 +10,10 @@ from typing import Any
 
 from finchlang.base.errors import FinchError, Source, Span
 from finchlang.calls.runner import KernelEvent
+from finchlang.host.engine import Applied, EventKind, Machine, Rule, Step
 from finchlang.host.ir import Const
 from finchlang.levels.looplets import Looplet
-from finchlang.rules.base.engine import Applied, EventKind, Machine, Rule, State, Step
+from finchlang.rules.base.state import State
 from finchlang.rules.base.trace_printer import (
     Part,
     changed,

@@ -12,9 +12,9 @@ from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.host.engine import Applied, EventKind
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Expr
-from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.base.trace_printer import shown
 from finchlang.rules.table import ALL
 from finchlang.syntax.nodes import Loop, Node

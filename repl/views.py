@@ -9,11 +9,11 @@ from typing import Any
 from finchlang.algebra import costs
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.calls.workspace_exchange import Sum
+from finchlang.host.engine import Applied, EventKind
 from finchlang.host.listing import text as listing
 from finchlang.host.recording import ResidualHost
 from finchlang.host.rewrite import everything
 from finchlang.native.jit import assembly_text, llvm_text
-from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.table import RULES
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty

@@ -29,8 +29,8 @@ from finchlang.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from finchlang.calls.staging import Staged
+    from finchlang.host.engine import Tracer
     from finchlang.host.executing import ExecutingHost
-    from finchlang.rules.base.engine import Tracer
 
 #: for each name of a kernel its value as an argument, and the format of that; None for a value that
 #: kernels do not take

@@ -21,10 +21,10 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.user_function import Laws
 
 if TYPE_CHECKING:
+    from finchlang.host.engine import Applied, Rule, Tracer
     from finchlang.host.executing import ExecutingHost
     from finchlang.host.interface import Host
     from finchlang.host.ir import Residual
-    from finchlang.rules.base.engine import Applied, Rule, Tracer
 
 #: how many call sites are kept, the last used
 SITES = 256

@@ -16,11 +16,12 @@ from finchlang.functions.unit import RunKernel, Unit
 from finchlang.functions.unit_body import Kernels, UnitBody, fiber_now, operation_of, types_of
 from finchlang.host import ir
 from finchlang.host.construct import compare, const
+from finchlang.host.engine import Machine, Rule, Tracer
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.recording import ResidualHost
 from finchlang.levels.level import Level, level_of
 from finchlang.operators.staged_body import BodyNames
-from finchlang.rules.base.engine import Machine, Rule, State, Tracer
+from finchlang.rules.base.state import State
 from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Node, Value, Variable
 from finchlang.syntax.traversal import forget, substitute

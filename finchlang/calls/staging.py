@@ -19,6 +19,7 @@ from finchlang.calls.call import Made, Outcome, Values
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.workspace_choice import spans
 from finchlang.host import interrupts, ir
+from finchlang.host.engine import Machine, OneByOne, Rule, Tracer
 from finchlang.host.executing import ExecutingHost, run_residual
 from finchlang.host.inspecting import shielded
 from finchlang.host.interface import Host
@@ -31,7 +32,7 @@ from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.jit import compile_residual
 from finchlang.normalize.pass_list import Normalized, normalize, stages
 from finchlang.normalize.passes.whole_copies import with_copies
-from finchlang.rules.base.engine import Machine, OneByOne, Rule, State, Tracer
+from finchlang.rules.base.state import State
 from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Declare, Define, Node, Thaw, Value, Variable
 from finchlang.syntax.traversal import forget, statements, substitute, walk
