@@ -72,7 +72,7 @@ class Recording:
         self.source = span.source if span is not None else Source("")
         self._host = GrowingHost(self._grown)
         self._passes()
-        event.stage(self._host, self._step, self._noted)
+        self._own = event.stage(self._host, self._step, self._noted)
         self._step_of_lines()
         self.arrays: list[list[Any]] = []
         self._values()
@@ -234,7 +234,7 @@ class Recording:
     def _values(self) -> None:
         host = WatchingHost(LIMIT)
         with suppress(Enough, FinchError):
-            self.event.run_on(host, self.event.compiled.staged.recorded(self._host))
+            self.event.run_on(host, self.event.compiled.staged.recorded(self._host, self._own))
         for line, about in zip(self.residual, self.abouts, strict=True):
             if about is not None:
                 values, times = host.of(about)

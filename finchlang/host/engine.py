@@ -131,6 +131,12 @@ class Machine:
         self.one_by_one = tracer if isinstance(tracer, OneByOne) else None
         self.depth = 0
 
+    def by(self, rules: Iterable[Rule]) -> Machine:
+        """A machine with other rules, as deep in premises as this one, which tells the same tracer."""
+        other = Machine(rules, self.tracer)
+        other.depth = self.depth
+        return other
+
     def run(self, term: Node, state: State) -> State:
         """Run a statement to its end, as the premise of a rule; gives the state after it."""
         self.depth += 1

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -17,6 +18,7 @@ import pytest
 
 from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.calls.runner import Observer
+from finchlang.rules.table import RULES
 from finchlang.testing.compare_engines import compare
 from finchlang.testing.compare_stored import as_array, same
 from tests.properties.random_functions import script
@@ -26,6 +28,7 @@ CASES = int(os.environ.get("FUNCTIONS", "20"))
 FIRST = int(os.environ.get("FUNCTIONS_SEED", "0"))
 STEP = 5
 TOLERANCE = 1e-9
+KERNEL_STEPS = {name for rule in RULES for name in (rule.name, *rule.steps)}
 #: what a script has that prints, or makes texts
 PRINTS = ("println", "word")
 
@@ -62,10 +65,11 @@ class Run:
 
 
 def differences(text: str) -> list[str]:
-    """A line for each way in which a script is not the same as a unit, step by step, on the interpreter and
-    by the denotation."""
-    staged, plain, interpreted, denoted = runs = (
-        Run("native", True), Run("native"), Run("interpret"), Run("denote"),
+    """A line for each way in which a script is not the same with its loops as units and kernel by kernel,
+    as machine code, interpreted and by the denotation; or in which units take other steps in kernels."""
+    engines = "native", "interpret", "residual"
+    *staged, plain, interpreted, denoted = runs = (
+        *(Run(engine, True) for engine in engines), Run("native"), Run("interpret"), Run("denote"),
     )  # fmt: skip
     found = compare(text, ways=runs)  # type: ignore[arg-type]
     lines, errors = list(found.differences), found.errors
@@ -74,15 +78,44 @@ def differences(text: str) -> list[str]:
     lines += [
         f"{run} prints {run.said!r}, not {plain.said!r}" for run in told if run.said != plain.said
     ]
+    if not lines and error is None:
+        one, other = (steps_in_kernels(text, staging) for staging in (True, False))
+        if one != other:
+            lines.append(f"units take {one - other} more in kernels, and {other - one} less")
     if lines or error is None:
         return lines + [
             f"{run}: {line}" for run in runs for line in unlike(run.values, plain.values)
         ]
-    for run in (staged, interpreted):
+    for run in (*staged, interpreted):
         if place_of(errors[str(run)]) != place_of(error):
             lines.append(f"{run} fails otherwise:\n{errors[str(run)]}\n{plain}:\n{error}")
         lines += [f"{run} leaves after the error: {u}" for u in unlike(run.values, plain.values)]
     return lines
+
+
+class InKernels(Observer):
+    """Counts the rules that are applied in kernels of the script, by the interpreter."""
+
+    stages = traces = True
+
+    def __init__(self) -> None:
+        self.counts, self.is_own = Counter[str](), False
+
+    def rule(self, applied: Any) -> None:
+        if applied.name == "Kernel":
+            self.is_own = applied.before.is_own
+        elif applied.name in KERNEL_STEPS and not self.is_own and applied.kind.name == "STEP":
+            self.counts[applied.name] += 1
+
+    def started(self, event: Any) -> None:
+        self.is_own = False
+
+
+def steps_in_kernels(text: str, staging: bool) -> Counter[str]:
+    """How often each rule is applied in kernels of a script, with or without units."""
+    observer = InKernels()
+    Session("interpret", "all", lambda _: None, (), observer, staging=staging).run(text)
+    return observer.counts
 
 
 def unlike(values: dict[str, Any], others: dict[str, Any]) -> Iterator[str]:
