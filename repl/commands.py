@@ -380,7 +380,7 @@ def _look(options: Namespace, engine: str, observer: Observer | None = None) -> 
 
     rules = getattr(options, "rules", "all")
     choices = engine, rules, lambda text: None, options.args, observer, options.workspaces
-    session = Session(*choices)
+    session = Session(*choices, staging=getattr(options, "staging", True))
     session.run_file(options.file)
     return session
 

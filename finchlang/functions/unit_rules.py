@@ -29,9 +29,9 @@ from finchlang.levels.positions import positions
 from finchlang.operators.body_rules import (
     EXPRESSIONS,
     STATEMENTS,
-    Body,
     BodyNames,
     BodyState,
+    FunctionBody,
     evaluate,
     perform,
 )
@@ -65,7 +65,7 @@ class KernelToRun:
 
 
 @dataclass(eq=False)
-class UnitBody(Body):
+class UnitBody(FunctionBody):
     """What is static of a unit while it runs: the `formats` of its slots and their memory (`slots`), the
     slots of arrays that cannot take another size (`fixed`), its `kernels` and the rules that run these, and
     a cell for each slot with the number of the tensor that it holds (`homes`). Where types are found there

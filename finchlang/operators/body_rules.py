@@ -36,7 +36,7 @@ class BodyNames:
 
 
 @dataclass(eq=False)
-class Body:
+class FunctionBody:
     """What is static of a function's body while it runs: its name, its parameters, the names that have a
     cell (`changing`), the rows of its operators, and the rules for its expressions. In the first run, which
     finds the types of `names`, a cell is made where its name is first assigned."""
@@ -76,7 +76,7 @@ class BodyState:
     and of a unit's own loop, until it begins, how many rounds it takes at most."""
 
     host: Host
-    body: Any  # a Body, or what is derived of it
+    body: Any  # a FunctionBody, or what is derived of it
     values: Mapping[str, Expr]
     mark: Cell | None = None
     limit: Expr | None = None

@@ -22,9 +22,9 @@ from finchlang.host.recording import ResidualHost
 from finchlang.operators.body_rules import (
     RESULT,
     STATEMENTS,
-    Body,
     BodyNames,
     BodyState,
+    FunctionBody,
     Lookup,
     any_of,
     evaluate,
@@ -103,7 +103,7 @@ class StagedOperator(Operator):
         """Run the body by the rules for its statements; the first time to find the types of names, which
         takes a host that records: it goes through all arms in order."""
         node, machine = self.node, Machine(STATEMENTS)
-        body = Body(node.name, node.parameters, self.changing, self.lookup, names)
+        body = FunctionBody(node.name, node.parameters, self.changing, self.lookup, names)
         state = BodyState(host, body, dict(zip(node.parameters, args, strict=True)))
         if not isinstance(node.body, ast.Script):
             return evaluate(machine, node.body, state, given)

@@ -250,7 +250,8 @@ class Units(UnitExpressions):
             other = names.join(after, behind, other, span)
         elif any(goes_on):
             names.values = after if goes_on[0] else behind
-        names.emit(ast.If(((holds, then), (ast.Literal(True), other)), span=span))
+        otherwise = ((ast.Literal(True), other),) if other.statements else ()
+        names.emit(ast.If(((holds, then), *otherwise), span=span))
 
     def loop(
         self, condition: ast.Node, body: ast.Node, frame: CallFrame | Environment, span: Span | None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from finchlang.base.records import record
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -93,14 +93,6 @@ class Called(ast.Node):
         return self.body
 
 
-@runtime_checkable
-class Uses(Protocol):
-    """A node that says itself which expressions it uses."""
-
-    @property
-    def uses(self) -> Sequence[ast.Node]: ...
-
-
 #: told of a name that may have no value, and of the place where it is used
 Unset = Callable[[str, Any], None]
 
@@ -124,7 +116,8 @@ class _Values:
             if node.name not in known:
                 self.unset(node.name, node.span)
             return
-        for part in node.uses if isinstance(node, Uses) else trees.children(node):
+        uses = getattr(node, "uses", None)  # a node may say itself which expressions it uses
+        for part in trees.children(node) if uses is None else uses:
             if not (isinstance(node, ast.Call) and part is node.op):
                 self.use(part, known)
 

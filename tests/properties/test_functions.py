@@ -18,7 +18,6 @@ import pytest
 
 from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.calls.runner import Observer
-from finchlang.rules.table import RULES
 from finchlang.testing.compare_engines import compare
 from finchlang.testing.compare_stored import as_array, same
 from tests.properties.random_functions import script
@@ -28,7 +27,6 @@ CASES = int(os.environ.get("FUNCTIONS", "20"))
 FIRST = int(os.environ.get("FUNCTIONS_SEED", "0"))
 STEP = 5
 TOLERANCE = 1e-9
-KERNEL_STEPS = {name for rule in RULES for name in (rule.name, *rule.steps)}
 #: what a script has that prints, or makes texts
 PRINTS = ("println", "word")
 
@@ -99,16 +97,16 @@ class InKernels(Observer):
     stages = traces = True
 
     def __init__(self) -> None:
-        self.counts, self.is_own = Counter[str](), False
+        self.counts, self.is_counted = Counter[str](), False
 
     def rule(self, applied: Any) -> None:
-        if applied.name == "Kernel":
-            self.is_own = applied.before.is_own
-        elif applied.name in KERNEL_STEPS and not self.is_own and applied.kind.name == "STEP":
-            self.counts[applied.name] += 1
+        is_step = applied.kind.name == "STEP"
+        if applied.name == "Kernel":  # its premise comes before its step
+            self.is_counted = not (is_step or applied.before.is_own)
+        self.counts[applied.name] += is_step and self.is_counted
 
     def started(self, event: Any) -> None:
-        self.is_own = False
+        self.is_counted = type(event.source).__name__ == "KernelNode"
 
 
 def steps_in_kernels(text: str, staging: bool) -> Counter[str]:
@@ -215,6 +213,12 @@ def test_what_differs_is_found(text: str, change: Any, monkeypatch: Any) -> None
 
     monkeypatch.setattr(Run, "session", session)
     assert differences(text)
+
+
+def test_steps_in_kernels_are_counted_in_units_too() -> None:
+    whole, alone = (steps_in_kernels(EXCHANGES, staging) for staging in (True, False))
+    assert whole == alone and whole["Assign"] == 18
+    assert steps_in_kernels(EXCHANGES.replace("1:3", "1:4"), True) != alone
 
 
 def test_a_seed_gives_the_same_script_again() -> None:
