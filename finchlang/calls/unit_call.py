@@ -121,13 +121,21 @@ class UnitKernel(SpecializedKernel):
                 _, level, first = self._made[k]
                 self._made[k] = made_argument(level, memory), level, first
         found = {}
-        for at, name in enumerate(bound.name for bound in self.bounds):
+        for at, name, is_returned in self._told:
             held = arguments[made.homes.get(name, at)]
-            if name in self.source.returned:
+            if is_returned:
                 found[name] = values.get(id(held), held[VALUE])
-            elif name in self.source.tensors and id(held) in values:
+            elif id(held) in values:
                 found[name] = values[id(held)]
         return found, made.results, steps
+
+    @cached_property
+    def _told(self) -> list[tuple[int, str, bool]]:
+        """The slots whose tensors the caller is told of: their numbers, names, and whether a `return` gives
+        them."""
+        unit, names = self.source, [bound.name for bound in self.bounds]
+        told = {*unit.tensors, *unit.returned}
+        return [(at, n, n in unit.returned) for at, n in enumerate(names) if n in told]
 
 
 class UnitCall(NativeCall):

@@ -54,7 +54,10 @@ class Variant:
     none."""
 
     given: list[GivenName] = field(default_factory=list)
-    looked_at: list[GivenName] = field(default_factory=list)
+    #: names whose values are arguments of the unit, each with where it stands (None: in sight of the loop),
+    #: what it is in the unit, and its format; and those that are to mean the same as before
+    taken: list[tuple[str, Environment | None, str, Any]] = field(default_factory=list)
+    known: list[tuple[str, Environment | None, Any]] = field(default_factory=list)
     unbound: frozenset[str] = frozenset()  # names that the file or prompt may not bind
     uses: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # as of UnitNames
     step: int = 1  # of a range
@@ -68,20 +71,19 @@ class Variant:
             return None
         if not all(values.get(name) is value for values, name, value in self.uses):
             return None
-        found: dict[str, Argument] = {}
-        for given in self.looked_at:
-            value = _owner(given, environment).values.get(given.name)
-            meaning = given.meaning
-            if isinstance(meaning, (NumberName, SlotName)):
-                argument = None if value is None else args.describe(value)
-                if argument is None or argument[args.FORMAT] != given.format:
-                    return None
-                found[meaning.name] = argument
-            elif meaning is ABSENT:
-                if value is not None:
-                    return None
-            elif value is None or not meaning.is_same(type(meaning)(value)):
+        for name, owner, meaning in self.known:
+            value = (owner or environment).owner(name).values.get(name)
+            if value is not meaning.value and (
+                value is None or meaning is ABSENT or not meaning.is_same(type(meaning)(value))
+            ):
                 return None
+        found: dict[str, Argument] = {}
+        for name, owner, own, format in self.taken:
+            value = (owner or environment).owner(name).values.get(name)
+            argument = None if value is None else args.describe(value)
+            if argument is None or argument[args.FORMAT] != format:
+                return None
+            found[own] = argument
         return found
 
     def given_to(
@@ -95,12 +97,17 @@ class Variant:
 
     def take(self, names: UnitNames, environment: Environment) -> None:
         """Have what a unit is given looked at."""
-        given = names.told()
-        self.given, self.uses = given, names.uses
+        given, self.uses = names.told(), names.uses
+        self.given = [g for g in given if g.result]
         absent = [g for g in given if g.meaning is ABSENT]
         outermost = [g for g in absent if _owner(g, environment).parent is None]
         self.unbound = frozenset(g.name for g in outermost)
-        self.looked_at = [g for g in given if g not in outermost]
+        self.taken, self.known = [], []
+        for g in given:
+            if isinstance(g.meaning, (NumberName, SlotName)):
+                self.taken.append((g.name, g.owner, g.meaning.name, g.format))
+            elif g not in outermost:
+                self.known.append((g.name, g.owner, g.meaning))
 
 
 def _owner(given: GivenName, environment: Environment) -> Environment:
