@@ -123,7 +123,7 @@ def _parser_of(command: str) -> ArgumentParser:
         _add_engine(parser)
     if command in ("run", "diff", "fuzz"):
         _add_checked(parser)
-    if command in ("run", "diff"):
+    if command in (*_WITH_RULES, "diff", "normalize"):
         _add_staging(parser)
     if command == "check":
         parser.add_argument(

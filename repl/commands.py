@@ -197,9 +197,9 @@ def trace(options: Namespace) -> int:
 
 def rules(options: Namespace) -> int:
     """`finch rules`: the names and statements of all rules, in order of priority."""
-    from finchlang.rules import table
+    from finchlang.functions.unit_rules import ALL
 
-    for number, rule in enumerate(table.ALL, 1):
+    for number, rule in enumerate(ALL, 1):
         print(f"{number} {rule.name}{' (derived)' if rule.is_derived else ''}")
         print(indent(dedent("    " + rule.statement).strip(), "    "), end="\n\n")
     return SUCCESS
@@ -380,7 +380,7 @@ def _look(options: Namespace, engine: str, observer: Observer | None = None) -> 
 
     rules = getattr(options, "rules", "all")
     choices = engine, rules, lambda text: None, options.args, observer, options.workspaces
-    session = Session(*choices)
+    session = Session(*choices, staging=getattr(options, "staging", True))
     session.run_file(options.file)
     return session
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from finchlang.base.paths import replace_file
 from finchlang.calls.runner import KernelEvent
-from finchlang.rules.table import ALL
+from finchlang.functions.unit_rules import ALL
 
 from .notes import Notes
 from .recording import Recording

@@ -10,9 +10,10 @@ from typing import Any
 
 from finchlang.base.errors import FinchError, Source, Span
 from finchlang.calls.runner import KernelEvent
+from finchlang.host.engine import Applied, EventKind, Machine, Rule, Step
 from finchlang.host.ir import Const
 from finchlang.levels.looplets import Looplet
-from finchlang.rules.base.engine import Applied, EventKind, Machine, Rule, State, Step
+from finchlang.rules.base.state import State
 from finchlang.rules.base.trace_printer import (
     Part,
     changed,
@@ -71,7 +72,7 @@ class Recording:
         self.source = span.source if span is not None else Source("")
         self._host = GrowingHost(self._grown)
         self._passes()
-        event.stage(self._host, self._step, self._noted)
+        self._own = event.stage(self._host, self._step, self._noted)
         self._step_of_lines()
         self.arrays: list[list[Any]] = []
         self._values()
@@ -233,7 +234,7 @@ class Recording:
     def _values(self) -> None:
         host = WatchingHost(LIMIT)
         with suppress(Enough, FinchError):
-            self.event.run_on(host, self.event.compiled.staged.recorded(self._host))
+            self.event.run_on(host, self.event.compiled.staged.recorded(self._host, self._own))
         for line, about in zip(self.residual, self.abouts, strict=True):
             if about is not None:
                 values, times = host.of(about)

@@ -12,12 +12,12 @@ from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.functions.unit_rules import ALL
+from finchlang.host.engine import Applied, EventKind
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Expr
-from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.base.trace_printer import shown
-from finchlang.rules.table import ALL
-from finchlang.syntax.nodes import Loop, Node
+from finchlang.syntax.nodes import For, Loop, Node
 
 from .live_listing import GrowingHost
 from .report import BOLD, PLAIN, RED, TEAL
@@ -125,7 +125,7 @@ class Trace(Observer):
     step come before it, indented, below the name of the rule they belong to. Iterations are marked with
     the coordinate at which they begin: `Loop [i = 3]`."""
 
-    traces = one_by_one = True
+    stages = traces = one_by_one = True
 
     def __init__(self, chosen: Chosen | None = None) -> None:
         self.chosen = chosen or Chosen()
@@ -181,6 +181,8 @@ class Trace(Observer):
 
 
 def _index(term: Node) -> str:
+    if isinstance(term, For):
+        return term.variable
     return term.index.name if isinstance(term, Loop) else "at"
 
 

@@ -9,12 +9,13 @@ from typing import Any
 from finchlang.algebra import costs
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.calls.workspace_exchange import Sum
+from finchlang.functions.unit import Unit
+from finchlang.functions.unit_rules import ALL
+from finchlang.host.engine import Applied, EventKind
 from finchlang.host.listing import text as listing
 from finchlang.host.recording import ResidualHost
 from finchlang.host.rewrite import everything
 from finchlang.native.jit import assembly_text, llvm_text
-from finchlang.rules.base.engine import Applied, EventKind
-from finchlang.rules.table import RULES
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
@@ -41,7 +42,13 @@ class Passes(Observer):
         print()
 
 
-class Explanations(Observer):
+class Stages(Observer):
+    """Observers that look at what is compiled: kernels, and loops and functions as wholes."""
+
+    stages = True
+
+
+class Explanations(Stages):
     """For each kernel, what passes decided and why, and how often each derived rule was applied in staging
     (`finch explain`)."""
 
@@ -59,6 +66,8 @@ class Explanations(Observer):
     def told(self, event: KernelEvent) -> Iterator[tuple[str, str]]:
         kernel = event.compiled
         yield from (("formats", f"`{name}`: {format}") for name, format in kernel.formats.items())
+        exchanging = getattr(event.source, "groups", ())
+        yield from (("exchanged", ", ".join(f"`{name}`" for name in group)) for group in exchanging)
         yield from event.decisions
         yield from (("notes", str(note)) for note in kernel.notes)
         for name, (totals, updates) in kernel.signature.spans.items():
@@ -69,7 +78,7 @@ class Explanations(Observer):
     def derived(self, event: KernelEvent) -> list[tuple[str, str]]:
         counts: Counter[str] = Counter()
         event.stage(ResidualHost(), lambda applied: counts.update([applied.name]))
-        derived = [r.name for r in RULES if r.is_derived and counts[r.name]]
+        derived = [r.name for r in ALL if r.is_derived and counts[r.name]]
         return [("derived rules", f"{name}: {counts[name]}") for name in derived]
 
 
@@ -96,15 +105,15 @@ def _choice(totals: tuple[Sum, ...], updates: tuple[Any, ...]) -> str:
     return f"a list; if {most} for each update that is expected, flags"
 
 
-class Residuals(Observer):
-    """The residual program of each kernel (`finch residual`)."""
+class Residuals(Stages):
+    """The residual program of each kernel and unit (`finch residual`)."""
 
     def kernel(self, event: KernelEvent) -> None:
         print(title(event))
         print(listing(event.residual))
 
 
-class Llvm(Observer):
+class Llvm(Stages):
     """The LLVM IR of each kernel (`finch llvm`)."""
 
     def kernel(self, event: KernelEvent) -> None:
@@ -112,7 +121,7 @@ class Llvm(Observer):
         print(llvm_text(event.residual))
 
 
-class Assembly(Observer):
+class Assembly(Stages):
     """The machine code of each kernel (`finch asm`)."""
 
     def kernel(self, event: KernelEvent) -> None:
@@ -130,7 +139,7 @@ LOOKS: dict[str, type[Observer]] = {
 }
 
 
-class Counts(Observer):
+class Counts(Stages):
     """How often each rule was applied, and each kind of step taken by the host (`finch trace --count`)."""
 
     traces = one_by_one = True
@@ -167,7 +176,8 @@ class StagedCounts(Counts):
 def title(event: KernelEvent, comment: str = "#", number: int | None = None) -> str:
     span = event.source.span
     place = f"{span.source.name}:{span.line}" if span is not None else "unknown place"
-    return f"{comment} kernel {'' if number is None else f'{number} '}at {place}"
+    what = "unit" if isinstance(event.source, Unit) else "kernel"
+    return f"{comment} {what} {'' if number is None else f'{number} '}at {place}"
 
 
 def _table(heading: str, counts: Counter[str]) -> str:

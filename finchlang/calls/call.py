@@ -16,6 +16,7 @@ from finchlang.calls.arguments import ARRAYS, COUNTERS, KIND, OWNER, SHAPE, STAR
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.undo import Output, Undoing
 from finchlang.native.compiled_kernel import NativeKernel
+from finchlang.syntax.types import Type
 from finchlang.tensors.bind import Bound, spans
 from finchlang.tensors.memory import Memory
 
@@ -59,6 +60,16 @@ is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[at
 
 #: the tensors and workspaces that are written, each with its new memory (None: only contents changed)
 Made = list[tuple[Argument, Memory | None]]
+
+
+class MadeByUnit(Made):
+    """What a unit has made. `results` are the numbers that it hands back, with their types, and `homes`
+    the number of the tensor that each slot holds which exchanges."""
+
+    results: list[tuple[Any, Type]]
+    homes: dict[str, int]
+
+
 #: those, and the host steps taken
 Outcome = tuple[Made, Counter[str]]
 Values = Sequence[Any]

@@ -29,8 +29,8 @@ from finchlang.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from finchlang.calls.staging import Staged
+    from finchlang.host.engine import Tracer
     from finchlang.host.executing import ExecutingHost
-    from finchlang.rules.base.engine import Tracer
 
 #: for each name of a kernel its value as an argument, and the format of that; None for a value that
 #: kernels do not take
@@ -97,6 +97,8 @@ class SpecializedKernel:
 
     def all_of(self, arguments: Values) -> Values:
         """The arguments, and the kernel's own tensors."""
+        if not self._workspaces:
+            return arguments
         return [*arguments, *map(args.tensor_argument, self._workspaces)]
 
     def run(
@@ -109,8 +111,17 @@ class SpecializedKernel:
     ) -> Outcome:
         """Run by the engine of this name, on `host` if given. Gives the outputs with their new memory,
         and the host steps. Raises FinchError; all arrays are then as before."""
-        if self._workspaces:
-            arguments = self.all_of(arguments)
+        return self.run_whole(engine, self.all_of(arguments), numbers, tracer, host)
+
+    def run_whole(
+        self,
+        engine: str,
+        arguments: Values,
+        numbers: Values,
+        tracer: Tracer | None = None,
+        host: ExecutingHost | None = None,
+    ) -> Outcome:
+        """As `run`, on arguments and tensors of its own."""
         if engine == "native":  # on the arguments' own memory, restored if it fails
             return self._native_call.run(arguments, numbers), _NO_STEPS
         return self.staged.run(engine, arguments, numbers, tracer, host)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from finchlang.base.errors import Bug, FinchError, Note
 from finchlang.calls import substitute
 from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
-from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
+from finchlang.calls.call import Values, check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
 from finchlang.calls.kernel import CallSite, Formats, Given, KernelAtSite, NodeOf, SpecializedKernel
 from finchlang.calls.lazy_shape import Template
@@ -21,16 +21,19 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.user_function import Laws
 
 if TYPE_CHECKING:
+    from finchlang.calls.unit_call import UnitKernel
+    from finchlang.host.engine import Applied, Rule, Tracer
     from finchlang.host.executing import ExecutingHost
     from finchlang.host.interface import Host
     from finchlang.host.ir import Residual
-    from finchlang.rules.base.engine import Applied, Rule, Tracer
 
 #: how many call sites are kept, the last used
 SITES = 256
 #: how many notes are kept, the last ones
 NOTES = 256
 ENGINES = ("native", "interpret", "residual", "denote", "check")
+#: those that run loops of scripts as wholes
+UNITS = ENGINES[:3]
 
 #: a kernel's node, what its names are bound to, and its functions, as the denotation has them
 Meaning = tuple[ast.KernelNode, dict[str, Any], dict[Any, Any]]
@@ -71,10 +74,10 @@ class Observer:
 
 @dataclass(eq=False)
 class KernelEvent:
-    """A compiled kernel, for inspection; `given` are the tensors and the numbers of its first run, and
-    `meaning` gives the kernel, values and functions for the denotation."""
+    """A compiled kernel, or a unit, for inspection; `source` is its node, `given` are the tensors and the
+    numbers of its first run, and `meaning` gives the kernel, values and functions for the denotation."""
 
-    source: ast.KernelNode
+    source: Any
     compiled: SpecializedKernel
     given: Any = None
     meaning: Callable[[], Meaning] | None = None
@@ -92,7 +95,8 @@ class KernelEvent:
     @property
     def decisions(self) -> tuple[tuple[str, str], ...]:
         """What the planner and each pass of normalisation decided and why, with the pass's name first."""
-        return self.source.decisions + self.compiled.staged.normalized.decisions
+        own = getattr(self.source, "decisions", ())
+        return own + self.compiled.staged.decisions
 
     @property
     def residual(self) -> Any:
@@ -100,9 +104,10 @@ class KernelEvent:
 
     def stage(
         self, host: Host, tracer: Tracer, noted: Callable[[Rule], Rule] = lambda rule: rule
-    ) -> None:
-        """Run the rules, each wrapped by `noted`, on a host that records, and tell the tracer of steps."""
-        self.compiled.staged.run_rules(host, tracer, noted)
+    ) -> tuple[Any, ...]:
+        """Run the rules, each wrapped by `noted`, on a host that records, and tell the tracer of steps.
+        Gives outputs that are not of tensors."""
+        return self.compiled.staged.run_rules(host, tracer, noted)
 
     def run_on(self, host: ExecutingHost, residual: Residual) -> None:
         """Run a residual of the kernel on a host that reports what it does, on copies of its arguments."""
@@ -241,13 +246,16 @@ class Runner:
 
     def _make_ready(self, made: KernelAtSite, now: Situation) -> None:
         given = made.given(now.arguments)
-        event = KernelEvent(made.node, made.kernel, given, lambda: self._meaning(now))
+        self._prepare(KernelEvent(made.node, made.kernel, given, lambda: self._meaning(now)))
+        made.is_ready = True
+
+    def _prepare(self, event: KernelEvent) -> None:
+        """Tell the observer of a new kernel, and compile it if it is to be native."""
         self.observer.kernel(event)
-        for note in made.kernel.notes:
+        for note in event.compiled.notes:
             self.noted(note)
         if self.engine == "native":
-            made.kernel.prepare()
-        made.is_ready = True
+            event.compiled.prepare()
 
     def noted(self, note: Note) -> None:
         """Keep a note, and tell the observer, unless that was done for other formats."""
@@ -263,6 +271,28 @@ class Runner:
         self.observer.started(event := KernelEvent(found.node, found.kernel))
         steps = found.run(arguments, environment, self.engine, tracer)
         self.observer.finished(event, steps)
+
+    def prepare_unit(self, unit: UnitKernel, arguments: Values, numbers: Values) -> None:
+        """Have a unit, which is to be run on these arguments first, ready to run."""
+        self._prepare(KernelEvent(unit.source, unit, (arguments, numbers)))
+
+    def run_unit(
+        self, unit: UnitKernel, arguments: Values, numbers: Values, is_again: bool
+    ) -> tuple[dict[str, Any], list[Any]]:
+        """Run a unit as `UnitKernel.call`; the observer is not told of rounds that are run once more."""
+        if self.engine == "native":
+            return unit.call("native", arguments, numbers)[:2]
+        tracer: Tracer | None = None
+        if self.observer.traces and not is_again:
+            tracer = self.observer.rule
+            tracer = unit.staged.one_by_one(tracer) if self.observer.one_by_one else tracer
+        event = KernelEvent(unit.source, unit)
+        if not is_again:
+            self.observer.started(event)
+        slots, results, steps = unit.call(self.engine, arguments, numbers, tracer)
+        if not is_again:
+            self.observer.finished(event, steps)
+        return slots, results
 
     def _meaning(self, now: Situation) -> Meaning:
         """The kernel, values and functions for the denotation."""

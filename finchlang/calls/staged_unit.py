@@ -3,46 +3,38 @@ slots, and run by the rules in the memory of these."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from finchlang.base.locks import cached_property
-from finchlang.base.records import record
+from finchlang.calls.arguments import Argument
+from finchlang.calls.call import Made, MadeByUnit
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.staging import Staged
 from finchlang.functions.unit import RunKernel, Unit
-from finchlang.functions.unit_body import Kernels, UnitBody, fiber_now, operation_of, types_of
+from finchlang.functions.unit_rules import (
+    UNIT_RULES,
+    Kernels,
+    KernelToRun,
+    body_of,
+    run_unit,
+    types_of,
+)
 from finchlang.host import ir
-from finchlang.host.construct import compare, const
-from finchlang.host.interface import Host, fail_unless
-from finchlang.host.recording import ResidualHost
+from finchlang.host.construct import const
+from finchlang.host.engine import Tracer
+from finchlang.host.inspecting import shielded
+from finchlang.host.interface import Host
 from finchlang.levels.level import Level, level_of
-from finchlang.operators.staged_body import BodyNames
-from finchlang.rules.base.engine import Machine, Rule, State, Tracer
+from finchlang.operators.body_rules import BodyNames
 from finchlang.rules.table import rules
-from finchlang.syntax.nodes import Node, Value, Variable
-from finchlang.syntax.traversal import forget, substitute
+from finchlang.syntax.nodes import Node
+from finchlang.syntax.traversal import forget
 from finchlang.syntax.types import Type
-from finchlang.tensors.bind import Bound
-
-
-@record(eq=False)
-class _Kernel:
-    """A kernel of a unit, staged for the formats of its slots and the types of its numbers; `prefix` begins
-    the names of its workspaces."""
-
-    node: RunKernel
-    prefix: str
-    staged: Staged
-
-    @property
-    def slots(self) -> dict[str, str]:
-        """The slot of each tensor and workspace of the kernel."""
-        of, own = dict(self.node.tensors), self.staged.signature
-        slots = {name: of[script] for name, script in own.tensors.items()}
-        return slots | {name: f"{self.prefix}{name}" for name in own.workspaces}
+from finchlang.tensors.bind import spans
+from finchlang.tensors.memory import Memory
 
 
 class StagedUnit(Staged):
@@ -50,6 +42,7 @@ class StagedUnit(Staged):
     results, then for each slot that exchanges the number of the tensor that it holds."""
 
     source: Unit
+    kind = "unit"
 
     @cached_property
     def types(self) -> tuple[dict[str, Type], Kernels]:
@@ -61,14 +54,26 @@ class StagedUnit(Staged):
         return {n: level_of(f) for n, f in self.formats.items()}
 
     @cached_property
-    def kernels(self) -> dict[RunKernel, _Kernel]:
-        """The kernels of the unit; equal ones are one."""
-        found: dict[RunKernel, _Kernel] = {}
+    def parts(self) -> dict[RunKernel, Staged]:
+        """The kernels of the unit, each for the formats of its slots and the types of its numbers; equal
+        ones are one."""
+        found: dict[RunKernel, Staged] = {}
         choices = self.which_rules, self.insert_workspaces, frozenset[str]()
         for node, types in self.types[1].items():
             formats = {own: self.formats[slot] for own, slot in node.tensors} | types
-            staged = Staged(node.program, formats, choices)
-            found[node] = _Kernel(node, f"kernel{len(found) + 1}_", staged)
+            found[node] = Staged(node.program, formats, choices)
+        return found
+
+    @cached_property
+    def kernels(self) -> dict[RunKernel, KernelToRun]:
+        """The kernels as the rules of the unit run them."""
+        found: dict[RunKernel, KernelToRun] = {}
+        for number, (node, staged) in enumerate(self.parts.items(), 1):
+            of, own = dict(node.tensors), staged.signature
+            slots = {name: of[script] for name, script in own.tensors.items()}
+            slots |= {name: f"kernel{number}_{name}" for name in own.workspaces}
+            levels, sets = staged.normalized.formats, (own.changed, own.declared)
+            found[node] = KernelToRun(staged.program, slots, levels, *sets, (*own.workspaces,))
         return found
 
     def signed(self) -> Signature:
@@ -76,8 +81,8 @@ class StagedUnit(Staged):
         made: dict[str, Level] = {name: level_of(formats[name]) for name in unit.made}
         changed, declared, renewed = {*unit.made}, set[str](), set[str]()
         notes: list[Any] = []
-        for kernel in self.kernels.values():
-            own, slots = kernel.staged.signature, kernel.slots
+        for node, kernel in self.kernels.items():
+            own, slots = self.parts[node].signature, kernel.slots
             made |= {slots[name]: level for name, level in own.workspaces.items()}
             changed |= {slots[name] for name in own.changed}
             declared |= {slots[name] for name in own.declared}
@@ -94,59 +99,60 @@ class StagedUnit(Staged):
             spans={},
         )
 
-    def run_rules(self, host: Host, tracer: Tracer | None, noted: Any = lambda rule: rule) -> None:
+    def passes(self) -> list[tuple[str, Node]]:
+        return [("unit", self.source.body)]
+
+    @property
+    def decisions(self) -> tuple[tuple[str, str], ...]:
+        """Those of its kernels, each with its line."""
+        found = (
+            (node.span, *each) for node, staged in self.parts.items() for each in staged.decisions
+        )
+        return tuple(
+            [(f"{name}, line {span.line}" if span else name, what) for span, name, what in found]
+        )
+
+    def run_rules(
+        self, host: Host, tracer: Tracer | None, noted: Any = lambda rule: rule
+    ) -> tuple[ir.Cell, ...]:
+        host = host if tracer is None else shielded(host)
         for bound in self.bounds:
             bound.enter(host)
-        slots = {bound.name: bound for bound in self.bounds}
-        names, given = BodyNames(dict(self.types[0]), True), [*self._inputs.values()]
-        table = [*map(noted, rules(self.which_rules))]
-        homes = {name: host.cell(const(n), "home") for n, name in enumerate(slots)}
-        body = UnitBody(
-            *(operation_of(self.source), host, given, names),
-            formats=self._levels,
+        unit, slots = self.source, {bound.name: bound for bound in self.bounds}
+        body = body_of(
+            *(unit, BodyNames(dict(self.types[0]), True), self._levels),
             slots=slots,
-            run_kernel=partial(self._run_kernel, host, table, tracer, slots),
-            homes=homes,
-            limit=given[0] if self.source.is_loop else None,
+            fixed=frozenset(unit.fixed),
+            kernels=self.kernels,
+            kernel_rules=tuple(map(noted, rules(self.which_rules))),
+            homes={name: host.cell(const(n), "home") for n, name in enumerate(slots)},
         )
         try:
-            body.run_all()
+            table = tuple(map(noted, UNIT_RULES))
+            run_unit(unit, body, host, [*self._inputs.values()], table, tracer)
         finally:
             forget()
-        exchanging = [name for group in self.source.groups for name in group]
-        results = [body.cell_of(name) for name in self.source.results]
-        self.own_outputs = (*results, *(homes[name] for name in exchanging))
+        return (
+            *(body.cells[name] for name in unit.results),
+            *(body.homes[n] for n in unit.exchanging),
+        )
 
-    def _run_kernel(
-        self,
-        host: Host,
-        table: list[Rule],
-        tracer: Tracer | None,
-        slots: Mapping[str, Bound],
-        node: RunKernel,
-        numbers: Mapping[str, ir.Expr],
-    ) -> None:
-        kernel = self.kernels[node]
-        staged, own = kernel.staged, kernel.staged.signature
-        formats = staged.normalized.formats
-        fibers = {
-            name: fiber_now(host, slots[slot], formats[name], name in own.changed)
-            for name, slot in kernel.slots.items()
-        }
-        values: dict[Node, Node] = {Variable(n): Value(v) for n, v in numbers.items()}
-
-        def run() -> None:
-            state = State.before(host, fibers, [*own.workspaces])
-            Machine(table, tracer).run(substitute(staged.program, values), state)
-
-        host.apart(run)
-        message = "`{}` cannot take another size"
-        for slot in {kernel.slots[name] for name in own.declared} & {*self.source.fixed}:
-            bound = slots[slot]
-            for cell, size in zip(bound.outputs, bound.inputs[: bound.level.order], strict=False):
-                is_same = compare("eq", host.get(cell), size)
-                fail_unless(host, is_same, "dimension", message.format(slot), (), node.span)
-
-    def recorded(self, host: ResidualHost) -> ir.Residual:
-        found = super().recorded(host)
-        return replace(found, name="unit", outputs=(*found.outputs, *self.own_outputs))
+    def _made(
+        self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
+    ) -> Made:
+        unit, found = self.source, MadeByUnit()
+        types: dict[str, Any] = {**self.formats, **self.types[0]}
+        first = len(outputs) - len(unit.results) - len(unit.exchanging)
+        numbers = zip(unit.results, outputs[first:], strict=False)
+        found.results = [(value, types[name]) for name, value in numbers]
+        found.homes = dict(zip(unit.exchanging, outputs[first + len(unit.results) :], strict=True))
+        for at, (bound, (buffers, _, outs)) in enumerate(
+            zip(self.bounds, spans(self.bounds), strict=True)
+        ):
+            if bound.written:
+                values, order = outputs[outs], bound.level.order
+                home = arguments[found.homes.get(bound.name, at)]
+                found.append(
+                    (home, Memory(tuple(values[:order]), arrays[buffers], tuple(values[order:])))
+                )
+        return found

@@ -19,6 +19,7 @@ from finchlang.calls.call import Made, Outcome, Values
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.workspace_choice import spans
 from finchlang.host import interrupts, ir
+from finchlang.host.engine import Machine, OneByOne, Rule, Tracer
 from finchlang.host.executing import ExecutingHost, run_residual
 from finchlang.host.inspecting import shielded
 from finchlang.host.interface import Host
@@ -31,7 +32,7 @@ from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.jit import compile_residual
 from finchlang.normalize.pass_list import Normalized, normalize, stages
 from finchlang.normalize.passes.whole_copies import with_copies
-from finchlang.rules.base.engine import Machine, OneByOne, Rule, State, Tracer
+from finchlang.rules.base.state import State
 from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Declare, Define, Node, Thaw, Value, Variable
 from finchlang.syntax.traversal import forget, statements, substitute, walk
@@ -43,6 +44,9 @@ from finchlang.tensors.memory import Memory
 class Staged:
     """A program for formats. `choices` are the rules, whether workspaces are inserted, and which of them
     have their second format. `signature` may be given if it is known. Raises as SpecializedKernel."""
+
+    #: what its residual is called
+    kind = "kernel"
 
     def __init__(
         self,
@@ -62,6 +66,11 @@ class Staged:
     def signed(self) -> Signature:
         """The signature of the program."""
         return signature_of(self.normalized, self.program, self.formats)
+
+    @property
+    def decisions(self) -> tuple[tuple[str, str], ...]:
+        """What passes decided and why, with the pass's name first."""
+        return self.normalized.decisions
 
     @cached_property
     def normalized(self) -> Normalized:
@@ -83,8 +92,9 @@ class Staged:
 
     def run_rules(
         self, host: Host, tracer: Tracer | None, noted: Callable[[Rule], Rule] = lambda rule: rule
-    ) -> None:
-        """Run the rules on the program, each wrapped by `noted`, over the memory of its tensors."""
+    ) -> tuple[ir.Cell, ...]:
+        """Run the rules on the program, each wrapped by `noted`, over the memory of its tensors. Gives
+        outputs that are not of tensors."""
         host = host if tracer is None else shielded(host)
         for bound in self.bounds:
             bound.enter(host)
@@ -97,22 +107,23 @@ class Staged:
             Machine(table, tracer).run(substitute(self.program, numbers), state)
         finally:
             forget()
+        return ()
 
     @cached_property
     def residual(self) -> ir.Residual:
         """The residual program: what is left to do once formats are known."""
         host = ResidualHost()
         with no_collection():
-            self.run_rules(host, None)
-        return verified(self.recorded(host))
+            own = self.run_rules(host, None)
+        return verified(self.recorded(host, own))
 
-    def recorded(self, host: ResidualHost) -> ir.Residual:
-        """The residual program recorded by a host."""
+    def recorded(self, host: ResidualHost, own: tuple[ir.Cell, ...] = ()) -> ir.Residual:
+        """The residual program recorded by a host, with outputs of its own."""
         return ir.Residual(
-            "kernel",
+            self.kind,
             tuple(buffer for bound in self.bounds for buffer in bound.buffers),
             tuple(v for bound in self.bounds for v in bound.inputs) + tuple(self._inputs.values()),
-            tuple(cell for bound in self.bounds for cell in bound.outputs),
+            tuple(cell for bound in self.bounds for cell in bound.outputs) + own,
             host.code(),
             procedures=host.procedures(),
         )
@@ -135,8 +146,9 @@ class Staged:
         host.arrays |= dict(zip(frame.buffers, arrays, strict=True))
         for variable, value in zip(frame.inputs, inputs, strict=True):
             variable.held = value
-        interrupts.interruptible(lambda: self.run_rules(host, tracer))
-        made = [host.arrays[b] for b in frame.buffers], [host.cells[c] for c in frame.outputs]
+        own = interrupts.interruptible(lambda: self.run_rules(host, tracer))
+        cells = *frame.outputs, *own
+        made = [host.arrays[b] for b in frame.buffers], [host.cells[c] for c in cells]
         return self._made(arguments, *made), host.steps
 
     def one_by_one(self, tracer: Tracer) -> Tracer:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from finchlang.base.aligned_memory import aligned_copy
 from finchlang.base.locks import cached_property
 from finchlang.calls import arguments as args
 from finchlang.calls.arguments import KIND, VALUE, Argument, Kind
-from finchlang.calls.call import Made, NativeCall, Values
+from finchlang.calls.call import Made, MadeByUnit, NativeCall, Values
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.functions.unit import Unit
@@ -21,6 +22,9 @@ from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.tensors.bind import Bound, spans
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, Tensor, tensor_over
+
+if TYPE_CHECKING:
+    from finchlang.host.engine import Tracer
 
 
 class _OfMade(Kind):
@@ -95,13 +99,17 @@ class UnitKernel(SpecializedKernel):
     def _native_call(self) -> UnitCall:
         return UnitCall(self.native, self.bounds, self.signature, self.checked, self.source)
 
-    def call(self, arguments: Values, numbers: Values) -> tuple[dict[str, Any], list[Any]]:
-        """Run on the arguments. Gives the objects that the slots given to it hold now, as far as these were
-        written, and those returned; and the results. Raises FinchError; all is then as before."""
-        arguments, call, values = self.all_of(arguments), self._native_call, dict[int, Any]()
+    def call(
+        self, engine: str, arguments: Values, numbers: Values, tracer: Tracer | None = None
+    ) -> tuple[dict[str, Any], list[Any], Counter[str]]:
+        """Run on the arguments by an engine. Gives the objects that the slots given to it hold now, as far
+        as these were written, and those returned; the results; and the host's steps. Raises FinchError; all
+        is then as before."""
+        arguments, values = self.all_of(arguments), dict[int, Any]()
         inside = {id(known[0]): k for k, known in enumerate(self._made) if known[0] is not None}
         try:
-            made = call.run(arguments, numbers)
+            made: Any
+            made, steps = self.run_whole(engine, arguments, numbers, tracer)
         except BaseException:
             del self.__dict__["_made"]  # its memory may hold anything
             raise
@@ -113,18 +121,25 @@ class UnitKernel(SpecializedKernel):
                 _, level, first = self._made[k]
                 self._made[k] = made_argument(level, memory), level, first
         found = {}
-        for at, name in enumerate(bound.name for bound in self.bounds):
-            held = arguments[call.homes.get(name, at)]
-            if name in self.source.returned:
+        for at, name, is_returned in self._told:
+            held = arguments[made.homes.get(name, at)]
+            if is_returned:
                 found[name] = values.get(id(held), held[VALUE])
-            elif name in self.source.tensors and id(held) in values:
+            elif id(held) in values:
                 found[name] = values[id(held)]
-        return found, call.results
+        return found, made.results, steps
+
+    @cached_property
+    def _told(self) -> list[tuple[int, str, bool]]:
+        """The slots whose tensors the caller is told of: their numbers, names, and whether a `return` gives
+        them."""
+        unit, names = self.source, [bound.name for bound in self.bounds]
+        told = {*unit.tensors, *unit.returned}
+        return [(at, n, n in unit.returned) for at, n in enumerate(names) if n in told]
 
 
 class UnitCall(NativeCall):
-    """Calls of a compiled unit. After one, `homes` has for each slot that exchanges the number of the
-    tensor that it holds, and `results` the results with their types."""
+    """Calls of a compiled unit."""
 
     def __init__(
         self,
@@ -136,9 +151,7 @@ class UnitCall(NativeCall):
     ):
         super().__init__(native, bounds, signature, checked)
         self._spans = spans(bounds)
-        self._exchanging = [name for group in unit.groups for name in group]
-        self.homes: dict[str, int] = {}
-        self.results: list[Any] = []
+        self._exchanging = unit.exchanging
 
     def made(
         self,
@@ -150,9 +163,9 @@ class UnitCall(NativeCall):
         own = outputs[max((outs.stop for _, _, outs in self._spans), default=0) :]
         count = len(own) - len(self._exchanging)
         types = self._native.layout.outputs[len(outputs) - len(own) :]
-        self.results = [*zip(own[:count], types, strict=False)]
-        homes = dict(zip(self._exchanging, own[count:], strict=True))
-        self.homes, found = homes, list[Any]()
+        found = MadeByUnit()
+        found.results = [*zip(own[:count], types, strict=False)]
+        found.homes = homes = dict(zip(self._exchanging, own[count:], strict=True))
         for at, output in self._outputs:
             home = homes.get(self._bounds[at].name)
             if home is None:

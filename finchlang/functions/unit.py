@@ -1,19 +1,43 @@
 """The nodes of a unit: besides statements and expressions on numbers, as in functions of the script, those
-that run a kernel, make or exchange tensors, read an entry or a size, and stand for a function's call."""
+that run a kernel, make or exchange tensors, and read an entry or a size. What each would be in a script
+(`in_script`) is what is shown of it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from finchlang.base.records import record
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.nodes import Node
 
 
 @record(slots=True)
 class RunKernel(Node):
-    """A kernel: `tensors` and `numbers` pair the names that its program has with slots and expressions."""
+    """A kernel: `tensors` and `numbers` pair the names that its program has with slots and expressions. The
+    unit has some of its own (`is_own`), which read or set an entry, or make a tensor."""
 
     program: Node
     tensors: tuple[tuple[str, str], ...]
     numbers: tuple[tuple[str, Node], ...]
+    is_own: bool = True
+
+    @property
+    def uses(self) -> list[Node]:
+        return [number for _, number in self.numbers]
+
+    @property
+    def in_script(self) -> Node:
+        return ast.KernelNode(self.renamed(self.program))
+
+    def renamed(self, node: Node) -> Node:
+        """A part of the program with the names of slots and the expressions of the unit."""
+        slots = {own: ast.Variable(slot) for own, slot in self.tensors}
+        names: dict[str, Node] = {**slots, **dict(self.numbers)}
+
+        def rename(part: Node) -> Node:
+            return names.get(part.name, part) if isinstance(part, ast.Variable) else part
+
+        return trees.rewrite_bottom_up(rename, node)
 
 
 @record(slots=True)
@@ -23,9 +47,20 @@ class Make(Node):
     that may be there with those where they rest."""
 
     slot: str
+    format: Any
     sizes: tuple[Node, ...]
     declare: Node
     rests: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def uses(self) -> list[Node]:
+        return [*self.sizes, self.declare]
+
+    @property
+    def in_script(self) -> Node:
+        level = ast.Variable(str(self.format))
+        made = ast.Call(ast.Variable("Tensor"), (level, *self.sizes)) if self.sizes else level
+        return ast.Let((ast.Variable(self.slot),), None, made)
 
 
 @record(slots=True)
@@ -35,6 +70,11 @@ class ExchangeSlots(Node):
     slot: str
     other: str
 
+    @property
+    def in_script(self) -> Node:
+        both = ast.Variable(self.slot), ast.Variable(self.other)
+        return ast.Let(both, None, ast.Group((both[1], both[0])))
+
 
 @record(slots=True)
 class ScalarValue(Node):
@@ -42,6 +82,19 @@ class ScalarValue(Node):
 
     slot: str
     before: Node | None = None
+
+    @property
+    def uses(self) -> list[Node]:
+        return [self.before] if self.before else []
+
+    @property
+    def in_script(self) -> Node:
+        if not isinstance(self.before, RunKernel):
+            return ast.Subscript(ast.Variable(self.slot), ())
+        parts = [*trees.walk(self.before.program)]
+        [value] = [self.before.renamed(n.value) for n in parts if isinstance(n, ast.Assign)]
+        is_sum = any(isinstance(n, ast.Loop) for n in parts)
+        return ast.Call(ast.Variable("sum"), (value,)) if is_sum else value
 
 
 @record(slots=True)
@@ -51,12 +104,20 @@ class SlotSize(Node):
     slot: str
     mode: int
 
+    @property
+    def in_script(self) -> Node:
+        return ast.Call(ast.Variable("size"), (ast.Variable(self.slot), ast.Literal(self.mode + 1)))
+
 
 @record(slots=True)
 class StoredCount(Node):
     """How many entries the tensor in a slot stores."""
 
     slot: str
+
+    @property
+    def in_script(self) -> Node:
+        return ast.Call(ast.Variable("countstored"), (ast.Variable(self.slot),))
 
 
 @record(slots=True)
@@ -65,12 +126,9 @@ class RaiseError(Node):
 
     message: str
 
-
-@record(slots=True)
-class Called(Node):
-    """The body of a function of the script where it is called; `return` leaves it."""
-
-    body: Node
+    @property
+    def in_script(self) -> Node:
+        return ast.Call(ast.Variable("error"), (ast.Text((self.message,)),))
 
 
 @record(slots=True)
@@ -90,3 +148,8 @@ class Unit(Node):
     returned: tuple[str, ...]
     fixed: tuple[str, ...]
     is_loop: bool
+
+    @property
+    def exchanging(self) -> tuple[str, ...]:
+        """The slots that exchange, in the order of groups."""
+        return tuple([name for group in self.groups for name in group])

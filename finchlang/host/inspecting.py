@@ -52,10 +52,13 @@ class _Shielded:
     that they were made with, and then reach the one that looks."""
 
     def __init__(self, host: Host):
-        self._host = host
+        self.__dict__["_host"] = host
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_looking[-1] if _looking else self._host, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._host, name, value)
 
 
 def shielded(host: Host) -> Any:

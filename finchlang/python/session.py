@@ -11,7 +11,7 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.base.paths import read_script
 from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.kernel import CallSite
-from finchlang.calls.runner import SITES, Observer, Runner
+from finchlang.calls.runner import SITES, UNITS, Observer, Runner
 from finchlang.python.callables import from_callable
 from finchlang.python.from_python import check_name, from_python, refuse
 from finchlang.script.as_operator import denoted, operation
@@ -33,7 +33,7 @@ class Session(Runner):
     `workspaces=False` an update across the order of its loops is an error, where otherwise a workspace
     is inserted. With `checked` native code checks each access to memory, and a wrong one raises Bug.
     `notes` are the latest notes about compiled kernels, in order. Without `staging` loops of scripts are
-    run kernel by kernel; otherwise native code has a loop whole where that is possible.
+    run kernel by kernel; otherwise a loop is run whole where that is possible.
     """
 
     #: the evaluator of scripts with the engine `check`
@@ -54,10 +54,9 @@ class Session(Runner):
         self.environment = Environment()
         self.environment.set("ARGS", list(args))
         evaluator = self.checker if engine == "check" else Evaluator
-        choices = (rules, workspaces, checked), self.noted
-        is_staged = staging and engine == "native" and (observer is None or observer.stages)
-        staged = choices if is_staged else None
-        self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write, staged)
+        is_staged = staging and engine in UNITS and (observer is None or observer.stages)
+        runner = self if is_staged else None
+        self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write, runner)
         self._alone: dict[str, CallSite] = {}  # unnamed scripts of one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables

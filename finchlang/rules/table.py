@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from finchlang.base.errors import FinchError
+from finchlang.host.engine import Rule
 from finchlang.rules.base import (
     early_exit,
     expressions,
@@ -12,7 +13,6 @@ from finchlang.rules.base import (
     statements,
     steppers,
 )
-from finchlang.rules.base.engine import Rule
 from finchlang.rules.derived import meet, union
 
 #: Finch'25 Fig 15: Thunk > Phase > Switch > Simplify > Run > Spike > Sequence > StepperSeek >

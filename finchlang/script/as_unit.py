@@ -23,7 +23,7 @@ from finchlang.script.unit_names import (
     slots_in,
 )
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.control_flow import NEXT, arms, flat, ways
+from finchlang.syntax.control_flow import NEXT, Called, arms, flat, ways
 from finchlang.syntax.types import Int64
 
 FALSE = ast.Literal(False)
@@ -52,7 +52,8 @@ class Units(UnitExpressions):
                 self.loop(condition, body, self.root, node.span)
             case ast.For():
                 start, stop = map(ast.Variable, own[1:])
-                self.turns(node, ast.Range(start, ast.Literal(step), stop), self.root)
+                by = None if step == 1 else ast.Literal(step)
+                self.turns(node, ast.Range(start, by, stop), self.root)
             case _:
                 self.statement(node, self.root, True)
         flags = [*names.flags.values(), *([RETURNED] if self.root.exit is not None else [])]
@@ -249,7 +250,8 @@ class Units(UnitExpressions):
             other = names.join(after, behind, other, span)
         elif any(goes_on):
             names.values = after if goes_on[0] else behind
-        names.emit(ast.If(((holds, then), (ast.Literal(True), other)), span=span))
+        otherwise = ((ast.Literal(True), other),) if other.statements else ()
+        names.emit(ast.If(((holds, then), *otherwise), span=span))
 
     def loop(
         self, condition: ast.Node, body: ast.Node, frame: CallFrame | Environment, span: Span | None
@@ -344,7 +346,7 @@ class Units(UnitExpressions):
         self.loops = loops
         left = after if frame.exit is None else frame.exit
         names.values = {key: value for key, value in left.items() if key[0] != id(frame)}
-        names.emit(ir.Called(body, span=span))
+        names.emit(Called(body, span=span))
         items = tuple(map(_read, _items(frame.result)))
         return Several(items) if isinstance(frame.result, Several) else items[0]
 

@@ -12,8 +12,9 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from finchlang.base.errors import FinchError, Note, Span
+from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
+from finchlang.calls.runner import Runner
 from finchlang.script import functions, law_declarations
 from finchlang.script.containers import items
 from finchlang.script.evaluate_expressions import Closure, Expressions, Leave, RunKernel, placed
@@ -41,13 +42,10 @@ class Evaluator(Expressions):
         self,
         run_kernel: RunKernel,
         output: Callable[[str], Any] | None = None,
-        staging: tuple[tuple[str, bool, bool], Callable[[Note], None]] | None = None,
+        units: Runner | None = None,
     ):
         super().__init__(run_kernel, output)
-        self.loops: StagedLoops | None = None
-        if staging is not None:
-            choices, tell = staging
-            self.loops = StagedLoops(choices, self.value_of, tell)
+        self.loops = None if units is None else StagedLoops(units, self.value_of)
         self._ready: dict[int, tuple[ast.Node, Closure]] = {}  # by the script's id
 
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:

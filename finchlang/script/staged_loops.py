@@ -4,11 +4,10 @@ loop cannot be."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from finchlang.base.errors import FinchError, Note
+from finchlang.base.errors import FinchError, Span
 from finchlang.calls import arguments as args
 from finchlang.calls.arguments import Argument
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
@@ -31,6 +30,7 @@ from finchlang.script.values import FinchRange, number
 from finchlang.syntax import nodes as ast, traversal as trees
 
 if TYPE_CHECKING:
+    from finchlang.calls.runner import Runner
     from finchlang.calls.unit_call import UnitKernel
     from finchlang.functions.unit import Unit
     from finchlang.script.unit_tensors import Evaluate
@@ -54,7 +54,10 @@ class Variant:
     none."""
 
     given: list[GivenName] = field(default_factory=list)
-    looked_at: list[GivenName] = field(default_factory=list)
+    #: names whose values are arguments of the unit, each with where it stands (None: in sight of the loop),
+    #: what it is in the unit, and its format; and those that are to mean the same as before
+    taken: list[tuple[str, Environment | None, str, Any]] = field(default_factory=list)
+    known: list[tuple[str, Environment | None, Any]] = field(default_factory=list)
     unbound: frozenset[str] = frozenset()  # names that the file or prompt may not bind
     uses: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # as of UnitNames
     step: int = 1  # of a range
@@ -68,30 +71,43 @@ class Variant:
             return None
         if not all(values.get(name) is value for values, name, value in self.uses):
             return None
-        found: dict[str, Argument] = {}
-        for given in self.looked_at:
-            value = _owner(given, environment).values.get(given.name)
-            meaning = given.meaning
-            if isinstance(meaning, (NumberName, SlotName)):
-                argument = None if value is None else args.describe(value)
-                if argument is None or argument[args.FORMAT] != given.format:
-                    return None
-                found[meaning.name] = argument
-            elif meaning is ABSENT:
-                if value is not None:
-                    return None
-            elif value is None or not meaning.is_same(type(meaning)(value)):
+        for name, owner, meaning in self.known:
+            value = (owner or environment).owner(name).values.get(name)
+            if value is not meaning.value and (
+                value is None or meaning is ABSENT or not meaning.is_same(type(meaning)(value))
+            ):
                 return None
+        found: dict[str, Argument] = {}
+        for name, owner, own, format in self.taken:
+            value = (owner or environment).owner(name).values.get(name)
+            argument = None if value is None else args.describe(value)
+            if argument is None or argument[args.FORMAT] != format:
+                return None
+            found[own] = argument
         return found
+
+    def given_to(
+        self, unit: Unit, arguments: dict[str, Argument], left: FinchRange | None, limit: int
+    ) -> tuple[list[Argument], list[Any]]:
+        """The tensors and numbers that its unit is called with."""
+        own = [limit] if unit.is_loop else []
+        own += [] if left is None else [left[0], left[len(left) - 1]]
+        numbers = [arguments[name][args.VALUE] for name in unit.numbers[len(own) :]]
+        return [arguments[name] for name in unit.tensors], [*own, *numbers]
 
     def take(self, names: UnitNames, environment: Environment) -> None:
         """Have what a unit is given looked at."""
-        given = names.told()
-        self.given, self.uses = given, names.uses
+        given, self.uses = names.told(), names.uses
+        self.given = [g for g in given if g.result]
         absent = [g for g in given if g.meaning is ABSENT]
         outermost = [g for g in absent if _owner(g, environment).parent is None]
         self.unbound = frozenset(g.name for g in outermost)
-        self.looked_at = [g for g in given if g not in outermost]
+        self.taken, self.known = [], []
+        for g in given:
+            if isinstance(g.meaning, (NumberName, SlotName)):
+                self.taken.append((g.name, g.owner, g.meaning.name, g.format))
+            elif g not in outermost:
+                self.known.append((g.name, g.owner, g.meaning))
 
 
 def _owner(given: GivenName, environment: Environment) -> Environment:
@@ -111,17 +127,19 @@ class StagedLoop:
     apart: str = ""
     #: of a function its name, and where it is defined
     name: str = ""
-    at: tuple[int, int] = (0, 0)
+    place: Span | None = None
+
+    @property
+    def span(self) -> Span | None:
+        return self.place if self.name else self.node.span
 
     @property
     def said(self) -> tuple[tuple[int, int], str]:
         """Where it begins, and what is told of it."""
-        span = self.node.span
+        span = self.span
         assert span is not None
         line, column = span.line, span.column
-        what = {ast.While: "while", ast.For: "for"}.get(type(self.node), "function")
-        if self.name:
-            what, line, column = f"function {self.name}", *self.at
+        what = {ast.While: "while", ast.For: "for"}.get(type(self.node), f"function {self.name}")
         where, why = f"{span.source.name}:{line}:{column}: {what}", "names have no values yet"
         if self.apart:
             why = self.apart
@@ -155,24 +173,21 @@ class StagedLoop:
 
 def of_function(definition: ast.Function) -> StagedLoop:
     """The body of a function, to be staged when it is called."""
-    span = definition.span
-    at = (span.line, span.column) if span else (0, 0)
-    return StagedLoop(definition.body, name=definition.name, at=at)
+    return StagedLoop(definition.body, name=definition.name, place=definition.span)
 
 
 class StagedLoops:
-    """The loops that are compiled whole. `choices` are those of kernels, `evaluate` gives the value of a
-    node in an environment, `tell` is told of notes."""
+    """The loops that are run whole. `runner` runs their units, `evaluate` gives the value of a node in an
+    environment."""
 
-    def __init__(
-        self, choices: tuple[str, bool, bool], evaluate: Evaluate, tell: Callable[[Note], None]
-    ):
-        self.choices, self.evaluate, self.tell = choices, evaluate, tell
+    def __init__(self, runner: Runner, evaluate: Evaluate):
+        self.runner, self.evaluate = runner, evaluate
+        self.choices = runner.rules, runner.workspaces, runner.checked
         self.known: dict[int, StagedLoop] = {}  # those that were run, by identity
 
     def report(self) -> list[str]:
         """A line for each loop and function that was run, in the order of their places."""
-        told = {loop.said for loop in self.known.values() if loop.node.span is not None}
+        told = {loop.said for loop in self.known.values() if loop.span is not None}
         return [line for _, line in sorted(told)]
 
     def rounds(
@@ -216,13 +231,20 @@ class StagedLoops:
 
     def compiled(self, loop: StagedLoop, environment: Environment, left: FinchRange | None) -> bool:
         """Make a variant for the present values; False if there is none, perhaps not yet."""
-        from finchlang.script.as_unit import Units  # late: few scripts have loops to be staged
+        # late: few scripts have loops to be staged
+        from finchlang.calls.unit_call import UnitKernel
+        from finchlang.script.as_unit import Units
 
         units = Units(environment, self.evaluate, self.choices)
         variant = Variant(step=left.step if left is not None else 1)
         try:
-            unit = units.unit(loop.node, variant.step)
-            variant.kernel, variant.root = self.kernel(unit, units.names), units.root
+            unit = replace(units.unit(loop.node, variant.step), span=loop.span)
+            kernel = UnitKernel(unit, units.names.formats, *self.choices)
+            variant.take(units.names, environment)
+            arguments = variant.arguments(environment)
+            if arguments is not None and not why_not(kernel, arguments):
+                self.runner.prepare_unit(kernel, *variant.given_to(unit, arguments, left, MOST))
+            variant.kernel, variant.root = kernel, units.root
         except NotStaged as refusal:
             loop.late += refusal.is_late
             if refusal.is_late and not loop.name and loop.late <= PATIENCE:
@@ -236,19 +258,10 @@ class StagedLoops:
             if os.environ.get("FINCH_CHECK") == "1":
                 raise
             variant.refusal = NotStaged(f"{type(error).__name__}: {error}", None)
-        variant.take(units.names, environment)
+        variant.take(units.names, environment)  # also what a refusal was due to
         loop.variants.insert(0, variant)
         del loop.variants[VARIANTS:]
         return True
-
-    def kernel(self, unit: Unit, names: UnitNames) -> UnitKernel:
-        from finchlang.calls.unit_call import UnitKernel
-
-        kernel = UnitKernel(unit, names.formats, *self.choices)
-        kernel.prepare()
-        for note in kernel.notes:
-            self.tell(note)
-        return kernel
 
     def run(
         self,
@@ -281,18 +294,15 @@ class StagedLoops:
         kernel = variant.kernel
         assert kernel is not None
         unit = kernel.source
-        own = [limit] if unit.is_loop else []
-        own += [] if left is None else [left[0], left[len(left) - 1]]
-        numbers = [arguments[name][args.VALUE] for name in unit.numbers[len(own) :]]
-        tensors = [arguments[name] for name in unit.tensors]
-        slots, results = kernel.call(tensors, [*own, *numbers])
+        given = variant.given_to(unit, arguments, left, limit)
+        slots, results = self.runner.run_unit(kernel, *given, limit < MOST)
         values = dict(zip(unit.results, results, strict=True))
-        for given in variant.given:
-            name, place = given.result, _owner(given, environment).values
-            if name in values and values.get(given.flag, _SET)[0]:
-                place[given.name] = number(*values[name])
-            elif isinstance(given.meaning, SlotName) and name in slots:
-                place[given.name] = slots[name]
+        for known in variant.given:
+            name, place = known.result, _owner(known, environment).values
+            if name in values and values.get(known.flag, _SET)[0]:
+                place[known.name] = number(*values[name])
+            elif isinstance(known.meaning, SlotName) and name in slots:
+                place[known.name] = slots[name]
         if values.get(RETURNED, (False, None))[0]:
             root = variant.root
             assert root is not None

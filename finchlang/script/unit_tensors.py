@@ -149,7 +149,7 @@ class UnitTensors(ABC):
         declare = ast.Declare(tensor, level.fill, tuple(dims), span=span)
         program = ast.Block((declare,), span=span)
         run = ir.RunKernel(program, (("made", slot),), tuple(numbers), span=span)
-        self.emit(ir.Make(slot, kept, run, span=span))
+        self.emit(ir.Make(slot, level, kept, run, span=span))
         return SlotName(slot)
 
     # ---------------------------------------------------------------- entries
@@ -281,7 +281,8 @@ class UnitTensors(ABC):
                 operations[name] = function
         own = substitute.apart(operations, node)
         whole = substitute.specialized(node, masks, own)
-        self.emit(ir.RunKernel(whole.program, tuple(tensors), tuple(numbers), span=node.span))
+        names = tuple(tensors), tuple(numbers)
+        self.emit(ir.RunKernel(whole.program, *names, False, span=node.span))
         yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
         found = [self.value(v, frame) for n in yields for v in n.names]
         return found[0] if len(found) == 1 else Several(tuple(found)) if found else None

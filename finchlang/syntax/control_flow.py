@@ -1,8 +1,13 @@
-"""How statements of a function end, and so which ways lead through them."""
+"""How statements of a function end, and so which ways lead through them, with which names."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from finchlang.base.records import record
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax.nodes import Node
 
 #: how a statement ends: what follows it is next, or it leaves a step of a loop, a loop, or the function
 NEXT, CONTINUE, BREAK, RETURN = range(4)
@@ -72,3 +77,95 @@ def _followed(arm: ast.Node, rest: tuple[ast.Node, ...]) -> ast.Node | None:
     if NEXT in ways(arm):
         statements = (*statements, *flat(rest))
     return as_expression(ast.Script(statements)) if statements else None
+
+
+# ------------------------------------------------------------------- names that may have no value
+
+
+@record(slots=True)
+class Called(ast.Node):
+    """The body of a function of the script where it is called; `return` leaves it."""
+
+    body: Node  # spelled as traversals know it
+
+    @property
+    def in_script(self) -> Node:
+        return self.body
+
+
+#: told of a name that may have no value, and of the place where it is used
+Unset = Callable[[str, Any], None]
+
+
+def check_values(body: ast.Node, known: Iterable[str], unset: Unset) -> frozenset[str]:
+    """Go through all ways through a body, on which the names `known` have a value; `unset` is called with
+    the name and place of a use that another may lead to. Gives the names that have one behind it."""
+    return _Values(unset).after(body, frozenset(known))
+
+
+class _Values:
+    """What has a value at the ends of what is gone through: of the loops and calls around, by the way in
+    which they are left."""
+
+    def __init__(self, unset: Unset):
+        self.unset = unset
+        self.ends: dict[int, list[frozenset[str]]] = {CONTINUE: [], BREAK: [], RETURN: []}
+
+    def use(self, node: ast.Node, known: frozenset[str]) -> None:
+        if isinstance(node, ast.Variable):
+            if node.name not in known:
+                self.unset(node.name, node.span)
+            return
+        uses = getattr(node, "uses", None)  # a node may say itself which expressions it uses
+        for part in trees.children(node) if uses is None else uses:
+            if not (isinstance(node, ast.Call) and part is node.op):
+                self.use(part, known)
+
+    def after(self, node: ast.Node, known: frozenset[str]) -> frozenset[str]:
+        """The names that have a value behind a statement, where `known` have one before it."""
+        match node:
+            case ast.Script(statements):
+                for statement in flat(statements):
+                    known = self.after(statement, known)
+                    if NEXT not in ways(statement):
+                        break
+                return known
+            case ast.Let(targets, _, value):
+                self.use(value, known)
+                return known | {target.name for target in targets}  # type: ignore[attr-defined]
+            case ast.If(branches):
+                found = []
+                for condition, body in arms(branches):
+                    self.use(condition, known)
+                    behind = self.after(body, known)
+                    found += [behind] if NEXT in ways(body) else []
+                return frozenset.intersection(*found) if found else known
+            case ast.While(condition, body):
+                self.use(condition, known)
+                left = self.left(BREAK, body, known)
+                is_endless = condition == ast.Literal(True) and left
+                return frozenset.intersection(*left) if is_endless else known
+            case ast.For(name, ast.Range(start, _, stop), body):
+                for end in (start, stop):
+                    self.use(end, known)
+                self.left(BREAK, body, known | {name})
+                return known
+            case Called(body):
+                left = self.left(RETURN, body, known)
+                return frozenset.intersection(*left) if left else known
+            case ast.Return() | ast.Break() | ast.Continue():
+                if isinstance(node, ast.Return) and node.value is not None:
+                    self.use(node.value, known)
+                for way in ways(node):
+                    self.ends[way].append(known)
+            case _:
+                self.use(node, known)
+        return known
+
+    def left(self, way: int, body: ast.Node, known: frozenset[str]) -> list[frozenset[str]]:
+        """What is known where what `body` stands in is left: in this way, or, of a call, at its end."""
+        around, self.ends[way] = self.ends[way], []
+        behind = self.after(body, known)
+        found, self.ends[way] = self.ends[way], around
+        is_end = way == RETURN and NEXT in ways(body)
+        return [*found, behind] if is_end else found

@@ -17,11 +17,11 @@ from finchlang.base.records import record
 from finchlang.calls.arguments import memory_of
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.denote.denotation import denote
+from finchlang.host.engine import Applied, EventKind, OneByOne
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.inspecting import plain
 from finchlang.host.ir import Store
 from finchlang.optimize.pipeline import PASSES, Pass, transform
-from finchlang.rules.base.engine import Applied, EventKind, OneByOne
 from finchlang.rules.table import OPTIONAL
 from finchlang.tensors.tensor import Tensor
 from finchlang.testing.apart import DONE, Apart

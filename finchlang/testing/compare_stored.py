@@ -38,6 +38,7 @@ def stored_differences(
             is_stored = isinstance(value, _TENSORS) and type(value) is type(own)
             if is_stored and not same(part(value), part(own), tolerance):
                 yield f"{other} {what} {name} otherwise than {one}", (what, one, other)
+        is_alike = is_alike and first.staging == second.staging  # or other things are run
         steps = [found.steps.get(n, ()) if is_alike else () for n in (one, other)]
         for number, (a, b) in enumerate(zip(*steps, strict=False), 1):
             if a != b:

@@ -9,6 +9,7 @@ from typing import Any
 from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host import ir
+from finchlang.host.engine import Applied
 from finchlang.host.rewrite import walk
 from finchlang.levels.level import Level, level_of
 from finchlang.normalize.pass_list import PASSES
@@ -16,7 +17,6 @@ from finchlang.operators.operator_table import OPERATORS
 from finchlang.optimize.pipeline import lower
 from finchlang.python.session import Session
 from finchlang.rules import table
-from finchlang.rules.base.engine import Applied
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.testing.grammar import PAIRS, TRIPLES
 

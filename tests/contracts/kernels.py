@@ -11,9 +11,9 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.host.engine import Applied, EventKind
 from finchlang.host.ir import Residual
 from finchlang.python.session import Session
-from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.script.functions import FinchFunction
 from finchlang.tensors.tensor import Scalar
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.host.engine import Applied, EventKind
 from finchlang.host.recording import ResidualHost
 from finchlang.python.session import Session
 from finchlang.rules.base.early_exit import BREAK
-from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.base.trace_printer import shown
 
 DATA = """

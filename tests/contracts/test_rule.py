@@ -23,13 +23,14 @@ from finchlang.base.errors import Bug, FinchError
 from finchlang.calls.arguments import ARRAYS, COUNTERS, SHAPE, describe
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.host.engine import Machine, Stuck
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.interface import Host
 from finchlang.host.listing import text as listing
 from finchlang.host.recording import ResidualHost
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.python.session import Session
-from finchlang.rules.base.engine import Machine, State, Stuck
+from finchlang.rules.base.state import State
 from finchlang.rules.table import OPTIONAL, RULES, rules
 from finchlang.syntax.nodes import EMPTY, Block, Extent, Index, Literal, Loop, Sieve
 from finchlang.tensors.bind import bind

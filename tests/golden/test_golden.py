@@ -15,13 +15,13 @@ import pytest
 
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.construct import const
+from finchlang.host.engine import Applied, EventKind
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Const
 from finchlang.host.listing import text
 from finchlang.host.recording import ResidualHost
 from finchlang.python.session import Session
 from finchlang.repl.live_listing import GrowingHost
-from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.rules.base.trace_printer import changed, shown, spans_of
 from finchlang.rules.table import ALL, RULES
 from finchlang.syntax.nodes import EMPTY

@@ -41,9 +41,9 @@ import numpy as np
 
 from finchlang.base.errors import ERROR_KINDS, FinchError
 from finchlang.calls.runner import ENGINES, Observer
+from finchlang.host.engine import EventKind
 from finchlang.host.listing import text as listing
 from finchlang.python.session import Session
-from finchlang.rules.base.engine import EventKind
 from finchlang.rules.table import OPTIONAL, RULES
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.tensor import Scalar, Tensor

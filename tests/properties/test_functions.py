@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -62,10 +63,11 @@ class Run:
 
 
 def differences(text: str) -> list[str]:
-    """A line for each way in which a script is not the same as a unit, step by step, on the interpreter and
-    by the denotation."""
-    staged, plain, interpreted, denoted = runs = (
-        Run("native", True), Run("native"), Run("interpret"), Run("denote"),
+    """A line for each way in which a script is not the same with its loops as units and kernel by kernel,
+    as machine code, interpreted and by the denotation; or in which units take other steps in kernels."""
+    engines = "native", "interpret", "residual"
+    *staged, plain, interpreted, denoted = runs = (
+        *(Run(engine, True) for engine in engines), Run("native"), Run("interpret"), Run("denote"),
     )  # fmt: skip
     found = compare(text, ways=runs)  # type: ignore[arg-type]
     lines, errors = list(found.differences), found.errors
@@ -74,15 +76,44 @@ def differences(text: str) -> list[str]:
     lines += [
         f"{run} prints {run.said!r}, not {plain.said!r}" for run in told if run.said != plain.said
     ]
+    if not lines and error is None:
+        one, other = (steps_in_kernels(text, staging) for staging in (True, False))
+        if one != other:
+            lines.append(f"units take {one - other} more in kernels, and {other - one} less")
     if lines or error is None:
         return lines + [
             f"{run}: {line}" for run in runs for line in unlike(run.values, plain.values)
         ]
-    for run in (staged, interpreted):
+    for run in (*staged, interpreted):
         if place_of(errors[str(run)]) != place_of(error):
             lines.append(f"{run} fails otherwise:\n{errors[str(run)]}\n{plain}:\n{error}")
         lines += [f"{run} leaves after the error: {u}" for u in unlike(run.values, plain.values)]
     return lines
+
+
+class InKernels(Observer):
+    """Counts the rules that are applied in kernels of the script, by the interpreter."""
+
+    stages = traces = True
+
+    def __init__(self) -> None:
+        self.counts, self.is_counted = Counter[str](), False
+
+    def rule(self, applied: Any) -> None:
+        is_step = applied.kind.name == "STEP"
+        if applied.name == "Kernel":  # its premise comes before its step
+            self.is_counted = not (is_step or applied.before.is_own)
+        self.counts[applied.name] += is_step and self.is_counted
+
+    def started(self, event: Any) -> None:
+        self.is_counted = type(event.source).__name__ == "KernelNode"
+
+
+def steps_in_kernels(text: str, staging: bool) -> Counter[str]:
+    """How often each rule is applied in kernels of a script, with or without units."""
+    observer = InKernels()
+    Session("interpret", "all", lambda _: None, (), observer, staging=staging).run(text)
+    return observer.counts
 
 
 def unlike(values: dict[str, Any], others: dict[str, Any]) -> Iterator[str]:
@@ -182,6 +213,12 @@ def test_what_differs_is_found(text: str, change: Any, monkeypatch: Any) -> None
 
     monkeypatch.setattr(Run, "session", session)
     assert differences(text)
+
+
+def test_steps_in_kernels_are_counted_in_units_too() -> None:
+    whole, alone = (steps_in_kernels(EXCHANGES, staging) for staging in (True, False))
+    assert whole == alone and whole["Assign"] == 18
+    assert steps_in_kernels(EXCHANGES.replace("1:3", "1:4"), True) != alone
 
 
 def test_a_seed_gives_the_same_script_again() -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.calls.runner import Observer
+from finchlang.host.engine import Applied, EventKind
 from finchlang.operators.operator_table import OPERATORS
-from finchlang.rules.base.engine import Applied, EventKind
 from finchlang.testing import grammar
 from finchlang.testing.compare_stored import as_array, entries_of, same
 from finchlang.testing.coverage import REASONS, Coverage, expected

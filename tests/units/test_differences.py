@@ -23,6 +23,7 @@ from finchlang.base.errors import Bug, FinchError
 from finchlang.calls import staging
 from finchlang.denote import numpy_operators as denoted
 from finchlang.host import primitives
+from finchlang.host.engine import Rule
 from finchlang.host.recording import ResidualHost
 from finchlang.native import emit_ops, jit
 from finchlang.normalize import pass_list
@@ -30,7 +31,6 @@ from finchlang.operators.build import arithmetic
 from finchlang.operators.operator_table import OPERATORS, law
 from finchlang.repl.__main__ import main
 from finchlang.rules import table
-from finchlang.rules.base.engine import Rule
 from finchlang.syntax.nodes import Node, Variable
 from finchlang.syntax.traversal import map_children
 from finchlang.testing import apart as apart_module

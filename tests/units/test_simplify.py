@@ -19,8 +19,8 @@ from finchlang.host.construct import op
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Var
 from finchlang.operators.operator_table import OPERATORS, Operator, law
-from finchlang.rules.base.engine import State
 from finchlang.rules.base.expressions import evaluate
+from finchlang.rules.base.state import State
 from finchlang.syntax.nodes import Assign, Call, Node, Value, Variable
 from finchlang.syntax.traversal import substitute
 from finchlang.syntax.types import Bool, Float32, Float64, Int8, Int64

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from finchlang.algebra.bounds import as_node, bounds, greater, lesser
+from finchlang.host.engine import Machine, Rule, Step
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.looplets import Looplet, may_be_missing
-from finchlang.rules.base.engine import Machine, Rule, State, Step
+from finchlang.rules.base.state import State
 from finchlang.syntax import traversal as trees
 from finchlang.syntax.nodes import Access, Extent, Index, Literal, Loop, Node, Value
 from finchlang.wrappers.wrappers import release

@@ -19,12 +19,13 @@ from finchlang.algebra.bounds import at_most
 from finchlang.algebra.expression_types import type_of
 from finchlang.algebra.simplify import empty_extent, name_of, simplify
 from finchlang.host import construct as code
+from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.level import UPDATE, Fiber, Level, Storage
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base.context import Context, accesses_in, bounded, with_bounds
-from finchlang.rules.base.engine import Machine, State, Step, drop, if_not_empty, rule
+from finchlang.rules.base.state import State, drop, if_not_empty
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool
 from finchlang.syntax.user_function import Operation

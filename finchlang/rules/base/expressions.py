@@ -9,13 +9,14 @@ from finchlang.algebra.bounds import as_node
 from finchlang.algebra.expression_types import apart
 from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import FALSE, TRUE, ZERO, cast, compare, conjunction, const, op
+from finchlang.host.engine import Machine, Rule, Step, Stuck, rule
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Expr, Op
 from finchlang.levels.level import READ, Fiber, TensorLike
 from finchlang.levels.positions import coordinate, entry, positions
 from finchlang.operators.operator import called
 from finchlang.operators.operator_table import literal_type, operator
-from finchlang.rules.base.engine import Machine, Rule, State, Step, Stuck, expect_mode, rule
+from finchlang.rules.base.state import State, expect_mode
 from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk
 from finchlang.text.print import pretty

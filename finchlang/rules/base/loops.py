@@ -14,18 +14,20 @@ from finchlang.algebra.bounds import as_node, at_most, bounds
 from finchlang.algebra.expression_types import apart
 from finchlang.algebra.simplify import is_first, name_of, repeated_body, settings, simplify
 from finchlang.host import construct as code, ir
+from finchlang.host.engine import Arm, Machine, Step, rule
 from finchlang.host.interface import fail_unless
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import READ, UPDATE, Fiber
-from finchlang.rules.base import context, engine, expressions
+from finchlang.rules.base import context, expressions
 from finchlang.rules.base.early_exit import Exit, count, first_step
+from finchlang.rules.base.state import State, drop, expect_mode, if_not_empty
 from finchlang.rules.derived.shared_rests import shared
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.wrappers.wrappers import capture
 
 
-@engine.rule("Extent")
-def extent(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Extent")
+def extent(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨a, s⟩ ⇒ a', ⟨b, s⟩ ⇒ b'  ⟹  ⟨loop(i, extent(a, b), body), s⟩ → ⟨loop(i, extent(a', b'), body), s⟩
 
     An index that `missing` binds is left to Simplify; where data decides that, both may be."""
@@ -48,7 +50,7 @@ def _is_extent(node: Any) -> bool:
 
 
 @context.looplet_rule("Thunk", lp.Thunk, every=True, steps=("Thunk",))
-def thunk(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
+def thunk(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨⟨preamble, t⟩⟩ → t', ⟨E[body], (e, t', d)⟩ → (e', t'', d), ⟨⟨epilogue, t''⟩⟩ → t'''  ⟹
     ⟨E[thunk(preamble, body, epilogue)], (e, t, d)⟩ → (e', t''', d)
 
@@ -68,18 +70,18 @@ def thunk(machine: engine.Machine, E: context.Context, state: engine.State) -> e
 
 
 @context.looplet_rule("Switch", lp.Switch, steps=("SwitchTrue", "SwitchFalse"))
-def switch(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
+def switch(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨⟨cond, t⟩⟩ ⇒ true   ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(head, i...)], s⟩
     ⟨⟨cond, t⟩⟩ ⇒ false  ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(tail, i...)], s⟩
     (SwitchTrue, SwitchFalse)"""
     found = E.hole
-    true = engine.Arm("SwitchTrue", E.term, E[found.head], state)
-    false = engine.Arm("SwitchFalse", E.term, E[found.tail], state)
+    true = Arm("SwitchTrue", E.term, E[found.head], state)
+    false = Arm("SwitchFalse", E.term, E[found.tail], state)
     return machine.branch(found.condition, true, false)
 
 
-@engine.rule("Lookup")
-def lookup(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Lookup")
+def lookup(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(i) = i', ⟨⟨seek(i'), t⟩⟩ → t'  ⟹
     ⟨E[access(lookup(seek, body), j..., i)], (e, t, d)⟩ → ⟨E[access(body(i'), j...)], (e, t', d)⟩"""
     found = context.at_a_value(term, lp.Lookup)
@@ -90,7 +92,7 @@ def lookup(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
 
 
 @context.looplet_rule("Choice", lp.Choice, steps=("Choice",))
-def choice(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
+def choice(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨⟨c, t⟩⟩ ⇒ true   ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(x, i...)], s⟩
     ⟨⟨c, t⟩⟩ ⇒ false  ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(y, i...)], s⟩
 
@@ -98,12 +100,12 @@ def choice(machine: engine.Machine, E: context.Context, state: engine.State) -> 
     derived rule Union tells apart only as far as it makes a difference."""
     (condition, first), *others = E.hole.options
     rest = trees.replace(E.hole, options=tuple(others)) if others else E.hole.otherwise
-    arms = [engine.Arm("Choice", E.term, E[x], state) for x in (first, rest)]
+    arms = [Arm("Choice", E.term, E[x], state) for x in (first, rest)]
     return machine.branch(condition, *arms)
 
 
-@engine.rule("AcceptRun", steps=("AcceptRun",))
-def accept_run(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("AcceptRun", steps=("AcceptRun",))
+def accept_run(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), E[assign(access(run(body), j..., i), op, rhs)]), s⟩ →
     ⟨loop(i, extent(a, b), E[sieve(i == a, assign(access(body, j..., i), op, rhs))]), s⟩
 
@@ -145,12 +147,12 @@ def accept_run(machine: engine.Machine, term: ast.Node, state: engine.State) -> 
         machine.tell("Simplify", lambda: (loop, once), law=name_of(repeated_body))
         machine.go_on(once, state.inside())
 
-    engine.if_not_empty(state.host, start, stop, whole)
+    if_not_empty(state.host, start, stop, whole)
     return ast.EMPTY, state
 
 
-@engine.rule("Unfurl", steps=("Unfurl",))
-def unfurl(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Unfurl", steps=("Unfurl",))
+def unfurl(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(tns) ↦ tns', e(mode(tns)) ↦ m, ⟨⟨unfurl(tns', ext, m), t⟩⟩ ↦ tns''  ⟹
     ⟨loop(i, ext, E[access(tns, j..., i)]), s⟩ → ⟨loop(i, ext, E[access(tns'', j..., i)]), s⟩
 
@@ -166,7 +168,7 @@ def unfurl(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
     if not sites and _unfurl_scalars(term, state) is term:
         return None
 
-    def step(own: ast.Loop) -> engine.Step:
+    def step(own: ast.Loop) -> Step:
         return _unfurled(machine, term, own, state), state
 
     if sites and shared(term, state, lambda own: machine.go_on(*step(own))):
@@ -174,9 +176,7 @@ def unfurl(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
     return step(term)
 
 
-def _unfurled(
-    machine: engine.Machine, term: ast.Loop, own: ast.Loop, state: engine.State
-) -> ast.Node:
+def _unfurled(machine: Machine, term: ast.Loop, own: ast.Loop, state: State) -> ast.Node:
     """The loop `own` with the tensors that are accessed at its index made looplets: a step for each tensor,
     in all its accesses. `own` is `term`, or stands for it in shared code."""
     rest: Any = _unfurl_scalars(own, state)
@@ -205,7 +205,7 @@ def _unfurled(
     return after(len(made))
 
 
-def _unfurl_scalars(term: ast.Loop, state: engine.State) -> Any:
+def _unfurl_scalars(term: ast.Loop, state: State) -> Any:
     """`term` with structured scalars read, if the loop does not change them."""
     structured = {
         name: fiber
@@ -229,9 +229,7 @@ def _unfurl_scalars(term: ast.Loop, state: engine.State) -> Any:
     return context.rewrite_accesses(lambda a: values.get(a.tensor, a), term) if values else term
 
 
-def _unfurl_site(
-    term: ast.Loop, site: ast.Access, mode: str, state: engine.State
-) -> tuple[ast.Node, Any]:
+def _unfurl_site(term: ast.Loop, site: ast.Access, mode: str, state: State) -> tuple[ast.Node, Any]:
     """The looplet of the tensor that is accessed at the loop's index, and the captured expressions that its
     payloads depend on."""
     region = bounds(term)
@@ -244,7 +242,7 @@ def _unfurl_site(
         if region[0] is not code.ONE or not at_most(extent[1], stop):
             stop = extent[1]
     # also a premise of Assign and Access, but here the tensor still has its name
-    engine.expect_mode(site.tensor, tensor, mode, term)
+    expect_mode(site.tensor, tensor, mode, term)
     looplet = tensor.unfurl(state.host, stop if extent is not None else None, None)
     return looplet, captured
 
@@ -263,7 +261,7 @@ def _check_range(
     site: ast.Access,
     extent: tuple[ir.Expr, ir.Expr],
     loop: tuple[ir.Expr, ir.Expr],
-    state: engine.State,
+    state: State,
 ) -> None:
     (first, last), (start, stop) = extent, loop
     if at_most(first, start) and at_most(stop, last):
@@ -281,8 +279,8 @@ def _check_range(
     fail_unless(state.host, inside, "bounds", message, values, site.span or term.span)
 
 
-@engine.rule("Loop", steps=("Loop",))
-def loop(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Loop", steps=("Loop",))
+def loop(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), body), s⟩ →
     ⟨block(define(i, a, body), sieve(a < b, loop(i, extent(a + 1, b), body))), s⟩
 
@@ -310,7 +308,7 @@ def loop(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine
     if machine.one_by_one:
         return first_step(machine, term, state, term.index.name, step), state
     if at_most(stop, start):  # at most one iteration
-        engine.if_not_empty(state.host, start, stop, lambda: engine.drop(step(start)))
+        if_not_empty(state.host, start, stop, lambda: drop(step(start)))
     else:
         exit = Exit(machine, term, state, start)
         count(exit, start, stop, at, term.index.name)

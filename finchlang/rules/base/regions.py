@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from finchlang.host.construct import add, compare, sub
+from finchlang.host.engine import Arm, Machine, Step
 from finchlang.levels.looplets import Phase, Run, Sequence, Shift, Spike, set_end, shifted
-from finchlang.rules.base import context, engine
+from finchlang.rules.base import context
+from finchlang.rules.base.state import State, if_not_empty
 from finchlang.syntax.nodes import EMPTY, Block
 
 
 @context.looplet_rule("Phase", Phase, in_loop=True)
-def phase(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
+def phase(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨loop(i, extent(a, b), E[access(phase(extent(c, d), body), j..., i)]), s⟩ →
     ⟨loop(i, extent(max(a, c), min(b, d)), E[access(body, j..., i)]), s⟩"""
     c, d, body = E.hole.start, E.hole.stop, E.hole.body
@@ -24,7 +26,7 @@ def phase(machine: engine.Machine, E: context.Context, state: engine.State) -> e
 
 
 @context.looplet_rule("Shift", Shift, every=True, steps=("Shift",))
-def shift(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
+def shift(machine: Machine, E: context.Context, state: State) -> Step:
     """loop(i, extent(a, b), E[access(shift(body, delta), j..., i)]) →
     loop(i, extent(a, b), E[access(body', j..., i)]), body' being `body` moved by delta
     (Looplets'23 section 8)"""
@@ -32,13 +34,13 @@ def shift(machine: engine.Machine, E: context.Context, state: engine.State) -> e
 
 
 @context.looplet_rule("Run", Run, every=True, steps=("Run",))
-def run(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
+def run(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(run(body), j..., i)]), s⟩ → ⟨loop(i, ext, E[access(body, j...)]), s⟩"""
     return E.each(machine, "Run", [x.body for x in E.holes], consume=True), state
 
 
 @context.looplet_rule("Spike", Spike, in_loop=True, steps=("Spike",))
-def spike(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
+def spike(machine: Machine, E: context.Context, state: State) -> Step:
     """A spike is a run, then a single value at its end:
     loop(i, extent(a, b), E[access(spike(body, tail), j..., i)]) →
     block(loop(i, extent(a, b - 1), E[access(run(body), j..., i)]), loop(i, extent(b, b), E[tail]))
@@ -50,7 +52,7 @@ def spike(machine: engine.Machine, E: context.Context, state: engine.State) -> e
     if start is stop and E.hole.end is not None:
         ended = compare("eq", E.hole.end, stop)
         tail, body = E.payload(E.hole.tail), E[Run(E.hole.body)]
-        arms = [engine.Arm("Spike", E.term, x, state) for x in (tail, body)]
+        arms = [Arm("Spike", E.term, x, state) for x in (tail, body)]
         return machine.branch(ended, *arms)
     spikes = E.all(Spike)
 
@@ -65,19 +67,19 @@ def spike(machine: engine.Machine, E: context.Context, state: engine.State) -> e
             machine.run(runs, state)
         machine.run(point, state)
 
-    engine.if_not_empty(state.host, start, stop, at_end)
+    if_not_empty(state.host, start, stop, at_end)
     return EMPTY, state
 
 
 @context.looplet_rule("Sequence", Sequence)
-def sequence(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
+def sequence(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(head, j..., i)]), s⟩ → s'  ⟹
     ⟨loop(i, ext, E[access(sequence(head, tail), j..., i)]), s⟩ →
     ⟨loop(i, ext, E[access(tail, j..., i)]), s'⟩"""
     return divided(machine, E, state)
 
 
-def divided(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
+def divided(machine: Machine, E: context.Context, state: State) -> Step:
     """The rule Sequence, for the first hole of E."""
     (head, *tail) = E.hole.phases
     if not tail:

@@ -9,9 +9,10 @@ from typing import Any
 from finchlang.algebra.bounds import bounds
 from finchlang.algebra.simplify import first_rewriting, simplify
 from finchlang.host.construct import compare
+from finchlang.host.engine import Machine, Step, rule
 from finchlang.levels.level import Fiber
 from finchlang.rules.base import context, expressions
-from finchlang.rules.base.engine import Machine, State, Step, rule
+from finchlang.rules.base.state import State
 from finchlang.rules.base.statements import is_refill
 from finchlang.syntax import nodes as ast, traversal as trees
 

@@ -8,15 +8,17 @@ from finchlang.algebra.bounds import as_node, greater
 from finchlang.algebra.expression_types import optional
 from finchlang.base.errors import Bug, FinchError
 from finchlang.host import construct as code, ir
+from finchlang.host.engine import Arm, Machine, Step, Stuck, rule
 from finchlang.host.interface import Host, fail_unless
 from finchlang.levels.level import READ, UPDATE, Fiber
 from finchlang.operators.operator_table import operator
-from finchlang.rules.base import engine, expressions
+from finchlang.rules.base import expressions
+from finchlang.rules.base.state import State, expect_declared, expect_mode
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
 
-@engine.rule("Block", steps=("Block",))
-def block(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Block", steps=("Block",))
+def block(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨body, s⟩ → s'  ⟹  ⟨block(body, tail...), s⟩ → ⟨block(tail...), s'⟩
 
     Loops, sieves and lets among the statements are scopes of their own, with a d of their own. All
@@ -41,13 +43,13 @@ def _left(statements: tuple[ast.Node, ...], k: int) -> ast.Node:
 _OF_THE_SCOPE = (ast.Declare, ast.Freeze, ast.Thaw, ast.Block)
 
 
-def _within(statement: ast.Node, state: engine.State) -> engine.State:
+def _within(statement: ast.Node, state: State) -> State:
     """The state in which a statement of a block begins: a scope of its own begins with an empty d."""
     return state if isinstance(statement, _OF_THE_SCOPE) else state.inside()
 
 
-@engine.rule("Define")
-def define(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Define")
+def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨val, s⟩ → val', var ∉ d  ⟹  ⟨define(var, val, body), (e, t, d)⟩ → ⟨body, (e[var ↦ val'], t, {})⟩
 
     The environment is a substitution: `body` gets the value in the variable's place, so that no
@@ -57,9 +59,7 @@ def define(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
     if not isinstance(term, ast.Define):
         return None
     if term.variable.name in state.declared:
-        raise engine.Stuck(
-            f"{term.variable.name} ∉ d", term, "a tensor of this scope has this name"
-        )
+        raise Stuck(f"{term.variable.name} ∉ d", term, "a tensor of this scope has this name")
     if isinstance(term.value, ast.Extent) or ast.is_meet(term.value):
         return _with_extent(machine, term, state)
     if not expressions.is_ready(term.value):
@@ -73,7 +73,7 @@ def define(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
     return trees.substitute(term.body, {term.variable: whole}), state
 
 
-def _with_extent(machine: engine.Machine, term: ast.Define, state: engine.State) -> engine.Step:
+def _with_extent(machine: Machine, term: ast.Define, state: State) -> Step:
     """Define, where the variable stands for an extent. Sizes of tensors that its `meet` has found equal
     become the same expression."""
     state = expressions.with_sizes(term.value, state)
@@ -87,8 +87,8 @@ def _with_extent(machine: engine.Machine, term: ast.Define, state: engine.State)
     return trees.substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
 
 
-@engine.rule("Sieve", steps=("SieveTrue", "SieveFalse"))
-def sieve(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Sieve", steps=("SieveTrue", "SieveFalse"))
+def sieve(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨cond, s⟩ ⇒ true   ⟹  ⟨sieve(cond, body), s⟩ → ⟨body, s⟩   (SieveTrue)
     ⟨cond, s⟩ ⇒ false  ⟹  ⟨sieve(cond, body), s⟩ → s           (SieveFalse)
 
@@ -99,13 +99,13 @@ def sieve(machine: engine.Machine, term: ast.Node, state: engine.State) -> engin
     if condition.type.kind != "bool":
         message = f"a condition must be a Bool, not {condition.type}"
         raise FinchError("type", message, term.condition.span)
-    true = engine.Arm("SieveTrue", term, term.body, state.inside())
+    true = Arm("SieveTrue", term, term.body, state.inside())
     holds = code.conjunction(there, condition)
-    return machine.branch(holds, true, engine.Arm("SieveFalse", term, ast.EMPTY, state))
+    return machine.branch(holds, true, Arm("SieveFalse", term, ast.EMPTY, state))
 
 
-@engine.rule("Assign")
-def assign(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Assign")
+def assign(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(tns) = tns', e(mode(tns)) = update, ⟨op, s⟩ → op', ⟨rhs, s⟩ → rhs'  ⟹
     ⟨assign(access(tns), op, rhs), s⟩ → ⟨⟨unwrap(tns', update, op', rhs'), t⟩⟩
 
@@ -120,7 +120,7 @@ def assign(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
     row = operator(term.op)
     if not isinstance(fiber, Fiber) or row is None:
         raise Bug(f"cannot assign to {term.target!r}")
-    engine.expect_mode(term.target.tensor, fiber, UPDATE, term)
+    expect_mode(term.target.tensor, fiber, UPDATE, term)
     host, (there, value) = state.host, expressions.presence(term.value, state, machine)
 
     def store() -> None:
@@ -143,8 +143,8 @@ def write(host: Host, fiber: Fiber, value: ir.Expr, term: ast.Assign) -> None:
     fiber.level.write(host, fiber, host.let(code.cast(value, target)))
 
 
-@engine.rule("Declare")
-def declare(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Declare")
+def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(mode(tns)) = read, ⟨init, s⟩ ⇒ init', ⟨dims_i, s⟩ ⇒ dims'_i,
     ⟨⟨declare(tns', init', dims'...), t⟩⟩ → t'  ⟹
     ⟨declare(tns, init, dims), s⟩ → (e[mode(tns) ↦ update], t', d ∪ {tns})
@@ -157,7 +157,7 @@ def declare(machine: engine.Machine, term: ast.Node, state: engine.State) -> eng
     if source is None and not expressions.is_ready(term.init):
         return None
     fiber = _root(term.tensor, state)
-    engine.expect_mode(term.tensor, fiber, READ, term)
+    expect_mode(term.tensor, fiber, READ, term)
     host, store, level = state.host, fiber.store, fiber.level
     for dim in term.dims:
         state = expressions.with_sizes(dim, state)
@@ -180,12 +180,12 @@ def declare(machine: engine.Machine, term: ast.Node, state: engine.State) -> eng
     return ast.EMPTY, replace(after, declared=state.declared | {term.tensor.name})
 
 
-def _source(term: ast.Declare, state: engine.State) -> Fiber | None:
+def _source(term: ast.Declare, state: State) -> Fiber | None:
     """The tensor that is declared as a copy of another: that other one, or None."""
     if not isinstance(term.init, ast.Variable) or term.init.name not in state.tensors:
         return None
     fiber = _root(term.init, state)
-    engine.expect_mode(term.init, fiber, READ, term)
+    expect_mode(term.init, fiber, READ, term)
     return fiber
 
 
@@ -193,9 +193,7 @@ def _source(term: ast.Declare, state: engine.State) -> Fiber | None:
 _MOST_POSITIONS = 2.0**48
 
 
-def _check_room(
-    fiber: Fiber, dims: tuple[ir.Expr, ...], term: ast.Declare, state: engine.State
-) -> None:
+def _check_room(fiber: Fiber, dims: tuple[ir.Expr, ...], term: ast.Declare, state: State) -> None:
     """Check that the sizes of consecutive levels with a position for every coordinate can be multiplied,
     by a product in Float64, which does not wrap around. (What only exceeds the memory is noticed when
     storage grows.)"""
@@ -230,7 +228,7 @@ def is_refill(term: ast.Declare, fiber: Fiber) -> bool:
     return True
 
 
-def _init(term: ast.Declare, fiber: Fiber, state: engine.State) -> ir.Expr:
+def _init(term: ast.Declare, fiber: Fiber, state: State) -> ir.Expr:
     level, value = fiber.level, expressions.present(term.init, state)
     if not level.is_all_dense:
         message = f"{term.tensor.name} has fill {level.fill.value}; it cannot be declared otherwise"
@@ -242,22 +240,22 @@ def _init(term: ast.Declare, fiber: Fiber, state: engine.State) -> ir.Expr:
     return code.cast(value, level.element_type)
 
 
-def _root(name: ast.Variable, state: engine.State) -> Fiber:
+def _root(name: ast.Variable, state: State) -> Fiber:
     fiber = expressions.resolve(name, state)
     assert isinstance(fiber, Fiber)
     return fiber
 
 
-def _changeable(name: ast.Variable, mode: str, term: ast.Node, state: engine.State) -> Fiber:
+def _changeable(name: ast.Variable, mode: str, term: ast.Node, state: State) -> Fiber:
     """The tensor that a statement takes out of `mode`: one of this scope, as the premises say."""
     fiber = _root(name, state)
-    engine.expect_mode(name, fiber, mode, term)
-    engine.expect_declared(name.name, state, term)
+    expect_mode(name, fiber, mode, term)
+    expect_declared(name.name, state, term)
     return fiber
 
 
-@engine.rule("Freeze")
-def freeze(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Freeze")
+def freeze(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(mode(tns)) = update, tns ∈ d, e(tns) = tns'  ⟹
     ⟨freeze(tns), s⟩ → (e[mode(tns) ↦ read], ⟨⟨freeze(tns'), t⟩⟩, d)"""
     if not isinstance(term, ast.Freeze):
@@ -267,8 +265,8 @@ def freeze(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
     return ast.EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=READ)})
 
 
-@engine.rule("Thaw")
-def thaw(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
+@rule("Thaw")
+def thaw(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(mode(tns)) = read, tns ∈ d, e(tns) = tns'  ⟹
     ⟨thaw(tns), s⟩ → (e[mode(tns) ↦ update], ⟨⟨thaw(tns'), t⟩⟩, d)"""
     if not isinstance(term, ast.Thaw):

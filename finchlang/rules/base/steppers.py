@@ -9,10 +9,11 @@ from functools import partial, reduce
 
 from finchlang.algebra.bounds import at_most, lesser
 from finchlang.host import construct as code, ir
+from finchlang.host.engine import Machine, Step
 from finchlang.levels.looplets import Blocks, Jumper, Stepper, Steps, apart, set_end
 from finchlang.rules.base.context import Context, looplet_rule
 from finchlang.rules.base.early_exit import in_regions
-from finchlang.rules.base.engine import Machine, State, Step, if_not_empty
+from finchlang.rules.base.state import State, if_not_empty
 
 
 @looplet_rule("Jumper", Jumper, in_loop=True, every=True, steps=("Jumper",))

@@ -31,6 +31,9 @@ def spelled(node: Any) -> Any:
         return _access(node)
     if type(node) is ast.Literal and node.type == _OWN_TYPES.get(type(node.value)):
         return ast.Literal(node.value)
+    own = getattr(node, "in_script", None)  # of what stands around kernels
+    if own is not None:
+        return spelled(own)
     return node if isinstance(node, Fiber) else trees.map_children(spelled, node)
 
 

@@ -14,10 +14,11 @@ from finchlang.algebra.absence import ALWAYS, Absence, Where, fold, given, impli
 from finchlang.algebra.expression_types import type_of
 from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
+from finchlang.host.engine import Machine, Step
 from finchlang.levels.looplets import Choice
 from finchlang.operators.operator_table import SELECT, operator
 from finchlang.rules.base.context import put
-from finchlang.rules.base.engine import Machine, State, Step
+from finchlang.rules.base.state import State
 from finchlang.syntax import nodes as ast, traversal as trees
 
 #: a term, made where it is known to be needed

@@ -11,13 +11,14 @@ from finchlang.algebra import absence
 from finchlang.algebra.bounds import greater, lesser
 from finchlang.algebra.simplify import counts_once, simplify
 from finchlang.host.construct import add, compare, sub
+from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.rules.base.context import Context, accesses_in, bounded, find_looplets, put, put_in
 from finchlang.rules.base.early_exit import Exit, count
-from finchlang.rules.base.engine import Machine, State, Step, if_not_empty, rule
 from finchlang.rules.base.regions import divided
 from finchlang.rules.base.simplify_rule import is_nothing
+from finchlang.rules.base.state import State, if_not_empty
 from finchlang.rules.derived import cursors
 from finchlang.rules.derived.meet_turn import Turn, sought, visit
 from finchlang.rules.derived.pieces import Pieces, are_divided, leaves_nothing

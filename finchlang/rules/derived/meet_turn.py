@@ -19,13 +19,14 @@ from finchlang.host.construct import (
     op,
     sub,
 )
+from finchlang.host.engine import Machine
 from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
 from finchlang.host.ir import BLOCK, Cell, Expr
 from finchlang.levels import looplets as lp
 from finchlang.rules.base.context import Context, accesses_in, find_looplets, put
 from finchlang.rules.base.early_exit import Exit
-from finchlang.rules.base.engine import Machine, State
+from finchlang.rules.base.state import State
 from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen
 from finchlang.syntax.nodes import Loop, Node
 from finchlang.syntax.traversal import substitute

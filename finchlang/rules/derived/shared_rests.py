@@ -12,11 +12,12 @@ from typing import Any
 
 from finchlang.host.ir import Cell, Const, Expr, Var
 from finchlang.levels.level import Fiber
-from finchlang.rules.base import context, engine
+from finchlang.rules.base import context
+from finchlang.rules.base.state import State
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
 
-def shared(term: ast.Loop, state: engine.State, run: Callable[[ast.Loop], object]) -> bool:
+def shared(term: ast.Loop, state: State, run: Callable[[ast.Loop], object]) -> bool:
     """Run a nest with variables in place of the positions of its fibers, and of the cells that say whether
     fibers were written to. Nothing is known of these variables, so that what is recorded is right for all
     nests that differ in them alone (`Host.share`). False if there is nothing to share.

@@ -5,12 +5,13 @@ base rules tell all combinations of them apart."""
 from __future__ import annotations
 
 from finchlang.algebra.simplify import simplify
+from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.interface import Host
 from finchlang.levels.element import typed_literal
 from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Sequence, Spike, Steps
 from finchlang.rules.base import context
-from finchlang.rules.base.engine import Machine, State, Step, rule
 from finchlang.rules.base.loops import accept_run, lookup, loop, unfurl, unfurlable
+from finchlang.rules.base.state import State
 from finchlang.rules.derived.operand_choice import gives_tensors
 from finchlang.rules.derived.union_at_a_point import Point
 from finchlang.rules.derived.union_over_a_region import (

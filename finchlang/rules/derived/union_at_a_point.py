@@ -7,13 +7,14 @@ from functools import partial, reduce
 
 from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
+from finchlang.host.engine import Machine, Step
 from finchlang.host.inspecting import scratch
 from finchlang.levels.level import READ, Fiber, TensorLike
 from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base.context import accesses_in, bounded, put
-from finchlang.rules.base.engine import Machine, State, Step
 from finchlang.rules.base.expressions import evaluate
+from finchlang.rules.base.state import State
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.operand_choice import gives_tensors, one_of
 from finchlang.rules.derived.pieces import selected

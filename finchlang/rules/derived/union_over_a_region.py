@@ -7,11 +7,11 @@ from functools import partial
 
 from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
+from finchlang.host.engine import Step
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Switch, may_be_missing
 from finchlang.rules.base.context import accesses_in, is_at, put
-from finchlang.rules.base.engine import Step
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.pieces import choose
 from finchlang.syntax import nodes as ast, traversal as trees

@@ -7,50 +7,16 @@ to run and the state after what it did through the host. A rule never asks which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from finchlang.algebra.bounds import at_most, less_than
 from finchlang.base.errors import Bug
 from finchlang.base.records import record
-from finchlang.host.construct import compare
-from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.level import TensorLike
 from finchlang.syntax.nodes import EMPTY, Node, is_empty
 from finchlang.text.print import pretty
-
-
-@record(slots=True)
-class State:
-    """The state (e, t, d) of Fig 14. `tensors` is e for tensor names, with mode and sizes in the fiber
-    (other names are substituted); t is in the host; `declared` is d, the tensors of this scope, in which
-    alone they change their mode. `own` are the tensors that are not seen outside of the blocks that declare
-    them, `sizes` the sums and products that have been checked to be sizes."""
-
-    host: Host
-    tensors: Mapping[str, TensorLike]
-    declared: frozenset[str] = frozenset()
-    own: frozenset[str] = frozenset()
-    sizes: frozenset[Expr] = frozenset()
-
-    @staticmethod
-    def before(host: Host, tensors: Mapping[str, TensorLike], own: Iterable[str] = ()) -> State:
-        """The state in which a program begins: all tensors that it is given belong to its scope."""
-        return State(host, tensors, frozenset(tensors), frozenset(own))
-
-    def with_tensors(self, changes: Mapping[str, TensorLike]) -> State:
-        return replace(self, tensors={**self.tensors, **changes})
-
-    def with_sizes(self, sizes: Iterable[Expr]) -> State:
-        return replace(self, sizes=frozenset(sizes))
-
-    def inside(self) -> State:
-        """(e, t, {}): the state in which a scope within this one begins."""
-        return replace(self, declared=frozenset()) if self.declared else self
 
 
 class Stuck(Bug):
@@ -71,6 +37,8 @@ class Stuck(Bug):
         return f"{self.rule} is stuck at `{term}`: {self.premise} does not hold{why}"
 
 
+#: what rules pass on: which host there is (`host`), and what is static of it all
+State = Any
 #: what a rule returns: the rest of the term to run, and the state now
 Step = tuple[Node, State]
 
@@ -163,6 +131,12 @@ class Machine:
         self.one_by_one = tracer if isinstance(tracer, OneByOne) else None
         self.depth = 0
 
+    def by(self, rules: Iterable[Rule]) -> Machine:
+        """A machine with other rules, as deep in premises as this one, which tells the same tracer."""
+        other = Machine(rules, self.tracer)
+        other.depth = self.depth
+        return other
+
     def run(self, term: Node, state: State) -> State:
         """Run a statement to its end, as the premise of a rule; gives the state after it."""
         self.depth += 1
@@ -228,27 +202,3 @@ class Machine:
         """The value of a condition now; only where steps are taken one by one."""
         assert self.one_by_one is not None
         return bool(self.one_by_one.value(condition))
-
-
-def expect_mode(node: Node, tensor: TensorLike, mode: str, term: Node) -> None:
-    """The premise e(mode(tns)) = mode, of the tensor that `node` stands for."""
-    if tensor.mode != mode:
-        name = pretty(node)
-        raise Stuck(f"e(mode({name})) = {mode}", term, f"{name} is in {tensor.mode} mode")
-
-
-def expect_declared(name: str, state: State, term: Node) -> None:
-    """The premise tns ∈ d."""
-    if name not in state.declared:
-        raise Stuck(f"{name} ∈ d", term, f"{name} does not belong to this scope")
-
-
-def drop(_: object) -> None:
-    """Discard a result: functions given to the host return None."""
-
-
-def if_not_empty(host: Host, start: Expr, stop: Expr, body: Any) -> None:
-    if at_most(start, stop):
-        body()
-    elif not less_than(stop, start):
-        host.branch(compare("le", start, stop), body)
