@@ -14,7 +14,6 @@ from finchlang.host.recording import ResidualHost
 from finchlang.host.rewrite import everything
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.rules.base.engine import Applied, EventKind
-from finchlang.rules.table import RULES
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
@@ -42,8 +41,8 @@ class Passes(Observer):
 
 
 class Explanations(Observer):
-    """For each kernel, what passes decided and why, and how often each derived rule was applied in staging
-    (`finch explain`)."""
+    """For each kernel, what passes decided and why, and the steps that decide how much is done, as the page
+    of `--html` says them (`finch explain`)."""
 
     def kernel(self, event: KernelEvent) -> None:
         exchanged = "".join(f", another `{name}`" for name in sorted(event.compiled.exchanged))
@@ -64,13 +63,9 @@ class Explanations(Observer):
         for name, (totals, updates) in kernel.signature.spans.items():
             places = " x ".join(map(_sum_text, totals))
             yield "call", f"`{name}` has {places} places: {_choice(totals, updates)}"
-        yield from self.derived(event)
+        from .recording import Recording
 
-    def derived(self, event: KernelEvent) -> list[tuple[str, str]]:
-        counts: Counter[str] = Counter()
-        event.stage(ResidualHost(), lambda applied: counts.update([applied.name]))
-        derived = [r.name for r in RULES if r.is_derived and counts[r.name]]
-        return [("derived rules", f"{name}: {counts[name]}") for name in derived]
+        yield from (("steps", said) for said in Recording(event).key_sentences)
 
 
 def _sum_text(total: Sum) -> str:

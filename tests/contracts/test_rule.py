@@ -30,7 +30,7 @@ from finchlang.host.recording import ResidualHost
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.python.session import Session
 from finchlang.rules.base.engine import Machine, State, Stuck
-from finchlang.rules.table import OPTIONAL, RULES, rules
+from finchlang.rules.table import ALL, OPTIONAL, RULES, rules
 from finchlang.syntax.nodes import EMPTY, Block, Extent, Index, Literal, Loop, Sieve
 from finchlang.tensors.bind import bind
 from finchlang.tensors.formats import parse_format
@@ -52,6 +52,13 @@ def test_the_table_is_in_the_order_of_figure_15() -> None:
     assert [name for name in names if name in PRIORITY] == [*PRIORITY]
     assert [rule for rule in RULES if not rule.is_derived] == [*rules("paper")]
     assert all({"→", "⟹", "⇒"} & {*rule.statement} for rule in RULES)
+
+
+def test_each_rule_says_what_it_does_in_a_sentence() -> None:
+    for rule in ALL:
+        kinds = rule.says.split(" | ")
+        assert all(kind.endswith((".", "({law}).")) for kind in kinds), rule.name
+        assert len(rule.steps) < 2 or len(kinds) == len(rule.steps), rule.name
 
 
 def test_rules_are_left_out_by_name() -> None:

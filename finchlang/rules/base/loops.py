@@ -24,7 +24,10 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.wrappers.wrappers import capture
 
 
-@engine.rule("Extent")
+@engine.rule(
+    "Extent",
+    says="The loop over {index} runs over {region}.",
+)
 def extent(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """⟨a, s⟩ ⇒ a', ⟨b, s⟩ ⇒ b'  ⟹  ⟨loop(i, extent(a, b), body), s⟩ → ⟨loop(i, extent(a', b'), body), s⟩
 
@@ -47,7 +50,14 @@ def _is_extent(node: Any) -> bool:
     return isinstance(node, ast.Call) and all(map(_is_extent, node.args))
 
 
-@context.looplet_rule("Thunk", lp.Thunk, every=True, steps=("Thunk",))
+@context.looplet_rule(
+    "Thunk",
+    lp.Thunk,
+    every=True,
+    steps=("Thunk",),
+    says="First load what {access} needs to know. Then it is {is}."
+    " | First load what {access} needs to know. Then it is {is}. | {access} is left; its end is noted.",
+)
 def thunk(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """⟨⟨preamble, t⟩⟩ → t', ⟨E[body], (e, t', d)⟩ → (e', t'', d), ⟨⟨epilogue, t''⟩⟩ → t'''  ⟹
     ⟨E[thunk(preamble, body, epilogue)], (e, t, d)⟩ → (e', t''', d)
@@ -67,7 +77,13 @@ def thunk(machine: engine.Machine, E: context.Context, state: engine.State) -> e
     return E.each(machine, "Thunk", bodies), state
 
 
-@context.looplet_rule("Switch", lp.Switch, steps=("SwitchTrue", "SwitchFalse"))
+@context.looplet_rule(
+    "Switch",
+    lp.Switch,
+    steps=("SwitchTrue", "SwitchFalse"),
+    says="Where {condition} holds, {access} is {is}."
+    " | Where {condition} does not hold, {access} is {is}.",
+)
 def switch(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """⟨⟨cond, t⟩⟩ ⇒ true   ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(head, i...)], s⟩
     ⟨⟨cond, t⟩⟩ ⇒ false  ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(tail, i...)], s⟩
@@ -78,7 +94,10 @@ def switch(machine: engine.Machine, E: context.Context, state: engine.State) -> 
     return machine.branch(found.condition, true, false)
 
 
-@engine.rule("Lookup")
+@engine.rule(
+    "Lookup",
+    says="{access} is reached directly: its element is {is}.",
+)
 def lookup(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """e(i) = i', ⟨⟨seek(i'), t⟩⟩ → t'  ⟹
     ⟨E[access(lookup(seek, body), j..., i)], (e, t, d)⟩ → ⟨E[access(body(i'), j...)], (e, t', d)⟩"""
@@ -89,7 +108,12 @@ def lookup(machine: engine.Machine, term: ast.Node, state: engine.State) -> engi
     return E.payload(E.hole.body(state.host, expressions.evaluate(i, state, machine))), state
 
 
-@context.looplet_rule("Choice", lp.Choice, steps=("Choice",))
+@context.looplet_rule(
+    "Choice",
+    lp.Choice,
+    steps=("Choice",),
+    says="{access} has several cases; here it is {is}.",
+)
 def choice(machine: engine.Machine, E: context.Context, state: engine.State) -> engine.Step:
     """⟨⟨c, t⟩⟩ ⇒ true   ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(x, i...)], s⟩
     ⟨⟨c, t⟩⟩ ⇒ false  ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(y, i...)], s⟩
@@ -102,7 +126,11 @@ def choice(machine: engine.Machine, E: context.Context, state: engine.State) -> 
     return machine.branch(condition, *arms)
 
 
-@engine.rule("AcceptRun", steps=("AcceptRun",))
+@engine.rule(
+    "AcceptRun",
+    steps=("AcceptRun",),
+    says="The value does not depend on {index}, so {access} is written once for the whole range.",
+)
 def accept_run(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """⟨loop(i, extent(a, b), E[assign(access(run(body), j..., i), op, rhs)]), s⟩ →
     ⟨loop(i, extent(a, b), E[sieve(i == a, assign(access(body, j..., i), op, rhs))]), s⟩
@@ -149,7 +177,11 @@ def accept_run(machine: engine.Machine, term: ast.Node, state: engine.State) -> 
     return ast.EMPTY, state
 
 
-@engine.rule("Unfurl", steps=("Unfurl",))
+@engine.rule(
+    "Unfurl",
+    steps=("Unfurl",),
+    says="{access} is replaced by what is known of it along {index}: {is}.",
+)
 def unfurl(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """e(tns) ↦ tns', e(mode(tns)) ↦ m, ⟨⟨unfurl(tns', ext, m), t⟩⟩ ↦ tns''  ⟹
     ⟨loop(i, ext, E[access(tns, j..., i)]), s⟩ → ⟨loop(i, ext, E[access(tns'', j..., i)]), s⟩
@@ -281,7 +313,11 @@ def _check_range(
     fail_unless(state.host, inside, "bounds", message, values, site.span or term.span)
 
 
-@engine.rule("Loop", steps=("Loop",))
+@engine.rule(
+    "Loop",
+    steps=("Loop",),
+    says="The loop over {index} stays a loop; its body is next.",
+)
 def loop(machine: engine.Machine, term: ast.Node, state: engine.State) -> engine.Step | None:
     """⟨loop(i, extent(a, b), body), s⟩ →
     ⟨block(define(i, a, body), sieve(a < b, loop(i, extent(a + 1, b), body))), s⟩
