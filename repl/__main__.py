@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import ModuleType
 
-from .command_table import BANNER, COMMANDS, OF_FILES
+from .command_table import BANNER, COMMANDS, OF_FILES, WATCHED
 
 #: the defaults of --engine and --rules
 ENGINE, RULES = "native", "all"
 #: commands that run no script, and so need no session (`finch fmt` takes half the time without one)
 _OF_TEXT = ("fmt", "lsp", "rules", "completion")
 #: commands with the option --rules
-_WITH_RULES = ("run", "explain", "trace", "residual", "llvm", "asm", "show")
+_WITH_RULES = ("run", "bench", "explain", "trace", "residual", "llvm", "asm", "show")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parse(arguments)
     except SystemExit as leave:  # after --help (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else 2
-    return _commands(options.command).perform(options)
+    perform = _commands(options.command).perform
+    if getattr(options, "watch", False):
+        from .watch import watched_file
+
+        return watched_file(options.file, lambda: perform(options))
+    return perform(options)
 
 
 def _commands(command: str) -> ModuleType:
@@ -125,6 +130,12 @@ def _parser_of(command: str) -> ArgumentParser:
         _add_checked(parser)
     if command in (*_WITH_RULES, "diff", "normalize"):
         _add_staging(parser)
+    if command == "bench":
+        _add_bench(parser)
+    if command in WATCHED:
+        parser.add_argument(
+            "--watch", action="store_true", help="do it again whenever the file is saved"
+        )
     if command == "check":
         parser.add_argument(
             "--staged",
@@ -215,6 +226,18 @@ def _add_comparison(parser: ArgumentParser) -> None:
         "--seconds", type=_number(float, 0), default=60.0, help="time to reduce what differs (60)"
     )
     parser.add_argument("--save", metavar="OUT", help="where a file for `finch replay` is written")
+
+
+def _add_bench(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--seconds",
+        type=_number(float, 0.001),
+        default=1.0,
+        help="how long each kernel is timed (%(default)s)",
+    )
+    add("--profile", action="store_true", help="how often each loop goes round, by lines")
+    add("--against", metavar="FILE.py:NAME", default="", help="your function to time and compare")
 
 
 def _add_data(parser: ArgumentParser) -> None:

@@ -10,9 +10,11 @@ BANNER = f"finchlang {__version__}"
 #: the commands that take a file, with their other operands
 OF_FILES: dict[str, Sequence[tuple[str, str]]] = {
     **dict.fromkeys(
-        ("run", "check", "normalize", "explain", "trace", "residual", "llvm", "asm"), ()
+        ("run", "check", "bench", "normalize", "explain", "trace", "residual", "llvm", "asm"), ()
     ),
     "show": [("name", "the variable the tensor is bound to in the end")],
     **dict.fromkeys(("diff", "replay"), ()),
 }
+#: the commands that `--watch` repeats when the file is saved
+WATCHED = ("run", "check", "bench")
 COMMANDS = (*OF_FILES, "fuzz", "fmt", "lsp", "rules", "completion")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -173,6 +174,38 @@ def look(options: Namespace) -> int:
         return SUCCESS
     _look(options, "native", LOOKS[options.command]())
     return SUCCESS
+
+
+def bench(options: Namespace) -> int:
+    """`finch bench FILE`: how long its kernels take. With `--against` the status is 1 if the results differ
+    from the reference's."""
+    from finchlang.base.paths import read_script
+    from finchlang.testing.compare_engines import compare, ways_of
+    from finchlang.testing.data import reference_call
+
+    from .bench import Bench, report as bench_report, timed
+
+    text, against, status = read_script(options.file), None, SUCCESS
+    seen = Bench(options.seconds, options.rules)
+    _look(options, "native", seen)
+    if options.against:
+        given = options.against, text, options.file, options.args
+        call, _ = reference_call(*given)
+
+        def once() -> float:
+            start = time.perf_counter()
+            call()
+            return time.perf_counter() - start
+
+        once()
+        against = timed(once, options.seconds)
+        ways = ways_of(("native",), rules=options.rules)
+        found = compare(text, options.file, args=options.args, ways=ways, against=options.against)
+        if not found.agrees:
+            write(found.report + "\n")
+            status = USER_ERROR
+    write(bench_report(seen, options.profile, against) + "\n")
+    return status
 
 
 def trace(options: Namespace) -> int:
@@ -463,6 +496,6 @@ FUNCTIONS: dict[str, Callable[[Namespace], int]] = {
     **dict.fromkeys(("normalize", "explain", "residual", "llvm", "asm"), look),
     **{
         f.__name__: f
-        for f in (run, check, trace, rules, show, diff, replay, fuzz, fmt, lsp, completion)
+        for f in (run, check, bench, trace, rules, show, diff, replay, fuzz, fmt, lsp, completion)
     },
 }

@@ -23,6 +23,7 @@ from finchlang.tensors.convert import copy_of
 from finchlang.testing.compare_engines import SEMANTICS
 
 from . import views
+from .bench import duration
 from .fit_to_screen import described, screen
 from .manual import Entry, entries, near, words
 from .prompt_session import PROMPT, Conversation
@@ -190,15 +191,8 @@ def _time(conversation: Conversation, text: str) -> None:
         start = time.perf_counter()
         conversation.session.execute(script)
         times.append(time.perf_counter() - start)
-    rest = f", then {_duration(min(times[1:]))} (least of {len(times) - 1})" if times[1:] else ""
-    write(f"{_duration(times[0])}{rest}\n")
-
-
-def _duration(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+    rest = f", then {duration(min(times[1:]))} (least of {len(times) - 1})" if times[1:] else ""
+    write(f"{duration(times[0])}{rest}\n")
 
 
 # -------------------------------------------------------------------------------- the last kernel

@@ -2,7 +2,7 @@
 // Steps through the recording of kernels that `finch explain --html` puts beside this script. What is
 // shown at a step follows from the data and its number alone, so that back is as good as on.
 
-const H = 28, TAG = 15, GAP = 3, CHAR = 6.7;
+const WIDE = 70, H = 28, TAG = 15, GAP = 3, CHAR = 6.7;
 
 // ------------------------------------------------------------------------------ what changed
 
@@ -32,13 +32,29 @@ const wordsOf = (line) => line.match(/\s+|\w+|[^\w\s]/g) || [];
 
 /** All that is shown at step k of a kernel, as plain data. */
 function stateAt(kernel, k) {
-  const step = kernel.steps[k], text = (id) => kernel.terms[id][0].map((n) => kernel.lines[n]);
+  const step = kernel.steps[k], text = (id) => kernel.terms[id][0].flatMap((n) => asTree(kernel.lines[n]));
   const started = k > 0 ? kernel.steps[k - 1].grown : 0;
   return {
     step, before: text(step.before), after: text(step.after), diff: diff(text(step.before), text(step.after)),
     lit: step.lit.map((n) => kernel.places[n]), accesses: accessesAt(kernel, step),
     residual: kernel.residual.slice(0, step.grown), started,
   };
+}
+
+/** A line with looplets in each other as an indented tree, if it is long. */
+function asTree(line) {
+  const indent = line.match(/^ */)[0].length;
+  if (line.length - indent <= WIDE) return [line];
+  const out = [""];
+  let depth = 0, opened = [];
+  for (const word of line.slice(indent).match(/\w+\(|[()]|, |[^(),]+|,/g) || []) {
+    const nest = /^(sequence|phase|stepper|jumper|blocks|spike|run|thunk|switch|choice|shift)\($/.test(word);
+    if (nest && opened.includes(true)) out.push("  ".repeat(depth));
+    out[out.length - 1] += word;
+    if (word.endsWith("(")) { opened.push(nest); depth += nest; }
+    if (word === ")" && opened.pop()) depth--;
+  }
+  return out.map((t, n) => " ".repeat(indent + (n ? 4 : 0)) + t);
 }
 
 /** The accesses of the terms before and after a step, by their places: [place, before, after]. */
@@ -50,13 +66,25 @@ function accessesAt(kernel, step) {
   return places.sort((p, q) => order(p) - order(q)).map((p) => [p, of(before, p), of(after, p)]);
 }
 
-/** The step to go to from k: one on or back, or past all premises of it. */
-function next(kernel, k, by, isOver) {
+/** The step to go to from k: one on or back, or past all premises of it; only those of a way to read. */
+function next(kernel, k, by, isOver, way = "all") {
   const last = kernel.steps.length - 1, depth = kernel.steps[k].depth;
   let to = k + by;
-  while (isOver && to > 0 && to < last && kernel.steps[to].depth > depth) to += by;
+  while (to > 0 && to < last && (isOver && kernel.steps[to].depth > depth || !isRead(kernel.steps[to], way))) to += by;
   return Math.min(Math.max(to, 0), last);
 }
+
+/** Whether a step is among the key steps, or among those that are not part of the step before. */
+const isRead = (step, way) => way === "all" || (way === "key" ? !!step.key : !step.fold);
+
+/** The positions of a tensor's entries that are lit at step k: the first, or in the end all that were read. */
+function litAt(kernel, tensor, k) {
+  const step = kernel.steps[k], read = kernel.residual.slice(0, step.grown).some(([text]) => text.includes(`= ${tensor.leaf}[`));
+  return step.kind === "end" ? tensor.reads : read && step.kind !== "overview" ? tensor.reads.slice(0, 1) : [];
+}
+
+/** Text with names between backticks as code. */
+const plain = (text) => escaped(text).replace(/`([^`]*)`/g, "<code>$1</code>");
 
 function sourceText(kernel, place) {
   const [line, column, end, stop] = place, lines = kernel.source.slice(line - 1, end);
@@ -221,25 +249,41 @@ function picture(kernel, access, width) {
 
 function show(page) {
   const $ = (id) => document.getElementById(id);
-  let at = 0, k = 0, rows = [];
+  let at = 0, k = 0, rows = [], way = "main";
   const kernel = () => page.kernels[at];
 
   function read() {
     const asked = new URLSearchParams(location.hash.slice(1));
     const n = Math.min(Math.max((+asked.get("kernel") || 1) - 1, 0), page.kernels.length - 1);
     if (n !== at || !rows.length) choose(n);
-    go((+asked.get("step") || 1) - 1);
+    go(+asked.get("step") || 0);
   }
 
   function choose(n) {
     at = n;
     $("kernels").value = n;
-    $("slider").max = kernel().steps.length;
-    $("slider").min = 1;
-    $("steps").innerHTML = kernel().steps.map((s, n) =>
-      `<div class="row ${s.kind}" data-step="${n}" style="padding-left:${12 + 13 * Math.max(s.depth - 1, 0)}px"><span>${n + 1}</span><span>${escaped(s.rule)}${s.at ? ` [${escaped(s.at)}]` : ""}${s.kind === "premise" ? " …" : ""}</span></div>`).join("")
-      + (kernel().leftOut ? `<div class="row premise">${kernel().leftOut} more steps are left out</div>` : "");
+    $("slider").max = kernel().steps.length - 1;
+    $("slider").min = 0;
+    list();
+  }
+
+  /** The steps by chapters: those of the way to read that is chosen, and the one at hand. */
+  function list() {
+    let chapter = "";
+    $("ways").value = way;
+    $("steps").innerHTML = kernel().steps.map((s, n) => {
+      const head = s.chapter !== chapter && isRead(s, way) ? `<div class="chapter">${escaped(chapter = s.chapter)}</div>` : "";
+      const name = `${escaped(s.rule)}${s.at ? ` [${escaped(s.at)}]` : ""}${s.kind === "premise" ? " …" : ""}`;
+      return head + `<div class="row ${s.kind} ${s.key ? "key" : ""}" data-step="${n}" ${isRead(s, way) ? "" : "hidden"} title="${escaped(s.say)}"><span class="no">${n}</span><b>${name}</b><span class="word">${plain(s.say)}</span></div>`;
+    }).join("") + (kernel().leftOut ? `<div class="row premise">${kernel().leftOut} more steps are left out</div>` : "");
     rows = [...$("steps").querySelectorAll("[data-step]")];
+    if (rows[k]) rows[k].classList.add("now");
+  }
+
+  function read_by(chosen) {
+    way = chosen;
+    list();
+    go(k);
   }
 
   function go(to) {
@@ -247,9 +291,9 @@ function show(page) {
     k = Math.min(Math.max(to, 0), kernel().steps.length - 1);
     rows[k].classList.add("now");
     within($("steps"), rows[k]);
-    $("slider").value = k + 1;
-    $("count").textContent = `${k + 1} / ${kernel().steps.length}`;
-    const hash = (page.kernels.length > 1 ? `kernel=${at + 1}&` : "") + `step=${k + 1}`;
+    $("slider").value = k;
+    $("count").textContent = `${k} / ${kernel().steps.length - 1}`;
+    const hash = (page.kernels.length > 1 ? `kernel=${at + 1}&` : "") + `step=${k}`;
     if (location.hash.slice(1) !== hash) history.replaceState(null, "", `#${hash}`);
     const state = stateAt(kernel(), k);
     program(state); rule(state); looplets(state); term(state); residual(state); data();
@@ -278,11 +322,18 @@ function show(page) {
 
   function rule(state) {
     const { step } = state, known = page.rules[step.rule] || {};
-    const kind = step.kind === "pass" ? "pass of normalisation" : step.kind === "premise" ? "a premise of it comes first" : known.derived ? "derived rule" : "rule";
-    $("rule").innerHTML = `<div><span class="name">${escaped(step.rule)}</span><span class="badge">${kind}</span>`
+    const kinds = { pass: "preparation", overview: "the whole", end: "the result", premise: "its parts come first" };
+    const kind = kinds[step.kind] || (known.derived ? "derived rule" : "rule"), wasOpen = $("rule").querySelector("details")?.open;
+    const parts = (step.parts || []).map(([name, a, b, what]) => `<button class="part" data-go="${a}"><b>${name}</b><small>${a === b ? `step ${a}` : `steps ${a} to ${b}`}</small>${escaped(what)}</button>`).join("<span>→</span>");
+    $("rule").innerHTML = `<p class="sentence">${plain(step.say)}</p>`
+      + (parts ? `<div class="parts">${parts}</div><button class="start">show me the ${kernel().steps.filter((s) => s.key).length} key steps</button>` : "")
+      + `<div><span class="name">${escaped(step.rule)}</span><span class="badge">${kind}</span>`
       + (step.at ? `<span class="badge">iterations from ${escaped(step.at)}</span>` : "") + "</div>"
-      + (step.told ? `<div class="say">${escaped(step.told)}</div>` : "")
-      + (known.law && step.kind !== "pass" ? known.law.split("\n\n").map(paragraph).join("") : "");
+      + (step.told ? `<div class="say">${plain(step.told)}</div>` : "")
+      + (known.law && !kinds[step.kind] || step.kind === "premise" ? `<details ${wasOpen ? "open" : ""}><summary>as in the paper</summary>${known.law.split("\n\n").map(paragraph).join("")}</details>` : "");
+    for (const part of $("rule").querySelectorAll("[data-go]")) part.onclick = () => go(+part.dataset.go);
+    const start = $("rule").querySelector(".start");
+    if (start) start.onclick = () => { read_by("key"); move(1); };
     $("rule").scrollTop = 0;
   }
 
@@ -326,7 +377,7 @@ function show(page) {
       come.forEach((t) => html.push(row("come", "+", words(t, gone, "+"))));
       n = m;
     }
-    if (state.step.kind !== "premise" && lines.length && lines.every(([s]) => s === "="))
+    if (state.step.kind === "step" && lines.length && lines.every(([s]) => s === "="))
       html.push('<div class="row note">it reads the same: what is known is a literal now</div>');
     if (!state.after.length) html.push(row("come", "+", "<i>nothing is left: done</i>"));
     $("term").innerHTML = html.join("");
@@ -339,29 +390,60 @@ function show(page) {
     $("residual").innerHTML = state.residual.map(([text, by, step, values, times], n) => {
       const shown = values ? `<span class="values">${escaped(values.join("  "))}${times > values.length ? ` <i>… ${times} times</i>` : ""}</span>` : "";
       const place = step >= 0 ? kernel().steps[step].lit.map((p) => sourceText(kernel(), kernel().places[p]))[0] : "";
-      const kind = n >= started ? "new" : step === k ? "same" : "";
-      return `<div class="row ${kind}" data-step="${step}" title="${escaped(by ? `${by}${place ? `, for ${place}` : ""}` : "given")}">${escaped(text)}${shown}</div>`;
+      const kind = n >= started ? "new" : step === k ? "same" : "", note = kernel().notes[n];
+      return `<div class="row ${kind}" data-step="${step}" title="${escaped(by ? `${by}${place ? `, for ${place}` : ""}` : "given")}">${escaped(text.replace(/fail\('([\w /]+)', .*/, "fail($1)"))}${note ? `<span class="note">  # ${plain(note)}</span>` : ""}${shown}</div>`;
     }).join("") || '<div class="none">nothing yet</div>';
     const fresh = $("residual").querySelector(".new:last-child") || $("residual").lastElementChild;
     within($("residual"), fresh);
   }
 
   function data() {
-    const { formats, arrays } = kernel();
-    if ($("data").dataset.of === String(at)) return;
-    $("data").dataset.of = at;
-    $("about-data").textContent = arrays.length ? "— of the first run; green: written by it" : "";
-    $("data").innerHTML = formats.map(([n, f]) => `<div>${escaped(n)}: ${escaped(f)}</div>`).join("")
-      + arrays.map(([name, type, first, all, fresh]) => `<div class="array ${fresh ? "new" : ""}" title="${escaped(type)}[${all}]">${escaped(name)} = [${escaped(first.join(", "))}${all > first.length ? ` … ${all} in all` : ""}]</div>`).join("");
+    const { formats, arrays, tensors } = kernel(), drawn = new Set(tensors.filter((t) => t.svg).map((t) => t.name));
+    if ($("data").dataset.of !== String(at)) {
+      $("data").dataset.of = at;
+      $("about-data").textContent = arrays.length ? "— of the first run; green: written by it" : "";
+      const pictures = tensors.filter((t) => t.svg).map((t) => `<div class="drawn" data-name="${escaped(t.name)}"><div>${escaped(t.name)}: ${escaped(t.format)} <b class="visited"></b></div>${t.svg}</div>`);
+      $("data").innerHTML = pictures.join("") + formats.filter(([n]) => !drawn.has(n)).map(([n, f]) => `<div>${escaped(n)}: ${escaped(f)}</div>`).join("")
+        + arrays.filter(([name, , , , fresh]) => fresh || ![...drawn].some((d) => name.startsWith(`${d}_`))).map(([name, type, first, all, fresh]) => `<div class="array ${fresh ? "new" : ""}" title="${escaped(type)}[${all}]">${escaped(name)} = [${escaped(first.join(", "))}${all > first.length ? ` … ${all} in all` : ""}]</div>`).join("");
+    }
+    for (const box of $("data").querySelectorAll(".drawn")) {
+      const tensor = tensors.find((t) => t.name === box.dataset.name), lit = new Set(litAt(kernel(), tensor, k).map(String));
+      box.querySelector(".visited").textContent = lit.size ? `visited ${lit.size} of ${tensor.places}` : "";
+      for (const cell of box.querySelectorAll("[data-at]")) cell.classList.toggle("now", lit.has(cell.dataset.at));
+    }
   }
 
-  const move = (by, isOver) => go(next(kernel(), k, by, isOver));
+  /** The legend: colours, shapes with their sentences, signs and names. */
+  function legend() {
+    const shapes = {
+      run: [["payload", "0.0", []], ["run", "", [0]]], spike: [["payload", "0.0", []], ["payload", "A_val[q]", []], ["spike", "", [0, 1]]],
+      lookup: [["payload", "x_val[i - 1]", []], ["lookup", "", [0]]], stepper: [["payload", "0.0", []], ["payload", "A_val[q]", []], ["spike", "", [0, 1]], ["stepper", "A_idx1[q] + 1", [2]]],
+      jumper: [["payload", "0.0", []], ["payload", "A_val[q]", []], ["spike", "", [0, 1]], ["jumper", "A_idx1[q] + 1", [2]]],
+      sequence: [["payload", "true", []], ["run", "", [0]], ["phase", "", [1], "", "j"], ["payload", "false", []], ["run", "", [3]], ["phase", "", [4], "", ""], ["sequence", "", [2, 5]]],
+      phase: [["payload", "true", []], ["run", "", [0]], ["phase", "", [1], "1", "j"]], switch: [["payload", "1.0", []], ["run", "", [0]], ["payload", "0.0", []], ["run", "", [2]], ["switch", "i == 3", [1, 3]]],
+      thunk: [["payload", "0.0", []], ["run", "", [0]], ["thunk", "", [1]]], acceptrun: [["payload", "y_val[...]", []], ["acceptrun", "", [0]]],
+    };
+    const drawn = Object.entries(page.looplets).filter(([kind]) => shapes[kind]).map(([kind, what]) => {
+      const parts = shapes[kind], one = box({ parts }, parts.length - 1);
+      return `<dt>${kind}</dt><dd>${escaped(what)}<svg viewBox="0 0 240 ${one.h + 4}" width="240" height="${one.h + 4}">${one.draw(1, 2, 238)}</svg></dd>`;
+    });
+    $("legend-text").innerHTML = `<h3>Colours</h3><dl><dt><mark>yellow</mark></dt><dd>the step is about this</dd><dt><span class="gone">red</span></dt><dd>gone after the step</dd>`
+      + `<dt><span class="come">green</span></dt><dd>new after the step</dd><dt><span class="blue">blue</span></dt><dd>values of the first run</dd></dl><h3>Shapes</h3><dl>${drawn.join("")}</dl>`
+      + `<h3>Signs in rules</h3><dl><dt>⟨a, s⟩ → ⟨b, t⟩</dt><dd>a program a in the state s becomes b in the state t</dd><dt>p ⟹ q</dt><dd>if p holds, the step q is taken</dd><dt>E[x]</dt><dd>a program in which x stands somewhere</dd></dl>`
+      + `<h3>Names</h3><dl><dt>A_ptr1, A_idx1, A_val</dt><dd>the arrays of the tensor A, with the number of the dimension</dd><dt>A@(j - 1)</dt><dd>the part of A at a position: column j</dd><dt>q_1, q_2</dt><dd>versions of one name</dd><dt>i'</dt><dd>a value that is known by then</dd></dl>`;
+  }
+
+  const move = (by, isOver) => go(next(kernel(), k, by, isOver, way));
+  legend();
+  $("ways").onchange = (e) => { read_by(e.target.value); e.target.blur(); };
+  $("ask").onclick = () => $("legend").showModal();
+  $("legend").onclick = (e) => { if (e.target === $("legend")) $("legend").close(); };
   $("title").textContent = `${page.name}: how it is lowered`;
   document.title = `${page.name}, lowered`;
   $("kernels").innerHTML = page.kernels.map((kn, n) => `<option value="${n}">kernel ${n + 1}${kn.place ? `, line ${kn.place[0]}` : ""}</option>`).join("");
   $("kernels").hidden = page.kernels.length < 2;
   $("kernels").onchange = (e) => { choose(+e.target.value); go(0); e.target.blur(); };
-  $("slider").oninput = (e) => go(e.target.value - 1);
+  $("slider").oninput = (e) => go(+e.target.value);
   for (const id of ["back", "back2"]) $(id).onclick = () => move(-1);
   for (const id of ["on", "on2"]) $(id).onclick = () => move(1);
   $("steps").onclick = $("residual").onclick = (e) => {
@@ -369,7 +451,7 @@ function show(page) {
     if (hit && +hit.dataset.step >= 0) go(+hit.dataset.step);
   };
   document.onkeydown = (e) => {
-    if (e.ctrlKey || e.metaKey || e.altKey || e.target.tagName === "SELECT") return;
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.tagName === "SELECT" || $("legend").open) return;
     const keys = { ArrowRight: [1], ArrowLeft: [-1], " ": [e.shiftKey ? -1 : 1], ArrowDown: [1, true], ArrowUp: [-1, true], Home: [-Infinity], End: [Infinity] };
     if (keys[e.key]) { e.preventDefault(); move(...keys[e.key]); }
   };
@@ -386,4 +468,4 @@ function show(page) {
 }
 
 if (typeof document !== "undefined") show(JSON.parse(document.getElementById("data-of-page").textContent));
-else module.exports = { diff, stateAt, next, picture, spelling };
+else module.exports = { diff, stateAt, next, picture, spelling, litAt };

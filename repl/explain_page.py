@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from finchlang.base.paths import replace_file
 from finchlang.calls.runner import KernelEvent
 from finchlang.functions.unit_rules import ALL
+from finchlang.rules.sentences import LOOPLETS
 
 from .notes import Notes
 from .recording import Recording
@@ -32,7 +33,8 @@ class Page(Notes):
 
     def text(self, name: str) -> str:
         used = {step["rule"] for kernel in self.kernels for step in kernel["steps"]}
-        data = {"name": name, "kernels": self.kernels, "rules": statements(used)}
+        laws = statements(used)
+        data = {"name": name, "kernels": self.kernels, "rules": laws, "looplets": LOOPLETS}
         # no `<` in the data, which could end the script element
         packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         template, script = (files(__package__) / f"explain.{kind}" for kind in ("html", "js"))

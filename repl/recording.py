@@ -10,9 +10,11 @@ from typing import Any
 
 from finchlang.base.errors import FinchError, Source, Span
 from finchlang.calls.runner import KernelEvent
+from finchlang.functions.unit_rules import ALL
 from finchlang.host.engine import Applied, EventKind, Machine, Rule, Step
 from finchlang.host.ir import Const
 from finchlang.levels.looplets import Looplet
+from finchlang.normalize.pass_list import PASSES
 from finchlang.rules.base.state import State
 from finchlang.rules.base.trace_printer import (
     Part,
@@ -22,9 +24,11 @@ from finchlang.rules.base.trace_printer import (
     shown,
     spans_of,
 )
+from finchlang.rules.sentences import by_step, is_nested, sentence
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
+from .guide import Chapters, Guide
 from .live_listing import GrowingHost
 from .watching_host import Enough, WatchingHost
 
@@ -32,6 +36,10 @@ from .watching_host import Enough, WatchingHost
 STEPS = 1500
 #: the most values that are looked at in the run on the data
 LIMIT = 20_000
+#: rules whose steps store a result, and rules whose steps belong to the step before them
+STORING, FOLDED = ("Assign",), ("Simplify", "Extent", "Block")
+#: the rules by the names of their steps
+BY_STEP = by_step(ALL)
 #: the most entries of an array that are shown
 ENTRIES = 16
 
@@ -62,6 +70,8 @@ class Recording:
         self.steps: list[dict[str, Any]] = []
         self.residual: list[list[Any]] = []
         self.abouts: list[Any] = []
+        #: a comment for each line of the residual
+        self.notes: list[str] = []
         self.left_out = 0
         #: the rules that are being applied, innermost last, each with the number of its last step
         self._applying: list[list[Any]] = []
@@ -71,11 +81,21 @@ class Recording:
         span = event.source.span
         self.source = span.source if span is not None else Source("")
         self._host = GrowingHost(self._grown)
+        self._chapters = Chapters()
+        self.arrays: list[list[Any]] = []
+        self.guide = Guide(event)
         self._passes()
         self._own = event.stage(self._host, self._step, self._noted)
         self._step_of_lines()
-        self.arrays: list[list[Any]] = []
         self._values()
+        self._key_steps()
+        self._end()
+
+    @property
+    def key_sentences(self) -> list[str]:
+        """The sentences of the steps that decide how much is done, without those of passes."""
+        kinds = "step", "premise", "end"
+        return [s["say"] for s in self.steps if s.get("key") and s["kind"] in kinds]
 
     def data(self) -> dict[str, Any]:
         """The recording for JSON, as `explain.js` reads it."""
@@ -91,7 +111,9 @@ class Recording:
             "places": self.places.items,
             "steps": self.steps,
             "residual": self.residual,
+            "notes": self.notes,
             "arrays": self.arrays,
+            "tensors": self.guide.tensors,
             "leftOut": self.left_out,
         }
 
@@ -102,12 +124,17 @@ class Recording:
         for name, what in self.event.decisions:
             decided.setdefault(name, []).append(what)
         before: ast.Node | None = None
+        says = {name: said for name, _, said in PASSES}
         for name, program in self.event.passes:
+            if before is None:
+                self._add("Overview", 0, program, program, kind="overview")
+                self.steps[-1] |= {"chapter": "overview", "key": True}
             if before is not None and pretty(program) == pretty(before) and name not in decided:
                 continue
             first = program if before is None else before
             told = "\n".join(decided.get(name, ()))
             self._add(name, 0, first, program, kind="pass", told=told)
+            self.steps[-1] |= {"say": says[name], "chapter": "normal form"}
             before = program
 
     def _step(self, applied: Applied) -> None:
@@ -119,7 +146,18 @@ class Recording:
         mark = "" if applied.at is None else str(applied.at)
         kind, law = "premise" if is_premise else "step", applied.law and f"The law: {applied.law}."
         terms = applied.before, applied.after
+        count = len(self.steps)
         by[1] = self._add(applied.name, applied.depth, *terms, kind=kind, told=law, at=mark)
+        if len(self.steps) > count:
+            if applied.name in FOLDED:
+                self.steps[-1]["fold"] = True
+            said = sentence(applied, BY_STEP)
+            self.steps[-1] |= {"say": said, "chapter": self._chapters.of(applied)}
+            nests = [sum(map(is_nested, trees.accesses(term))) for term in terms]
+            if not all(a.span for a in trees.accesses(terms[0])):  # a copy that the compiler put in
+                self.steps[-1]["own"] = True
+            elif applied.name in STORING or nests[1] > nests[0]:
+                self.steps[-1]["key"] = True
         if is_premise:
             self._premises.append((by[1], by))
 
@@ -231,15 +269,43 @@ class Recording:
         for at, by in self._premises:  # a premise is shown at the places of its rule's last step
             self.steps[at]["lit"] = self.steps[by[1]]["lit"]
 
+    def _key_steps(self) -> None:
+        """Mark the steps that decide how much is done: those that leave a loop or store a result, those
+        that give a tensor its structure, and passes that decided something; of equal ones the first."""
+        for line in self.residual:
+            if line[0].split(None, 1)[:1] in (["for"], ["while"]) and line[2] >= 0:
+                at = line[2]  # of a rule that takes several steps the last one is known
+                while at > 0 and self.steps[at]["rule"] != line[1]:
+                    at -= 1
+                self.steps[at]["key"] = True
+        seen: set[str] = set()
+        for step in self.steps:
+            is_key = step.pop("key", False) or bool(step.get("told")) and step["kind"] == "pass"
+            is_own = step.pop("own", False) or step["rule"] in FOLDED
+            if is_key and step.get("say") not in seen and not is_own:
+                step["key"] = True
+                seen.add(step.get("say", ""))
+
+    def _end(self) -> None:
+        """The last step: what is left, and how much of the tensors a run of it visits."""
+        last = dict(self.steps[-1], rule="Result", kind="end", depth=1, key=True, chapter="end")
+        last.pop("at", None)
+        last |= {"before": last["after"], "say": self.guide.result(self.residual)}
+        self.steps.append(last)
+        self.steps[0] |= self.guide.overview(self.steps, self.residual)
+
     def _values(self) -> None:
         host = WatchingHost(LIMIT)
         with suppress(Enough, FinchError):
             self.event.run_on(host, self.event.compiled.staged.recorded(self._host, self._own))
+            host.is_whole = True
+        self.guide.watched(host)
         for line, about in zip(self.residual, self.abouts, strict=True):
             if about is not None:
                 values, times = host.of(about)
                 if times:
                     line.extend([[_number(v) for v in values], times])
+            self.notes.append(self.guide.comment(line[0], about))
         for buffer, array in host.arrays.items():
             first = [_number(v) for v in array[:ENTRIES].tolist()]
             is_new = int(buffer in host.changed)

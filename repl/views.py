@@ -10,7 +10,6 @@ from finchlang.algebra import costs
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.calls.workspace_exchange import Sum
 from finchlang.functions.unit import Unit
-from finchlang.functions.unit_rules import ALL
 from finchlang.host.engine import Applied, EventKind
 from finchlang.host.listing import text as listing
 from finchlang.host.recording import ResidualHost
@@ -49,8 +48,8 @@ class Stages(Observer):
 
 
 class Explanations(Stages):
-    """For each kernel, what passes decided and why, and how often each derived rule was applied in staging
-    (`finch explain`)."""
+    """For each kernel, what passes decided and why, and the steps that decide how much is done, as the page
+    of `--html` says them (`finch explain`)."""
 
     def kernel(self, event: KernelEvent) -> None:
         exchanged = "".join(f", another `{name}`" for name in sorted(event.compiled.exchanged))
@@ -73,13 +72,9 @@ class Explanations(Stages):
         for name, (totals, updates) in kernel.signature.spans.items():
             places = " x ".join(map(_sum_text, totals))
             yield "call", f"`{name}` has {places} places: {_choice(totals, updates)}"
-        yield from self.derived(event)
+        from .recording import Recording
 
-    def derived(self, event: KernelEvent) -> list[tuple[str, str]]:
-        counts: Counter[str] = Counter()
-        event.stage(ResidualHost(), lambda applied: counts.update([applied.name]))
-        derived = [r.name for r in ALL if r.is_derived and counts[r.name]]
-        return [("derived rules", f"{name}: {counts[name]}") for name in derived]
+        yield from (("steps", said) for said in Recording(event).key_sentences)
 
 
 def _sum_text(total: Sum) -> str:

@@ -18,7 +18,8 @@ class Enough(Exception):
 
 class WatchingHost(ExecutingHost):
     """An ExecutingHost that keeps the first values that each statement binds, sets or stores (`values`),
-    and how often it did (`times`). After `limit` values it raises Enough."""
+    and how often it did (`times`); `reads` has for each buffer the places that were loaded, in order. After
+    `limit` values it raises Enough."""
 
     def __init__(self, limit: int):
         super().__init__()
@@ -26,6 +27,8 @@ class WatchingHost(ExecutingHost):
         self.values: dict[Any, list[Any]] = {}
         self.times: Counter[Any] = Counter()
         self.changed: set[ir.Buffer] = set()
+        self.reads: dict[ir.Buffer, list[int]] = {}
+        self.is_whole = False
 
     def of(self, about: Any) -> tuple[list[Any], int]:
         """The first values of a statement, or of a loop's variable, and how many there were in all."""
@@ -48,7 +51,10 @@ class WatchingHost(ExecutingHost):
     def do(self, statement: Any) -> None:
         super().do(statement)
         match statement:
-            case ir.Bind() | ir.Load() | ir.Get() | ir.Search():
+            case ir.Load(variable, buffer, index):
+                self.reads.setdefault(buffer, []).append(int(self.evaluate(index)))
+                self._see(variable, variable.held)
+            case ir.Bind() | ir.Get() | ir.Search():
                 self._see(statement.variable, statement.variable.held)
             case ir.Set(cell, value):
                 self._see((cell, value), self.cells[cell])

@@ -21,11 +21,14 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.user_function import Laws
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from finchlang.calls.unit_call import UnitKernel
     from finchlang.host.engine import Applied, Rule, Tracer
     from finchlang.host.executing import ExecutingHost
     from finchlang.host.interface import Host
-    from finchlang.host.ir import Residual
+    from finchlang.host.ir import Buffer, Residual
+    from finchlang.host.recording import ResidualHost
 
 #: how many call sites are kept, the last used
 SITES = 256
@@ -103,7 +106,7 @@ class KernelEvent:
         return self.compiled.staged.residual
 
     def stage(
-        self, host: Host, tracer: Tracer, noted: Callable[[Rule], Rule] = lambda rule: rule
+        self, host: Host, tracer: Tracer | None, noted: Callable[[Rule], Rule] = lambda rule: rule
     ) -> tuple[Any, ...]:
         """Run the rules, each wrapped by `noted`, on a host that records, and tell the tracer of steps.
         Gives outputs that are not of tensors."""
@@ -114,6 +117,13 @@ class KernelEvent:
         arguments, numbers = self.given
         with one_call_at_a_time:  # its variables, which other sessions may share, hold values
             self.compiled.staged.run_on(host, residual, self.compiled.all_of(arguments), numbers)
+
+    def run_native(self, host: ResidualHost, more: dict[Buffer, np.ndarray]) -> None:
+        """Run what a host has recorded as native code, on copies of the arguments and on `more` arrays."""
+        arguments, numbers = self.given
+        with one_call_at_a_time:
+            found = self.compiled.all_of(arguments)
+            self.compiled.staged.run_native(host, found, numbers, more)
 
     def run(
         self, engine: str, tracer: Tracer | None = None, host: ExecutingHost | None = None

@@ -29,7 +29,7 @@ from finchlang.host.verify import verified
 from finchlang.levels.level import Level
 from finchlang.levels.workspace import POLICIES
 from finchlang.native.compiled_kernel import NativeKernel
-from finchlang.native.jit import compile_residual
+from finchlang.native.jit import compile_for_copies, compile_residual
 from finchlang.normalize.pass_list import Normalized, normalize, stages
 from finchlang.normalize.passes.whole_copies import with_copies
 from finchlang.rules.base.state import State
@@ -160,6 +160,21 @@ class Staged:
     ) -> None:
         """Run a residual of this program on a host that tells what it does, on copies of what it writes."""
         run_residual(residual, *self._copied(arguments, numbers), host)
+
+    def run_native(
+        self,
+        host: ResidualHost,
+        arguments: Values,
+        numbers: Values,
+        more: dict[ir.Buffer, np.ndarray],
+    ) -> None:
+        """Run what a host has recorded as native code, on copies of what it writes and on `more` arrays."""
+        recorded = self.recorded(host)
+        residual = verified(replace(recorded, buffers=(*recorded.buffers, *more)))
+        arrays, inputs = self._copied(arguments, numbers)
+        kernel = compile_for_copies(residual)
+        kernel.call([*arrays, *more.values()], inputs)
+        kernel.release()
 
     def _copied(self, arguments: Values, numbers: Values) -> tuple[list[np.ndarray], list[Any]]:
         """The arrays in use and the inputs; the arrays of tensors that are written are copies."""

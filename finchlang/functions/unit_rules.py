@@ -122,7 +122,7 @@ def types_of(unit: Unit, formats: Mapping[str, Any]) -> tuple[dict[str, Type], K
 # ------------------------------------------------------------------------------------- statements
 
 
-@rule("Kernel")
+@rule("Kernel", says="The kernel runs.")
 def kernel(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨numbers, s⟩ ⇒ n..., ⟨program[n...], kernel(s)⟩ → kernel(s')  ⟹  ⟨@finch program, s⟩ → s'
 
@@ -158,7 +158,7 @@ def drop(_: State) -> None:
     """Discard the state of a kernel, which is of no use outside."""
 
 
-@rule("Make")
+@rule("Make", says="A new tensor is made.")
 def make(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨sizes, s⟩ ⇒ n..., 0 ≤ n, ⟨declare, s⟩ → s'  ⟹  ⟨slot = Tensor(format, sizes...), s⟩ → s'
 
@@ -179,7 +179,7 @@ def make(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     return term.declare, state
 
 
-@rule("Exchange")
+@rule("Exchange", says="Two tensors change places.")
 def exchange(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨a, b = b, a, s⟩ → s[a ↦ s(b), b ↦ s(a)]: memory, counters, sizes and homes of two slots"""
     if not isinstance(term, ExchangeSlots):
@@ -198,7 +198,7 @@ def exchange(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     return ast.EMPTY, state
 
 
-@rule("CallFunction")
+@rule("CallFunction", says="The body of the function runs in place of its call.")
 def call(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨body, s⟩ → s'  ⟹  ⟨call(f), s⟩ → s': `return` in the body of f leaves that alone"""
     if not isinstance(term, Called):
@@ -209,7 +209,7 @@ def call(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     return ast.EMPTY, state
 
 
-@rule("Fail")
+@rule("Fail", says="The program stops with an error.")
 def fail(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨error(message), s⟩ → error"""
     if not isinstance(term, RaiseError):
@@ -228,7 +228,7 @@ ALL = (*UNIT_RULES, *table.ALL)
 # ------------------------------------------------------------------------------------ expressions
 
 
-@rule("Entry")
+@rule("Entry", says="The entry is read.")
 def entry(machine: Machine, term: ScalarValue, state: BodyState, given: ir.Expr) -> ir.Expr:
     """⟨x[], s⟩ → s(x); an entry that a kernel reads is in a scalar of its own"""
     unit, before = state.body, term.before
@@ -243,7 +243,7 @@ def entry(machine: Machine, term: ScalarValue, state: BodyState, given: ir.Expr)
     return found.expr
 
 
-@rule("Size")
+@rule("Size", says="The size of the tensor is read.")
 def size(machine: Machine, term: SlotSize, state: BodyState, given: ir.Expr) -> ir.Expr:
     """⟨size(x, mode), s⟩ → n of s(x)"""
     if not state.body.slots:
@@ -254,7 +254,7 @@ def size(machine: Machine, term: SlotSize, state: BodyState, given: ir.Expr) -> 
     return state.host.get(cells[term.mode], lower=ZERO) if cells else found
 
 
-@rule("Stored")
+@rule("Stored", says="The stored positions are counted.")
 def stored(machine: Machine, term: StoredCount, state: BodyState, given: ir.Expr) -> ir.Expr:
     """⟨countstored(x), s⟩ → how many positions s(x) has"""
     if not state.body.slots:

@@ -48,12 +48,14 @@ class Rule:
     """A row of the rule table. `apply` takes a machine, a term and a state, and returns a Step, or None if
     the rule does not apply; a rule for expressions returns their value. `steps` names the steps of the
     semantics that `apply` tells the tracer of itself, because it takes several at once or the host decides
-    which; the engine tells of all others."""
+    which; the engine tells of all others. `says` is what the rule does in plain words, as a template that
+    `rules/sentences.py` fills in."""
 
     name: str
     apply: Callable[..., Any]
     is_derived: bool = False
     steps: tuple[str, ...] = ()
+    says: str = ""
 
     @property
     def statement(self) -> str:
@@ -62,10 +64,10 @@ class Rule:
 
 
 def rule(
-    name: str, is_derived: bool = False, steps: tuple[str, ...] = ()
+    name: str, is_derived: bool = False, steps: tuple[str, ...] = (), says: str = ""
 ) -> Callable[[Callable[..., Any]], Rule]:
     """Decorator: makes a function the rule `name`; its docstring is the rule's statement."""
-    return lambda function: Rule(name, function, is_derived, steps)
+    return lambda function: Rule(name, function, is_derived, steps, says)
 
 
 class EventKind(Enum):

@@ -14,7 +14,7 @@ from finchlang.native.emit import emit
 from finchlang.native.function_text import layout_of
 from finchlang.native.link import joined, kernel_of, linking
 from finchlang.native.target import key_of
-from finchlang.optimize.pipeline import lower
+from finchlang.optimize.pipeline import lower, transform
 
 
 def _modules(residual: Residual) -> Iterator[tuple[str, Any]]:
@@ -53,6 +53,13 @@ def compile_residual(
         logging, undo_log = lower(residual, checked)
         code, name = _cached(logging, cache)
         return kernel_of(layout_of(logging, undo_log), code, name, cache)
+
+
+def compile_for_copies(residual: Residual) -> NativeKernel:
+    """Compile `residual` without an undo log, for calls on arrays that need not be put back."""
+    with linking:
+        lowered = transform(residual)
+        return kernel_of(layout_of(lowered), object_code(lowered), None, None)
 
 
 def _cached(residual: Residual, cache: DiskCache | None) -> tuple[bytes, str | None]:

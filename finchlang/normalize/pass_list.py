@@ -26,22 +26,47 @@ from finchlang.normalize.write_order.insert_workspaces import insert_workspaces
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Type
 
-#: The passes in their order. Each is program → program, given what the one before it gives, and may
-#: add to the context. The life cycle comes before dimensions, which need to know the freezes, and inlining
-#: after them, since all arguments of a function give dimensions, also those that its body does not need.
-PASSES: tuple[tuple[str, Callable[[ast.Node, ProgramContext], ast.Node]], ...] = (
-    ("scopes", scopes),
-    ("shapes", shapes),
-    ("types", types),
-    ("wrapperize", wrapperize),
-    ("lifecycle", lifecycle),
-    ("dimensionalize", dimensionalize),
-    ("inline", inline),
-    ("schedule", schedule),
-    ("concordize", concordize),
-    ("workspaces", insert_workspaces),
-    ("transposes", transposes),
-    ("sums", sums),
+#: The passes in their order, each with what it does in plain words. Each is program → program, given what
+#: the one before it gives, and may add to the context. The life cycle comes before dimensions, which need
+#: to know the freezes, and inlining after them, since all arguments of a function give dimensions, also
+#: those that its body does not need.
+PASSES: tuple[tuple[str, Callable[[ast.Node, ProgramContext], ast.Node], str], ...] = (
+    ("scopes", scopes, "Every name is found, and each loop and `let` gets a name of its own."),
+    ("shapes", shapes, "Operators that change shapes become reads of parts of their operands."),
+    ("types", types, "Every expression gets its type."),
+    (
+        "wrapperize",
+        wrapperize,
+        "Comparisons of indices become masks, and shifted indices become wrappers of tensors.",
+    ),
+    (
+        "lifecycle",
+        lifecycle,
+        "`@freeze` marks where a tensor is complete, `@thaw` where it may be updated again.",
+    ),
+    (
+        "dimensionalize",
+        dimensionalize,
+        "Every loop gets the extent that its tensors agree on, every declared tensor its size.",
+    ),
+    ("inline", inline, "Calls of functions are replaced by the bodies of these functions."),
+    ("schedule", schedule, "The loops are rearranged as `@schedule` asks."),
+    (
+        "concordize",
+        concordize,
+        "Indices stand in the order of the loops, so that each tensor is reached level by level.",
+    ),
+    (
+        "workspaces",
+        insert_workspaces,
+        "Results that come out of order are collected in a workspace.",
+    ),
+    (
+        "transposes",
+        transposes,
+        "A tensor that is read across its order of storage is read from a transposed copy.",
+    ),
+    ("sums", sums, "Sums of sizes that occur several times get names."),
 )
 
 
@@ -71,7 +96,7 @@ def stages(program: ast.Node, context: ProgramContext) -> Iterator[tuple[str, as
         context.annotations, program = program.annotations, program.program
         context.parsed = program
     is_shaped = has_shapes(program)
-    for name, function in PASSES:
+    for name, function, _ in PASSES:
         if function is schedule and not context.annotations:
             continue
         if function in (shapes, sums) and not is_shaped:

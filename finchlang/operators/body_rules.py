@@ -127,7 +127,7 @@ def evaluate(machine: Machine, node: ast.Node, state: BodyState, given: Expr = T
     return expr
 
 
-@rule("Literal")
+@rule("Literal", says="A literal has its own value.")
 def literal(machine: Machine, term: ast.Literal, state: BodyState, given: Expr) -> Expr:
     """⟨literal(val), s⟩ → val"""
     type = TYPES[term.type] if term.type else type_of_value(term.value)
@@ -135,14 +135,14 @@ def literal(machine: Machine, term: ast.Literal, state: BodyState, given: Expr) 
     return const(term.value, type)
 
 
-@rule("Variable")
+@rule("Variable", says="The name has the value that was given to it last.")
 def variable(machine: Machine, term: ast.Variable, state: BodyState, given: Expr) -> Expr:
     """⟨name, s⟩ → s(name)"""
     cell = state.body.cells.get(term.name)
     return state.values[term.name] if cell is None else state.host.get(cell)
 
 
-@rule("Call")
+@rule("Call", says="The operator is applied to the values of its arguments.")
 def call(machine: Machine, term: ast.Call, state: BodyState, given: Expr) -> Expr:
     """⟨args, s⟩ ⇒ vals  ⟹  ⟨call(f, args...), s⟩ → ⟨⟨f(vals...)⟩⟩"""
     row = state.body.lookup(term.op)
@@ -176,7 +176,7 @@ def condition(machine: Machine, node: ast.Node, state: BodyState) -> Expr:
 # ------------------------------------------------------------------------------------- statements
 
 
-@rule("Script", steps=("Script",))
+@rule("Script", steps=("Script",), says="The first statement runs, then the others.")
 def script(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨first, s⟩ → s'  ⟹  ⟨(first, rest...), s⟩ → ⟨(rest...), s'⟩
 
@@ -217,7 +217,7 @@ def _with_rest(node: ast.If, rest: ast.Script) -> ast.Node | None:
     return ast.If((*found[:at], longer, *found[at + 1 :]), span=node.span)
 
 
-@rule("LetNumber")
+@rule("LetNumber", says="The values on the right are computed, then the names get them.")
 def let_number(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨values, s⟩ ⇒ v...  ⟹  ⟨names... = values..., s⟩ → s[names ↦ v...]
 
@@ -232,7 +232,10 @@ def let_number(machine: Machine, term: ast.Node, state: BodyState) -> Step | Non
     return ast.EMPTY, state
 
 
-@rule("If", steps=("IfTrue", "IfFalse"))
+@rule(
+    "If", steps=("IfTrue", "IfFalse"),
+    says="The condition holds: the first arm runs. | The condition does not hold: the other arm runs.",
+)
 def if_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨c, s⟩ ⇒ true   ⟹  ⟨if(c, body, other), s⟩ → ⟨body, s⟩    (IfTrue)
     ⟨c, s⟩ ⇒ false  ⟹  ⟨if(c, body, other), s⟩ → ⟨other, s⟩   (IfFalse)"""
@@ -249,7 +252,7 @@ def if_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     )
 
 
-@rule("While", steps=("While",))
+@rule("While", steps=("While",), says="The loop goes on while its condition holds.")
 def while_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨c, s⟩ ⇒ true   ⟹  ⟨while(c, body), s⟩ → ⟨(body, while(c, body)), s⟩
     ⟨c, s⟩ ⇒ false  ⟹  ⟨while(c, body), s⟩ → ⟨∅, s⟩
@@ -263,7 +266,7 @@ def while_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     )
 
 
-@rule("For", steps=("For",))
+@rule("For", steps=("For",), says="The loop runs once for each number of its range.")
 def for_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨a, s⟩ ⇒ i, ⟨b, s⟩ ⇒ j, i ≤ j  ⟹
     ⟨for(k, a:b, body), s⟩ → ⟨(body, for(k, i+1:j, body)), s[k ↦ i]⟩
@@ -351,7 +354,7 @@ def _loop(
     return ast.EMPTY, inner
 
 
-@rule("Leave")
+@rule("Leave", says="The loop or the function is left here.")
 def leave(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨v, s⟩ ⇒ v'  ⟹  ⟨return(v), s⟩ → s[result ↦ v'], and what the statement leaves is left
 
@@ -371,7 +374,7 @@ def leave(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     return ast.EMPTY, state
 
 
-@rule("Evaluate")
+@rule("Evaluate", says="The expression is evaluated, and its value is not used.")
 def evaluated(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨e, s⟩ ⇒ v  ⟹  ⟨e, s⟩ → s: an expression alone may fail"""
     if type(term) not in state.body.expressions:

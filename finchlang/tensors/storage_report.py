@@ -8,6 +8,7 @@ from finchlang.base.records import record
 from finchlang.levels.level import Level, level_of
 from finchlang.tensors.formats import modes_of
 from finchlang.tensors.memory import in_use
+from finchlang.tensors.pack import unpack
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 
@@ -27,6 +28,12 @@ class LevelUse:
     @property
     def bytes(self) -> int:
         return sum(array.nbytes for array in self.arrays.values())
+
+
+def stored_at(tensor: Tensor | SwizzledTensor) -> tuple[np.ndarray, np.ndarray]:
+    """The 0-based coordinates of all that is stored (order x number), in the order of the body's modes, and
+    the position of each in the leaf."""
+    return unpack(body_of(tensor)._parts(), None)
 
 
 def measure(tensor: Tensor | SwizzledTensor) -> list[LevelUse]:

@@ -4,8 +4,8 @@ the user's own reference for its results (`--against`)."""
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from inspect import signature
 from math import prod
 from typing import Any
@@ -237,22 +237,42 @@ def _assertions(script: Any) -> list[tuple[Any, str]]:
     return [(node.span, "nothing") for node in macros if node.name == "assert"]
 
 
-def reference(
+def reference_call(
     function: str, text: str, name: str, args: Sequence[str] = ()
-) -> tuple[dict[str, Any], set[str]]:
-    """The results of the user's own function, written `FILE.py:NAME`, for the data of a script, by name,
-    and the names that its kernels write. It is called with the tensors and numbers that its parameters
-    name, as NumPy arrays and numbers. A single array is the result for the only tensor that they write.
-    Raises FinchError of kind type if the function cannot be called, or fails."""
+) -> tuple[Callable[[], Any], Data]:
+    """A call of the user's own function, written `FILE.py:NAME`, on the data of a script. It gets the
+    tensors and numbers that its parameters name, as NumPy arrays and numbers. Raises FinchError of kind
+    type if it cannot be called, or fails."""
     path, _, own = function.rpartition(":")
-    try:
+    with _told(function):
         called, data = runpy.run_path(path)[own], Data(text, name, args)
         given = data.numbers | {n: plain(value) for n, value in data.tensors.items()}
         names = signature(called).parameters
         is_any = any(p.kind is p.VAR_KEYWORD for p in names.values())
-        found = called(**{n: value for n, value in given.items() if is_any or n in names})
+        named = {n: value for n, value in given.items() if is_any or n in names}
+
+    def call() -> Any:
+        with _told(function):
+            return called(**named)
+
+    return call, data
+
+
+@contextmanager
+def _told(function: str) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:
         raise FinchError("type", f"{function}: {type(error).__name__}: {error}") from None
+
+
+def reference(
+    function: str, text: str, name: str, args: Sequence[str] = ()
+) -> tuple[dict[str, Any], set[str]]:
+    """The results of the user's own function (`reference_call`) by name, and the names that the script's
+    kernels write. A single array is the result for the only tensor that they write."""
+    call, data = reference_call(function, text, name, args)
+    found = call()
     targets = (n.target.tensor for n in trees.walk(data.script) if isinstance(n, Assign))
     written = {t.name for t in targets if isinstance(t, Variable)}
     if isinstance(found, dict):

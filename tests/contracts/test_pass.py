@@ -128,7 +128,7 @@ def test_figures(name: str, golden: Any) -> None:
 def test_each_pass_leaves_its_own_output_alone(name: str) -> None:
     text, names = FIGURES[name]
     program, context = parse_kernel(text), ProgramContext(formats(**names))
-    for _, function in PASSES:
+    for _, function, _ in PASSES:
         program = function(program, context)
         assert function(program, context) == program
     if name in ("fig11", "fig13", "fig17", "fig21_gustavson", "update_in_place", "row_major"):

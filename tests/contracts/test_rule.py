@@ -23,6 +23,7 @@ from finchlang.base.errors import Bug, FinchError
 from finchlang.calls.arguments import ARRAYS, COUNTERS, SHAPE, describe
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.functions.unit_rules import ALL
 from finchlang.host.engine import Machine, Stuck
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.interface import Host
@@ -53,6 +54,13 @@ def test_the_table_is_in_the_order_of_figure_15() -> None:
     assert [name for name in names if name in PRIORITY] == [*PRIORITY]
     assert [rule for rule in RULES if not rule.is_derived] == [*rules("paper")]
     assert all({"→", "⟹", "⇒"} & {*rule.statement} for rule in RULES)
+
+
+def test_each_rule_says_what_it_does_in_a_sentence() -> None:
+    for rule in ALL:
+        kinds = rule.says.split(" | ")
+        assert all(kind.endswith((".", "({law}).")) for kind in kinds), rule.name
+        assert len(rule.steps) < 2 or len(kinds) == len(rule.steps), rule.name
 
 
 def test_rules_are_left_out_by_name() -> None:

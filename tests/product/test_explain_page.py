@@ -39,6 +39,7 @@ s = Scalar(0.0)
 """
 
 #: tags without an end, and attributes that would load something
+AROUND = ("pass", "overview", "end")
 VOID, LOADING = {"meta", "input", "link", "img", "br"}, {"src", "href", "action", "data"}
 
 
@@ -127,10 +128,12 @@ def test_steps_and_lines_have_rules_and_places(data: Any) -> None:
             assert first <= line <= end_line <= last
             assert (line, column) < (end_line, end_column) and lines[line - 1][column - 1 :].strip()
         for step in kernel["steps"]:
-            assert step["lit"] or step["rule"] in ("Thaw", "Freeze"), step  # which nobody wrote
-            assert step["kind"] == "pass" or data["rules"][step["rule"]]["law"]
+            assert step["say"].rstrip(".") and step["chapter"] and "{" not in step["say"], step
+            assert step["lit"] or step["rule"] in ("Thaw", "Freeze", "Result"), step  # nobody's own
+            assert step["kind"] in AROUND or data["rules"][step["rule"]]["law"]
         for text, by, number, *_ in kernel["residual"][1:]:
             assert by == "" or 0 <= number < len(kernel["steps"]), text
+        assert len(kernel["notes"]) == len(kernel["residual"])
     product = data["kernels"][0]
     lit = {step["rule"]: step["lit"] for step in product["steps"]}
     places = [product["places"][n] for n in lit["Assign"]]
@@ -152,6 +155,27 @@ def test_looplets_have_their_parts_and_lines_their_values(data: Any) -> None:
     j = next(line for line in product["residual"] if line[0].startswith("for j"))
     assert j[3:] == [["1", "2", "3"], 3]
     assert any(line[3:] == [["5.0"], 1] for line in dot["residual"])
+
+
+def test_few_steps_are_key_and_the_last_one_says_what_is_read(data: Any) -> None:
+    for kernel in data["kernels"]:
+        steps = kernel["steps"]
+        keys = [step["say"] for step in steps if step.get("key")]
+        assert len({*keys}) == len(keys) < len(steps) / 3
+        assert steps[0]["kind"] == "overview" and steps[-1]["kind"] == "end"
+        assert [part[1:3] for part in steps[0]["parts"]][2] == [len(steps) - 1] * 2
+    said = data["kernels"][1]["steps"][-1]["say"]
+    assert "It reads 1 of the 9 places of `A`, of which 4 are stored." in said
+    A, B = (next(t for t in data["kernels"][1]["tensors"] if t["name"] == n) for n in "AB")
+    assert A["svg"].count('data-at="3"') == 3 and (A["reads"], B["reads"]) == ([0], [1])
+    notes = dict(
+        zip(
+            (r[0].strip() for r in data["kernels"][1]["residual"]),
+            data["kernels"][1]["notes"],
+            strict=True,
+        )
+    )
+    assert "while there are entries left" in notes.values()
 
 
 NODE = """
@@ -176,6 +200,8 @@ for (const kernel of data.kernels) {
           const svg = page.picture(kernel, access, 500);
           assert(svg.startsWith("<svg") && svg.endsWith("</svg>") && !/NaN|undefined/.test(svg), svg);
         }
+    for (const t of kernel.tensors) assert(page.litAt(kernel, t, k).every((n) => t.reads.includes(n)));
+    assert(page.next(kernel, k, 1, false, "key") > k || k === kernel.steps.length - 1);
     assert(page.next(kernel, k, 1, true) >= Math.min(k + 1, kernel.steps.length - 1));
     if (k === 0) break;
   }

@@ -339,8 +339,8 @@ def test_a_pass_is_named(monkeypatch: Patch, forgetful: None) -> None:
     def swapped(node: Node) -> Node:
         return Variable("min") if node == Variable("max") else map_children(swapped, node)
 
-    (name, first), *others = pass_list.PASSES
-    passes = ((name, lambda program, context: swapped(first(program, context))), *others)
+    (name, first, says), *others = pass_list.PASSES
+    passes = ((name, lambda program, context: swapped(first(program, context)), says), *others)
     monkeypatch.setattr(pass_list, "PASSES", passes)
     assert blame(PROGRAM, ways_of()).part == f"normalisation: {name}"
 

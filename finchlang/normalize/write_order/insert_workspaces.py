@@ -39,10 +39,14 @@ class Class:
         return max(self.modes + 1 - self.p1, self.p2)
 
     def __str__(self) -> str:
+        """How the updates stand to the order of storage, and the name of the class in Workspaces'24."""
+        needs = f"which needs a workspace of {self.order} dimension{'s' * (self.order > 1)}"
+        said = f"out of its order of storage, {needs}" if self.order else "in its order of storage"
         order = _ORDINALS[self.order] if self.order < len(_ORDINALS) else f"{self.order}th"
         kind = "dense" if self.order <= 1 else "sparse"
         action = "appending" if self.is_appending else "scattering"
-        return f"{order}-order {kind} {action} (p1 = {self.p1}, p2 = {self.p2})"
+        name = f"{order}-order {kind} {action}, p1 = {self.p1}, p2 = {self.p2}"
+        return f"{said} (Workspaces'24: {name})"
 
 
 def classify(
@@ -227,7 +231,7 @@ class _Insertion:
             read = [context.level(name).levels() for name in reads(assign.value)]
             sparse = sum(any(part.modes and not part.is_dense for part in level) for level in read)
             kind = classify(loops, assign.target.indices, sparse, context)  # type: ignore[arg-type]
-            context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)}: {kind}")
+            context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)} {kind}")
 
 
 def _updating(name: str, statements: Sequence[Node]) -> tuple[int, int]:

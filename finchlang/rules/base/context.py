@@ -193,6 +193,7 @@ def looplet_rule(
     in_loop: bool = False,
     every: bool = False,
     steps: tuple[str, ...] = (),
+    says: str = "",
 ) -> Callable[[LoopletRule], Rule]:
     """Decorator: makes a function the rule `name`, applied to E[x] with x the first looplet of `kind`, or
     with `every` to E[x, ...] with all of them. With `in_loop` the rule applies only to a loop whose extent
@@ -207,6 +208,6 @@ def looplet_rule(
             return function(machine, E, state)
 
         apply.__doc__ = function.__doc__
-        return Rule(name, apply, steps=steps)
+        return Rule(name, apply, steps=steps, says=says)
 
     return make

@@ -165,7 +165,11 @@ def _may_fail(call: ast.Call) -> bool:
 # -------------------------------------------------------------------------------------- the rule
 
 
-@rule(BREAK, steps=(BREAK,))
+@rule(
+    BREAK,
+    steps=(BREAK,),
+    says="The loop over {index} stops as soon as its result cannot change any more.",
+)
 def early_exit(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨⟨decided(op, e(s)), t⟩⟩ ⇒ true  ⟹
     ⟨loop(i, extent(a, b), E[assign(access(s), op, rhs)]), s⟩ → ⟨loop(i, extent(a, b), E[block()]), s⟩

@@ -26,7 +26,10 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.wrappers.wrappers import capture
 
 
-@rule("Extent")
+@rule(
+    "Extent",
+    says="The loop over {index} runs over {region}.",
+)
 def extent(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨a, s⟩ ⇒ a', ⟨b, s⟩ ⇒ b'  ⟹  ⟨loop(i, extent(a, b), body), s⟩ → ⟨loop(i, extent(a', b'), body), s⟩
 
@@ -49,7 +52,14 @@ def _is_extent(node: Any) -> bool:
     return isinstance(node, ast.Call) and all(map(_is_extent, node.args))
 
 
-@context.looplet_rule("Thunk", lp.Thunk, every=True, steps=("Thunk",))
+@context.looplet_rule(
+    "Thunk",
+    lp.Thunk,
+    every=True,
+    steps=("Thunk",),
+    says="First load what {access} needs to know. Then it is {is}."
+    " | First load what {access} needs to know. Then it is {is}. | {access} is left; its end is noted.",
+)
 def thunk(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨⟨preamble, t⟩⟩ → t', ⟨E[body], (e, t', d)⟩ → (e', t'', d), ⟨⟨epilogue, t''⟩⟩ → t'''  ⟹
     ⟨E[thunk(preamble, body, epilogue)], (e, t, d)⟩ → (e', t''', d)
@@ -69,7 +79,13 @@ def thunk(machine: Machine, E: context.Context, state: State) -> Step:
     return E.each(machine, "Thunk", bodies), state
 
 
-@context.looplet_rule("Switch", lp.Switch, steps=("SwitchTrue", "SwitchFalse"))
+@context.looplet_rule(
+    "Switch",
+    lp.Switch,
+    steps=("SwitchTrue", "SwitchFalse"),
+    says="Where {condition} holds, {access} is {is}."
+    " | Where {condition} does not hold, {access} is {is}.",
+)
 def switch(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨⟨cond, t⟩⟩ ⇒ true   ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(head, i...)], s⟩
     ⟨⟨cond, t⟩⟩ ⇒ false  ⟹  ⟨E[access(switch(cond, head, tail), i...)], s⟩ → ⟨E[access(tail, i...)], s⟩
@@ -80,7 +96,10 @@ def switch(machine: Machine, E: context.Context, state: State) -> Step:
     return machine.branch(found.condition, true, false)
 
 
-@rule("Lookup")
+@rule(
+    "Lookup",
+    says="{access} is reached directly: its element is {is}.",
+)
 def lookup(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(i) = i', ⟨⟨seek(i'), t⟩⟩ → t'  ⟹
     ⟨E[access(lookup(seek, body), j..., i)], (e, t, d)⟩ → ⟨E[access(body(i'), j...)], (e, t', d)⟩"""
@@ -91,7 +110,12 @@ def lookup(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return E.payload(E.hole.body(state.host, expressions.evaluate(i, state, machine))), state
 
 
-@context.looplet_rule("Choice", lp.Choice, steps=("Choice",))
+@context.looplet_rule(
+    "Choice",
+    lp.Choice,
+    steps=("Choice",),
+    says="{access} has several cases; here it is {is}.",
+)
 def choice(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨⟨c, t⟩⟩ ⇒ true   ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(x, i...)], s⟩
     ⟨⟨c, t⟩⟩ ⇒ false  ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(y, i...)], s⟩
@@ -104,7 +128,11 @@ def choice(machine: Machine, E: context.Context, state: State) -> Step:
     return machine.branch(condition, *arms)
 
 
-@rule("AcceptRun", steps=("AcceptRun",))
+@rule(
+    "AcceptRun",
+    steps=("AcceptRun",),
+    says="The value does not depend on {index}, so {access} is written once for the whole range.",
+)
 def accept_run(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), E[assign(access(run(body), j..., i), op, rhs)]), s⟩ →
     ⟨loop(i, extent(a, b), E[sieve(i == a, assign(access(body, j..., i), op, rhs))]), s⟩
@@ -151,7 +179,11 @@ def accept_run(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return ast.EMPTY, state
 
 
-@rule("Unfurl", steps=("Unfurl",))
+@rule(
+    "Unfurl",
+    steps=("Unfurl",),
+    says="{access} is replaced by what is known of it along {index}: {is}.",
+)
 def unfurl(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(tns) ↦ tns', e(mode(tns)) ↦ m, ⟨⟨unfurl(tns', ext, m), t⟩⟩ ↦ tns''  ⟹
     ⟨loop(i, ext, E[access(tns, j..., i)]), s⟩ → ⟨loop(i, ext, E[access(tns'', j..., i)]), s⟩
@@ -279,7 +311,11 @@ def _check_range(
     fail_unless(state.host, inside, "bounds", message, values, site.span or term.span)
 
 
-@rule("Loop", steps=("Loop",))
+@rule(
+    "Loop",
+    steps=("Loop",),
+    says="The loop over {index} stays a loop; its body is next.",
+)
 def loop(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), body), s⟩ →
     ⟨block(define(i, a, body), sieve(a < b, loop(i, extent(a + 1, b), body))), s⟩

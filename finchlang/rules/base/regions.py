@@ -17,7 +17,12 @@ from finchlang.rules.base.state import State, if_not_empty
 from finchlang.syntax.nodes import EMPTY, Block
 
 
-@context.looplet_rule("Phase", Phase, in_loop=True)
+@context.looplet_rule(
+    "Phase",
+    Phase,
+    in_loop=True,
+    says="This part of the loop over {index} runs over {region}: there {access} is {was}.",
+)
 def phase(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨loop(i, extent(a, b), E[access(phase(extent(c, d), body), j..., i)]), s⟩ →
     ⟨loop(i, extent(max(a, c), min(b, d)), E[access(body, j..., i)]), s⟩"""
@@ -25,7 +30,13 @@ def phase(machine: Machine, E: context.Context, state: State) -> Step:
     return E.within(state.host, c, d)[set_end(body, d)], state
 
 
-@context.looplet_rule("Shift", Shift, every=True, steps=("Shift",))
+@context.looplet_rule(
+    "Shift",
+    Shift,
+    every=True,
+    steps=("Shift",),
+    says="{access} counts its places from another start: {is}.",
+)
 def shift(machine: Machine, E: context.Context, state: State) -> Step:
     """loop(i, extent(a, b), E[access(shift(body, delta), j..., i)]) →
     loop(i, extent(a, b), E[access(body', j..., i)]), body' being `body` moved by delta
@@ -33,13 +44,25 @@ def shift(machine: Machine, E: context.Context, state: State) -> Step:
     return E.each(machine, "Shift", [shifted(x.body, x.delta) for x in E.holes]), state
 
 
-@context.looplet_rule("Run", Run, every=True, steps=("Run",))
+@context.looplet_rule(
+    "Run",
+    Run,
+    every=True,
+    steps=("Run",),
+    says="Over this range {access} is {was}, so it no longer depends on {index}.",
+)
 def run(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(run(body), j..., i)]), s⟩ → ⟨loop(i, ext, E[access(body, j...)]), s⟩"""
     return E.each(machine, "Run", [x.body for x in E.holes], consume=True), state
 
 
-@context.looplet_rule("Spike", Spike, in_loop=True, steps=("Spike",))
+@context.looplet_rule(
+    "Spike",
+    Spike,
+    in_loop=True,
+    steps=("Spike",),
+    says="{access} is {was}. {case}.",
+)
 def spike(machine: Machine, E: context.Context, state: State) -> Step:
     """A spike is a run, then a single value at its end:
     loop(i, extent(a, b), E[access(spike(body, tail), j..., i)]) →
@@ -71,7 +94,12 @@ def spike(machine: Machine, E: context.Context, state: State) -> Step:
     return EMPTY, state
 
 
-@context.looplet_rule("Sequence", Sequence)
+@context.looplet_rule(
+    "Sequence",
+    Sequence,
+    says="The loop over {index} is cut in parts. In the first {access} is {first}."
+    " | The loop over {index} goes on with the next part, where {access} is {is}.",
+)
 def sequence(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(head, j..., i)]), s⟩ → s'  ⟹
     ⟨loop(i, ext, E[access(sequence(head, tail), j..., i)]), s⟩ →

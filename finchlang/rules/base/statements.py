@@ -17,7 +17,11 @@ from finchlang.rules.base.state import State, expect_declared, expect_mode
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
 
-@rule("Block", steps=("Block",))
+@rule(
+    "Block",
+    steps=("Block",),
+    says="That statement is done; what follows is next.",
+)
 def block(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨body, s⟩ → s'  ⟹  ⟨block(body, tail...), s⟩ → ⟨block(tail...), s'⟩
 
@@ -48,7 +52,10 @@ def _within(statement: ast.Node, state: State) -> State:
     return state if isinstance(statement, _OF_THE_SCOPE) else state.inside()
 
 
-@rule("Define")
+@rule(
+    "Define",
+    says="The name {name} gets its value; sizes that have to agree are compared.",
+)
 def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨val, s⟩ → val', var ∉ d  ⟹  ⟨define(var, val, body), (e, t, d)⟩ → ⟨body, (e[var ↦ val'], t, {})⟩
 
@@ -87,7 +94,12 @@ def _with_extent(machine: Machine, term: ast.Define, state: State) -> Step:
     return trees.substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
 
 
-@rule("Sieve", steps=("SieveTrue", "SieveFalse"))
+@rule(
+    "Sieve",
+    steps=("SieveTrue", "SieveFalse"),
+    says="The condition {condition} is tested. Here it holds, and the statement is run."
+    " | The condition {condition} does not hold here: nothing is done.",
+)
 def sieve(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨cond, s⟩ ⇒ true   ⟹  ⟨sieve(cond, body), s⟩ → ⟨body, s⟩   (SieveTrue)
     ⟨cond, s⟩ ⇒ false  ⟹  ⟨sieve(cond, body), s⟩ → s           (SieveFalse)
@@ -104,7 +116,10 @@ def sieve(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return machine.branch(holds, true, Arm("SieveFalse", term, ast.EMPTY, state))
 
 
-@rule("Assign")
+@rule(
+    "Assign",
+    says="{statement} is done: the result is stored.",
+)
 def assign(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(tns) = tns', e(mode(tns)) = update, ⟨op, s⟩ → op', ⟨rhs, s⟩ → rhs'  ⟹
     ⟨assign(access(tns), op, rhs), s⟩ → ⟨⟨unwrap(tns', update, op', rhs'), t⟩⟩
@@ -143,7 +158,10 @@ def write(host: Host, fiber: Fiber, value: ir.Expr, term: ast.Assign) -> None:
     fiber.level.write(host, fiber, host.let(code.cast(value, target)))
 
 
-@rule("Declare")
+@rule(
+    "Declare",
+    says="{tensor} is set to its start value, and may be updated from here.",
+)
 def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(mode(tns)) = read, ⟨init, s⟩ ⇒ init', ⟨dims_i, s⟩ ⇒ dims'_i,
     ⟨⟨declare(tns', init', dims'...), t⟩⟩ → t'  ⟹
@@ -254,7 +272,10 @@ def _changeable(name: ast.Variable, mode: str, term: ast.Node, state: State) -> 
     return fiber
 
 
-@rule("Freeze")
+@rule(
+    "Freeze",
+    says="{tensor} is complete, and may be read from here.",
+)
 def freeze(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(mode(tns)) = update, tns ∈ d, e(tns) = tns'  ⟹
     ⟨freeze(tns), s⟩ → (e[mode(tns) ↦ read], ⟨⟨freeze(tns'), t⟩⟩, d)"""
@@ -265,7 +286,10 @@ def freeze(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return ast.EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=READ)})
 
 
-@rule("Thaw")
+@rule(
+    "Thaw",
+    says="{tensor} may be updated again from here.",
+)
 def thaw(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(mode(tns)) = read, tns ∈ d, e(tns) = tns'  ⟹
     ⟨thaw(tns), s⟩ → (e[mode(tns) ↦ update], ⟨⟨thaw(tns'), t⟩⟩, d)"""

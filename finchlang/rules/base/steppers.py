@@ -16,7 +16,15 @@ from finchlang.rules.base.early_exit import in_regions
 from finchlang.rules.base.state import State, if_not_empty
 
 
-@looplet_rule("Jumper", Jumper, in_loop=True, every=True, steps=("Jumper",))
+@looplet_rule(
+    "Jumper",
+    Jumper,
+    in_loop=True,
+    every=True,
+    steps=("Jumper",),
+    says="The loop over {index} jumps to the farthest of the next entries: before it nothing is to be done."
+    " | The jump is done; the loop over {index} goes on after it.",
+)
 def jumper(machine: Machine, E: Context, state: State) -> Step:
     """⟨⟨seek(a) of every jumper, t⟩⟩ → t', c = min(b, the largest stride),
     ⟨loop(i, extent(a, c), E[the leader's body, the others as steppers]), (e, t', d)⟩ → s'  ⟹
@@ -63,7 +71,14 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
 _STEPS = tuple(field.name for field in fields(Steps) if field.name != "span")
 
 
-@looplet_rule("StepperSeek", Stepper, in_loop=True, every=True, steps=("StepperSeek",))
+@looplet_rule(
+    "StepperSeek",
+    Stepper,
+    in_loop=True,
+    every=True,
+    steps=("StepperSeek",),
+    says="Find the first entry of {accesses} at or after {start}.",
+)
 def stepper_seek(machine: Machine, E: Context, state: State) -> Step | None:
     """⟨⟨seek(a), t⟩⟩ → t'  ⟹
     ⟨loop(i, extent(a, b), E[access(stepper(seek, body, next), j..., i)]), (e, t, d)⟩ →
@@ -79,7 +94,15 @@ def stepper_seek(machine: Machine, E: Context, state: State) -> Step | None:
     return Context(E.term, found).each(machine, "StepperSeek", stood), state
 
 
-@looplet_rule("StepperNext", Stepper, in_loop=True, every=True, steps=("StepperNext",))
+@looplet_rule(
+    "StepperNext",
+    Stepper,
+    in_loop=True,
+    every=True,
+    steps=("StepperNext",),
+    says="Take {accesses} piece by piece; this is the first piece."
+    " | Go on to the next stored entry of {accesses}.",
+)
 def stepper_next(machine: Machine, E: Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(body, j..., i)]), (e, t, d)⟩ → (e', t', d), ⟨⟨next, t'⟩⟩ → t''  ⟹
     ⟨loop(i, ext, E[access(stepper(body, next), j..., i)]), s⟩ →

@@ -25,7 +25,12 @@ from finchlang.rules.derived.pieces import Pieces, are_divided, leaves_nothing
 from finchlang.syntax import nodes as ast, traversal as trees
 
 
-@rule("Meet", is_derived=True, steps=("Meet",))
+@rule(
+    "Meet",
+    is_derived=True,
+    steps=("Meet",),
+    says="The loop over {index} goes from one stored entry of {accesses} to the next.",
+)
 def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """loop(i, extent(a, b), E[nest, ...]) →
     while a <= b: i = next(a), c = the first coordinate from i on at which an entry ends, or before which

@@ -24,7 +24,11 @@ from finchlang.syntax.nodes import Literal, Loop, Node
 from finchlang.wrappers.masks import Mask
 
 
-@rule("Union", is_derived=True)
+@rule(
+    "Union",
+    is_derived=True,
+    says="Whether {access} has an entry at this place is decided here, and the result with it.",
+)
 def union(machine: Machine, term: Node, state: State) -> Step | None:
     """E[f(access(spike(z, tail), i), access(choice(c, body, z'), i), ...)] at one coordinate →
     if f is no literal: E[f(v, v', ...)], v being the tail if the spike ends here, else z;

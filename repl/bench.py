@@ -1,0 +1,137 @@
+"""`finch bench FILE`: how long the kernels of a file take on its data, beside a reference if there is one,
+and how often their loops go round (`--profile`)."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from finchlang.calls.runner import KernelEvent, Observer, Runner
+from finchlang.tensors.adopt import as_tensor
+
+from .counting_host import iterations
+
+#: the most timed calls of a kernel
+MOST = 10_000
+
+
+class Timing(NamedTuple):
+    """Times in seconds: the median, the first and third quartile, and the number of calls."""
+
+    median: float
+    low: float
+    high: float
+    calls: int
+
+    @property
+    def spread(self) -> float:
+        """Half the distance of the quartiles, relative to the median."""
+        return (self.high - self.low) / 2 / self.median if self.median else 0.0
+
+
+class Bench(Observer):
+    """Keeps the kernels of a file as they are compiled, to time them when it has run."""
+
+    def __init__(self, seconds: float, rules: str):
+        self.seconds, self.rules = seconds, rules
+        self.kernels: list[KernelEvent] = []
+        self._values: list[dict[str, Any]] = []
+
+    def kernel(self, event: KernelEvent) -> None:
+        assert event.meaning is not None
+        node, values, _ = event.meaning()
+        self.kernels.append(event)
+        self._values.append({name: deepcopy(value) for name, value in values.items()})
+
+    def timings(self) -> list[tuple[KernelEvent, Timing, int, int]]:
+        """Each kernel with its timing, the rounds of its loops, and the bytes of its tensors."""
+        found = []
+        for event, values in zip(self.kernels, self._values, strict=True):
+            rounds = sum(iterations(event).values())
+            sizes = (t.nbytes for v in values.values() if (t := as_tensor(v)) is not None)
+            found.append((event, self._timed(event, values), rounds, sum(sizes)))
+        return found
+
+    def _timed(self, event: KernelEvent, values: dict[str, Any]) -> Timing:
+        """Time calls on values that are as they were before the first run: a tensor that is declared is
+        used again, one that is updated in place is copied anew."""
+        assert event.meaning is not None
+        node, kernel = event.meaning()[0], event.compiled
+        runner = Runner("native", self.rules, None, True, False)
+        names = list(kernel.signature.tensors.items())
+        changed = [
+            script
+            for (own, script), written in zip(names, kernel.written, strict=True)
+            if written and own not in kernel.signature.renewed
+        ]
+
+        def call() -> float:
+            given = values | {n: deepcopy(values[n]) for n in changed if n in values}
+            start = time.perf_counter()
+            runner.run_kernel(node, given)
+            return time.perf_counter() - start
+
+        call()  # compiles, and looks at the arrays
+        return timed(call, self.seconds)
+
+
+def timed(call: Callable[[], float], seconds: float) -> Timing:
+    """Times that calls say they took, for so many seconds, and at least three."""
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < 3 or (time.perf_counter() < end and len(times) < MOST):
+        times.append(call())
+    low, median, high = statistics.quantiles(times, n=4)
+    return Timing(median, low, high, len(times))
+
+
+def duration(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def table(rows: Iterable[Sequence[Any]], left: int = 1) -> str:
+    """Rows in columns; the first `left` columns to the left, the others to the right."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    lines = []
+    for row in texts:
+        cells = [
+            cell.ljust(width) if k < left else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def report(bench: Bench, is_profiled: bool, against: Timing | None = None) -> str:
+    """The table of all kernels, with that of a reference below it; with `is_profiled` then a table for each
+    kernel of its loops by lines."""
+    rows: list[Sequence[Any]] = [("kernel", "median", "spread", "calls", "rounds", "bytes")]
+    found = bench.timings()
+    for number, (event, timing, rounds, size) in enumerate(found, 1):
+        span = event.source.span
+        place = f"{number}, line {span.line}" if span is not None else str(number)
+        spread = f"{100 * timing.spread:.0f}%"
+        rows.append(
+            (place, duration(timing.median), spread, timing.calls, f"{rounds:,}", f"{size:,}")
+        )
+    if against is not None:
+        spread = f"{100 * against.spread:.0f}%"
+        rows.append(("reference", duration(against.median), spread, against.calls, "", ""))
+    parts = [table(rows)]
+    if against is not None:
+        own = sum(timing.median for _, timing, *_ in found)
+        what = "all kernels" if len(found) > 1 else "the kernel"
+        parts.append(f"{what}: {own / against.median:.3g} times the reference's time")
+    for number, event in enumerate(bench.kernels if is_profiled else (), 1):
+        loops = [
+            (line, said, f"{count:,}") for (line, said), count in sorted(iterations(event).items())
+        ]
+        parts.append(table([("line", f"loop of kernel {number}", "rounds"), *loops], 2))
+    return "\n\n".join(parts)

@@ -1,0 +1,87 @@
+"""`finch bench`: its table, rounds of loops by lines, the comparison with a reference, and `--watch`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from finchlang.repl import watch
+from finchlang.repl.__main__ import main
+
+PROGRAM = """\
+A = fsparse([1, 3, 2, 3], [1, 1, 2, 4], [1.0, 2.0, 3.0, 4.0], (3, 4))
+x = [1.0, 2.0, 3.0, 4.0]
+y = Tensor(Dense(Element(0.0)))
+@finch begin
+    y .= 0
+    for j = _, i = _
+        y[i] += A[i, j] * x[j]
+    end
+end
+@finch for i = _
+    x[i] += i
+end
+"""
+REFERENCE = """\
+def right(A, x):
+    return {"y": A @ x, "x": x + [1, 2, 3, 4]}
+def wrong(A, x):
+    return {"y": A @ x + 1}
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.finch"
+    path.write_text(PROGRAM)
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    return path
+
+
+def bench(script: Path, *options: str) -> int:
+    return main(["bench", str(script), "--seconds", "0.001", *options])
+
+
+def test_kernels_are_timed_and_their_rounds_counted(script: Path, capsys) -> None:
+    assert bench(script, "--profile") == 0
+    heading, first, second, _, *profile = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["kernel", "median", "spread", "calls", "rounds", "bytes"]
+    time = r"\d[\d.e+]* [mnu]?s +\d+%"
+    # four columns, and four stored entries in them; then four elements
+    assert re.fullmatch(rf"1, line 4 +{time} +\d+ +8 +\d+", first)
+    assert re.fullmatch(rf"2, line 10 +{time} +\d+ +4 +32", second)
+    assert [line.split() for line in profile if re.match(r"\d", line)] == [
+        ["6", "for", "i", "4"],
+        ["6", "for", "j", "4"],
+        ["10", "for", "i", "4"],
+    ]
+
+
+def test_a_reference_is_timed_and_compared(script: Path, capsys) -> None:
+    reference = script.parent / "reference.py"
+    assert bench(script, "--against", f"{reference}:right") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^reference +\d", said, re.MULTILINE)
+    assert re.search(r"^all kernels: [\d.e-]+ times the reference's time$", said, re.MULTILINE)
+    assert bench(script, "--against", f"{reference}:wrong") == 1
+    assert "y is [" in capsys.readouterr().out
+    assert bench(script, "--against", f"{reference}:none") == 1
+    assert "type error" in capsys.readouterr().err
+
+
+def test_a_saved_file_is_run_again_until_an_interrupt(script: Path, capsys, monkeypatch) -> None:
+    script.write_text("println(1)")
+    texts = ["println(1)", 'println("two")', "println(1"]
+
+    def save(_: float) -> None:
+        if not texts:
+            raise KeyboardInterrupt
+        script.write_text(texts.pop(0))
+
+    monkeypatch.setattr(watch.time, "sleep", save)
+    assert main(["run", str(script), "--watch"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out.split()[0] == "1" and shown.out.split()[-1] == "two"
+    assert "has changed" in shown.err and "syntax error" in shown.err
