@@ -40,7 +40,7 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
         result = pair.first if name == "first" else pair.second
     elif isinstance(last.type, PairType) or isinstance(first.type, PairType):
         return _of_pairs(name, exprs, type)
-    elif name == "cast":
+    elif name in ("cast", "reinterpret"):
         assert type is not None
         result = type
     else:

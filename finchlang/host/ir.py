@@ -110,6 +110,8 @@ class Op(Expr):
 #: of floats make of x, with the overflow, underflow and NaN that these have; n is an Int64.
 #: `exact` is the float that it is given: the sum, difference, product or quotient that this is is rounded
 #: by itself, where native code may else add in another order, and round it with what it is part of.
+#: `muladd` is a * b + c of floats; whether the product is rounded first depends on the processor alone.
+#: `reinterpret` is the float with the bits of an unsigned integer of its width, or these bits.
 #: `bits` tells how many bits an integer has, 0 if it is not positive.
 #: float → integer `cast` truncates and saturates; NaN gives 0.
 OPS: dict[str, int] = {
@@ -118,13 +120,13 @@ OPS: dict[str, int] = {
     **dict.fromkeys(("hypot", "nextafter", "ldexp"), 2),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), 2),
     **dict.fromkeys(("neg", "not", "cast", "abs", "floor", "ceil", "trunc", "round"), 1),
-    **dict.fromkeys(("bits", "exact"), 1),
+    **dict.fromkeys(("bits", "exact", "reinterpret"), 1),
     **dict.fromkeys(("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "isnan"), 1),
     **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "expm1", "log1p"), 1),
     **dict.fromkeys(("asinh", "acosh", "atanh", "exp2", "cbrt"), 1),
     **dict.fromkeys(("first", "second"), 1),
     "pair": 2,
-    "select": 3,
+    **dict.fromkeys(("select", "muladd"), 3),
     **dict.fromkeys(("add_times", "mul_times", "div_times"), 3),
 }
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan"))

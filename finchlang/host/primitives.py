@@ -116,6 +116,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "isnan": lambda a: a != a,
     "select": lambda c, a, b: a if c else b,
     "exact": lambda a: a,
+    "muladd": lambda a, b, c: a * b + c,
     "pair": Pair,
     "first": lambda pair: pair[0],
     "second": lambda pair: pair[1],
@@ -133,6 +134,8 @@ def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
     """`name` on values of type `operand` (the first argument's), as a value of type `result`."""
     if name == "cast":
         return result.wrap(_cast(args[0], operand, result))
+    if name == "reinterpret":
+        return np.array(args[0], operand.dtype).view(result.dtype).item()
     if name == "not":
         return not args[0] if operand == Bool else result.wrap(~args[0])
     if name == "nextafter" and result.bits == 32:

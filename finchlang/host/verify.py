@@ -284,6 +284,9 @@ def _fits(name: str, types: list[Type], result: Type) -> bool:
     match name:
         case "cast":
             return True
+        case "reinterpret":
+            kinds = {first.kind, result.kind}
+            return kinds == {"float", "uint"} and first.bits == result.bits
         case "pair":
             return result == pair_of(*types)
         case "first" | "second":

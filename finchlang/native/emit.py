@@ -87,7 +87,8 @@ class _Function(SplitFunction):
         self.body()
         if residual.outputs:
             value = self.read_cell(residual.outputs[0])
-        attributes = 'nounwind "prefer-vector-width"="512"'
+        inlined = "alwaysinline " if linkage and not is_heavy(residual.body) else ""
+        attributes = f'{inlined}nounwind "prefer-vector-width"="512"'
         head = f"define {linkage}{result} @{residual.name}({', '.join(arguments)}) {attributes}"
         return self.finish(head, f"ret {result} {value}")
 
@@ -96,8 +97,15 @@ class _Function(SplitFunction):
         procedure = library.OPERATIONS[name](type)
         if procedure.name not in self.module.declarations:
             self.module.declarations[procedure.name] = ""
-            self.module.functions.append(_Function(self.module, procedure).procedure("internal "))
+            function = _Function(self.module, procedure).procedure("internal ")
+            self.module.functions.append(function)
+        self.is_wide |= not is_heavy(procedure.body)
         return procedure.name
+
+    def far(self, op: ir.Op, value: str) -> str:
+        if not (self.is_procedure and not self.is_apart and op.name in self.residual.name):
+            return ""
+        return self.new(self.module.in_lanes(op.name, value))
 
     # -------------------------------------------------------------------------------- statements
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from finchlang.base.errors import Bug
-from finchlang.host.ir import COMPARISONS, Op
+from finchlang.host.ir import COMPARISONS, Const, Op
 from finchlang.native import library
+from finchlang.native.target import has_fused
 from finchlang.syntax.types import Int64, PairType, Type
 
 #: Contraction is allowed, and sums may be taken in any order. Products and quotients may not: a part of
@@ -35,6 +36,10 @@ class Body(Protocol):
 
     def use(self, name: str, type: Type) -> str:
         """The name of the library's function for an operation on a type."""
+
+    def far(self, op: Op, value: str) -> str:
+        """The call of the C library's function of a Float64 for what its sequence does not do, or "" where
+        the sequence is to be called."""
 
 
 def llvm_type(type: Type) -> str:
@@ -106,9 +111,20 @@ def _divide(body: Body, op: Op, args: list[str]) -> str:
 
 
 def _of_library(body: Body, op: Op, args: list[str]) -> str:
+    if far := body.far(op, args[0]):
+        return far
     kind, name = llvm_type(op.type), body.use(op.name, op.type)
     given = (f"{llvm_type(arg.type)} {value}" for arg, value in zip(op.args, args, strict=True))
     return body.new(f"call {kind} @{name}({', '.join(given)})")
+
+
+def _power(body: Body, op: Op, args: list[str]) -> str:
+    """LLVM makes a product, quotient or root of some constant powers."""
+    exponent = op.args[1]
+    is_short = isinstance(exponent, Const) and exponent.value in (1, 2, -1, 0.5)
+    if is_short or not has_fused():
+        return _call(body, "llvm.pow", op.type, args)
+    return _of_library(body, op, args)
 
 
 def _extremum(body: Body, op: Op, args: list[str]) -> str:
@@ -284,6 +300,11 @@ def _cast(body: Body, op: Op, args: list[str]) -> str:
     return body.new(f"{name} {kinds[0]} {value} to {kinds[1]}")
 
 
+def _reinterpret(body: Body, op: Op, args: list[str]) -> str:
+    source, target = (llvm_type(type) for type in (op.args[0].type, op.type))
+    return body.new(f"bitcast {source} {args[0]} to {target}")
+
+
 def _saturate(body: Body, source: Type, target: Type, value: str) -> str:
     kind, sign = llvm_type(target), "si" if target.kind == "int" else "ui"
     name = f"llvm.fpto{sign}.sat.{kind}.f{source.bits}"
@@ -298,7 +319,7 @@ _EMITTERS: dict[str, Callable[[Body, Op, list[str]], str]] = {
     "idiv": _divide,
     "irem": _divide,
     **dict.fromkeys(library.OPERATIONS, _of_library),
-    "fpow": _intrinsic("pow"),
+    "fpow": _power,
     "fmod": lambda body, op, args: body.new(f"frem {llvm_type(op.type)} {args[0]}, {args[1]}"),
     "min": _extremum,
     "max": _extremum,
@@ -313,16 +334,18 @@ _EMITTERS: dict[str, Callable[[Body, Op, list[str]], str]] = {
     "cast": _cast,
     "select": _select,
     "pair": _pair,
+    "muladd": _intrinsic("fmuladd"),
+    "reinterpret": _reinterpret,
     "first": _part(0),
     "second": _part(1),
     "round": _rounding("rint"),
     **{name: _rounding(name) for name in ("floor", "ceil", "trunc")},
     **{name: _intrinsic(name) for name in ("copysign", "sqrt")},
-    **{name: _intrinsic(name) for name in ("exp", "log", "log2", "log10", "sin", "cos", "tan")},
-    **{name: _intrinsic(name) for name in ("asin", "acos", "atan", "sinh", "cosh", "tanh")},
+    **{name: _intrinsic(name) for name in ("log2", "log10", "tan")},
+    **{name: _intrinsic(name) for name in ("asin", "acos", "atan", "sinh", "cosh")},
     "atan2": _intrinsic("atan2"),
     "exp2": _intrinsic("exp2"),
     "ldexp": _scale,
-    **dict.fromkeys(("expm1", "log1p", "asinh", "acosh", "atanh", "cbrt"), _libm),
+    **dict.fromkeys(("asinh", "acosh", "atanh", "cbrt"), _libm),
     **dict.fromkeys(("hypot", "nextafter"), _libm),
 }

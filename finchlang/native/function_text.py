@@ -286,6 +286,11 @@ class FunctionText(ABC):
             self.bind(expr, found)
         return found
 
+    @abstractmethod
+    def far(self, op: ir.Op, value: str) -> str:
+        """The call of the C library's function of a Float64 for what its sequence does not do, or "" where
+        the sequence is to be called."""
+
     def exact(self, expr: ir.Expr) -> str:
         """The value of an operation on floats, which LLVM may not change."""
         if not isinstance(expr, ir.Op):

@@ -14,6 +14,7 @@ from math import inf, nan
 from finchlang.host.construct import ONE, ZERO, add, cast, compare, conjunction, const, mul, op, sub
 from finchlang.host.ir import AnySort, Buffer, Expr, Grow, Residual, Search, SortBy
 from finchlang.host.writing import WritingHost
+from finchlang.native.elementary import SEQUENCES, elementary
 from finchlang.native.radix_sort import sort_bits, sort_by
 from finchlang.native.range_sort import sort
 from finchlang.syntax.types import TYPES, Int32, Int64, Type
@@ -160,4 +161,5 @@ def steps(name: str, type: Type) -> Residual:
 OPERATIONS: dict[str, Callable[[Type], Residual]] = {
     "ipow": power,
     **{name: partial(steps, name) for name in _MANY},
+    **{name: partial(elementary, name) for name in SEQUENCES},
 }

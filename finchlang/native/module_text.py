@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from finchlang.native.target import has_masks
+from finchlang.native.target import has_masks, lanes
 
 #: names of the metadata that every module has; UNLIKELY are branch weights (cold, hot)
 UNLIKELY, INVARIANT, TBAA_ROOT, TBAA_SLOTS = "!0", "!1", "!2", "!4"
@@ -44,6 +44,31 @@ class Module:
                 f"define internal preserve_mostcc i32 @look() noinline {LOOKS} {{\n"
                 "  %status = call i32 @PyErr_CheckSignals()\n  ret i32 %status\n}"
             )
+
+    def in_lanes(self, name: str, value: str) -> str:
+        """The call of a function of the C library for a Float64, in a branch that is seldom taken. For LLVM
+        to make vectors of the loop around there is a function for some values of a vector, which calls it
+        for each if there are any."""
+        n = lanes()
+        vector, mask, many = f"<{n} x double>", f"<{n} x i1>", f"{name}_lanes"
+        if many not in self.declarations:
+            self.declarations[many] = ""
+            self.declare("double", name, "double", "nounwind memory(none)")
+            self.declare("i1", f"llvm.vector.reduce.or.v{n}i1", mask)
+            lines = [
+                # not dropped, though no call is seen, and one for all modules that are linked
+                f"define weak_odr hidden {vector} @{many}({vector} %r0, {mask} %mask) noinline {{",
+                f"  %any = call i1 @llvm.vector.reduce.or.v{n}i1({mask} %mask)",
+                f"  br i1 %any, label %far, label %none\nnone:\n  ret {vector} %r0\nfar:",
+            ]
+            for k in range(n):
+                lines.append(f"  %x{k} = extractelement {vector} %r0, i32 {k}")
+                lines.append(f"  %y{k} = call double @{name}(double %x{k})")
+                new = f"{vector} %r{k}, double %y{k}, i32 {k}"
+                lines.append(f"  %r{k + 1} = insertelement {new}")
+            self.functions.append("\n".join([*lines, f"  ret {vector} %r{n}\n}}"]))
+        variant = f'"vector-function-abi-variant"="_ZGV_LLVM_M{n}v_{name}({many})"'
+        return f"call double @{name}(double {value}) nounwind memory(none) {variant}"
 
     def use_part(self, part: Module, name: str) -> str:
         """The name here of the function `name` of another module, with a hash of that module's text, so

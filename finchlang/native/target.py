@@ -62,6 +62,18 @@ def has_masks() -> bool:
     return bool(features.get("avx512f") and features.get("avx512vl"))
 
 
+@cache
+def has_fused() -> bool:
+    """Whether a product is added to something without being rounded first, in one instruction."""
+    features = llvm().get_host_cpu_features()
+    return bool(features.get("fma")) or llvm().get_default_triple().startswith(("aarch64", "arm64"))
+
+
+def lanes() -> int:
+    """How many Float64 a vector has."""
+    return 8 if has_masks() else 4 if llvm().get_host_cpu_features().get("avx2") else 2
+
+
 def key_of(*parts: str) -> str:
     """The name under which something made of `parts` is kept: a hash of these, of the versions of the
     package and of libraries, and of the processor."""

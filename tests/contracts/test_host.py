@@ -75,7 +75,17 @@ def signatures(name: str, type: Type) -> list[tuple[list[Type], Type]]:
 
 
 #: operations whose types differ
-APART = ("cast", "select", "pair", "first", "second", "add_times", "mul_times", "div_times")
+APART = (
+    "cast",
+    "select",
+    "pair",
+    "first",
+    "second",
+    "add_times",
+    "mul_times",
+    "div_times",
+    "reinterpret",
+)
 
 
 @every_type

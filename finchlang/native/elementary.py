@@ -1,0 +1,357 @@
+"""Elementary functions of floats as sequences of host operations, which LLVM makes vectors of.
+
+Each is written for both types of floats. Coefficients are those of Taylor series, and `ln 2` and `pi / 2`
+are sums of parts so short that their products with whole numbers are exact. The same sequence computes the
+lanes of a vector and single values, and rounds each operation as it is written: results depend neither on
+length nor on alignment. `SEQUENCES` says what there is, and how far a result may be from the exact one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+from math import factorial, inf, nan
+
+from finchlang.base.records import record
+from finchlang.host.construct import cast, compare, const, op
+from finchlang.host.ir import Branch, Cell, Code, Expr, Residual, Set, Stmt, Var
+from finchlang.syntax.types import TYPES, Float64, Type
+
+LN2 = Fraction("0.69314718055994530941723212145817656807550013436025525412068")
+HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291048747")
+
+
+@record
+class FloatKind:
+    """A type of floats, with what sequences need of it: the unsigned type of its bits, how many bits a
+    fraction has, and the exponent that stands for 2^0."""
+
+    type: Type
+    bits: Type
+    fraction: int
+    bias: int
+
+    def number(self, value: float | Fraction) -> Expr:
+        return const(float(value), self.type)
+
+    def word(self, value: int) -> Expr:
+        return const(value, self.bits)
+
+    def of(self, bits: Expr) -> Expr:
+        """The float with these bits."""
+        return op("reinterpret", bits, type=self.type)
+
+    def bits_of(self, x: Expr) -> Expr:
+        return op("reinterpret", x, type=self.bits)
+
+    def power_of_two(self, biased: Expr) -> Expr:
+        """2 to the power of an exponent less the bias."""
+        return self.of(op("shl", biased, const(self.fraction)))
+
+    def parts(self, value: Fraction, width: int, count: int) -> list[Expr]:
+        """`value` as a sum of floats, of which all but the last have `width` bits."""
+        found = []
+        for _ in range(count - 1):
+            unit = Fraction(2) ** (_exponent(value) + 1 - width)
+            found.append(round(value / unit) * unit)
+            value -= found[-1]
+        return [self.number(part) for part in (*found, value)]
+
+
+def _exponent(value: Fraction) -> int:
+    size = abs(value)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    return exponent if Fraction(2) ** exponent <= size else exponent - 1
+
+
+FLOATS = {
+    TYPES["Float64"]: FloatKind(TYPES["Float64"], TYPES["UInt64"], 52, 1023),
+    TYPES["Float32"]: FloatKind(TYPES["Float32"], TYPES["UInt32"], 23, 127),
+}
+
+
+def _exact(name: str) -> Callable[[Expr, Expr], Expr]:
+    return lambda a, b: op("exact", op(name, a, b))
+
+
+add, sub, mul, div = map(_exact, ("add", "sub", "mul", "fdiv"))
+
+
+def muladd(a: Expr, b: Expr, c: Expr) -> Expr:
+    return op("muladd", a, b, c)
+
+
+def select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+    return op("select", condition, then, otherwise)
+
+
+def polynomial(x: Expr, coefficients: Sequence[Expr]) -> Expr:
+    """The polynomial with these coefficients, that of the constant term first."""
+    *rest, value = coefficients
+    for coefficient in reversed(rest):
+        value = muladd(value, x, coefficient)
+    return value
+
+
+def _between(x: Expr, low: float, high: float, k: FloatKind) -> Expr:
+    """x, or the nearest end of an interval; NaN stays."""
+    x = select(compare("lt", x, k.number(low)), k.number(low), x)
+    return select(compare("gt", x, k.number(high)), k.number(high), x)
+
+
+def _nearest(x: Expr, factor: Fraction, k: FloatKind) -> tuple[Expr, Expr]:
+    """The whole number nearest to x * factor, as a float and as bits that wrap around: a large number with
+    no bits for fractions is added, and subtracted again."""
+    large = k.number(3 * 2.0 ** (k.fraction - 1))
+    moved = muladd(x, k.number(factor), large)
+    return sub(moved, large), op("sub", k.bits_of(moved), k.bits_of(large))
+
+
+def _reduced(x: Expr, k: FloatKind, rest: Expr | None = None) -> tuple[Expr, Expr]:
+    """n as bits, and e^r - 1, where x (and `rest`) is n * ln 2 + r."""
+    high, low = k.parts(LN2, k.fraction // 2 + 6, 2)
+    n, bits = _nearest(x, 1 / LN2, k)
+    minus = op("neg", n)
+    r = muladd(minus, low, muladd(minus, high, x))
+    r = r if rest is None else add(r, rest)
+    degree = 13 if k.fraction == 52 else 7
+    series = polynomial(r, [k.number(Fraction(1, factorial(j))) for j in range(2, degree + 1)])
+    return bits, muladd(mul(r, r), series, r)
+
+
+def _ends(k: FloatKind) -> tuple[float, float]:
+    """Where e^x is certainly 0, and certainly infinite."""
+    return -(k.bias + k.fraction + 2) * 0.6932, (k.bias + 2) * 0.6932
+
+
+def _scaled(x: Expr, n: Expr, k: FloatKind) -> Expr:
+    """x * 2^n in two steps, of which the last may go over to 0 or an infinity."""
+    both = op("add", n, k.word(2 * k.bias))
+    half = op("shr", both, const(1))
+    return mul(mul(x, k.power_of_two(half)), k.power_of_two(op("sub", both, half)))
+
+
+def exp(k: FloatKind, x: Expr) -> Expr:
+    n, less = _reduced(_between(x, *_ends(k), k), k)
+    return _scaled(add(less, k.number(1)), n, k)
+
+
+def _small(x: Expr, otherwise: Expr, k: FloatKind) -> Expr:
+    """x where it is so small that f(x) = x, which keeps -0.0 and denormals."""
+    least = k.number(2.0 ** -(k.fraction + 2))
+    return select(compare("lt", op("abs", x), least), x, otherwise)
+
+
+def _expm1(x: Expr, k: FloatKind) -> Expr:
+    n, less = _reduced(_between(x, -float(k.fraction), (k.bias + 1.4) * 0.69315, k), k)
+    half = k.power_of_two(op("add", n, k.word(k.bias - 1)))  # 2^n itself may be too large
+    found = muladd(half, less, sub(half, k.number(0.5)))
+    return add(found, found)
+
+
+def expm1(k: FloatKind, x: Expr) -> Expr:
+    return _small(x, _expm1(x, k), k)
+
+
+def tanh(k: FloatKind, x: Expr) -> Expr:
+    """(1 - e^-2x) / (1 + e^-2x) for x >= 0."""
+    less = _expm1(mul(op("abs", x), k.number(-2)), k)
+    return _small(x, op("copysign", div(less, add(less, k.number(2))), x), k)
+
+
+def _divided(x: Expr, k: FloatKind) -> tuple[Expr, Expr]:
+    """(k + bias, m) where x > 0 is 2^k * m, and m is from sqrt(1/2) to sqrt(2); k + bias as bits."""
+    bits = k.bits_of(x)
+    root = int(0.5**0.5 * 2.0 ** (k.fraction + 1)) - 2**k.fraction  # the fraction of sqrt(1/2)
+    up = k.word(2**k.fraction - root)  # what is added to carry into the exponent from sqrt(2) on
+    exponent = op("shr", op("add", bits, up), const(k.fraction))
+    less = op("sub", exponent, k.word(k.bias))
+    return exponent, k.of(op("sub", bits, op("shl", less, const(k.fraction))))
+
+
+def _whole(bits: Expr, bias: float, k: FloatKind) -> Expr:
+    """A small whole number, given as bits, less `bias`."""
+    one = 2.0**k.fraction
+    return sub(k.of(op("or", bits, k.bits_of(k.number(one)))), k.number(one + bias))
+
+
+def _normal(x: Expr, k: FloatKind) -> tuple[Expr, Expr]:
+    """x times a power of 2 where it is denormal, and the exponent's bias then."""
+    is_tiny = compare("lt", x, k.number(2.0 ** (1 - k.bias)))
+    shift = k.fraction + 2
+    return select(is_tiny, mul(x, k.number(2.0**shift)), x), select(
+        is_tiny, k.number(shift), k.number(0)
+    )
+
+
+def _log(m: Expr, exponent: Expr, error: Expr | None, k: FloatKind) -> Expr:
+    """ln(m) + exponent * ln 2 + error, with ln(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)), s = f / (2 + f)."""
+    high, low = k.parts(LN2, k.fraction // 2 + 6, 2)
+    f = sub(m, k.number(1))
+    s = div(f, add(f, k.number(2)))
+    z, half = mul(s, s), mul(mul(f, f), k.number(0.5))
+    terms = 11 if k.fraction == 52 else 5
+    series = polynomial(z, [k.number(Fraction(2, 2 * j + 1)) for j in range(1, terms + 1)])
+    rest = muladd(s, muladd(z, series, half), mul(exponent, low))
+    rest = rest if error is None else add(rest, error)
+    return muladd(exponent, high, sub(f, sub(half, rest)))
+
+
+def _where_positive(u: Expr, found: Expr, k: FloatKind) -> Expr:
+    """`found` where 0 < u < Inf; a logarithm is -Inf of 0, NaN below, and else u itself."""
+    zero = k.number(0)
+    beyond = select(compare("lt", u, zero), k.number(nan), u)
+    is_inside = op("and", compare("gt", u, zero), compare("lt", u, k.number(inf)))
+    return select(is_inside, found, select(compare("eq", u, zero), k.number(-inf), beyond))
+
+
+def log(k: FloatKind, x: Expr) -> Expr:
+    normal, shift = _normal(x, k)
+    exponent, m = _divided(normal, k)
+    return _where_positive(x, _log(m, sub(_whole(exponent, k.bias, k), shift), None, k), k)
+
+
+def log1p(k: FloatKind, x: Expr) -> Expr:
+    """The logarithm of the rounded sum u = 1 + x, and for what the rounding took away the quotient by u."""
+    one = k.number(1)
+    u = add(x, one)
+    back = sub(u, one)
+    error = add(sub(one, sub(u, back)), sub(x, back))
+    exponent, m = _divided(u, k)
+    found = _log(m, _whole(exponent, k.bias, k), div(error, u), k)
+    return _small(x, _where_positive(u, found, k), k)
+
+
+def _two(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a + b and what its rounding took away, where a is 0 or not smaller than b in size."""
+    total = add(a, b)
+    return total, sub(b, sub(total, a))
+
+
+def _times(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a * b and what its rounding took away."""
+    product = mul(a, b)
+    return product, muladd(a, b, op("neg", product))
+
+
+def _log_in_two(m: Expr, exponent: Expr, k: FloatKind) -> tuple[Expr, Expr]:
+    """ln(m) + exponent * ln 2 in two floats: ln(1 + f) = 2 (s + s^3 (1/3 + s^2/5 ...)), s = f / (2 + f)."""
+    high, low = k.parts(LN2, k.fraction // 2 + 6, 2)
+    one = k.number(1)
+    f = sub(m, one)
+    under, under_low = _two(one, m)
+    inverse = div(one, under)
+    s = mul(f, inverse)
+    missing = muladd(op("neg", s), under_low, muladd(op("neg", s), under, f))
+    s_low = mul(missing, inverse)
+    z, z_low = _times(s, s)
+    z_low = muladd(add(s, s), s_low, z_low)
+    terms = 13 if k.fraction == 52 else 6
+    tail = polynomial(z, [k.number(Fraction(1, 2 * j + 1)) for j in range(2, terms)])
+    third, third_low = k.parts(Fraction(1, 3), k.fraction + 1, 2)
+    w, w_low = _two(third, mul(z, tail))
+    v, v_low = _times(z, w)
+    v_low = muladd(z, add(w_low, third_low), muladd(z_low, w, v_low))
+    cube, cube_low = _times(s, v)
+    cube_low = muladd(s, v_low, muladd(s_low, v, cube_low))
+    total, total_low = _two(s, cube)
+    total_low = add(total_low, add(cube_low, s_low))
+    found, found_low = _two(mul(exponent, high), add(total, total))
+    return found, add(found_low, muladd(exponent, low, add(total_low, total_low)))
+
+
+def power(k: FloatKind, x: Expr, y: Expr) -> Expr:
+    """e^(y ln |x|), with the logarithm and the product in two floats, and the sign of an odd power."""
+    zero, one, infinity = k.number(0), k.number(1), k.number(inf)
+    size = op("abs", x)
+    normal, shift = _normal(size, k)
+    biased, m = _divided(normal, k)
+    ln, ln_low = _log_in_two(m, sub(_whole(biased, k.bias, k), shift), k)
+    ln = _where_positive(size, ln, k)
+    product, low = _times(y, ln)
+    is_inside = compare("lt", op("abs", product), k.number(_ends(k)[1] * 1.2))
+    low = select(is_inside, muladd(y, ln_low, low), zero)
+    n, less = _reduced(_between(product, *_ends(k), k), k, low)
+    found = _scaled(add(less, one), n, k)
+    is_whole = compare("eq", op("trunc", y), y)
+    half = mul(y, k.number(0.5))
+    is_odd = op("and", is_whole, compare("ne", op("trunc", half), half))
+    found = select(is_odd, op("copysign", found, x), found)
+    is_negative = op("and", compare("lt", x, zero), compare("gt", x, k.number(-inf)))
+    found = select(op("and", is_negative, op("not", is_whole)), k.number(nan), found)
+    is_one = op("and", compare("eq", size, one), compare("eq", op("abs", y), infinity))
+    certain = op("or", op("or", compare("eq", y, zero), compare("eq", x, one)), is_one)
+    return select(certain, one, found)
+
+
+def _turned(k: FloatKind, x: Expr, quarters: int) -> Expr:
+    """sin(x + quarters * pi / 2) where x is r + n * pi / 2, n at most 2^20: the parts of pi / 2 are so many
+    and short that r is exact but for its own rounding."""
+    n, bits = _nearest(x, 1 / HALF_PI, k)
+    r = x
+    for part in k.parts(HALF_PI, k.fraction - 19, 4):
+        r = muladd(op("neg", n), part, r)
+    z = mul(r, r)
+    sines, cosines = (
+        [k.number(Fraction((-1) ** (j // 2), factorial(j))) for j in range(first, 19, 2)]
+        for first in (3, 4)
+    )
+    sine = muladd(mul(z, r), polynomial(z, sines), r)
+    half = mul(z, k.number(0.5))
+    main = sub(k.number(1), half)
+    lost = sub(sub(k.number(1), main), half)
+    cosine = add(main, muladd(mul(z, z), polynomial(z, cosines), lost))
+    quarter = op("add", bits, k.word(quarters))
+    found = select(compare("eq", op("and", quarter, k.word(1)), k.word(0)), sine, cosine)
+    sign = op("shl", op("and", quarter, k.word(2)), const(k.bits.bits - 2))
+    return k.of(op("xor", k.bits_of(found), sign))
+
+
+def sin(k: FloatKind, x: Expr) -> Expr:
+    return select(compare("eq", x, k.number(0)), x, _turned(k, x, 0))  # -0.0 stays
+
+
+def cos(k: FloatKind, x: Expr) -> Expr:
+    return _turned(k, x, 1)
+
+
+@record
+class Elementary:
+    """A row: what makes the result, how far it may be off in units in the last place, and whether it relies
+    on products that are not rounded before they are added to."""
+
+    make: Callable[..., Expr]
+    most_ulp: float
+    arity: int = 1
+    is_fused: bool = False
+    #: beyond this the platform's function of the row's name is called
+    limit: float = inf
+
+
+SEQUENCES: dict[str, Elementary] = {
+    "exp": Elementary(exp, 1.1),
+    "expm1": Elementary(expm1, 2.0),
+    "log": Elementary(log, 1.0),
+    "log1p": Elementary(log1p, 1.1),
+    "tanh": Elementary(tanh, 3.0),
+    "sin": Elementary(sin, 2.0, limit=2.0**20),
+    "cos": Elementary(cos, 2.0, limit=2.0**20),
+    "fpow": Elementary(power, 1.3, 2, is_fused=True),
+}
+
+
+@cache
+def elementary(name: str, type: Type) -> Residual:
+    """The sequence `name` as a procedure; with a limit that of Float64, whatever the type."""
+    row = SEQUENCES[name]
+    inputs = tuple(Var(letter, type) for letter in "xy"[: row.arity])
+    result = Cell("result", type)
+    if row.limit == inf:
+        code: tuple[Stmt, ...] = (Set(result, row.make(FLOATS[type], *inputs)),)
+    else:
+        wide, (k, *_) = cast(inputs[0], Float64), FLOATS.values()
+        is_far = compare("gt", op("abs", wide), const(row.limit))
+        far = Set(result, cast(op(name, wide), type))
+        code = (Set(result, cast(row.make(k, wide), type)), Branch(is_far, Code((far,))))
+    return Residual(f"{name}_{type}", (), inputs, (result,), Code(code))
