@@ -26,6 +26,10 @@ PLACES, PER_ENTRY = 1 << 22, 16
 #: a table of several modes has at least so many places, or nothing is gained, at most so many, and at most
 #: so many for each expected update. (With 5 a transpose takes as long either way.)
 LEAST, MOST, FEW = 1 << 10, 1 << 27, 4
+#: a nest of an array program: entering it, a step of an innermost loop over dense memory in its order, to
+#: store a place of its result, and to update one that is dense, or sparse, out of its order
+NEST, STEP_INSIDE, PLACE_OF_NEST = 2000.0, 0.25, 0.15
+UPDATE_OUT_OF_ORDER, UPDATE_OF_SPARSE = 1.0, 16.0
 
 
 def searched(times: float, length: float) -> float:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from finchlang.array.expression import Array, Expression, Leaf, Refilled
+from finchlang.array.logical.stats import entries_of
 from finchlang.array.operands import as_expression
-from finchlang.array.to_program import Lowering, Program, entries_of, plain
+from finchlang.array.to_program import Lowering, Program, plain
 from finchlang.calls.runner import OWN
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Swizzled, level_of
@@ -43,18 +44,16 @@ class _Nodes:
     """The distinct nodes of some expressions, arguments first. `numbers` maps the id of a node to its place
     in `nodes`, the same for equal nodes; `key` is all that a program depends on, and names no operand."""
 
-    __slots__ = ("entries", "key", "nodes", "numbers", "roots")
+    __slots__ = ("entries", "is_empty", "key", "nodes", "numbers", "roots")
 
     def __init__(self, roots: tuple[Expression, ...]):
         self.nodes: list[Expression] = []
         self.key: list[Any] = []
         self.numbers: dict[int, int] = {}
         self.entries: dict[Any, int] = {}
+        self.is_empty = False
         self.roots = tuple(map(self.add, roots))
-        self.key.append(self.roots)
-
-    def number_of(self, node: Expression) -> int:
-        return self.numbers[id(node)]
+        self.key.append((self.roots, self.is_empty))
 
     def add(self, node: Expression) -> int:
         """The number of a node, after those of its arguments; new if there is no equal one. Raises
@@ -70,6 +69,7 @@ class _Nodes:
                 now = f"is one of {operand.dtype} {operand.shape} now"
                 raise ValueError(f"{was} when it was used, and {now}")
             entry: Any = part, id(operand)
+            self.is_empty = self.is_empty or 0 in node.shape
         else:
             part = part, tuple(map(self.add, node.args))
             entry = part, id(node) if node.numbers else node.shape
@@ -89,24 +89,31 @@ def _magnitudes(nodes: list[Expression]) -> list[int]:
     return [size.bit_length() for own in sizes for size in own]
 
 
-def _program(roots: tuple[Expression, ...], found: _Nodes, is_dense: bool, outs: Any) -> Program:
+def _program(
+    roots: tuple[Expression, ...],
+    found: _Nodes,
+    is_dense: bool = False,
+    outs: Any = None,
+    reorder: str = "exact",
+) -> Program:
     """The program for expressions, from the cache or new, with results in the formats of `outs`. If its
     plan `is_counted` it has a second key with the magnitudes of the operands."""
     stored = [None if out is None else as_expression(out).static for out in outs or ()]
-    usual: tuple[Any, ...] = (is_dense, tuple(stored), *found.key)
+    usual: tuple[Any, ...] = (is_dense, reorder, tuple(stored), *found.key)
     key, program = usual, _programs.get(usual)
     if program is not None and program.is_counted:
         key = *usual, *_magnitudes(found.nodes)
         program = _programs.get(key)
     if program is None or not program.has_room(found.nodes):
-        lowering = Lowering(found.nodes, found.number_of, is_dense)
+        magnitudes = _magnitudes(found.nodes)
+        lowering = Lowering(found, is_dense, reorder != "none" and not found.is_empty)
         given = {n: s.format for n, s in zip(found.roots, stored, strict=False) if s}
         program = lowering.program(roots, given)
         trees.check_depth(program.kernel)
         # other counts often give an equal kernel: the same object, so that it is not compiled again
         program = replace(program, kernel=_kernels.setdefault(program.kernel, program.kernel))
         if program.is_counted:
-            _keep(_programs, (*usual, *_magnitudes(found.nodes)), program)
+            _keep(_programs, (*usual, *magnitudes), program)
         _keep(_programs, usual, program)
         _keep(_kernels, program.kernel, program.kernel)
     return program
@@ -122,9 +129,9 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
     values: dict[str, Any] = {name: nodes[n].value for n, name in program.operands.items()}  # type: ignore
     values |= {name: nodes[n].numbers[k] for (n, k), name in program.numbers.items()}
     values |= {name: nodes[n].shape[k] for (n, k), name in program.sizes.items()}
-    for name, format, number in program.tensors:
+    for name, format, places in program.tensors:
         if name in program.sized:
-            values[name] = sized_tensor(format, nodes[number].shape)
+            values[name] = sized_tensor(format, tuple([nodes[n].shape[k] for n, k in places]))
         else:
             values[name] = new_tensor(format, program.rooms.get(name))
     return values
@@ -169,16 +176,18 @@ def _remember(program: Program, values: dict[str, Any]) -> None:
             known[name] = sizes if max(sizes) <= SPARE else None
 
 
-def compute(*arrays: Any, out: Any = None) -> Any:
+def compute(*arrays: Any, out: Any = None, reorder: str = "exact") -> Any:
     """The arrays as tensors, computed by one kernel, which shares their common subexpressions: a Tensor or
     a SwizzledTensor, a Scalar for an array without dimensions; a tuple if there are several arrays.
     `out` is a tensor or NumPy array for the result, or a tuple with one for each array, any of which may
-    be None. Raises TypeError if an output cannot hold the type or the fill of its result, or if a result
+    be None. `reorder` says how much products and sums may be reordered: "exact" as long as rounding errors
+    stay of the same size, "any" also where differences of great numbers may cancel, "none" not at all.
+    Raises TypeError if an output cannot hold the type or the fill of its result, or if a result
     is dense and much larger than its sparse operands; ValueError for an output of another shape, or if an
     operand has changed its shape or type."""
     roots = tuple([as_expression(array) for array in arrays])
     outs = (out,) if out is not None and not isinstance(out, (tuple, list)) else out
-    results = computed(roots, outs=outs)
+    results = computed(roots, outs=outs, reorder=reorder)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -187,25 +196,30 @@ def computed(
     is_dense: bool = False,
     outs: Any = None,
     run_kernel: RunKernel = OWN.run_kernel,
+    reorder: str = "exact",
 ) -> list[Any]:
     """The values of expressions, written to `outs` as in `compute`; with `is_dense`, in dense formats."""
     try:
-        return _computed(roots, is_dense, outs, run_kernel)
+        return _computed(roots, is_dense, outs, run_kernel, reorder)
     except RecursionError:
         with trees.EnoughFrames():
-            return _computed(roots, is_dense, outs, run_kernel)
+            return _computed(roots, is_dense, outs, run_kernel, reorder)
 
 
 def _computed(
-    roots: tuple[Expression, ...], is_dense: bool, outs: Any, run_kernel: RunKernel
+    roots: tuple[Expression, ...],
+    is_dense: bool,
+    outs: Any,
+    run_kernel: RunKernel,
+    reorder: str,
 ) -> list[Any]:
     if outs is not None:
         _check_outputs(roots, outs)
     found = _Nodes(roots)
     if outs is not None and _must_copy(found, outs):
-        pairs = zip(computed(roots, run_kernel=run_kernel), outs, strict=True)
+        pairs = zip(computed(roots, run_kernel=run_kernel, reorder=reorder), outs, strict=True)
         return [r if out is None else compute(r, out=out) for r, out in pairs]
-    program = _program(roots, found, is_dense, outs)
+    program = _program(roots, found, is_dense, outs, reorder)
     if outs is None and not is_dense:
         _check_density(program, found.nodes)
     values = _bound(program, found.nodes)
@@ -301,12 +315,13 @@ def dense_array(x: Any) -> np.ndarray:
 # ------------------------------------------------------------------------------------------ plan
 
 
-def plan(*arrays: Any) -> str:
+def plan(*arrays: Any, reorder: str = "exact") -> str:
     """The program of these arrays as a script for `finch run`, printed too: its operands have formats and
-    sizes but no entries; comments give the candidates for the order of loops with their costs."""
+    sizes but no entries; comments give the divisions into nests and the orders of loops that were weighed,
+    with their costs. `reorder` is as for `compute`."""
     roots = tuple([as_expression(array) for array in arrays])
     found = _Nodes(roots)
-    program = _program(roots, found, False, None)
+    program = _program(roots, found, reorder=reorder)
     lines: list[str] = []
     for number, name in program.operands.items():
         node = found.nodes[number]
@@ -315,8 +330,9 @@ def plan(*arrays: Any) -> str:
         kind = types.type_of_value(value)
         if kind is not None:
             lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
-    for name, format, number in program.tensors:
-        shape = found.nodes[number].shape if name in program.sized else ()
+    for name, format, places in program.tensors:
+        is_sized = name in program.sized
+        shape = tuple([found.nodes[n].shape[k] for n, k in places]) if is_sized else ()
         lines.append(f"{name} = {_made(format, shape)}")
     lines += [f"# {text}" for _, text in program.decisions]
     lines += [pretty(program.kernel), *(f"println({name})" for name in program.results)]

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from finchlang.algebra.absence import NEVER, Where
 from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy
 from finchlang.array.cost import Counts
 from finchlang.array.index_paths import accessed, goes_beyond, is_path, joined, loops_of
 from finchlang.array.inferred_values import identity_of, op_node, values_of
+from finchlang.array.logical.form import Place
+from finchlang.array.logical.rebuild import Graph, LogicalPlanner
+from finchlang.array.logical.stats import entries_of
 from finchlang.array.loop_nest import LoopNest, Read, absence_of
 from finchlang.array.plan import Plan, joining, planned
 from finchlang.base.records import record
@@ -24,7 +25,6 @@ from finchlang.levels.element import Element
 from finchlang.levels.level import level_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import Format, nest_of, permuted
-from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 #: an expression of more nodes is stored if it is used twice
 SHARED = 16
@@ -38,14 +38,14 @@ _NAMES = "ijklmnop"
 class Program:
     """A kernel and its names, to be bound at each call. Nodes are given by their numbers. `operands` name
     the values of leaves, `numbers` and `sizes` one number (with its place in `numbers`) or size (with its
-    mode) of a node, `tensors` are made anew to hold a node (-1 for a copy of an operand), and `results`
-    name the tensors that were asked for."""
+    mode) of a node, `tensors` are made anew, each with where its sizes come from, and `results` name the
+    tensors that were asked for."""
 
     kernel: ast.KernelNode
     operands: dict[int, str]
     numbers: dict[tuple[int, int], str]
-    sizes: dict[tuple[int, int], str]
-    tensors: tuple[tuple[str, Format, int], ...]
+    sizes: dict[Place, str]
+    tensors: tuple[tuple[str, Format, tuple[Place, ...]], ...]
     results: tuple[str, ...]
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
     decisions: tuple[tuple[str, str], ...]  # the candidates with their costs, as notes
@@ -55,14 +55,15 @@ class Program:
     rooms: dict[str, list[int] | None] = field(default_factory=dict)
 
     @cached_property
-    def _narrow(self) -> list[tuple[int, int]]:
-        """The nodes that are held in index types of less than 64 bits, with the largest size for each."""
-        levels = [(n, part) for _, f, n in self.tensors for part in level_of(f).levels()]
-        return [(n, part.index_type.highest) for n, part in levels if part.index_type.bits < 64]
+    def _narrow(self) -> list[tuple[tuple[Place, ...], int]]:
+        """The sizes of what is held in index types of less than 64 bits, with the largest for each."""
+        levels = [(places, part) for _, f, places in self.tensors for part in level_of(f).levels()]
+        return [(p, part.index_type.highest) for p, part in levels if part.index_type.bits < 64]
 
     def has_room(self, nodes: Sequence[lazy.Expression]) -> bool:
         """Whether its formats, which were chosen for nodes of perhaps other sizes, can hold these."""
-        return all([max(nodes[n].shape, default=0) <= highest for n, highest in self._narrow])
+        sizes = [(nodes[n].shape[k], most) for places, most in self._narrow for n, k in places]
+        return all([size <= most for size, most in sizes])
 
 
 @dataclass
@@ -75,20 +76,17 @@ class _Loops:
 
 
 class Lowering:
-    """A program being made, for `nodes`, arguments first, which are numbered by `number_of`."""
+    """A program being made for the nodes of a graph. If they `may_change`, their order is planned first."""
 
-    def __init__(
-        self,
-        nodes: Sequence[lazy.Expression],
-        number_of: Callable[[lazy.Expression], int],
-        is_dense: bool,
-    ):
-        self.nodes, self.number_of, self.is_dense = nodes, number_of, is_dense
+    def __init__(self, graph: Graph, is_dense: bool, may_change: bool = True):
+        self.number_of, self.is_dense = graph.add, is_dense
+        self.planner, self.may_change = LogicalPlanner(graph), may_change
         self.statements: list[ast.Node] = []
         self.operands: dict[int, str] = {}
         self.numbers: dict[tuple[int, int], str] = {}
         self.sizes: dict[tuple[int, int], str] = {}
         self.tensors: dict[int, tuple[str, Format]] = {}
+        self.places: dict[str, tuple[Place, ...]] = {}
         self.given: dict[int, Format] = {}
         self.decisions: list[str] = []
         self.copies: list[tuple[str, Format]] = []
@@ -133,7 +131,7 @@ class Lowering:
         return ast.Variable(name)
 
     def size(self, node: lazy.Expression, mode: int) -> ast.Variable:
-        name = self.sizes.setdefault((self.number_of(node), mode), f"s{len(self.sizes)}")
+        name = self.sizes.setdefault(self.planner.place(node, mode), f"s{len(self.sizes)}")
         self.types[name] = types.Int64
         return ast.Variable(name)
 
@@ -196,6 +194,7 @@ class Lowering:
             body = ast.Loop(index, self._extent(arg, own.index(index), index), body)
         self.statements += [ast.Declare(ast.Variable(name), plain(start)), body]
         self.tensors[self.number_of(node)] = name, format
+        self.places[name] = tuple([self.planner.place(node, k) for k in range(len(node.shape))])
         self._loops = outer
         return name
 
@@ -248,13 +247,20 @@ class Lowering:
 
     def program(self, results: tuple[lazy.Expression, ...], given: dict[int, Format]) -> Program:
         """The program that computes these results, some of them in `given` formats."""
+        was = results
+        if self.may_change:
+            results = tuple(map(self.planner.plan, results))
+            pairs = list(zip(map(self.number_of, was), map(self.number_of, results), strict=True))
+            given = {new: given[old] for old, new in pairs if old in given}
+            self.is_counted, self.decisions = self.planner.is_choice, self.planner.decisions
         self.given, self.shared = given, self._shared(results)
         names = tuple([self.tensor(node) for node in results])
         decisions = tuple([("plan", told) for told in self.decisions])
-        copies = [(name, format, -1) for name, format in self.copies]
-        made = [(name, format, number) for number, (name, format) in self.tensors.items()]
-        numbers = map(self.number_of, results)
-        dense = tuple([n for n in numbers if level_of(self.tensors[n][1]).is_all_dense])
+        copies: list[Any] = [(name, format, ()) for name, format in self.copies]
+        made = [(name, format, self.places[name]) for name, format in self.tensors.values()]
+        formats = [level_of(self.tensors[self.number_of(node)][1]) for node in results]
+        roots = zip(map(self.number_of, was), formats, strict=True)
+        dense = tuple([number for number, format in roots if format.is_all_dense])
         return Program(
             ast.KernelNode(ast.Block(tuple(self.statements)), decisions=decisions),
             *(self.operands, self.numbers, self.sizes),
@@ -270,26 +276,26 @@ class Lowering:
         """The nodes to be stored because they are used more than once: those that have cases, and those of
         more than SHARED nodes, where a stored node counts as one."""
         uses = Counter(map(self.number_of, results))
-        for node in self.nodes:
+        nodes: dict[int, lazy.Expression] = {}
+        for node in results:
+            self._collect(node, nodes)
+        for node in nodes.values():
             uses.update(map(self.number_of, node.args))
-        sizes: list[int] = []
+        sizes: dict[int, int] = {}
         shared: set[int] = set()
-        for number, node in enumerate(self.nodes):
+        for number, node in nodes.items():
             size = 1 + sum([sizes[self.number_of(arg)] for arg in node.args])
             if uses[number] > 1 and (size > SHARED or node.has_cases):
                 shared.add(number)
-            sizes.append(1 if number in shared or isinstance(node, lazy.Reduce) else size)
+            sizes[number] = 1 if number in shared or isinstance(node, lazy.Reduce) else size
         return shared
 
-
-def entries_of(value: Any) -> float:
-    """The number of values that an operand stores, or of elements of a NumPy array."""
-    if isinstance(value, np.ndarray):
-        return float(value.size)
-    if isinstance(value, (Tensor, SwizzledTensor)):
-        arrays = body_of(value).memory.arrays
-        return float(arrays[-1].size) if arrays else 1.0
-    return float(getattr(value, "nnz", 1))
+    def _collect(self, node: lazy.Expression, nodes: dict[int, lazy.Expression]) -> None:
+        """Adds a node and those below it by their numbers, arguments first."""
+        if self.number_of(node) not in nodes:
+            for arg in node.args:
+                self._collect(arg, nodes)
+            nodes[self.number_of(node)] = node
 
 
 def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:

@@ -82,7 +82,8 @@ class Operator:
     - `mask`: of integers, f(a, b) is what this mask has at (a, b), or at (a, b - 1) if it is `shifted`,
       or the contrary, if it is `negated`;
     - `distributes_over`: the operators g with f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument
-      that this holds for (None: each).
+      that this holds for (None: each);
+    - `homomorphic`: for which types, rounding apart, f(g(a, b)) = g(f(a), f(b)) for all arithmetic g.
 
     A `group` is an associative and commutative operator g that can be undone: it names its `inverse`
     n, g(a, n(a)) = e, and by which operator d it is `undone_by`, d(a, b) = g(a, n(b)). All three name
@@ -109,6 +110,7 @@ class Operator:
     mask: tuple[str, bool, bool] | None = None  # its name, shifted, negated
     sizing: Sizing | None = None  # when a result for two sizes is a size
     distributes_over: Mapping[Reference, int | None] = field(default_factory=dict)
+    homomorphic: Callable[[Type], bool] | None = None
     group: Reference | None = None
     inverse: Reference | None = None
     undone_by: Reference | None = None

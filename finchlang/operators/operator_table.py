@@ -42,6 +42,10 @@ def _whole_one(type: Type) -> Any:
     return 1 if type.is_integer else None
 
 
+def _from_narrower(to: Type) -> Callable[[Type], bool]:
+    return lambda type: type.is_float and type.bits <= to.bits
+
+
 def _all_ones(type: Type) -> Any:
     return type.wrap(-1) if type != Bool else True
 
@@ -94,6 +98,7 @@ _ROWS = (
         annihilators=(law(_ABOVE), law(_BELOW)),
         repeated="*",
         stepped="add_times",
+        distributes_over={"min": None, "max": None},
         sizing=build.IN_A_ROW,
         group="+",
         inverse="-",
@@ -291,6 +296,7 @@ _ROWS = (
             (1, 1),
             build.conversion(t),
             undefined=build.cannot_hold(t) if t.is_integer else None,
+            homomorphic=_from_narrower(t) if t.is_float else None,
             fault=f"{n} cannot hold {{}}",
         )
         for n, t in TYPES.items()

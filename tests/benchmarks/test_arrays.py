@@ -76,3 +76,114 @@ def test_small_sum(meter):
     same(xp.compute(ours + ours), 2 * A)
     call = {"same": lambda: xp.compute(ours + ours)}
     meter.race("A + A of 50 x 50, array", "density 0.1", call, {"SciPy": lambda: A + A})
+
+
+# ------------------------------------------------------------------- as written, and factored by hand
+
+
+def entries(rows, columns, count, seed, skew=0.0):
+    """About `count` entries anywhere; with a `skew`, their coordinates have a power law."""
+    random = np.random.default_rng(seed)
+
+    def places(size):
+        weights = np.arange(1.0, size + 1) ** -skew
+        return random.choice(size, count, p=weights / weights.sum())
+
+    where = np.unique(places(rows) * columns + places(columns))
+    made = sp.coo_array((random.random(len(where)), (where // columns, where % columns)))
+    made.resize((rows, columns))
+    return xp.asarray(made.tocsr())
+
+
+def dense(*shape):
+    return xp.asarray(np.random.default_rng(len(shape)).random(shape))
+
+
+def operands():
+    """What the expressions below are of, by name."""
+    found = {f"t{k}": entries(20_000, 20_000, 160_000, k) for k in (1, 2, 3)}
+    found |= {
+        f"D{k}": dense(*shape)
+        for k, shape in enumerate([(20, 900), (900, 900), (900, 900), (900, 1)])
+    }
+    found |= {"s": entries(3000, 3000, 45_000, 4), "x": entries(20_000, 200, 40_000, 5)}
+    found |= {"g": entries(4000, 4000, 36_000, 6), "power": entries(4000, 4000, 36_000, 7, 0.8)}
+    found |= {"p": dense(3000, 24), "q": dense(24, 3000), "w": dense(3000), "z": dense(20_000)}
+    found |= {
+        "f": dense(3000, 16),
+        "b": dense(200),
+        "c": dense(20_000),
+        "v": dense(3000),
+        "a": dense(700, 700),
+    }
+    found |= {"xp": xp, "sums": lambda x, axis: xp.sum(x, axis=axis)}
+    found["outer"] = lambda x: x[:, None] * x[None, :]
+    found["triangles"] = lambda x: xp.sum(x[:, :, None] * x[None, :, :] * x[:, None, :])
+    found["y"] = xp.compute(found["z"] > 0.5)
+    found["half"] = xp.asarray(np.random.default_rng(9).random((3000, 24)).astype("f4"))
+    left, right = found["p"], found["q"].T[None, :, :]
+    found["masked"] = lambda x, p=left: xp.sum(x[:, :, None] * p[:, None, :] * right, axis=2)
+    return found
+
+
+#: expressions as their users write them, and factored by hand
+FACTORED = """
+s * (p @ q) :: masked(s)
+xp.sum((p @ q) * s, axis=0) :: xp.sum((s.T @ p) * q.T, axis=1)
+(p @ q) @ w :: p @ (q @ w)
+xp.sum(p @ q) :: xp.sum(p, axis=0) @ xp.sum(q, axis=1)
+t1 @ t2 @ t3 @ z :: t1 @ (t2 @ (t3 @ z))
+s @ p @ q @ s @ w :: s @ (p @ (q @ (s @ w)))
+D0 @ D1 @ D2 @ D3 :: D0 @ (D1 @ (D2 @ D3))
+xp.einsum("ij,jk,kl,l->i", t1, t2, t3, z) :: t1 @ (t2 @ (t3 @ z))
+x.T @ (1 / (1 + xp.exp(-(x @ b))) - y) :: x.T @ (1 / (1 + xp.exp(-(x @ b))) - y)
+xp.sum((g @ g) * g) :: triangles(g)
+xp.sum((power @ power) * power) :: triangles(power)
+xp.einsum("ij,jk,kl,li->", g, g, g, g) :: xp.sum((h := g @ g) * h.T)
+xp.einsum("ia,ib,ic->", t1, t2, t3) :: xp.sum(sums(t1, 1) * sums(t2, 1) * sums(t3, 1))
+xp.einsum("ia,ab,bj->j", t1, t2, t3) :: (xp.sum(t1, axis=0) @ t2) @ t3
+xp.einsum("ia,ab,bj->", t1, t2, t3) :: (xp.sum(t1, axis=0) @ t2) @ xp.sum(t3, axis=1)
+xp.einsum("ia,ab,bc,cd->", t1, t2, t3, t1) :: ((sums(t1, 0) @ t2) @ t3) @ sums(t1, 1)
+xp.einsum("ia,ib,ic,id,ie->", t1, t2, t3, t1, t2) :: xp.sum(sums(t1, 1)**2 * sums(t2, 1)**2 * sums(t3, 1))
+s * (half @ q) :: masked(s, half)
+s * (p @ q) / 24 :: masked(s) / 24
+xp.mean(p @ q) :: (xp.sum(p, axis=0) @ xp.sum(q, axis=1)) / 9000000
+xp.sum((s * (p @ q))**2) :: xp.sum(masked(s)**2)
+((p @ q) * s) @ f :: masked(s) @ f
+xp.sum(p.T @ s @ p) :: xp.sum(p, axis=1) @ (s @ xp.sum(p, axis=1))
+xp.einsum("ij,ik,jk->", s, p, p) :: xp.sum((s @ p) * p)
+xp.sum((v[:, None] * s) @ (s * w[None, :]), axis=1) :: v * (s @ (s @ w))
+a @ (a @ (a @ a[0])) :: a @ (a @ (a @ a[0]))
+xp.max(xp.min(xp.asarray([1.])[None] + v[:, None], axis=1)) :: xp.max(v + 1.)
+s * xp.exp(p @ q / 24) :: s * xp.exp(masked(s != 0) / 24)
+(s * xp.exp(p @ q / 24)) @ f :: (s * xp.exp(masked(s != 0) / 24)) @ f
+xp.sum((s - (s != 0) * (p @ q))**2) :: xp.sum((s - masked(s != 0))**2)
+(.85 * s + 0.1) @ w :: .85 * (s @ w) + 0.1 * xp.sum(w)
+(s + v[:, None] * w[None, :]) @ w :: s @ w + v * (w @ w)
+"""
+#: those that are multiplied out, which `reorder="any"` allows
+MULTIPLIED_OUT = """
+(x - xp.mean(x, axis=0)).T @ (x - xp.mean(x, axis=0)) :: x.T @ x - 20000 * outer(xp.mean(x, axis=0))
+(x - xp.mean(x, axis=0)) @ b :: x @ b - xp.mean(x, axis=0) @ b
+"""
+
+
+def pairs(text):
+    return [line.split(" :: ") for line in text.strip().splitlines()]
+
+
+@pytest.mark.parametrize("written, by_hand", pairs(FACTORED) + pairs(MULTIPLIED_OUT))
+def test_as_written(meter, written, by_hand):
+    names = operands()
+    reorder = "any" if [written, by_hand] in pairs(MULTIPLIED_OUT) else "exact"
+
+    def as_written():
+        return xp.compute(eval(written, names), reorder=reorder)
+
+    def factored():
+        return xp.compute(eval(by_hand, names), reorder="none")
+
+    np.testing.assert_allclose(
+        xp.todense(as_written()), xp.todense(factored()), rtol=1e-6, atol=1e-9
+    )
+    meter.race(written, "as written", {"same": as_written}, {"factored by hand": factored})

@@ -333,6 +333,8 @@ def test_distribution(row: Operator) -> None:
     """f(a, g(b, c)) = g(f(a, b), f(a, c)), or with the arguments of f exchanged."""
     for name, at in row.distributes_over.items():
         for type, place in product(LIMITED.get(row.name, NUMBERS), (1, 2) if at is None else (at,)):
+            if type.is_integer and row.is_modular != OPERATORS[name].is_modular:
+                continue  # a + b may wrap around, where the greater one of two does not
 
             def f(x: Any, y: Any, place: int = place) -> Any:
                 found = folded(row, *((x, y) if place == 2 else (y, x)))

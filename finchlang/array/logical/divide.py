@@ -1,0 +1,330 @@
+"""The division of a product of factors into loop nests: dynamic programming over sets of factors, with what
+is known to cost more than the best found so far left out (branch and bound, from a greedy division)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby, permutations, product
+from math import inf
+from typing import NamedTuple
+
+from finchlang.algebra import costs
+from finchlang.algebra.costs import distinct, searched
+from finchlang.array.logical.form import SumProduct, WrittenNest
+from finchlang.array.logical.stats import FactorEntries
+
+#: so many nests are priced before the best division that was found is taken
+MOST = 3000
+
+
+class PlannedNest(NamedTuple):
+    """A nest of factors by their numbers, and of other nests. Its result has the labels `made`, and is read
+    at `kept`, which are others for an equal part. `cost` is with that of its parts, `entries` those of the
+    result, which may be sparse."""
+
+    kept: tuple[int, ...]
+    made: tuple[int, ...]
+    parts: tuple[PlannedNest | int, ...]
+    cost: float
+    entries: float
+    is_sparse: bool
+
+
+class Division:
+    """The divisions of a form. Sets of labels and of factors are bits of integers."""
+
+    def __init__(self, form: SumProduct, stored: Sequence[FactorEntries], numbers: Sequence[int]):
+        self.form, self.stored, self.numbers = form, stored, numbers
+        self.sizes = list(map(float, form.sizes))
+        self.kept = _bits(form.kept)
+        self.everything = (1 << len(stored)) - 1
+        self.priced = 0
+        self._places: dict[int, float] = {0: 1.0}
+        self._found: dict[int, tuple[float, PlannedNest | None]] = {}
+        self._keys: dict[int, tuple[object, tuple[int, ...]]] = {}
+        self._useful: dict[int, bool] = {}
+
+    def mask_of(self, factors: int) -> int:
+        found = 0
+        for k, stored in enumerate(self.stored):
+            if factors >> k & 1:
+                found |= stored.mask
+        return found
+
+    def needed(self, factors: int) -> int:
+        """The labels of a set of factors that others, or the result, have."""
+        return self.mask_of(factors) & (self.mask_of(self.everything & ~factors) | self.kept)
+
+    def places(self, labels: int) -> float:
+        found = self._places.get(labels)
+        if found is None:
+            low = labels & -labels
+            found = self.sizes[low.bit_length() - 1] * self.places(labels ^ low)
+            self._places[labels] = found
+        return found
+
+    # ------------------------------------------------------------------------------- what a nest costs
+
+    def priced_nest(
+        self, parts: Sequence[PlannedNest | int], order: tuple[int, ...], spent: float, bound: float
+    ) -> PlannedNest | None:
+        """A nest of these parts that keeps these labels; None if it costs more than the bound, with what is
+        `spent` on its parts."""
+        kept = _bits(order)
+        operands = [self.stored_of(part) for part in parts]
+        every = kept
+        for operand in operands:
+            every |= operand.mask
+        sparse = [operand for operand in operands if operand.is_sparse]
+        updates = self.reached(sparse, every)
+        places = self.places(kept)
+        entries = distinct(places, updates) if sparse else places
+        is_dense = not sparse or entries >= costs.FULL * places
+        written = costs.PLACE_OF_NEST * places if is_dense else entries
+        least = spent + costs.NEST + written + costs.STEP_INSIDE * updates
+        if least >= bound:
+            return None
+        self.priced += 1
+        steps = self.steps(operands, sparse, every, kept, is_dense, bound - least, updates)
+        if least + steps >= bound:
+            return None
+        return PlannedNest(order, order, tuple(parts), least + steps, entries, not is_dense)
+
+    def stored_of(self, part: PlannedNest | int) -> FactorEntries:
+        if isinstance(part, int):
+            return self.stored[part]
+        return FactorEntries(_bits(part.kept), part.entries, part.is_sparse)
+
+    def reached(self, sparse: Sequence[FactorEntries], labels: int) -> float:
+        """How many coordinates of these labels loops come to."""
+        found = self.places(labels)
+        for operand in sparse:
+            own = operand.mask & labels
+            if own:
+                found *= operand.distinct(own, self.places) / self.places(own)
+        return found
+
+    def steps(
+        self,
+        operands: Sequence[FactorEntries],
+        sparse: Sequence[FactorEntries],
+        every: int,
+        kept: int,
+        is_dense: bool,
+        bound: float,
+        updates: float,
+    ) -> float:
+        """The steps of the best order of loops, by dynamic programming over sets of labels."""
+        labels = [k for k in range(every.bit_length()) if every >> k & 1]
+        scatter = (costs.UPDATE_OUT_OF_ORDER if is_dense else costs.UPDATE_OF_SPARSE) * updates
+        states = {0: 0.0}
+        for count in range(len(labels)):
+            found: dict[int, float] = {}
+            is_last = count == len(labels) - 1
+            for outer, cost in states.items():
+                times = self.reached(sparse, outer)
+                for label in labels:
+                    bit = 1 << label
+                    if outer & bit:
+                        continue
+                    now = outer | bit
+                    total = cost + self.loop(operands, sparse, outer, label, times, is_last)
+                    if (
+                        kept & bit
+                        and outer & ~kept
+                        and (not is_dense or self.is_walked(sparse, bit))
+                    ):
+                        total += scatter
+                    if total < bound and total < found.get(now, inf):
+                        found[now] = total
+            states = found
+        return states.get(every, inf)
+
+    def is_walked(self, sparse: Sequence[FactorEntries], bit: int) -> bool:
+        return any([o.mask & bit and not o.dense & bit for o in sparse])
+
+    def loop(
+        self,
+        operands: Sequence[FactorEntries],
+        sparse: Sequence[FactorEntries],
+        outer: int,
+        label: int,
+        times: float,
+        is_last: bool,
+    ) -> float:
+        """The steps of a loop over a label inside those of a set, entered so many times, with copies of
+        operands that are stored in another order."""
+        bit, copies = 1 << label, 0.0
+        fibers = []
+        for operand in sparse:
+            if operand.mask & bit:
+                order = operand.order
+                if order and operand.dense & bit == 0:
+                    place = order.index(label)
+                    if any([not outer >> k & 1 for k in order[:place]]):
+                        copies += costs.COPY * operand.entries
+                if not operand.dense & bit:
+                    before = operand.distinct(outer, self.places) if outer & operand.mask else 1.0
+                    fibers.append(operand.distinct(outer | bit, self.places) / before)
+        if fibers:
+            fibers.sort()
+            steps = fibers[0] + sum([min(f, searched(fibers[0], f)) for f in fibers[1:]])
+            return times * max(steps, 1.0) + copies
+        size = self.sizes[label]
+        if is_last:
+            is_plain = all(
+                [not o.order or o.order[-1] == label or not o.mask & bit for o in operands]
+            )
+            return times * size * (costs.STEP_INSIDE if is_plain else 1.0)
+        return times * size
+
+    # ------------------------------------------------------------------------------------- divisions
+
+    def as_written(self, block: WrittenNest | int | None = None, bound: float = inf) -> PlannedNest:
+        block = self.form.written if block is None else block
+        assert isinstance(block, WrittenNest)
+        parts = tuple([p if isinstance(p, int) else self.as_written(p) for p in block.parts])
+        spent = sum([part.cost for part in parts if isinstance(part, PlannedNest)])
+        found = self.priced_nest(parts, block.kept, spent, inf)
+        assert found is not None
+        return found
+
+    def best(self) -> PlannedNest:
+        """The division that costs least."""
+        written = self.as_written()
+        greedy = self.greedy(written.cost)
+        start = min(written, greedy, key=lambda nest: nest.cost) if greedy else written
+        _, found = self.solved(self.everything, start.cost)
+        return found or start
+
+    def greedy(self, bound: float) -> PlannedNest | None:
+        """Pairs that cost least to multiply are multiplied, one after the other, as long as that helps."""
+        parts: dict[int, PlannedNest | int] = {1 << k: k for k in range(len(self.stored))}
+        best = None
+        pairs: dict[tuple[int, int], PlannedNest | None] = {}
+        spent: dict[int, float] = {}
+        while True:
+            whole = self.priced_nest(
+                tuple(parts.values()),
+                self.form.kept,
+                sum(spent.values()),
+                best.cost if best else bound,
+            )
+            best = whole or best
+            if len(parts) < 3:
+                return best
+            for a in parts:
+                for b in parts:
+                    if a < b and (a, b) not in pairs and self.mask_of(a) & self.mask_of(b):
+                        cost = spent.get(a, 0.0) + spent.get(b, 0.0)
+                        both = parts[a], parts[b]
+                        pairs[a, b] = self.priced_nest(both, self.canonical(a | b)[1], cost, bound)
+            usable = [
+                (n.cost, k) for k, n in pairs.items() if n and k[0] in parts and k[1] in parts
+            ]
+            if not usable:
+                return best
+            _, (a, b) = min(usable)
+            made = pairs[a, b]
+            assert made is not None
+            del parts[a], parts[b]
+            spent.pop(a, None), spent.pop(b, None)
+            parts[a | b], spent[a | b] = made, made.cost
+
+    def solved(self, factors: int, bound: float) -> tuple[float, PlannedNest | None]:
+        """The cheapest nest for a set of factors, with its cost; None if it costs more than the bound."""
+        known = self._found.get(factors)
+        if known is not None and (known[1] is not None or known[0] >= bound):
+            return known if known[0] < bound else (known[0], None)
+        if self.priced > MOST:
+            return inf, None
+        kept = self.form.kept if factors == self.everything else self.canonical(factors)[1]
+        best: list[PlannedNest | None] = [None]
+        limit = [bound]
+
+        def divided(
+            rest: int,
+            chosen: list[PlannedNest | int],
+            made: dict[object, PlannedNest],
+            spent: float,
+        ) -> None:
+            if spent >= limit[0]:
+                return
+            if not rest:
+                found = self.priced_nest(chosen, kept, spent, limit[0])
+                if found is not None:
+                    best[0], limit[0] = found, found.cost
+                return
+            first = rest & -rest
+            k = first.bit_length() - 1
+            divided(rest ^ first, [*chosen, k], made, spent)
+            others = rest ^ first
+            sub = others
+            while True:
+                block = sub | first
+                if block != factors and self.is_useful(block):
+                    key, order = self.canonical(block)
+                    known = made.get(key)
+                    cost, nest = (0.0, known) if known else self.solved(block, limit[0] - spent)
+                    if nest is not None:
+                        if known:
+                            nest = known._replace(kept=order)
+                        divided(rest ^ block, [*chosen, nest], {**made, key: nest}, spent + cost)
+                if not sub:
+                    break
+                sub = (sub - 1) & others
+
+        divided(factors, [], {}, 0.0)
+        if best[0] is not None:
+            self._found[factors] = best[0].cost, best[0]
+            return self._found[factors]
+        self._found[factors] = bound, None
+        return bound, None
+
+    def is_useful(self, factors: int) -> bool:
+        """Whether a set may be a nest of its own: one factor that is reduced alone, or several that are
+        connected by labels."""
+        found = self._useful.get(factors)
+        if found is None:
+            if not factors & (factors - 1):
+                found = self.mask_of(factors) != self.needed(factors)
+            else:
+                masks = [s.mask for k, s in enumerate(self.stored) if factors >> k & 1]
+                joined, rest = masks[0], masks[1:]
+                while near := [mask for mask in rest if mask & joined]:
+                    rest = [mask for mask in rest if not mask & joined]
+                    for mask in near:
+                        joined |= mask
+                found = not rest
+            self._useful[factors] = found
+        return found
+
+    def canonical(self, factors: int) -> tuple[object, tuple[int, ...]]:
+        """A key that is the same for sets whose products are equal but for the names of labels, and the
+        labels that are needed, in the same order for all of them."""
+        found = self._keys.get(factors)
+        if found is None:
+            own = [k for k in range(len(self.stored)) if factors >> k & 1]
+            groups = groupby(sorted(own, key=self.numbers.__getitem__), self.numbers.__getitem__)
+            orders = [list(permutations(group)) for _, group in groups]
+            needed, found = self.needed(factors), None
+            for parts in product(*orders):
+                names: dict[int | None, int] = {None: -1}
+                key: list[object] = []
+                for k in [k for part in parts for k in part]:
+                    labels = self.form.factors[k].labels
+                    key += [self.numbers[k], *(names.setdefault(n, len(names)) for n in labels)]
+                kept = tuple([n for n in names if n is not None and needed >> n & 1])
+                whole = (*key, -2, *[names[n] for n in kept])
+                if found is None or whole < found[0]:
+                    found = whole, kept
+            assert found is not None
+            self._keys[factors] = found
+        return found
+
+
+def _bits(labels: Sequence[int]) -> int:
+    found = 0
+    for label in labels:
+        found |= 1 << label
+    return found

@@ -1,0 +1,172 @@
+"""Sum-product form: an expression as `total` over labels of `times` of factors, found by declared laws."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from finchlang.array import expression as lazy
+from finchlang.array.expression import Expression
+from finchlang.array.inferred_values import op_node
+from finchlang.operators.operator import Operator
+from finchlang.operators.operator_table import operator, referred
+from finchlang.syntax.types import Type
+
+#: where a size comes from: a node of the expression as it was given, by its number, and a mode of it
+Place = tuple[int, int]
+#: the label of each mode of a factor; None where it has size 1
+Labels = tuple[int | None, ...]
+
+
+class Factor(NamedTuple):
+    expr: Expression
+    labels: Labels
+
+
+class WrittenNest(NamedTuple):
+    """What is computed by one nest: factors by their numbers and other blocks, reduced to `kept`."""
+
+    kept: tuple[int, ...]
+    parts: list[Any]
+
+
+class SumProduct:
+    """`total` over all labels but those of the block `written` of the `times` of `factors`, and of
+    `scalars`, each with whether it divides. Labels are numbers; each has one of `sizes` and a Place.
+    `written` is the division into nests as the expression has it."""
+
+    def __init__(self, type: Type):
+        self.type = type
+        self.total: Any = None
+        self.times: Any = None
+        self.factors: list[Factor] = []
+        self.scalars: list[tuple[Expression, bool]] = []
+        self.sizes: list[int] = []
+        self.places: list[Place] = []
+        self.written = WrittenNest((), [])
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        return self.written.kept
+
+
+def distributes(times: Any, total: Any, type: Type) -> bool:
+    """Whether `times` distributes over `total`, for values of a type, on both sides."""
+    row, other = operator(op_node(times)), operator(op_node(total))
+    if row is None or other is None or row.distributes_over.get(other.reference, 0) is not None:
+        return False
+    # of integers that wrap around, both keep the low bits or none does: a + max(b, c) may wrap, b alone not
+    return not type.is_integer or row.is_modular == other.is_modular
+
+
+def _group(row: Operator | None) -> tuple[Operator | None, bool]:
+    """The associative and commutative operator that a row is, or undoes."""
+    group = row if row is None or row.commutative else referred(row.group)
+    if group is None or row is None or not (group.associative and group.commutative):
+        return None, False
+    return group, group is not row
+
+
+def product_of(node: lazy.Map) -> tuple[Any, bool]:
+    """The operator of which an expression is a product, and whether its last argument divides."""
+    row = operator(op_node(node.op))
+    group, divides = _group(row)
+    if group is None or len(node.args) != 2:
+        return None, False
+    if divides and (referred(group.undone_by) is not row or node.args[1].shape):
+        return None, False  # what is divided by an array stays whole: 0 / 0 is no structural 0
+    return (node.op if not divides else group.reference), divides
+
+
+class Flattening:
+    """Finds the SumProduct of an expression. `is_whole(node)` says which nodes stay factors, `place(node, mode)`
+    where a size comes from."""
+
+    def __init__(self, root: Expression, is_whole: Any, place: Any):
+        self.is_whole, self.place, self.form = is_whole, place, SumProduct(root.values.type)
+        labels = tuple([self.label(root, k) for k in range(len(root.shape))])
+        self.form.written = WrittenNest(labels, [])
+        self.root = root
+        self.visit(root, labels, self.form.written, None)
+
+    def label(self, node: Expression, mode: int) -> int:
+        self.form.sizes.append(node.shape[mode])
+        self.form.places.append(self.place(node, mode))
+        return len(self.form.sizes) - 1
+
+    def visit(self, node: Expression, labels: Labels, block: WrittenNest, to: Any) -> None:
+        """Adds the factors of a node at labels, converted by the operator `to`, if any."""
+        kind = type(node)
+        if node is not self.root and self.is_whole(node):
+            self.add(node, labels, block, to)
+        elif kind is lazy.View:
+            pairs = zip(node.places, node.stretched, strict=True)  # type: ignore[attr-defined]
+            own = tuple([None if is_one else labels[p] for p, is_one in pairs])
+            self.visit(node.args[0], own, block, to)
+        elif kind is lazy.Reduce and self._takes_sum(node.op, node.args[0], to):  # type: ignore[attr-defined]
+            self.form.total = node.op  # type: ignore[attr-defined]
+            self._reduce(node, labels, block, to)
+        elif kind is not lazy.Map or not self._product(node, labels, block, to):
+            self.add(node, labels, block, to)
+
+    def _reduce(self, node: Any, labels: Labels, block: WrittenNest, to: Any) -> None:
+        (arg,), rest = node.args, iter(labels)
+        own = tuple(
+            [self.label(arg, k) if k in node.axes else next(rest) for k in range(len(arg.shape))]
+        )
+        inner = WrittenNest(tuple([k for k in labels if k is not None]), [])
+        # a reduction at the root, or of what is only viewed, is the same nest
+        if block.parts or self.form.written is not block or block.kept != inner.kept:
+            block.parts.append(inner)
+            block = inner
+        self.visit(arg, own, block, to)
+
+    def _takes_sum(self, op: Any, arg: Expression, to: Any) -> bool:
+        form = self.form
+        if form.total not in (None, op) or arg.values.type is not self._type(to, form.type):
+            return False
+        return form.times is None or distributes(form.times, op, form.type)
+
+    def _type(self, to: Any, type: Type) -> Type:
+        return type if to is None else to[1]
+
+    def _product(self, node: Any, labels: Labels, block: WrittenNest, to: Any) -> bool:
+        """Adds the factors of a product, or of one that is converted; False if the node is none."""
+        form, type_, args = self.form, self._type(to, self.form.type), node.args
+        row = operator(op_node(node.op))
+        keeps = None if row is None or to is not None else row.homomorphic
+        if keeps is not None and keeps(args[0].values.type) and args[0].args:
+            self.visit(args[0], labels, block, (node.op, args[0].values.type))
+            return True
+        op, divides = product_of(node)
+        if op is None or node.values.type is not type_ or form.times not in (None, op):
+            return False
+        if any([arg.values.type is not type_ for arg in args]):
+            return False
+        if form.times is None and form.total is not None and not distributes(op, form.total, type_):
+            return False
+        form.times = op
+        for k, arg in enumerate(args):
+            if not arg.shape and type(arg) is not lazy.Reduce:
+                form.scalars.append((self._converted(arg, to), divides and k == 1))
+            else:
+                self.visit(arg, labels if arg.shape else (), block, to)
+        return True
+
+    def _converted(self, node: Expression, to: Any) -> Expression:
+        if to is None:
+            return node
+        return lazy.apply(to[0], node)
+
+    def add(self, node: Expression, labels: Labels, block: WrittenNest, to: Any) -> None:
+        block.parts.append(len(self.form.factors))
+        self.form.factors.append(Factor(self._converted(node, to), labels))
+
+
+def form_of(root: Expression, is_whole: Any, place: Any) -> SumProduct | None:
+    """The SumProduct of an expression; None if it is no reduction of several factors."""
+    if type(root) not in (lazy.Reduce, lazy.Map, lazy.View):
+        return None
+    form = Flattening(root, is_whole, place).form
+    if form.total is None or form.times is None or len(form.factors) < 2:
+        return None
+    return form
