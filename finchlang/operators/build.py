@@ -206,6 +206,12 @@ def bitwise(name: str, *args: Expr) -> Expr:
 
 
 @maker
+def parity(is_odd: bool, a: Expr) -> Expr:
+    last = bitwise("and")(a, const(1, a.type))
+    return op("ne" if is_odd else "eq", last, const(0, last.type))
+
+
+@maker
 def shift(name: str, a: Expr, b: Expr) -> Expr:
     if a.type.is_float or b.type.is_float:
         raise FinchError("type", "a shift needs integers")

@@ -271,6 +271,13 @@ _ROWS = (
     Operator("sign", (1, 1), build.sign),
     Operator("isnan", (1, 1), build.isnan),
     Operator("abs", (1, 1), lambda a: a if a.type == Bool else op("abs", a)),
+    Operator("abs2", (1, 1), lambda a: build.arithmetic("mul")(a, a)),
+    *(Operator(n, (1, 1), build.parity(n == "isodd")) for n in ("iseven", "isodd")),
+    Operator(
+        "clamp",
+        (3, 3),
+        lambda a, low, high: build.arithmetic("min")(build.arithmetic("max")(a, low), high),
+    ),
     *(Operator(n, (1, 1), build.rounding(n)) for n in ("floor", "ceil", "trunc", "round")),
     *(
         Operator(n, (1, 1), build.on_floats(n))

@@ -3,30 +3,31 @@ to elements with the types they have there; modes count from 1, and broadcast fr
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial, reduce
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-import finchlang.array as namespace
 from finchlang.array import expression as lazy
 from finchlang.array.compute import PROGRAMS, computed
 from finchlang.array.indexing import getitem
-from finchlang.array.inferred_values import result_of
 from finchlang.array.operands import as_expression
-from finchlang.array.reductions import reduced
 from finchlang.base.errors import FinchError
 from finchlang.calls.environment import Environment
 from finchlang.levels.element import typed_literal
-from finchlang.operators.operator_table import OPERATORS, literal_type
-from finchlang.script.as_operator import operation
-from finchlang.script.show import kind_of
-from finchlang.script.values import Builtin, FinchRange, held, whole
-from finchlang.syntax import nodes as ast, traversal as trees, types
+from finchlang.operators.operator_table import literal_type
+from finchlang.script.array_functions import (
+    ARRAYS,
+    FUNCTIONS,
+    elementwise,
+    operand,
+    operator_of,
+    product,
+    summed,
+)
+from finchlang.script.values import FinchRange, held, whole
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.user_function import Operation
 from finchlang.tensors.array_base import size_text
 from finchlang.tensors.tensor import Scalar
@@ -45,17 +46,28 @@ def made(node: ast.Macro, environment: Environment, value: Value, run_kernel: Ru
 
     is_einsum = node.name == "einsum"
     elements = (_Einsum if is_einsum else _Elements)(environment, value)
-
-    def run(kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
-        if elements.functions:
-            kernel, names = _called_by_name(kernel)
-            values |= {name: elements.functions[found] for name, found in names.items()}
-        return run_kernel(kernel, Environment(values=values))
-
     with told(node):
         root, is_dense = elements.statement(*node.args)
-        found = computed((root,), is_dense, run_kernel=run)[0]
+        (found,) = results((root,), elements.functions, run_kernel, is_dense=is_dense)
     return held(found) if isinstance(found, Scalar) and not is_einsum else found
+
+
+def results(
+    roots: tuple[lazy.Expression, ...],
+    functions: dict[ast.Node, Any],
+    run_kernel: RunKernel,
+    **how: Any,
+) -> list[Any]:
+    """The values of expressions (`how` as in `computed`), in which the script's `functions` stand by the
+    operators made of them."""
+
+    def run(kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
+        if functions:
+            kernel, names = _called_by_name(kernel)
+            values |= {name: functions[found] for name, found in names.items()}
+        return run_kernel(kernel, Environment(values=values))
+
+    return computed(roots, run_kernel=run, **how)
 
 
 # by the id of a kernel, which is kept so that the id is not used again
@@ -81,18 +93,19 @@ def _called_by_name(kernel: ast.KernelNode) -> tuple[ast.KernelNode, dict[str, a
 
 
 @contextmanager
-def told(node: ast.Node) -> Iterator[None]:
+def told(node: Any) -> Iterator[None]:
     """Turns Python's exceptions about operands into FinchErrors at this node."""
+    span = getattr(node, "span", None)
     try:
         yield
     except FinchError as error:
-        raise error.at(node.span) from None
+        raise error.at(span) from None
     except IndexError as error:
-        raise FinchError("bounds", str(error), node.span) from None
+        raise FinchError("bounds", str(error), span) from None
     except ValueError as error:
-        raise FinchError("dimension", str(error), node.span) from None
+        raise FinchError("dimension", str(error), span) from None
     except (TypeError, ArithmeticError) as error:
-        raise FinchError("type", str(error), node.span) from None
+        raise FinchError("type", str(error), span) from None
 
 
 class _Elements:
@@ -144,9 +157,10 @@ class _Elements:
                 return operand(self.value(node))
 
     def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> lazy.Expression:
-        takes = range(1, 3 if name == "permutedims" else 2)
-        if name in FUNCTIONS and len(args) in takes and not self.environment.has(name):
-            return FUNCTIONS[name](lazy.Array(self.node(args[0])), *map(self.value, args[1:])).node
+        if name in FUNCTIONS and args and not self.environment.has(name):
+            count = ARRAYS.get(name, 1)
+            arrays = [lazy.Array(self.node(arg)) for arg in args[:count]]
+            return FUNCTIONS[name](*arrays, *map(self.value, args[count:])).node
         parts = [self.node(arg) for arg in args]
         if name[0] == ".":
             return elementwise(SPELLINGS.get(name[1:], name[1:]), parts)
@@ -160,16 +174,11 @@ class _Elements:
 
     def operator(self, node: ast.Node) -> Any:
         """The operator of a name: its name in the table, or the Operation made of a script's function."""
-        value = self.value(node)
-        if isinstance(value, Builtin):  # as `round`, whose name is also an operator's
-            value = OPERATORS.get(value.name)
-        found = operation(value)
-        if found is None:
-            name = getattr(node, "name", "this")
-            raise FinchError("type", f"`{name}` is no operator of elements", node.span)
-        if isinstance(found, ast.Variable):
-            return found.name
-        self.functions[found] = value
+        try:
+            found, functions = operator_of(self.value(node), getattr(node, "name", "this"))
+        except FinchError as error:
+            raise error.at(node.span) from None
+        self.functions |= functions
         return found
 
     def index(self, node: ast.Node, size: int) -> Any:
@@ -260,95 +269,3 @@ class _Einsum(_Elements):
 
     def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> lazy.Expression:
         return elementwise(self.operator(op), list(map(self.node, args)))
-
-
-def operand(value: Any) -> lazy.Expression:
-    """A value of the script as an expression. Raises FinchError "type" for what is no array or number."""
-    try:
-        return as_expression(value)
-    except TypeError:
-        raise FinchError("type", f"{kind_of(value)} is no array") from None
-
-
-# -------------------------------------------------------------------------------------- functions
-
-
-def elementwise(op: Any, args: list[lazy.Expression]) -> lazy.Expression:
-    """An operator applied to elements. Arrays of fewer modes get new ones at the end; associative operators
-    take more than two arguments, as in kernels. Raises FinchError "dimension" if sizes do not match."""
-    order = max([len(arg.shape) for arg in args], default=0)
-    for sizes in zip_longest(*[arg.shape for arg in args], fillvalue=1):
-        if len({*sizes} - {1}) > 1:
-            texts = [size_text(arg.shape) for arg in args if arg.shape]
-            message = f"arrays of sizes {' and '.join(texts)} do not broadcast"
-            raise FinchError("dimension", message)
-    parts = []
-    for arg in args:
-        new = order - len(arg.shape) if arg.shape else 0
-        parts.append(
-            lazy.View(arg, tuple(range(order - new)), arg.shape + (1,) * new) if new else arg
-        )
-    if isinstance(op, str) and len(parts) > 2 and op in ("+", "*", "&&", "||", "min", "max"):
-        return reduce(lambda a, b: lazy.apply(op, a, b), parts)
-    return lazy.apply(op, *parts)
-
-
-def summed(op: Any, arg: lazy.Expression, axes: tuple[int, ...]) -> lazy.Expression:
-    """A reduction in the type that the operator has for two elements: Int64 for the sum of Bools."""
-    type = result_of(op, arg.values, arg.values).type
-    arg = lazy.converted(arg, type)
-    return reduced(op, arg, axes, False) if axes else arg
-
-
-def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:
-    """The product of a matrix and a matrix or vector. Raises FinchError "dimension" for other arrays."""
-    if len(a.shape) != 2 or len(b.shape) > 2 or a.shape[1] != b.shape[0]:
-        message = f"arrays of sizes {size_text(a.shape)} and {size_text(b.shape)} have no product"
-        hint = "`.*` is that of elements"
-        raise FinchError("dimension", message, hint=hint)
-    shape = (a.shape[0], *b.shape[1:], a.shape[1])
-    last = len(shape) - 1
-    second = lazy.View(b, (last, *range(1, last)), shape)
-    return summed("+", lazy.apply("*", lazy.View(a, (0, last), shape), second), (last,))
-
-
-def axes_of(array: lazy.Array, dims: Any) -> tuple[int, ...] | None:
-    """`dims`, which count from 1, as axes from 0; None for all. Raises FinchError "dimension"."""
-    if dims is None or isinstance(dims, ast.Colon):
-        return None
-    given = list(dims) if isinstance(dims, (tuple, list, FinchRange)) else [dims]
-    axes = [operator.index(mode) - 1 for mode in given]
-    for axis in axes:
-        if not 0 <= axis < len(array.shape):
-            message = f"an array of size {size_text(array.shape)} has no mode {axis + 1}"
-            raise FinchError("dimension", message)
-        if axes.count(axis) > 1:
-            raise FinchError("dimension", f"mode {axis + 1} is there twice in `dims`")
-    return tuple(axes)
-
-
-def _reduced(function: Callable[..., Any], array: lazy.Array, dims: Any = None) -> lazy.Array:
-    axes = axes_of(array, dims)
-    return function(array, axis=axes, keepdims=axes is not None)
-
-
-def _transposed(array: lazy.Array) -> lazy.Array:
-    if len(array.shape) not in (1, 2):
-        raise FinchError("dimension", f"an array of {len(array.shape)} modes has no transpose")
-    is_row = len(array.shape) == 1
-    return namespace.expand_dims(array, axis=0) if is_row else namespace.permute_dims(array)
-
-
-#: functions of whole arrays, by Julia's names
-FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
-    **{
-        name: partial(_reduced, getattr(namespace, name))
-        for name in ("sum", "prod", "any", "all", "mean")
-    },
-    "maximum": partial(_reduced, namespace.max),
-    "minimum": partial(_reduced, namespace.min),
-    "transpose": _transposed,
-    "permutedims": lambda array, order=None: namespace.permute_dims(array, axes_of(array, order)),
-    "dropdims": lambda array, dims=None: namespace.squeeze(array, axis=axes_of(array, dims)),
-}
-assert all(name not in types.TYPES for name in FUNCTIONS)

@@ -360,6 +360,7 @@ _WHAT: dict[type, str] = {
     ast.Text: "a string",
     ast.KernelNode: "a kernel",
     ast.Rows: "an array",
+    ast.Splat: "`...`",
     ast.Subscript: "an entry of an array",
     ast.Group: "a tuple",
     ast.Range: "a range",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,11 @@ from finchlang.script import (
     make_tensors,
     shape_functions,
     values as data,
+    whole_arrays,
 )
-from finchlang.script.containers import are_true, items, with_function
 from finchlang.script.make_tensors import element_type, tensor_of
 from finchlang.script.show import joined, kind_of, text
+from finchlang.script.tensor_arithmetic import Pending
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
@@ -31,7 +32,7 @@ from finchlang.tensors.formats import LEVELS, construct
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 BUILTINS = data.Builtins()
-for _module in (make_tensors, shape_functions, containers, linear_algebra):
+for _module in (make_tensors, shape_functions, containers, whole_arrays, linear_algebra):
     BUILTINS |= _module.FUNCTIONS
 
 
@@ -55,12 +56,12 @@ def _scalar(*args: Any) -> Any:
 # --------------------------------------------------------------------------------- output and text
 
 
-@BUILTINS.add("println(x...)", "print values and a line end", prints=True)
+@BUILTINS.add("println(x...)", "print values and a line end", prints=True, takes_lazy=True)
 def _println(write: Callable[[str], Any], *values: Any) -> Any:
     return _print(write, *values, "\n")
 
 
-@BUILTINS.add("print(x...)", "print values", prints=True)
+@BUILTINS.add("print(x...)", "print values", prints=True, takes_lazy=True)
 def _print(write: Callable[[str], Any], *values: Any) -> Any:
     write(joined([*map(text, values)]))
     return ast.NOTHING
@@ -77,7 +78,7 @@ def _display(write: Callable[[str], Any], value: Any) -> Any:
     return _print(write, display_text(value), "\n")
 
 
-@BUILTINS.add("string(x...)", "the string that `print` would print")
+@BUILTINS.add("string(x...)", "the string that `print` would print", takes_lazy=True)
 def _string(*values: Any) -> str:
     return joined([*map(text, values)])
 
@@ -109,7 +110,12 @@ BUILTINS.add("time()", "seconds since 1970", time.time)
 def _sizes(args: tuple[Any, ...]) -> tuple[types.Type, tuple[int, ...]]:
     """An optional element type (Float64) and sizes, of the arguments of `zeros` and others."""
     type = args[0] if args and isinstance(args[0], types.Type) else None
-    sizes = tuple(data.whole(a, "a size") for a in (args[1:] if type else args))
+    if len(args) == 2 and isinstance(args[1], types.Type):
+        hint = f"write `zeros({args[1].name}, {text(args[0])})`"
+        raise FinchError("type", "the element type stands before the sizes", hint=hint)
+    given = args[1:] if type else args
+    given = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
+    sizes = tuple(data.whole(a, "a size") for a in given)
     if any(size < 0 for size in sizes):
         raise FinchError("dimension", "a size cannot be negative")
     return type or types.Float64, sizes
@@ -135,6 +141,17 @@ def _ones(*args: Any) -> np.ndarray:
     return _full("ones", sizes, 1, type.dtype)
 
 
+@BUILTINS.add("similar(A)", "an array or tensor like A, of zeros or the fill")
+def _similar(value: Any) -> Any:
+    if isinstance(value, np.ndarray) or not data.is_array(value):
+        array = whole_arrays.grid(value)
+        return _full("similar", array.shape, 0, array.dtype)
+    tensor = tensor_of(value)
+    if isinstance(tensor, SwizzledTensor):
+        return SwizzledTensor(_similar(tensor.body), tensor.permutation)
+    return Tensor(tensor.format, *tensor.shape)
+
+
 @BUILTINS.add("fill(v, n...)", "an array of v")
 def _filled(value: Any, *sizes: Any) -> np.ndarray:
     if not data.is_number(value):
@@ -155,7 +172,7 @@ def _random(*args: Any, seed: int | None = None) -> Any:
     return np.asfortranarray(found) if shape else data.plain(found[()])
 
 
-@BUILTINS.add("size(A, k)", "the sizes of A as a tuple, or its k-th size")
+@BUILTINS.add("size(A, k)", "the sizes of A as a tuple, or its k-th size", takes_lazy=True)
 def _size(value: Any, mode: Any = None) -> Any:
     shape = _shape(value)
     if mode is None:
@@ -167,7 +184,7 @@ def _size(value: Any, mode: Any = None) -> Any:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    shape = () if data.is_number(value) else data.shape_of(value, str, dict)
+    shape = () if data.is_number(value) else data.shape_of(value, str, dict, Pending)
     if shape is None:
         raise FinchError("type", f"{kind_of(value)} has no size")
     return shape
@@ -188,8 +205,12 @@ def _fill_value(value: Any) -> Any:
     return data.number(tensor.fill, element_type(tensor))
 
 
-BUILTINS.add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)))
-BUILTINS.add("length(A)", "the number of entries", lambda A: math.prod(_shape(A)))
+BUILTINS.add(
+    "ndims(A)", "the number of dimensions", lambda A: len(_shape(A)), takes_lazy=True
+)
+BUILTINS.add(
+    "length(A)", "the number of entries", lambda A: math.prod(_shape(A)), takes_lazy=True
+)
 BUILTINS.add("copy(A)", "a copy of an array or tensor", copy_of)
 
 
@@ -236,44 +257,6 @@ def _fwrite(path: Any, value: Any) -> Any:
 # ------------------------------------------------------------------------------ numbers and ranges
 
 
-def _reduced(name: str, operator: str, ufunc: Any, call: Callable[..., Any], *args: Any) -> Any:
-    """A reduction: by NumPy for arrays, by the operator for other values."""
-    function, value = with_function(name, "an array", args)
-    if function:
-        value = [call(*function, x) for x in items(value)]
-    if data.is_array(value) and (name == "sum" or value.shape and 0 not in value.shape):
-        return data.plain(data.reduced(ufunc, value))
-    found = list(data.entries(value))
-    if not found and name != "sum":
-        raise FinchError("type", f"{name} of nothing")
-    return reduce(data.binary(operator), found or [0])
-
-
-for _name, _what, _operator, _ufunc in (
-    ("sum", "the sum", "+", np.sum),
-    ("maximum", "the greatest", "max", np.max),
-    ("minimum", "the least", "min", np.min),
-):
-    _doc = f"{_what} of the entries, or of what a function gives for them"
-    _function = partial(_reduced, _name, _operator, _ufunc)
-    BUILTINS.add(f"{_name}(f, A)", _doc, _function, calls=True)
-
-
-def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
-    """The coordinates of the first such entry, column-major; NaN counts as least and as greatest."""
-    array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
-    if array.size == 0 or array.dtype.kind not in "biuf":
-        raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
-    flat = int(find(array.flatten(order="F")))
-    index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
-    return index[0] if len(index) == 1 else index
-
-
-for _name, _what, _find in (("argmin", "least", np.argmin), ("argmax", "greatest", np.argmax)):
-    _doc = f"the coordinates of the first of the {_what} entries"
-    BUILTINS.add(f"{_name}(A)", _doc, partial(_coordinates, _find))
-
-
 def _rounded(name: str, *args: Any, digits: Any = None) -> Any:
     """`round(x)`, `round(Int64, x)`, `round(x; digits = 2)`, and the like."""
     type, x = (None, *args)[-2:] if args else (None, None)
@@ -311,6 +294,11 @@ def _range(
     if length is not None:
         return np.linspace(start, stop, data.whole(length, "a length"))
     return data.FinchRange(start, 1 if step is None else step, stop)
+
+
+@BUILTINS.add("LinRange(a, b, n)", "n numbers from a to b")
+def _linear(start: Any, stop: Any, count: Any) -> np.ndarray:
+    return np.linspace(start, stop, data.whole(count, "a length"))
 
 
 @BUILTINS.add("collect(r)", "the entries of a range or tuple as a vector")
@@ -360,13 +348,3 @@ BUILTINS.add("isnothing(x)", "whether x is `nothing`", lambda x: x is ast.NOTHIN
 def _typeof(x: Any) -> Any:
     is_tensor = isinstance(x, (Tensor, SwizzledTensor, Scalar, LazyTensor))
     return x.format if is_tensor else element_type(x)
-
-
-@BUILTINS.add("any(f, A)", "whether an entry is true, or a function is true for it", calls=True)
-def _any(call: Callable[..., Any], *args: Any) -> bool:
-    return any(are_true(call, args, "any"))
-
-
-@BUILTINS.add("all(f, A)", "whether every entry is true, or a function is true for it", calls=True)
-def _all(call: Callable[..., Any], *args: Any) -> bool:
-    return all(are_true(call, args, "all"))

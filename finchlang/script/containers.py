@@ -106,8 +106,13 @@ def _ordered(
     return [(values[k], k) for k in order]
 
 
-@FUNCTIONS.add("sort(v; by, lt, rev)", "the entries in order, from the least on", calls=True)
-def _sorted(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
+@FUNCTIONS.add("sort(v; by, lt, rev, dims)", "the entries in order, from the least on", calls=True)
+def _sorted(
+    call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False, dims: Any = None
+) -> Any:
+    if dims is not None and data.is_array(value) and by is None and lt is None:
+        found = np.sort(data.dense(value), axis=_axis(value, dims))
+        return np.asfortranarray(np.flip(found, _axis(value, dims)) if data.truth(rev) else found)
     _one_dimension("sort", value)
     if by is None and lt is None and data.is_array(value) and data.dense(value).dtype.kind in "iuf":
         found = np.sort(data.dense(value))
@@ -138,8 +143,17 @@ def _one_dimension(name: str, value: Any) -> None:
         raise FinchError("dimension", f"{name} takes a vector, not {kind_of(value)}")
 
 
-@FUNCTIONS.add("reverse(v)", "the entries from the last to the first")
-def _reversed(value: Any) -> Any:
+def _axis(value: Any, dims: Any) -> int:
+    axis = data.whole(dims, "a dimension") - 1
+    if not 0 <= axis < len(value.shape):
+        raise FinchError("dimension", f"{kind_of(value)} has no dimension {dims}")
+    return axis
+
+
+@FUNCTIONS.add("reverse(v; dims)", "the entries from the last to the first")
+def _reversed(value: Any, *, dims: Any = None) -> Any:
+    if dims is not None and data.is_array(value):
+        return np.asfortranarray(np.flip(data.dense(value), _axis(value, dims)))
     if isinstance(value, str):
         return value[::-1]
     _one_dimension("reverse", value)
@@ -164,17 +178,6 @@ def _unique(value: Any) -> Any:
 # ------------------------------------------------------------------------------ functions of others
 
 
-@FUNCTIONS.add("map(f, v...)", "what a function gives for each entry", calls=True)
-def _map(call: Call, function: Any, *values: Any) -> Any:
-    if not values:
-        raise FinchError("type", "map takes a function and arrays", hint="map(x -> x^2, [1, 2])")
-    found = [call(function, *each) for each in zip(*map(items, values), strict=False)]
-    if len(values) == 1 and isinstance(values[0], tuple):
-        return tuple(found)
-    is_grid = len(values) == 1 and data.is_array(values[0])
-    return data.shaped(found, tuple(values[0].shape) if is_grid else None)
-
-
 @FUNCTIONS.add("filter(f, v)", "the entries for which a function is true", calls=True)
 def _filter(call: Call, function: Any, value: Any) -> Any:
     if isinstance(value, dict):
@@ -192,23 +195,6 @@ def _foreach(call: Call, function: Any, *values: Any) -> Any:
     return ast.NOTHING
 
 
-@FUNCTIONS.add("reduce(f, v; init)", "the entries put together two by two", calls=True)
-def _reduced(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
-    found = list(items(value))
-    if init is not None:
-        found.insert(0, init)
-    if not found:
-        raise FinchError("type", "reduce of nothing needs `init`")
-    return reduce(lambda a, b: call(function, a, b), found)
-
-
-@FUNCTIONS.add(
-    "mapreduce(f, op, v; init)", "what f gives for the entries, put together by op", calls=True
-)
-def _mapreduced(call: Call, function: Any, operator: Any, value: Any, *, init: Any = None) -> Any:
-    return _reduced(call, operator, [call(function, x) for x in items(value)], init=init)
-
-
 def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
     """The function of `name(f, A)`, if one is given, and A. Raises FinchError "type" for others."""
     if not 1 <= len(args) <= 2:
@@ -220,11 +206,6 @@ def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     """For each entry whether it is true, or the function given is true for it."""
     function, value = with_function(name, "a vector", args)
     return (data.truth(call(*function, x) if function else x) for x in items(value))
-
-
-@FUNCTIONS.add("count(f, v)", "how many entries a function is true for, or are true", calls=True)
-def _count(call: Call, *args: Any) -> int:
-    return sum(are_true(call, args, "count"))
 
 
 @FUNCTIONS.add("findall(f, v)", "the places of the entries a function is true for", calls=True)
@@ -246,24 +227,6 @@ def _enumerated(v: Any) -> Any:
 @FUNCTIONS.add("zip(v, w...)", "tuples of the entries of several")
 def _zipped(*vs: Any) -> Any:
     return [*zip(*map(items, vs), strict=False)]
-
-
-@FUNCTIONS.add("cumsum(v)", "the sums of the first entries")
-def _cumulated(value: Any) -> Any:
-    return data.shaped([*accumulate(items(value), data.binary("+"))])
-
-
-@FUNCTIONS.add("prod(v)", "the product of the entries")
-def _product(value: Any) -> Any:
-    return reduce(data.binary("*"), items(value), 1)
-
-
-@FUNCTIONS.add("mean(v)", "the mean of the entries")
-def _mean(value: Any) -> float:
-    found = list(items(value))
-    if not found:
-        raise FinchError("type", "mean of nothing")
-    return data.plain(data.binary("/")(reduce(data.binary("+"), found), len(found)))
 
 
 @FUNCTIONS.add("isempty(v)", "whether there are no entries")

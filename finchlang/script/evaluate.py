@@ -21,7 +21,7 @@ from finchlang.script.evaluate_expressions import Closure, Expressions, Leave, R
 from finchlang.script.show import show, text
 from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, of_function
 from finchlang.script.subscripts import set_subscript
-from finchlang.script.tensor_arithmetic import elementwise
+from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
 from finchlang.script.values import FinchRange, shaped, truth
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
@@ -136,7 +136,9 @@ class Evaluator(Expressions):
             value = self.closure(node.value, scope)
         if node.op is not None:
             old = self.closure(node.targets[0], scope)
-            value = self.call_by_name(ast.Variable(node.op, span=span), [old, value], span, scope)
+            parts = target, node.value
+            call = ast.Call(ast.Variable(node.op, span=span), parts, span=span)
+            value = self.call_by_name(call, [old, self.lazy_closure(node.value, scope)], scope)
         assignments = [self.assignment(target, scope) for target in node.targets]
         assign, *others = assignments
 
@@ -346,27 +348,57 @@ class Evaluator(Expressions):
         run = grid if node.is_grid else all_of
         return interruptible(node.span, placed(node.span, run))
 
-    def Broadcast(self, node: ast.Broadcast, scope: Scope) -> Closure:
-        return self.by_elements(self.closure(node.op, scope), node.args, node.span, scope)
+    def Broadcast(self, node: ast.Broadcast, scope: Scope, keeps: bool = False) -> Closure:
+        is_own = not isinstance(node.op, ast.Variable) or node.op.name not in functions.PREDEFINED
+        self.unknown_calls += is_own or scope.is_local(node.op.name)
+        return self.by_elements(self.closure(node.op, scope), node.args, node.span, scope, keeps)
 
-    def dotted(self, node: ast.Call, scope: Scope) -> Closure:
+    def dotted(self, node: ast.Call, scope: Scope, keeps: bool = False) -> Closure:
         assert isinstance(node.op, ast.Variable)
         sign = node.op.name[1:]
+        if sign == "=":
+            return self.filled_in(node, scope)
         op = functions.PREDEFINED[SPELLINGS.get(sign, sign)]
-        return self.by_elements(lambda env: op, node.args, node.span, scope)
+        return self.by_elements(lambda env: op, node.args, node.span, scope, keeps)
 
     def by_elements(
-        self, called: Closure, args: tuple[Any, ...], span: Span | None, scope: Scope
+        self,
+        called: Closure,
+        args: tuple[Any, ...],
+        span: Span | None,
+        scope: Scope,
+        keeps: bool,
     ) -> Closure:
-        arguments = self.closures(args, scope)
+        arguments = self.operands(args, scope)
 
         def run(env: Environment) -> Any:
             function, given = called(env), [arg(env) for arg in arguments]
             apply = self.apply
             each = lambda *xs: apply(function, list(xs), {}, span)  # noqa: E731
-            return elementwise(function, given, each, self.run_kernel)
+            found = elementwise(function, given, each)
+            return found if keeps else forced(found, self.run_kernel)
 
         return interruptible(span, placed(span, run))
+
+    def filled_in(self, node: ast.Call, scope: Scope) -> Closure:
+        """`x .= e` and `A[:, 1] .= e`: sets the elements of what is there."""
+        target, given = node.args
+        value = self.lazy_closure(given, scope)
+        if isinstance(target, ast.Subscript):
+            place, indices = self.closure(target.object, scope), self.places(target, scope)
+        else:
+            place, indices = self.closure(target, scope), None
+
+        def fill_in(env: Environment) -> Any:
+            array, found = place(env), value(env)
+            if indices is not None:
+                at = indices(env, array)
+                set_subscript(array, at, forced(found, self.run_kernel), True)
+            else:
+                set_all(array, found, self.run_kernel)
+            return array
+
+        return placed(node.span, fill_in)
 
     def Local(self, node: ast.Local, scope: Scope) -> Closure:
         steps = []

@@ -14,13 +14,28 @@ from finchlang.operators.operator_table import OPERATORS, Operator, literal_type
 from finchlang.script import functions, values as data
 from finchlang.script.builtins import level_or_scalar
 from finchlang.script.functions import arguments
+from finchlang.script.linear_algebra import MATRIX
 from finchlang.script.show import joined, kind_of, text
 from finchlang.script.subscripts import ALL, shape_of, subscript
-from finchlang.script.tensor_arithmetic import compute, is_by_kernel
+from finchlang.script.tensor_arithmetic import (
+    SIGNS,
+    Identity,
+    Pending,
+    Row,
+    called,
+    combined,
+    elementwise,
+    forced,
+    is_lazy,
+    part_of,
+    stacked,
+    takes,
+)
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar
 from finchlang.text.other_languages import explained
+from finchlang.text.print import INFIX, pretty
 from finchlang.wrappers.masks import MaskValue
 
 #: runs a kernel on the values of its free names, and returns what the kernel returns
@@ -53,16 +68,24 @@ class Caller(NamedTuple):
     def __call__(self, function: Any, *args: Any) -> Any:
         return self.evaluator.apply(function, list(args), {}, self.span)
 
+    def by_elements(self, function: Any, *args: Any) -> Any:
+        """`function.(args...)`, lazily for tensors."""
+        return elementwise(function, list(args), lambda *xs: self(function, *xs))
+
+    def run_kernel(self, *args: Any) -> Any:
+        return self.evaluator.run_kernel(*args)
+
 
 class Expressions:
     """Turns nodes into closures. The method with the name of a kind of node takes such a node and the scope
     around it, and makes the closures of its parts once. `output` prints, `run_kernel` runs kernels."""
 
     depth = 0  # of calls of the script's functions
+    unknown_calls = 0  # how many calls have been turned into closures that may run anything
 
     closure: Callable[[ast.Node, Scope], Closure]
     #: the closure of an operator with a dot (`a .+ b`)
-    dotted: Callable[[ast.Call, Scope], Closure]
+    dotted: Callable[..., Closure]
 
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
         self.run_kernel = run_kernel
@@ -70,6 +93,31 @@ class Expressions:
 
     def closures(self, nodes: tuple[ast.Node, ...], scope: Scope) -> list[Closure]:
         return [self.closure(node, scope) for node in nodes]
+
+    def operands(self, nodes: tuple[ast.Node, ...], scope: Scope) -> list[Closure]:
+        """The closures of operands of an array operation, whose values may be lazy unless one behind them may
+        change something."""
+        found, counts = [], []
+        for node in nodes:
+            found.append(self.lazy_closure(node, scope))
+            counts.append(self.unknown_calls)
+        pairs = zip(found, counts, strict=True)
+        return [c if n == self.unknown_calls else self.forcing(c) for c, n in pairs]
+
+    def lazy_closure(self, node: ast.Node, scope: Scope) -> Closure:
+        """As `closure`, but the value may be lazy."""
+        made = _LAZY.get(type(node))
+        return self.closure(node, scope) if made is None else getattr(self, made)(node, scope, True)
+
+    def forcing(self, run: Closure) -> Closure:
+        """`run`, with lazy values computed."""
+
+        def force(env: Environment) -> Any:
+            found = run(env)
+            is_done = type(found) is not Pending and type(found) is not Row
+            return found if is_done else forced(found, self.run_kernel)
+
+        return force
 
     def Literal(self, node: ast.Literal, scope: Scope) -> Closure:
         type = literal_type(node)
@@ -119,31 +167,67 @@ class Expressions:
         return placed(node.span, range)
 
     def Rows(self, node: ast.Rows, scope: Scope) -> Closure:
-        rows, is_matrix = [self.closures(row, scope) for row in node.rows], node.is_matrix
+        rows, is_matrix = [self.several(row, scope) for row in node.rows], node.is_matrix
 
         def array(env: Environment) -> Any:
-            return data.array_literal([[entry(env) for entry in row] for row in rows], is_matrix)
+            found = [row(env) for row in rows]
+            if is_matrix or len(found) > 1:
+                given = [entry for row in found for entry in row]
+                if any(data.is_array(entry) or data.is_vector(entry) for entry in given):
+                    return forced(stacked(found), self.run_kernel)
+                found = found if is_matrix else [given]
+            return data.array_literal(found, is_matrix)
 
         return placed(node.span, array)
 
-    def Group(self, node: ast.Group, scope: Scope) -> Closure:
-        items = self.closures(node.items, scope)
-        return lambda env: tuple([item(env) for item in items])
+    def several(self, nodes: tuple[ast.Node, ...], scope: Scope) -> Callable[[Environment], list[Any]]:
+        """The values of arguments or elements, with all entries of those that are splat."""
+        if not any(isinstance(node, ast.Splat) for node in nodes):
+            given = self.closures(nodes, scope)
+            return lambda env: [each(env) for each in given]
+        parts = [
+            (self.closure(node.value if isinstance(node, ast.Splat) else node, scope), type(node))
+            for node in nodes
+        ]
 
-    def Subscript(self, node: ast.Subscript, scope: Scope) -> Closure:
-        value, indices = self.closure(node.object, scope), self.places(node, scope)
+        def values(env: Environment) -> list[Any]:
+            found: list[Any] = []
+            for value, kind in parts:
+                found += data.entries(value(env)) if kind is ast.Splat else [value(env)]
+            return found
+
+        return values
+
+    def Splat(self, node: ast.Splat, scope: Scope) -> Closure:
+        hint = "write `f(v...)`, `[v...]` or `(v..., x)`"
+        raise FinchError("syntax", "`...` stands behind an argument or element", node.span, hint)
+
+    def Group(self, node: ast.Group, scope: Scope) -> Closure:
+        items = self.several(node.items, scope)
+        return placed(node.span, lambda env: tuple(items(env)))
+
+    def Subscript(self, node: ast.Subscript, scope: Scope, keeps: bool = False) -> Closure:
+        """The part of a value; of an array that is lazy, lazily: `(A * B)[1, 2]` is one sum."""
+        value, indices = self.lazy_closure(node.object, scope), self.places(node, scope)
         span = node.span
 
         def entry(env: Environment) -> Any:
             try:
                 found = value(env)
-                return subscript(found, indices(env, found))
+                at = indices(env, found)
+                if is_lazy(found) and (keeps or type(found) is Pending):
+                    part = part_of(found, at)
+                    if part is not None:
+                        return part if keeps else forced(part, self.run_kernel)
+                return subscript(forced(found, self.run_kernel), at)
             except FinchError as error:
                 raise error.at(span) from None
 
         def content(env: Environment) -> Any:
-            found = value(env)
-            return data.held(found) if isinstance(found, Scalar) else entry(env)
+            found = forced(value(env), self.run_kernel)
+            if isinstance(found, Scalar):
+                return data.held(found)
+            return found if data.is_number(found) else entry(env)
 
         return entry if node.indices else content
 
@@ -222,58 +306,93 @@ class Expressions:
 
     # ---------------------------------------------------------------- calls
 
-    def Call(self, node: ast.Call | ast.KeywordCall, scope: Scope) -> Closure:
+    def Call(
+        self, node: ast.Call | ast.KeywordCall, scope: Scope, keeps: bool = False
+    ) -> Closure:
         op, span = node.op, node.span
-        arguments = self.closures(node.args, scope)
-        if isinstance(node, ast.KeywordCall):
-            given = [(name, self.closure(value, scope)) for name, value in node.keywords]
-            called = self.closure(op, scope)
+        is_named = isinstance(op, ast.Variable)
+        if is_named and op.name[0] == ".":
+            return self.dotted(node, scope, keeps)
+        meant = functions.PREDEFINED.get(op.name) if is_named and not scope.is_local(op.name) else None
+        is_known = is_named and meant is not None and (op.name in SIGNS or _is_of_arrays(meant))
+        has_splat = any(isinstance(arg, ast.Splat) for arg in node.args)
+        if isinstance(node, ast.KeywordCall) or has_splat:
+            pairs = node.keywords if isinstance(node, ast.KeywordCall) else ()
+            given = [(name, self.closure(value, scope)) for name, value in pairs]
+            called, several = self.closure(op, scope), self.several(node.args, scope)
+            if is_known and not has_splat:
+                operands = self.operands(node.args, scope)
+                several = lambda env: [arg(env) for arg in operands]  # noqa: E731
+            else:
+                self.unknown_calls += 1
 
             def call_with_keywords(env: Environment) -> Any:
-                function, args = called(env), [arg(env) for arg in arguments]
-                return self.apply(function, args, {n: value(env) for n, value in given}, span)
+                function, args = called(env), several(env)
+                if is_known and function is not meant:
+                    args = [forced(arg, self.run_kernel) for arg in args]
+                return self.apply(function, args, {n: value(env) for n, value in given}, span, keeps)
 
             return placed(span, call_with_keywords)
-        if isinstance(op, ast.Variable) and op.name[0] == ".":
-            return self.dotted(ast.Call(op, node.args, span=span), scope)
-        if isinstance(op, ast.Variable):
-            return self.call_by_name(op, arguments, span, scope)
+        arguments = (self.operands if is_known else self.closures)(node.args, scope)
+        if is_named:
+            return self.call_by_name(node, arguments, scope, keeps)
+        self.unknown_calls += 1
         return self.call_of(self.closure(op, scope), arguments, span)
 
     KeywordCall = Call
 
-    def call_of(self, called: Closure, arguments: list[Closure], span: Span | None) -> Closure:
+    def call_of(
+        self,
+        called: Closure,
+        arguments: list[Closure],
+        span: Span | None,
+        keeps: bool = False,
+        meant: Any = None,
+    ) -> Closure:
+        """A call; one whose name is `meant` to take lazy arrays, unless the script has bound it."""
+
         def call(env: Environment) -> Any:
             try:
-                return self.apply(called(env), [arg(env) for arg in arguments], {}, span)
+                function, args = called(env), [arg(env) for arg in arguments]
+                if meant is not None and function is not meant:
+                    args = [forced(arg, self.run_kernel) for arg in args]
+                return self.apply(function, args, {}, span, keeps)
             except FinchError as error:
                 raise error.at(span) from None
 
         return call
 
     def call_by_name(
-        self, op: ast.Variable, arguments: list[Closure], span: Span | None, scope: Scope
+        self, node: ast.Call, arguments: list[Closure], scope: Scope, keeps: bool = False
     ) -> Closure:
         """A call of the function that a name is bound to in the script, or else in the language."""
-        bound = self.call_of(self.Variable(op, scope), arguments, span)
+        op, span = node.op, node.span
+        assert isinstance(op, ast.Variable)
         meant = functions.PREDEFINED.get(op.name)
+        if scope.is_local(op.name) or not isinstance(meant, (Operator, data.Builtin, types.Type)):
+            self.unknown_calls += op.name not in ("&&", "||")
+        elif isinstance(meant, data.Builtin) and (meant.calls or op.name[-1] == "!"):
+            self.unknown_calls += not meant.is_lazy
+        is_lazy = op.name in SIGNS or _is_of_arrays(meant)
+        own_meaning = meant if is_lazy and not scope.is_local(op.name) else None
+        bound = self.call_of(self.Variable(op, scope), arguments, span, keeps, own_meaning)
         if scope.is_local(op.name):
             return bound
         if op.name in ("&&", "||", "ifelse"):
             own = placed(span, lazy(op.name, arguments))
         elif isinstance(meant, Operator):
-            return self.call_operator(meant, op.name, bound, arguments, span)
+            return self.call_operator(meant, node, bound, arguments, keeps)
         else:
             return bound
         name = op.name
         return lambda env: bound(env) if name in env.outermost else own(env)
 
     def call_operator(
-        self, op: Operator, name: str, bound: Closure, arguments: list[Closure], span: Span | None
+        self, op: Operator, node: ast.Call, bound: Closure, arguments: list[Closure], keeps: bool
     ) -> Closure:
         """A call of an operator of the table, directly if all arguments are Python's own numbers; of what
-        `name` is `bound` to if the script has bound it."""
-        known = data.plain_functions(op)
+        its name is `bound` to if the script has bound it."""
+        known, span, name = data.plain_functions(op), node.span, node.op.name  # type: ignore[attr-defined]
 
         def call(env: Environment) -> Any:
             if name in env.outermost:
@@ -281,9 +400,9 @@ class Expressions:
             try:
                 args = [arg(env) for arg in arguments]
                 function = known[tuple(map(type, args))]
-                return self.apply(op, args, {}, span) if function is None else function(*args)
+                return self.apply(op, args, {}, span, keeps) if function is None else function(*args)
             except FinchError as error:
-                raise error.at(span) from None
+                raise _with_dot(error, node).at(span) from None
 
         def call_of_two(env: Environment) -> Any:  # as `call`, quicker: most operators take two
             if name in env.outermost:
@@ -291,9 +410,11 @@ class Expressions:
             try:
                 a, b = left(env), right(env)
                 function = known[type(a), type(b)]
-                return self.apply(op, [a, b], {}, span) if function is None else function(a, b)
+                if function is None:
+                    return self.apply(op, [a, b], {}, span, keeps)
+                return function(a, b)
             except FinchError as error:
-                raise error.at(span) from None
+                raise _with_dot(error, node).at(span) from None
 
         if len(arguments) != 2:
             return call
@@ -301,11 +422,18 @@ class Expressions:
         return call_of_two
 
     def apply(
-        self, function: Any, args: list[Any], keywords: dict[str, Any], span: Span | None
+        self,
+        function: Any,
+        args: list[Any],
+        keywords: dict[str, Any],
+        span: Span | None,
+        keeps: bool = False,
     ) -> Any:
-        """`function(args...; keywords...)`. Raises FinchError "type" for a value that is no function."""
+        """`function(args...; keywords...)`, which may be lazy if the caller `keeps` it so. Raises FinchError
+        "type" for a value that is no function."""
         if isinstance(function, data.Builtin):
-            return self.apply_builtin(function, args, keywords, span)
+            found = self.apply_builtin(function, args, keywords, span, keeps)
+            return found if keeps else forced(found, self.run_kernel)
         if isinstance(function, functions.FinchFunction):
             return self.enter(function, args, keywords, span)
         if keywords:
@@ -314,27 +442,46 @@ class Expressions:
             function = OPERATORS[function.name]
         try:
             if isinstance(function, Operator):
-                if is_by_kernel(function, args):
-                    return compute(function, args, self.run_kernel)
+                if takes(function.name, args):
+                    found = combined(function.name, args)
+                    return found if keeps else forced(found, self.run_kernel)
+                args = [forced(arg, self.run_kernel) for arg in args]
+                if function.name in MATRIX and any(map(data.is_array, args)):
+                    return MATRIX[function.name](*args)
                 return data.operate(function, args)
             if isinstance(function, functions.LevelName):
                 return level_or_scalar(function.name, function.parameters, tuple(args))
+            if isinstance(function, Identity):
+                return function.of_size(*args)
             if isinstance(function, functions.MaskName):
                 return MaskValue(function.name, tuple(args))
         except functions.PYTHON_FAULTS as error:
-            name = function.name
+            name = getattr(function, "name", "I")
             what = name if isinstance(function, functions.LevelName) else f"`{name}`"
             raise functions.fault(error, what, span) from None
         raise FinchError("type", f"{kind_of(function)} is no function", span)
 
     def apply_builtin(
-        self, function: data.Builtin, args: list[Any], keywords: dict[str, Any], span: Span | None
+        self,
+        function: data.Builtin,
+        args: list[Any],
+        keywords: dict[str, Any],
+        span: Span | None,
+        keeps: bool = False,
     ) -> Any:
-        if function.prints:
-            args = [self.output, *args]
-        elif function.calls:
-            args = [Caller(self, span), *args]
         try:
+            if function.is_lazy:
+                found = called(function.name, args, keywords, keeps)
+                if found is not NotImplemented:
+                    return found
+                args = [forced(arg, self.run_kernel) for arg in args]
+            elif Pending in map(type, args) and not function.takes_lazy:
+                what = f"`{function.name}` takes arrays that are computed"
+                raise FinchError("type", what, span, "write `compute(B)` in the place of `B`")
+            if function.prints:
+                args = [self.output, *args]
+            elif function.calls:
+                args = [Caller(self, span), *args]
             return function.function(*args, **keywords)
         except functions.PYTHON_FAULTS as error:
             if isinstance(error, TypeError):
@@ -407,6 +554,30 @@ def _has_end(node: ast.Node) -> bool:
     """Whether `end` stands in an index, outside of the indices of another subscript in it."""
     below = [node.object] if isinstance(node, ast.Subscript) else trees.children(node)
     return node == ast.Variable("end") or any(map(_has_end, below))
+
+
+#: the methods that make closures whose values may be lazy
+_LAZY = {
+    **{ast.Call: "Call", ast.KeywordCall: "Call", ast.Broadcast: "Broadcast"},
+    **{ast.Subscript: "Subscript"},
+}
+
+
+def _is_of_arrays(meant: Any) -> bool:
+    return isinstance(meant, data.Builtin) and meant.is_lazy
+
+
+def _with_dot(error: FinchError, node: ast.Call) -> FinchError:
+    """The error with the code of the call by elements as its hint, where it tells of a dot."""
+    if error.hint is not data.WITH_DOT:
+        return error
+    op, args = node.op, node.args
+    assert isinstance(op, ast.Variable)
+    is_sign = op.name in INFIX or op.name == "!"
+    dotted = (
+        ast.Call(ast.Variable(f".{op.name}"), args) if is_sign else ast.Broadcast(op, args)
+    )
+    return FinchError(error.kind, error.message, error.span, f"write `{pretty(dotted)}`")
 
 
 def placed(span: Span | None, run: Closure) -> Closure:

@@ -17,6 +17,7 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.show import kind_of
+from finchlang.script.tensor_arithmetic import Identity
 from finchlang.script.values import Builtin, FinchRange, NamedValue, is_array, is_number
 from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.user_function import Laws
@@ -100,11 +101,16 @@ PREDEFINED: dict[str, Any] = {
     **{name: MaskName(name) for name in MASKS},
     **{name: LevelName(name) for name in LEVELS},
     **BUILTINS,
+    "I": Identity(),
 }
 
 
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:
     """Raises FinchError "type" if the arguments do not fit the function's signature."""
+    if isinstance(axis := keywords.get("axis"), int):
+        message = f"`{function.name}` takes `dims`, which count from 1, not `axis`"
+        hint = f"write `{function.name}(A, dims = {axis + 1 if axis >= 0 else 'ndims(A)'})`"
+        raise FinchError("type", message, hint=hint)
     try:
         inspect.signature(function.function).bind(*args, **keywords)
     except TypeError:
@@ -149,7 +155,7 @@ def _is_numeric(kinds: tuple[str, ...], value: Any) -> bool:
 
 #: Julia's names of abstract types, and of types of values that are no numbers
 ABSTRACT: dict[str, Callable[[Any], bool]] = {
-    "Any": lambda value: True,
+    **dict.fromkeys(("Any", "Vararg"), lambda value: True),
     "Number": is_number,
     "Real": is_number,
     "Integer": partial(_is_numeric, ("int", "uint", "bool")),
@@ -196,6 +202,9 @@ def arguments(
     may use earlier parameters. Raises FinchError "type" if they do not fit the parameters."""
     definition = function.definition
     name, parameters = definition.name, definition.parameters
+    count = len(parameters) - 1
+    if definition.types and definition.types[-1] == (parameters[-1], "Vararg"):
+        args = [*args[:count], tuple(args[count:])] if len(args) >= count else args
     values = dict(zip(parameters, args, strict=False))
     wrong = next((n for n in keywords if n not in parameters or n in values), None)
     if wrong is not None:

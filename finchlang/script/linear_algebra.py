@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,33 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.script.containers import items, sizes
-from finchlang.script.make_tensors import tensor_of
+from finchlang.script.make_tensors import sparse_of, tensor_of
 from finchlang.script.shape_functions import FUNCTIONS as shapes
 from finchlang.script.show import kind_of
-from finchlang.script.values import Builtins, FinchRange, dense, is_array, is_number, plain, whole
-from finchlang.syntax.types import type_of_value
+from finchlang.script.tensor_arithmetic import Identity, as_integers
+from finchlang.script.values import (
+    Builtins,
+    FinchRange,
+    array_literal,
+    dense,
+    is_array,
+    is_number,
+    plain,
+    whole,
+)
+from finchlang.script.whole_arrays import axes_of, grid
+from finchlang.syntax.types import Pair, type_of_value
+from finchlang.tensors.array_base import size_text
+from finchlang.tensors.convert import copy_of
 from finchlang.tensors.formats import construct
 
 FUNCTIONS = Builtins()
 
 
-@FUNCTIONS.add("transpose(A)", "the same as adjoint")
-@FUNCTIONS.add("adjoint(A)", "A with its dimensions in the other order; a vector as a row")
+@FUNCTIONS.add("transpose(A)", "the same as adjoint", is_lazy=True)
+@FUNCTIONS.add(
+    "adjoint(A)", "A with its dimensions in the other order; a vector as a row", is_lazy=True
+)
 def _adjoint(value: Any) -> Any:
     if isinstance(value, (list, FinchRange)):
         value = np.array(list(value))
@@ -37,15 +53,25 @@ def _adjoint(value: Any) -> Any:
 
 
 def _numbers(value: Any, name: str) -> np.ndarray:
-    found = dense(value).ravel() if is_array(value) else np.array(list(items(value)))
+    found = dense(value) if is_array(value) else np.array(list(items(value)))
     if found.dtype.kind not in "biuf":
         raise FinchError("type", f"{name} takes numbers, not {kind_of(value)}")
-    return found.astype(float)
+    return found
 
 
-@FUNCTIONS.add("norm(A, p)", "the 2-norm of the entries, or the p-norm")
+@FUNCTIONS.add("dropdims(A; dims)", "A without these dimensions, of size 1", is_lazy=True)
+def _dropped(value: Any, *, dims: Any) -> Any:
+    array = grid(value)
+    axes = axes_of(array, dims) or ()
+    wrong = next((array.shape[axis] for axis in axes if array.shape[axis] != 1), None)
+    if wrong is not None:
+        raise FinchError("dimension", f"a dimension of size {wrong} cannot be dropped")
+    return np.squeeze(array, axes)
+
+
+@FUNCTIONS.add("norm(A, p)", "the 2-norm of the entries, or the p-norm", is_lazy=True)
 def _norm(value: Any, order: Any = 2) -> float:
-    found = np.abs(_numbers(value, "norm"))
+    found = np.abs(_numbers(value, "norm").astype(float).ravel())
     if not is_number(order):
         raise FinchError("type", f"the order of a norm is a number, not {kind_of(order)}")
     if math.isinf(order):
@@ -55,13 +81,153 @@ def _norm(value: Any, order: Any = 2) -> float:
     return float(np.linalg.norm(found, order)) if found.size else 0.0
 
 
-@FUNCTIONS.add("dot(x, y)", "the sum of the products of the entries")
+@FUNCTIONS.add("dot(x, y)", "the sum of the products of the entries", is_lazy=True)
 def _dot(a: Any, b: Any) -> Any:
     x, y = _numbers(a, "dot"), _numbers(b, "dot")
-    if len(x) != len(y):
-        raise FinchError("dimension", f"dot of {len(x)} and {len(y)} numbers")
-    is_whole = all(isinstance(plain(v), int) for each in (a, b) for v in items(each))
-    return sum(p * q for p, q in zip(items(a), items(b), strict=True)) if is_whole else float(x @ y)
+    if x.shape != y.shape:
+        message = f"dot of arrays of sizes {size_text(x.shape)} and {size_text(y.shape)}"
+        raise FinchError("dimension", message)
+    return plain(as_integers(x).ravel() @ as_integers(y).ravel())
+
+
+@FUNCTIONS.add(
+    "tensordot(A, B, n)",
+    "the sum of products over the last n dimensions of A and the first n of B, or over `((2,), (1,))`",
+    is_lazy=True,
+)
+def _tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
+    x, y = _numbers(a, "tensordot"), _numbers(b, "tensordot")
+    if isinstance(dims, (tuple, list)):
+        if len(dims) != 2:
+            message = "tensordot takes a number of dimensions, or those of each array"
+            raise FinchError("type", message, hint="tensordot(A, B, ((2,), (1,)))")
+        pair: Any = [axes_of(array, own) for array, own in zip((x, y), dims, strict=True)]
+    else:
+        n = whole(dims, "a number of dimensions")
+        if not 0 <= n <= min(x.ndim, y.ndim):
+            raise FinchError("dimension", f"the arrays have no {n} dimensions to sum over")
+        pair = [[*range(x.ndim - n, x.ndim)], [*range(n)]]
+    summed = [[array.shape[k] for k in own] for array, own in zip((x, y), pair, strict=True)]
+    if summed[0] != summed[1]:
+        sizes = f"{size_text(x.shape)} and {size_text(y.shape)}"
+        raise FinchError("dimension", f"tensordot of arrays of sizes {sizes}: the sizes differ")
+    found = np.tensordot(as_integers(x), as_integers(y), pair)
+    return np.asfortranarray(found) if found.ndim else plain(found[()])
+
+
+@FUNCTIONS.add("cross(a, b)", "the cross product of two vectors of 3 entries")
+def _cross(a: Any, b: Any) -> np.ndarray:
+    x, y = _numbers(a, "cross"), _numbers(b, "cross")
+    if x.shape != (3,) or y.shape != (3,):
+        message = f"cross of arrays of sizes {size_text(x.shape)} and {size_text(y.shape)}"
+        raise FinchError("dimension", message, hint="it takes two vectors of 3 entries")
+    return np.cross(x, y)
+
+
+# ------------------------------------------------------------------------------ small dense systems
+
+
+def small(value: Any, name: str) -> np.ndarray:
+    """An array as NumPy's floats. Raises FinchError "type" if that is much larger than the tensor."""
+    from finchlang.array.compute import dense_array
+
+    if isinstance(value, (list, FinchRange)):
+        return _numbers(value, name).astype(float)
+    try:
+        found = np.asarray(dense_array(value if isinstance(value, np.ndarray) else tensor_of(value)))
+    except TypeError:
+        message = f"`{name}` takes arrays that fit into memory densely, and this one does not"
+        hint = "write an iterative method with `A * x`, or use `scipy.sparse.linalg` in Python"
+        raise FinchError("type", message, hint=hint) from None
+    return _numbers(found, name).astype(float)
+
+
+def _square(value: Any, name: str) -> np.ndarray:
+    found = small(value, name)
+    if found.ndim != 2 or found.shape[0] != found.shape[1]:
+        what = f"`{name}` takes a square matrix, not {kind_of(value)}"
+        raise FinchError("dimension", what)
+    return found
+
+
+@FUNCTIONS.add("\\(A, b)", "the solution x of `A * x = b` for a dense A, or what comes next to one")
+def _solved(a: Any, b: Any) -> Any:
+    matrix, other = small(a, "\\"), small(b, "\\")
+    if matrix.ndim != 2 or not other.ndim or matrix.shape[0] != other.shape[0]:
+        sizes = f"{size_text(matrix.shape)} and {size_text(other.shape)}"
+        raise FinchError("dimension", f"`\\` does not take arrays of sizes {sizes}")
+    if matrix.shape[0] != matrix.shape[1]:
+        return np.asfortranarray(np.linalg.lstsq(matrix, other, rcond=None)[0])
+    try:
+        return np.asfortranarray(np.linalg.solve(matrix, other))
+    except np.linalg.LinAlgError:
+        raise FinchError("type", "the matrix is singular: there is no one solution") from None
+
+
+@FUNCTIONS.add("det(A)", "the determinant of a small matrix")
+def _determinant(value: Any) -> float:
+    return float(np.linalg.det(_square(value, "det")))
+
+
+def _inverse(value: Any) -> np.ndarray:
+    try:
+        return np.asfortranarray(np.linalg.inv(_square(value, "inv")))
+    except np.linalg.LinAlgError:
+        raise FinchError("type", "the matrix is singular: it has no inverse") from None
+
+
+#: operators of numbers that mean something else of a matrix
+MATRIX: dict[str, Callable[[Any], Any]] = {"inv": _inverse}
+
+
+@FUNCTIONS.add("tr(A)", "the sum of the entries on the diagonal of a matrix")
+def _trace(value: Any) -> Any:
+    shape = sizes(value)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise FinchError("dimension", f"`tr` takes a square matrix, not {kind_of(value)}")
+    return sum(items(_diagonal(value)))
+
+
+@FUNCTIONS.add("diag(A)", "the entries on the diagonal of a matrix, as a vector")
+def _diagonal(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.ndim == 2:
+        return np.diagonal(value).copy()
+    return copy_of(shapes["diagonal"].function(value, 1, 2))
+
+
+@FUNCTIONS.add("spdiagm(k => v, ...)", "the sparse matrix with v on its k-th diagonal, or on the main one")
+def _of_diagonals(*given: Any) -> Any:
+    rows, columns, values, size = [], [], list[Any](), 0
+    for each in given:
+        k, vector = each if isinstance(each, Pair) else (0, each)
+        found = _numbers(vector, "spdiagm")
+        k = whole(k, "the number of a diagonal")
+        if found.ndim != 1:
+            raise FinchError("type", f"a diagonal is a vector, not {kind_of(vector)}")
+        size = max(size, len(found) + abs(k))
+        places = np.arange(1, len(found) + 1)
+        rows.append(places - min(k, 0))
+        columns.append(places + max(k, 0))
+        values.append(found)
+    if not given:
+        raise FinchError("type", "spdiagm takes a vector, or pairs", hint="spdiagm(0 => [1, 2])")
+    return sparse_of(*map(np.concatenate, (rows, columns, values)), (size, size))
+
+
+FUNCTIONS.add("Diagonal(v)", "the sparse matrix with v on its diagonal", _of_diagonals)
+
+
+@FUNCTIONS.add("Matrix(A)", "A as a dense matrix; `Matrix(I, m, n)` is an identity")
+@FUNCTIONS.add("Array(A)", "A as a dense array")
+@FUNCTIONS.add("Vector(A)", "A as a dense vector")
+def _dense(value: Any, *given: Any) -> Any:
+    if isinstance(value, Identity):
+        m, n = (whole(size, "a size") for size in (given * 2)[:2])
+        found = np.eye(m, n, dtype=bool if value.scale == 1 else float)
+        return np.asfortranarray(found if value.scale == 1 else found * value.scale)
+    if is_array(value):
+        return dense(value).copy(order="F")
+    return array_literal([[*items(value)]], False)
 
 
 @FUNCTIONS.add("axes(A, k)", "the ranges of the indices, or the k-th")
@@ -82,6 +248,12 @@ def _each_index(value: Any) -> FinchRange:
     return FinchRange(1, 1, shape[0])
 
 
+@FUNCTIONS.add("nonzeros(A)", "the values that are stored, in the order of `findnz`")
+def _stored_values(value: Any) -> np.ndarray:
+    return _find_stored(value)[-1]
+
+
+@FUNCTIONS.add("findnz(A)", "the same as ffindnz")
 @FUNCTIONS.add("ffindnz(A)", "the coordinates of what is stored, and the values")
 def _find_stored(value: Any) -> tuple[Any, ...]:
     coordinates, values = tensor_of(value).entries()

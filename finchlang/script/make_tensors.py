@@ -41,6 +41,7 @@ def construct_tensor(*args: Any) -> Tensor:
         return rest[0].materialized(format)
     if len(rest) == 1 and as_tensor(rest[0]) is not None:
         return convert(format, tensor_of(rest[0]))
+    rest = [*rest[0]] if len(rest) == 1 and isinstance(rest[0], tuple) else rest
     return Tensor(format, *(whole(size, "a size") for size in rest))
 
 
@@ -157,6 +158,30 @@ def _coordinates(value: Any) -> np.ndarray:
     return array.astype(np.int64)
 
 
+@FUNCTIONS.add(
+    "sparse(I, J, V, m, n)",
+    "as `fsparse`, the sparse matrix with entries V at coordinates; `sparse(A)` is A as one",
+)
+def sparse_matrix(*args: Any) -> Any:
+    if len(args) == 1:
+        tensor = tensor_of(args[0])
+        if tensor.order not in (1, 2):
+            raise FinchError("type", f"sparse takes a vector or matrix, not {kind_of(args[0])}")
+        fill = typed_literal(element_type(tensor).wrap(0))
+        return convert(list_format(element_type(tensor), tensor.order, fill.value), tensor)
+    is_sized = len(args) > 3 and not isinstance(args[3], tuple)
+    return sparse_of(*args[:3], tuple(args[3:])) if is_sized else sparse_of(*args)
+
+
+@FUNCTIONS.add("spzeros(m, n)", "a sparse matrix or vector that stores nothing")
+def empty_sparse(*args: Any) -> Tensor:
+    type = args[0] if args and isinstance(args[0], Type) else None
+    sizes = args[1:] if type else args
+    sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes
+    return Tensor(list_format(type or Float64, len(sizes)), *(whole(n, "a size") for n in sizes))
+
+
+@FUNCTIONS.add("sprand(m, n, density; seed)", "the same as fsprand")
 @FUNCTIONS.add("fsprand(m, n, density; seed)", "a random sparse tensor of any number of dimensions")
 def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     """`fsprand(m, n, density)`: a tensor in which each entry is stored with probability `density`, with a
@@ -164,6 +189,7 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     if len(args) < 2:
         raise FinchError("type", "fsprand takes sizes and a density")
     *given, density = args
+    given = [*given[0]] if len(given) == 1 and isinstance(given[0], tuple) else given
     sizes = tuple(whole(size, "a size") for size in given)
     if type_of_value(density) is None or not 0 <= density <= 1:
         raise FinchError("type", "a density is a number from 0 to 1")

@@ -29,7 +29,7 @@ _USAGES = {
     "reshape(A, n...)": "A in another shape, column-major; one size may be -1",
     "flatten(A)": "A as a vector, column-major",
     "vec(A)": "the same as flatten",
-    "repeat(A, p, n)": "each part along dimension p n times",
+    "repeat(A, p, n)": "each part along dimension p n times; `repeat(v, n)` is a vector n times",
     "tile(A, p, n)": "A n times along dimension p",
     "roll(A, p, s)": "A moved by s along dimension p, the last ones to the front",
     "flip(A, p)": "A in reverse along dimension p",
@@ -58,7 +58,13 @@ def shape_function(usage: str) -> Callable[..., Any]:
     first = next(k for k, part in enumerate(parts) if part[0] == "A")
     takes_all = parts[-1] in ("A...", "B")
 
-    def made(*args: Any) -> Any:
+    def made(*args: Any, dims: Any = None) -> Any:
+        if dims is not None and name == "cat":
+            args = (dims, *args)
+        elif dims is not None:
+            raise FinchError("type", f"`{name}` takes no `dims`", hint=f"write `{usage}`")
+        if name == "repeat" and len(args) == 2 and is_array(args[0]) and len(args[0].shape) == 1:
+            return FUNCTIONS["tile"].function(args[0], 1, args[1])
         if args and isinstance(args[0], str) and name in _OF_STRINGS:
             return _OF_STRINGS[name](*args)
         values: dict[str, Any] = {}

@@ -37,20 +37,26 @@ def subscript(value: Any, indices: list[Any]) -> Any:
         (subscript,) = _subscripts(value, (len(value),), indices)
         if isinstance(subscript, int):
             return value[subscript]
-        part = [value[k] for k in range(len(value))[subscript]]
+        is_list = isinstance(subscript, np.ndarray)
+        part = [value[k] for k in (subscript if is_list else range(len(value))[subscript])]
         if isinstance(value, str):
             return "".join(part)
         return tuple(part) if isinstance(value, tuple) else data.array_literal([part], False)
     if not data.is_array(value):
         raise FinchError("type", f"{kind_of(value)} cannot be indexed")
     value = value if isinstance(value, np.ndarray) else as_tensor(value)
+    indices, places = _spread_tuple(indices), _places(value, indices)
+    if places is not None:
+        return _at(value, places)
+    if len(indices) == 1 and indices[0] is ALL:
+        return data.dense(value).flatten(order="F")
     subscripts = _subscripts(value, value.shape, indices)
     found = _part(value, subscripts)
     return np.array(found, order="F") if isinstance(found, np.ndarray) else data.plain(found)
 
 
-def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
-    """`target[indices...] = value`. Raises FinchErrors as `subscript`, and "access order" for a tensor that
+def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = False) -> None:
+    """`target[indices...] = value`, or `.= value` if the value `spreads` as in broadcasting. Raises FinchErrors as `subscript`, and "access order" for a tensor that
     is not dense, whose entries cannot be set one by one."""
     if isinstance(target, Scalar):
         _check_count(target, (), indices)
@@ -62,12 +68,14 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         return
     if isinstance(target, list):
         (subscript,) = _subscripts(target, (len(target),), indices)
-        if isinstance(subscript, slice):
-            count = len(target[subscript])
-            found = _of_size(value, (count,))
-            target[subscript] = [value] * count if found is value else [*data.entries(found)]
-        else:
+        if isinstance(subscript, int):
             target[subscript] = value
+            return
+        at = np.arange(len(target))[subscript]
+        found = _of_size(value, at.shape, spreads)
+        each = [value] * len(at) if found is value else [*data.entries(found)]
+        for k, item in zip(at, each, strict=True):
+            target[k] = item
         return
     if not data.is_array(target):
         raise FinchError("type", f"the entries of {kind_of(target)} cannot be set")
@@ -77,7 +85,10 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         )
         raise FinchError("type", "the entries of a view cannot be set one by one", hint=hint)
     target = as_tensor(target) if is_scipy(target) else target
-    subscripts = _subscripts(target, target.shape, indices)
+    indices = _spread_tuple(indices)
+    subscripts: Any = _places(target, indices)
+    if subscripts is None:
+        subscripts = _crossed(_subscripts(target, target.shape, indices), target.shape)
     array = _dense_view(target)
     if array is None:
         hint = f"build it in a kernel: `@finch begin A .= {target.fill}; for ... end end`"
@@ -85,7 +96,8 @@ def set_subscript(target: Any, indices: list[Any], value: Any) -> None:
         raise FinchError("access order", message, hint=hint)
     if not array.flags.writeable:
         raise FinchError("type", "this array is read-only")
-    kept, found = type_of_dtype(array.dtype), _of_size(value, array[subscripts].shape)
+    kept = type_of_dtype(array.dtype)
+    found = _of_size(value, array[subscripts].shape, spreads)
     array[subscripts] = found if kept is None else _storable(found, kept)
 
 
@@ -98,7 +110,7 @@ def _key(indices: list[Any]) -> Any:
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """The sizes of a value that can be indexed. Raises FinchError "type" for others."""
-    shape = data.shape_of(value, str)
+    shape = getattr(value, "shape", None) if hasattr(value, "is_kept") else data.shape_of(value, str)
     if shape is None:
         raise FinchError("type", f"{kind_of(value)} cannot be indexed")
     return shape
@@ -115,12 +127,19 @@ def _dense_view(value: Any) -> np.ndarray | None:
     return value._dense_view()
 
 
-def _of_size(value: Any, shape: tuple[int, ...]) -> Any:
+def _of_size(value: Any, shape: tuple[int, ...], spreads: bool = False) -> Any:
     """An array, vector or range as an array for a part of this shape, whose sizes it must have but for
-    those of 1, as in Julia; another value itself, for all of the part. Raises FinchError "dimension"."""
+    those of 1, as in Julia, or to which it `spreads`; another value itself, for all of the part. Raises
+    FinchError "dimension"."""
     if not shape or not (data.is_array(value) or data.is_vector(value)):
         return value
     found = data.dense(value) if data.is_array(value) else data.shaped([*data.entries(value)])
+    if spreads and isinstance(found, np.ndarray):
+        try:
+            return np.broadcast_to(found.T, shape[::-1]).T
+        except ValueError:
+            what = f"{kind_of(value)} does not broadcast to a part of size {size_text(shape)}"
+            raise FinchError("dimension", what) from None
     if [n for n in np.shape(found) if n != 1] != [n for n in shape if n != 1]:
         what = f"{kind_of(value)} is assigned to a part of size {size_text(shape)}"
         raise FinchError("dimension", what)
@@ -134,23 +153,85 @@ def _storable(value: Any, element: Type) -> Any:
     return value if isinstance(value, np.ndarray) else element.wrap(value)
 
 
-def _part(tensor: Any, subscripts: tuple[int | slice, ...]) -> Any:
-    """The part of a tensor that NumPy would give for its dense array, which is not made."""
+def _part(tensor: Any, subscripts: tuple[Any, ...]) -> Any:
+    """The part of a tensor that NumPy would give for its dense array, which is not made; lists of
+    coordinates are taken each with all of the other modes."""
     view = _dense_view(tensor)
     if view is not None:
-        return view[subscripts]
+        return view[_crossed(subscripts, view.shape)]
     coordinates, values = tensor.entries()
-    kept = [
-        range(p, p + 1) if isinstance(p, int) else range(*p.indices(size))
-        for p, size in zip(subscripts, tensor.shape, strict=True)
-    ]
-    places = [(row - of.start) // of.step for row, of in zip(coordinates, kept, strict=True)]
-    rows = zip(coordinates, places, kept, strict=True)
-    inside = [(at >= 0) & (at < len(of)) & (row == of.start + at * of.step) for row, at, of in rows]
+    rows = zip(subscripts, tensor.shape, coordinates, strict=True)
+    counts, places, inside, orders = zip(*[_among(*row) for row in rows], strict=True)
     stored = np.all(np.array(inside), axis=0)
-    found = full_aligned(tuple(map(len, kept)), tensor.fill, tensor.dtype)
+    found = full_aligned(counts, tensor.fill, tensor.dtype)
     found[tuple(at[stored] for at in places)] = values[stored]
+    for axis, order in enumerate(orders):
+        found = found if order is None else np.take(found, order, axis)
     return found[tuple(0 if isinstance(p, int) else ALL for p in subscripts)]
+
+
+def _among(index: Any, size: int, row: np.ndarray) -> tuple[int, np.ndarray, np.ndarray, Any]:
+    """Of one mode: how many coordinates an index has, where each of the `row` is among them, and whether it
+    is; and, for a list, which of them each of its entries is."""
+    if isinstance(index, np.ndarray):
+        of, order = np.unique(index, return_inverse=True)
+        at = np.searchsorted(of, row)
+        return len(of), at, np.append(of, -1)[at] == row, order
+    kept = range(index, index + 1) if isinstance(index, int) else range(*index.indices(size))
+    at = (row - kept.start) // kept.step
+    inside = (at >= 0) & (at < len(kept)) & (row == kept.start + at * kept.step)
+    return len(kept), at, inside, None
+
+
+def _crossed(subscripts: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Subscripts for NumPy, which takes lists of coordinates together where they are not crossed."""
+    if not any(isinstance(p, np.ndarray) for p in subscripts):
+        return subscripts
+    lists = [
+        np.arange(n)[p] for p, n in zip(subscripts, shape, strict=True) if not isinstance(p, int)
+    ]
+    crossed = iter(np.ix_(*lists))
+    return tuple(p if isinstance(p, int) else next(crossed) for p in subscripts)
+
+
+def _spread_tuple(indices: list[Any]) -> list[Any]:
+    """`A[(2, 1)]`, as of `argmax`, as `A[2, 1]`."""
+    return [*indices[0]] if len(indices) == 1 and isinstance(indices[0], tuple) else indices
+
+
+def _places(value: Any, indices: list[Any]) -> tuple[np.ndarray, ...] | None:
+    """The coordinates from 0 where a mask of the shape of the value is true, column-major, or of a vector
+    of tuples; None for other indices. Raises FinchError "bounds"."""
+    index = indices[0] if len(indices) == 1 else None
+    if isinstance(index, list) and index and all(isinstance(item, tuple) for item in index):
+        rows = [_subscripts(value, value.shape, [*item]) for item in index]
+        return tuple(np.array(row) for row in zip(*rows, strict=True))
+    if not data.is_array(index) or index.dtype != bool:
+        return None
+    if tuple(index.shape) != tuple(value.shape):
+        sizes = f"{size_text(index.shape)} of an array of size {size_text(value.shape)}"
+        raise FinchError("bounds", f"a mask of size {sizes}")
+    mask = as_tensor(index)
+    if isinstance(index, np.ndarray) or mask.fill:
+        return tuple(np.nonzero(data.dense(index).T)[::-1])
+    coordinates, values = mask.entries()
+    rows = coordinates[:, values]
+    return tuple(rows[:, np.lexsort(rows)])
+
+
+def _at(value: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
+    """The entries at coordinates from 0."""
+    view = _dense_view(value)
+    if view is not None:
+        return view[places]
+    coordinates, values = value.entries()
+    flat, wanted = (np.ravel_multi_index(rows, value.shape) for rows in (tuple(coordinates), places))
+    order = np.argsort(flat)
+    at = np.searchsorted(flat[order], wanted)
+    is_stored = np.append(flat[order], -1)[at] == wanted
+    found = np.full(len(wanted), value.fill, value.dtype)
+    found[is_stored] = values[order[at[is_stored]]]
+    return found
 
 
 def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None:
@@ -160,20 +241,36 @@ def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None
 
 
 def _subscripts(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
-    """The indices for NumPy: counted from 0, ranges as slices."""
+    """The indices for NumPy: counted from 0, ranges as slices, vectors as arrays."""
     _check_count(value, shape, indices)
-    return tuple(_subscript(i, size) for i, size in zip(indices, shape, strict=True))
+    return tuple(index_of(i, size) for i, size in zip(indices, shape, strict=True))
 
 
-def _subscript(index: Any, size: int) -> int | slice:
+def index_of(index: Any, size: int) -> Any:
+    """An index of a mode of this size for NumPy. Raises FinchError "bounds" or "type"."""
     if index is ALL:
         return ALL
     if isinstance(index, data.FinchRange):
         for k in (0, len(index) - 1)[: len(index)]:
-            _subscript(data.whole(index[k], "an index"), size)
+            index_of(data.whole(index[k], "an index"), size)
         return index.slice
+    if isinstance(index, list) or data.is_array(index) and len(index.shape) == 1:
+        return _listed(np.array(index) if isinstance(index, list) else data.dense(index), size)
     k = data.whole(index, "an index")
     if not 1 <= k <= size:
         hint = f"indices count from 1; the last one is {size}" if k <= 0 < size else None
         raise FinchError("bounds", f"index {k} is not in 1:{size}", hint=hint)
     return k - 1
+
+
+def _listed(index: np.ndarray, size: int) -> np.ndarray:
+    if index.dtype == bool:
+        if len(index) != size:
+            raise FinchError("bounds", f"a mask of size {len(index)} of a mode of size {size}")
+        return np.flatnonzero(index)
+    if index.size and index.dtype.kind not in "iu":
+        raise FinchError("type", f"indices are integers, a range or a mask, not {kind_of(index)}")
+    wrong = index[(index < 1) | (index > size)]
+    if wrong.size:
+        raise FinchError("bounds", f"index {wrong[0]} is not in 1:{size}")
+    return index.astype(np.int64) - 1

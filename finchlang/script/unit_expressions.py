@@ -199,6 +199,7 @@ _LAZY = ("&&", "||", "ifelse")
 _WORDS: dict[type, str] = {
     ast.Text: "a text with values in it",
     ast.Rows: "an array",
+    ast.Splat: "`...`",
     ast.Comprehension: "a comprehension",
     ast.Broadcast: "a call for each element",
     ast.Lambda: "a function without a name",

@@ -38,13 +38,17 @@ class NamedValue:
 @record
 class Builtin(NamedValue):
     """A built-in function with its usage and documentation. One that `prints` gets the output's `write` as
-    its first argument; one that `calls` functions of the script gets a `Caller`."""
+    its first argument; one that `calls` functions of the script gets a `Caller`. One that `is_lazy` is in
+    the table of array functions, too, for arguments that are not computed yet; another `takes_lazy` if it
+    needs no values of such arguments."""
 
     usage: str
     doc: str
     function: Callable[..., Any]
     prints: bool = False
     calls: bool = False
+    is_lazy: bool = False
+    takes_lazy: bool = False
 
     kind: ClassVar[str] = "a function"
 
@@ -247,11 +251,6 @@ def operate(op: Operator, args: list[Any]) -> Any:
         return _on_numbers(op, args)
     if op.name in ("==", "!=") and len(args) == 2:
         return equal(*args) == (op.name == "==")
-    if op.name in ARITHMETIC and any(is_array(a) for a in args):
-        check_arrays(op.name, args)
-        arrays = [dense(a) if is_array(a) else a for a in args]
-        with np.errstate(all="ignore"):
-            return -arrays[0] if len(arrays) == 1 else ARITHMETIC[op.name](*arrays)
     if all(isinstance(a, str) for a in args):
         if op.name == "*":
             return joined(args)
@@ -266,7 +265,8 @@ def operate(op: Operator, args: list[Any]) -> Any:
             return found[0 if op.name == "first" else -1]
         raise FinchError("bounds", f"{op.name} of nothing")
     others = " and ".join(kind_of(a) for a in args)
-    raise FinchError("type", f"`{op.name}` does not take {others}")
+    hint = WITH_DOT if any(map(is_array, args)) else None
+    raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
 
 
 def binary(name: str) -> Callable[[Any, Any], Any]:
@@ -306,29 +306,10 @@ def on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any],
     return checked, expr.type
 
 
+#: the hint where an operator of elements is given arrays; it is replaced by the code where that is known
+WITH_DOT = "an operator of elements is written with a dot, as in `a .+ b` or `f.(a)`"
 #: the operators that take arrays, by NumPy
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
-
-
-def check_arrays(name: str, args: list[Any]) -> None:
-    """Raises FinchError "dimension" or "type" unless `name` takes these arrays and numbers: a sum or
-    difference of arrays of one size, an array times a number or divided by it, or minus an array."""
-    are_arrays = [is_array(a) for a in args]
-    if are_arrays == [True, True] and name not in ("+", "-"):
-        hint = f"write `a .{name} b`"
-        if name == "*":
-            hint = "write `@array c = a * b`; of their elements, `a .* b`"
-        raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
-    if are_arrays == [True, True]:
-        if args[0].shape == args[1].shape:
-            return
-        sizes = " and ".join(size_text(a.shape) for a in args)
-        raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
-    is_negated = name == "-" and are_arrays == [True]
-    is_scaled = len(args) == 2 and (name == "*" or name == "/" and are_arrays[0])
-    if not is_negated and not (is_scaled and all(is_array(a) or is_number(a) for a in args)):
-        hint = "write a kernel: `@finch for i = _; ... end`"
-        raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
 
 
 def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth: int = 0) -> bool:

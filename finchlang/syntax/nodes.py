@@ -292,7 +292,8 @@ class Range(Node):
 
 @record(slots=True)
 class Rows(Node):
-    """An array literal: `[1, 2]` has one entry in `rows` and is_matrix False; `[1 2; 3 4]` two."""
+    """An array literal: `[1, 2]` has one entry in `rows` and is_matrix False; `[1 2; 3 4]` two, and so has
+    `[1; 2]`, whose entries may be arrays."""
 
     rows: tuple[tuple[Node, ...], ...]
     is_matrix: bool
@@ -303,6 +304,13 @@ class Group(Node):
     """A tuple: `(a, b)`."""
 
     items: tuple[Node, ...]
+
+
+@record(slots=True)
+class Splat(Node):
+    """`v...`: the entries of a value in the place of one argument or element."""
+
+    value: Node
 
 
 @record(slots=True)

@@ -28,6 +28,7 @@ _NO_PLACE = {
     ast.Text: "a string",
     ast.Rows: "an array literal",
     ast.Group: "a tuple",
+    ast.Splat: "`...`",
     ast.KeywordCall: "a keyword argument",
     ast.Parametric: "a parametrised constructor",
     ast.Colon: "`:`",

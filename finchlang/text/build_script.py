@@ -43,6 +43,7 @@ class Builder(KernelBuilder):
     subscripted = _made(ast.Subscript, 0, REST)
     group = _made(ast.Group, ALL)
     colon = _made(ast.Colon)
+    splat = _made(ast.Splat, 0)
     script = body = _made(ast.Script, ALL)
     while_ = _made(ast.While, 1, 2)
     break_ = _made(ast.Break)
@@ -194,8 +195,9 @@ class Builder(KernelBuilder):
     def compare(self, parts: list) -> ast.Node:
         """`a < b <= c` is `a < b && b <= c`."""
         whole = self.binary(parts[:3])
+        sign = ".&&" if any(str(sign)[0] == "." for sign in parts[1::2]) else "&&"
         for k in range(3, len(parts), 2):
-            joint, one = ast.Variable("&&", span=self.at(parts[k])), parts[k - 1 : k + 2]
+            joint, one = ast.Variable(sign, span=self.at(parts[k])), parts[k - 1 : k + 2]
             whole = ast.Call(joint, (whole, self.binary(one)), span=self.over(parts))
         return whole
 
@@ -234,9 +236,10 @@ class Builder(KernelBuilder):
     def matrix(self, parts: list) -> ast.Node:
         rows = tuple(p for p in parts if isinstance(p, tuple))
         if all(len(row) == 1 for row in rows):  # `[1; 2]` is a vector, as in Julia
-            return ast.Rows((tuple(row[0] for row in rows),), False, span=self.over(parts))
+            return ast.Rows(rows, False, span=self.over(parts))
+        are_numbers = all(isinstance(entry, ast.Literal) for row in rows for entry in row)
         for row in rows:
-            if len(row) != len(rows[0]):
+            if len(row) != len(rows[0]) and are_numbers:  # others may be arrays of any size
                 message = f"this row has {len(row)} elements, the first one has {len(rows[0])}"
                 assert row[0].span is not None and row[-1].span is not None
                 raise FinchError("syntax", message, row[0].span.to(row[-1].span))
@@ -286,6 +289,15 @@ class Builder(KernelBuilder):
         op = str(sign)[:-1]
         return ast.Let((target,), literals.SPELLINGS.get(op, op), value, span=self.over(parts))
 
+    def fill_in(self, parts: list) -> ast.Node:
+        """`x .= e`, and `x .+= e` as `x .= x .+ e`: a call that sets the elements."""
+        target, sign, value = parts
+        self.settable(target)
+        span, op = self.over(parts), str(sign)[:-1]
+        if op != ".":
+            value = ast.Call(ast.Variable(op, span=self.at(sign)), (target, value), span=span)
+        return ast.Call(ast.Variable(".=", span=self.at(sign)), (target, value), span=span)
+
     def settable(self, target: ast.Node) -> None:
         if isinstance(target, ast.Subscript):
             target = target.object
@@ -300,6 +312,7 @@ class Builder(KernelBuilder):
     def parameter(self, parts: list) -> Parameter:
         kinds = [p for p in parts if isinstance(p, Token)]
         type = self.name(parts[2]) if kinds and kinds[0] == "::" else None
+        type = "Vararg" if kinds and kinds[0] == "..." else type
         return self.name(parts[0]), type, parts[-1] if kinds and kinds[-1] == "=" else None
 
     def defined(self, name: str, parameters: list, body: ast.Node, span: Span | None) -> ast.Node:
@@ -314,6 +327,8 @@ class Builder(KernelBuilder):
         for node in call.args:
             type = node.kind if isinstance(node, ast.Typed) else None
             node = node.name if isinstance(node, ast.Typed) else node
+            if isinstance(node, ast.Splat):
+                type, node = "Vararg", node.value
             found.append((self.name(node, "a parameter must be a name"), type, None))
         keywords = call.keywords if isinstance(call, ast.KeywordCall) else ()
         return [*found, *((name, None, given) for name, given in keywords)]

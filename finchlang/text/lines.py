@@ -26,8 +26,8 @@ OPERAND_STARTS = {
 CALLABLE_ENDS = {"NAME", "RPAR", "RBRACK", "RCURLY", "TRANSPOSE"}
 #: tokens after which a statement goes on in the next line
 CONTINUES = {
-    "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "TYPE_SIGN", "OPASSIGN", "USER_ASSIGN", "COMPARE", "OR", "AND",
-    "PAIR", "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "TILDE", "QUERY", "COLON",
+    "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "TYPE_SIGN", "OPASSIGN", "DOT_OPASSIGN", "USER_ASSIGN", "COMPARE", "OR", "AND",
+    "PAIR", "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "DOT_PREFIX", "TILDE", "QUERY", "COLON",
     "ELSE_COLON", "IN", "ARROW", "PIPE", "TIMES",
 }
 #: the signs that stand alone as an argument of a call
@@ -193,6 +193,8 @@ class Pass:
             return token.update(type="LSUB")
         if kind == "MINUS" and before not in OPERAND_ENDS:
             return token.update(type="NEG")
+        if kind == "SUM_OP" and token == ".-" and before not in OPERAND_ENDS:
+            return token.update(type="DOT_PREFIX")
         if kind == "SUM_OP" and token == "+" and before not in OPERAND_ENDS:
             return token.update(type="PREFIX_PLUS")
         if kind == "COLON" and self.frames[-1].queries:

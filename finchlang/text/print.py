@@ -28,7 +28,7 @@ INFIX = {
     "^": POWER,
 }
 INFIX |= {f".{sign}": level for sign, level in INFIX.items() if sign != "=>"}  # of arrays
-INFIX |= {".÷": PRODUCT, ".⊻": SUM, ".≈": COMPARISON}
+INFIX |= {"\\": PRODUCT, ".=": ANY, ".÷": PRODUCT, ".⊻": SUM, ".≈": COMPARISON}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 _POWERS = ast.Variable("^"), ast.Variable(".^")
@@ -107,7 +107,7 @@ def _number(value: Any) -> str:
 def _call(node: ast.Call) -> tuple[str, int]:
     name = node.op.name if isinstance(node.op, ast.Variable) else ""
     args = node.args
-    if len(args) == 1 and name in ("-", "!", "~"):
+    if len(args) == 1 and name in ("-", "!", "~", ".-", ".!"):
         operand = expression_text(args[0], PREFIX)
         if name == "-" and (operand[0] in "-.0123456789" or operand.startswith(("Inf", "NaN"))):
             inner: Any = args[0]
@@ -159,7 +159,8 @@ def _text(node: ast.Text) -> tuple[str, int]:
 
 def _rows(node: ast.Rows) -> tuple[str, int]:
     if not node.is_matrix:
-        return "[" + listed(node.rows[0] if node.rows else ()) + "]", ATOM
+        between = "; " if len(node.rows) > 1 else ", "
+        return f"[{between.join(listed(row) for row in node.rows)}]", ATOM
     # in an array a blank separates elements, so that none may follow a prefix minus
     rows = (" ".join(expression_text(e) for e in row) for row in node.rows)
     return "[" + "; ".join(rows) + "]", ATOM
@@ -209,6 +210,7 @@ EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     ast.Group: lambda n: (f"({listed(n.items)}{',' * (len(n.items) == 1)})", ATOM),
     ast.Typed: lambda n: (f"{n.name.name}::{n.kind}", ATOM),
     ast.Mode: lambda n: (f"@mode({n.tensor.name})", ATOM),
+    ast.Splat: lambda n: (f"{expression_text(n.value)}...", ATOM),
     ast.Colon: lambda n: (":", ATOM),
     ast.KeywordCall: _keyword_call,
     ast.Parametric: lambda n: (f"{n.name}{{{listed(n.parameters)}}}", ATOM),

@@ -1,0 +1,182 @@
+"""Functions of whole arrays by Julia's names, as lazy arrays: one table, which `@array` and the expressions
+of scripts share. Modes count from 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial, reduce
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+import finchlang.array as namespace
+from finchlang.array import expression as lazy
+from finchlang.array.inferred_values import result_of
+from finchlang.array.operands import as_expression
+from finchlang.array.reductions import reduced
+from finchlang.base.errors import FinchError
+from finchlang.operators.operator_table import OPERATORS
+from finchlang.script.as_operator import operation
+from finchlang.script.show import kind_of
+from finchlang.script.tensor_arithmetic import not_stacked
+from finchlang.script.values import Builtin, FinchRange
+from finchlang.script.whole_arrays import axes_of
+from finchlang.syntax import nodes as ast, types
+from finchlang.tensors.array_base import size_text
+
+
+def operand(value: Any) -> lazy.Expression:
+    """A value of the script as an expression. Raises FinchError "type" for what is no array or number."""
+    try:
+        if isinstance(value, (list, FinchRange)):
+            value = np.array(list(value))
+        return as_expression(value)
+    except TypeError:
+        raise FinchError("type", f"{kind_of(value)} is no array") from None
+
+
+def operator_of(value: Any, name: str = "this") -> tuple[Any, dict[ast.Node, Any]]:
+    """The operator that a value is for elements: its name in the table, or the Operation made of a script's
+    function, with which that function is returned. Raises FinchError "type" for other values."""
+    value = OPERATORS.get(value.name) if isinstance(value, Builtin) else value
+    found = operation(value)
+    if found is None:
+        raise FinchError("type", f"`{name}` is no operator of elements")
+    return (found.name, {}) if isinstance(found, ast.Variable) else (found, {found: value})
+
+
+def elementwise(op: Any, args: list[lazy.Expression]) -> lazy.Expression:
+    """An operator applied to elements. Arrays of fewer modes get new ones at the end; associative operators
+    take more than two arguments, as in kernels. Raises FinchError "dimension" if sizes do not match."""
+    order = max([len(arg.shape) for arg in args], default=0)
+    for sizes in zip_longest(*[arg.shape for arg in args], fillvalue=1):
+        if len({*sizes} - {1}) > 1:
+            texts = [size_text(arg.shape) for arg in args if arg.shape]
+            message = f"arrays of sizes {' and '.join(texts)} do not broadcast"
+            raise FinchError("dimension", message)
+    parts = []
+    for arg in args:
+        new = order - len(arg.shape) if arg.shape else 0
+        parts.append(
+            lazy.View(arg, tuple(range(order - new)), arg.shape + (1,) * new) if new else arg
+        )
+    if isinstance(op, str) and len(parts) > 2 and op in ("+", "*", "&&", "||", "min", "max"):
+        return reduce(lambda a, b: lazy.apply(op, a, b), parts)
+    return lazy.apply(op, *parts)
+
+
+def summed(op: Any, arg: lazy.Expression, axes: tuple[int, ...], keepdims: bool = False) -> Any:
+    """A reduction in the type that the operator has for two elements: Int64 for the sum of Bools."""
+    type = result_of(op, arg.values, arg.values).type
+    arg = lazy.converted(arg, type)
+    return reduced(op, arg, axes, keepdims) if axes else arg
+
+
+def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:
+    """The product of a matrix and a matrix or vector, or of a column and a row. Raises FinchError
+    "dimension" for other arrays."""
+    if len(a.shape) == 1 and len(b.shape) == 2 and b.shape[0] == 1:
+        return elementwise("*", [a, b])
+    if len(a.shape) != 2 or len(b.shape) not in (1, 2) or a.shape[1] != b.shape[0]:
+        raise no_product(a.shape, b.shape)
+    shape = (a.shape[0], *b.shape[1:], a.shape[1])
+    last = len(shape) - 1
+    second = lazy.View(b, (last, *range(1, last)), shape)
+    return summed("+", lazy.apply("*", lazy.View(a, (0, last), shape), second), (last,))
+
+
+def no_product(a: tuple[int, ...], b: tuple[int, ...]) -> FinchError:
+    message = f"arrays of sizes {size_text(a)} and {size_text(b)} have no product"
+    return FinchError("dimension", message, hint="`.*` is that of elements")
+
+
+def _reduced(function: Callable[..., Any], array: lazy.Array, dims: Any = None) -> lazy.Array:
+    axes = axes_of(array, dims)
+    return function(array, axis=axes, keepdims=axes is not None)
+
+
+def _transposed(array: lazy.Array) -> lazy.Array:
+    if len(array.shape) not in (1, 2):
+        raise FinchError("dimension", f"an array of {len(array.shape)} modes has no transpose")
+    is_row = len(array.shape) == 1
+    return namespace.expand_dims(array, axis=0) if is_row else namespace.permute_dims(array)
+
+
+def _norm(array: lazy.Array, order: Any = 2) -> lazy.Array:
+    if types.type_of_value(order) is None:
+        raise FinchError("type", f"the order of a norm is a number, not {kind_of(order)}")
+    x = namespace.astype(array, np.float64)
+    if order == 2:
+        return namespace.sqrt(namespace.sum(x * x))
+    x = namespace.abs(x)
+    if math.isinf(order):
+        return (namespace.max if order > 0 else namespace.min)(x)
+    if order in (0, 1):
+        return namespace.sum(x if order else namespace.astype(x != 0.0, np.float64))
+    return namespace.sum(x**order) ** (1 / order)
+
+
+def _dot(a: lazy.Array, b: lazy.Array) -> lazy.Array:
+    if a.shape != b.shape:
+        sizes = f"{size_text(a.shape)} and {size_text(b.shape)}"
+        raise FinchError("dimension", f"dot of arrays of sizes {sizes}")
+    order = tuple(range(len(a.shape)))
+    return lazy.Array(summed("+", elementwise("*", [a.node, b.node]), order))
+
+
+def _tensordot(a: lazy.Array, b: lazy.Array, dims: Any = 2) -> lazy.Array:
+    if isinstance(dims, (tuple, list)):
+        if len(dims) != 2:
+            message = "tensordot takes a number of modes, or those of each array"
+            raise FinchError("type", message, hint="tensordot(A, B, ((2,), (1,)))")
+        dims = [axes_of(x, own) for x, own in zip((a, b), dims, strict=True)]
+    return namespace.tensordot(a, b, axes=dims)
+
+
+def _corrected(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A variance or deviation as Julia's, divided by one less than the number of elements."""
+    return partial(function, correction=1)
+
+
+def stacked(axis: int, *arrays: lazy.Array) -> lazy.Array:
+    """Arrays side by side (axis 1) or one below the other (0); numbers and vectors get the modes of the
+    others, vectors as columns. Raises FinchError "dimension"."""
+    order = max(axis + 1, *[len(array.shape) for array in arrays])
+    parts = []
+    for array in arrays:
+        node, new = array.node, order - len(array.shape)
+        shape = array.shape + (1,) * new
+        parts.append(lazy.Array(lazy.View(node, tuple(range(order - new)), shape) if new else node))
+    others = {(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}
+    if len(others) > 1:
+        raise not_stacked(axis, [array.shape for array in arrays])
+    return namespace.concat(parts, axis=axis)
+
+
+#: functions of whole arrays, by Julia's names: each takes lazy arrays, then its other arguments
+FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
+    **{
+        name: partial(_reduced, getattr(namespace, name))
+        for name in ("sum", "prod", "any", "all", "mean")
+    },
+    "maximum": partial(_reduced, namespace.max),
+    "minimum": partial(_reduced, namespace.min),
+    "count": partial(_reduced, namespace.count_nonzero),
+    "var": partial(_reduced, _corrected(namespace.var)),
+    "std": partial(_reduced, _corrected(namespace.std)),
+    **dict.fromkeys(("transpose", "adjoint"), _transposed),
+    "permutedims": lambda array, order=None: namespace.permute_dims(array, axes_of(array, order)),
+    "dropdims": lambda array, dims=None: namespace.squeeze(array, axis=axes_of(array, dims)),
+    "norm": _norm,
+    "dot": _dot,
+    "tensordot": _tensordot,
+    "hcat": partial(stacked, 1),
+    "vcat": partial(stacked, 0),
+}
+#: how many of the arguments are arrays, if it is not the first alone
+ARRAYS = {"dot": 2, "tensordot": 2, "hcat": 1 << 30, "vcat": 1 << 30}
+#: those that take a function of elements before the array
+OF_ELEMENTS = ("sum", "prod", "any", "all", "mean", "maximum", "minimum", "count")
+assert all(name not in types.TYPES for name in FUNCTIONS)

@@ -1,0 +1,306 @@
+"""Functions of whole arrays for NumPy's arrays, vectors and other values with entries: reductions, also along
+dimensions, and what goes along one. For tensors they are lazy (`array_functions.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, reduce
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.script import values as data
+from finchlang.script.containers import Call, are_true, items, with_function
+from finchlang.script.shape_functions import FUNCTIONS as SHAPES
+from finchlang.script.show import kind_of
+from finchlang.script.tensor_arithmetic import Pending, computed, is_lazy, pending
+from finchlang.syntax import nodes as ast
+from finchlang.syntax.types import type_of_value
+from finchlang.tensors.array_base import size_text
+
+FUNCTIONS = data.Builtins()
+
+
+def grid(value: Any) -> np.ndarray:
+    """A value with entries as an array of NumPy. Raises FinchError "type" if they are no numbers."""
+    if data.is_array(value):
+        return data.dense(value)
+    found = data.shaped([*items(value)])
+    if not isinstance(found, np.ndarray):
+        raise FinchError("type", f"{kind_of(value)} is no array of numbers")
+    return found
+
+
+def axes_of(array: Any, dims: Any) -> tuple[int, ...] | None:
+    """`dims`, which count from 1, as axes from 0; None for all. Raises FinchError "dimension"."""
+    if dims is None or isinstance(dims, ast.Colon):
+        return None
+    given = list(dims) if isinstance(dims, (tuple, list, data.FinchRange)) else [dims]
+    axes = [data.whole(mode, "a dimension") - 1 for mode in given]
+    for axis in axes:
+        if not 0 <= axis < len(array.shape):
+            message = f"an array of size {size_text(array.shape)} has no mode {axis + 1}"
+            raise FinchError("dimension", message)
+        if axes.count(axis) > 1:
+            raise FinchError("dimension", f"mode {axis + 1} is there twice in `dims`")
+    return tuple(axes)
+
+
+def along(function: Callable[..., Any], value: Any, dims: Any) -> Any:
+    """A function of NumPy along dimensions, which the result has with size 1."""
+    array = grid(value)
+    axes = axes_of(array, dims)
+    if array.size == 0 and function not in (np.sum, np.prod, np.any, np.all):
+        raise FinchError("type", f"{function.__name__} of nothing")
+    return np.asfortranarray(function(array, axis=axes, keepdims=True))
+
+
+# ------------------------------------------------------------------------------ reductions
+
+
+def _total(call: Call, name: str, operator: str, ufunc: Any, function: Any, value: Any) -> Any:
+    """A reduction of all entries: by NumPy for arrays, by the operator for other values."""
+    if function:
+        value = [call(*function, x) for x in items(value)]
+    if data.is_array(value) and name != "prod" and (name == "sum" or 0 not in value.shape):
+        return data.plain(data.reduced(ufunc, value))
+    found = list(data.entries(value))
+    if not found and name not in ("sum", "prod"):
+        raise FinchError("type", f"{name} of nothing")
+    return reduce(data.binary(operator), found or [int(name == "prod")])
+
+
+def _mean(call: Call, function: Any, value: Any) -> Any:
+    found = [call(*function, x) for x in items(value)] if function else list(items(value))
+    if not found:
+        raise FinchError("type", "mean of nothing")
+    return data.plain(data.binary("/")(reduce(data.binary("+"), found), len(found)))
+
+
+def _spread(ufunc: Any, call: Call, function: Any, value: Any) -> float:
+    found = grid(value)
+    return float(ufunc(found)) if found.size > 1 else float("nan")
+
+
+def _truths(name: str, call: Call, function: Any, value: Any) -> Any:
+    found = are_true(call, (*function, value), name)
+    return {"any": any, "all": all, "count": sum}[name](found)
+
+
+def _reduction(usage: str, doc: str, ufunc: Any, total: Callable[..., Any]) -> None:
+    name = usage.partition("(")[0]
+
+    def reduced(call: Call, *args: Any, dims: Any = None, init: Any = None) -> Any:
+        function, value = with_function(name, "an array", args)
+        if dims is not None and not isinstance(dims, ast.Colon):
+            return along(ufunc, call.by_elements(*function, value) if function else value, dims)
+        if init is not None:
+            value = [init, *([call(*function, x) for x in items(value)] if function else items(value))]
+            function = ()
+        return total(call, function, value)
+
+    FUNCTIONS.add(usage, doc, reduced, calls=True, is_lazy=True)
+
+
+for _name, _what, _operator, _ufunc in (
+    ("sum", "the sum", "+", np.sum),
+    ("prod", "the product", "*", np.prod),
+    ("maximum", "the greatest", "max", np.max),
+    ("minimum", "the least", "min", np.min),
+):
+    _doc = f"{_what} of the entries, or of what a function gives for them; along `dims` if given"
+
+    def _of_all(call, function, value, own=(_name, _operator, _ufunc)):  # type: ignore
+        return _total(call, *own, function, value)
+
+    _reduction(f"{_name}(f, A; dims)", _doc, _ufunc, _of_all)
+_var, _std = partial(np.var, ddof=1), partial(np.std, ddof=1)
+_var.__name__, _std.__name__ = "var", "std"  # type: ignore[attr-defined]
+_reduction("mean(f, A; dims)", "the mean of the entries, or along `dims`", np.mean, _mean)
+_reduction("var(A; dims)", "the variance, divided by one less than the count", _var, partial(_spread, _var))
+_reduction("std(A; dims)", "the square root of the variance", _std, partial(_spread, _std))
+for _name, _doc, _ufunc in (
+    ("any", "whether an entry is true, or a function is true for it", np.any),
+    ("all", "whether every entry is true, or a function is true for it", np.all),
+    ("count", "how many entries a function is true for, or are true", np.sum),
+):
+    _reduction(f"{_name}(f, A; dims)", _doc, _ufunc, partial(_truths, _name))
+
+
+@FUNCTIONS.add("median(v)", "the middle of the entries in order, or the mean of the middle two")
+def _median(value: Any) -> float:
+    found = grid(value)
+    if not found.size:
+        raise FinchError("type", "median of nothing")
+    return float(np.median(found))
+
+
+@FUNCTIONS.add("extrema(A)", "the least and the greatest of the entries, as a tuple")
+def _extrema(value: Any) -> tuple[Any, Any]:
+    least, greatest = (_total(None, n, o, f, (), value) for n, o, f in _EXTREMES)  # type: ignore
+    return least, greatest
+
+
+_EXTREMES = (("minimum", "min", np.min), ("maximum", "max", np.max))
+
+
+def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
+    """The coordinates of the first such entry, column-major; NaN counts as least and as greatest."""
+    array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
+    if array.size == 0 or array.dtype.kind not in "biuf":
+        raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
+    flat = int(find(array.flatten(order="F")))
+    index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
+    return index[0] if len(index) == 1 else index
+
+
+def _found(find: Callable[[np.ndarray], Any], value: Any) -> tuple[Any, Any]:
+    at = _coordinates(find, value)
+    array = grid(value)
+    return data.plain(array[tuple(np.array(at, ndmin=1) - 1)]), at
+
+
+for _name, _what, _find in (("min", "least", np.argmin), ("max", "greatest", np.argmax)):
+    _doc = f"the coordinates of the first of the {_what} entries"
+    FUNCTIONS.add(f"arg{_name}(A)", _doc, partial(_coordinates, _find))
+    _doc = f"the {_what} entry and its coordinates, as a tuple"
+    FUNCTIONS.add(f"find{_name}(A)", _doc, partial(_found, _find))
+
+
+# ------------------------------------------------------------------------------ functions of others
+
+
+def _folded(call: Call, function: Any, values: list[Any], init: Any, name: str) -> Any:
+    if init is not None:
+        values = [init, *values]
+    if not values:
+        raise FinchError("type", f"{name} of nothing needs `init`")
+    return reduce(lambda a, b: call(function, a, b), values)
+
+
+@FUNCTIONS.add("foldl(f, v; init)", "the entries put together from the first on", calls=True)
+def _fold_left(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
+    return _folded(call, function, [*items(value)], init, "foldl")
+
+
+@FUNCTIONS.add("foldr(f, v; init)", "the entries put together from the last on", calls=True)
+def _fold_right(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
+    swapped = lambda op, a, b: call(op, b, a)  # noqa: E731
+    return _folded(swapped, function, [*items(value)][::-1], init, "foldr")
+
+
+@FUNCTIONS.add(
+    "reduce(f, A; dims, init)", "the entries put together two by two", calls=True, is_lazy=True
+)
+def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: Any = None) -> Any:
+    if dims is None or isinstance(dims, ast.Colon):
+        return _folded(call, function, list(items(value)), init, "reduce")
+    array = grid(value)
+    axes = axes_of(array, dims) or ()
+    others = [1 if axis in axes else size for axis, size in enumerate(array.shape)]
+    last = np.moveaxis(array, axes, range(-len(axes), 0))
+    lines = last.reshape(-1, int(np.prod([array.shape[axis] for axis in axes])), order="F")
+    found = [_folded(call, function, [*map(data.plain, line)], init, "reduce") for line in lines]
+    return data.shaped(found, tuple(others))
+
+
+@FUNCTIONS.add(
+    "mapreduce(f, op, A...; dims, init)",
+    "what f gives for the entries, put together by op",
+    calls=True,
+    is_lazy=True,
+)
+def _mapreduced(call: Call, function: Any, operator: Any, *values: Any, **how: Any) -> Any:
+    return _reduced(call, operator, _mapped(call, function, *values), **how)
+
+
+@FUNCTIONS.add("map(f, A...)", "what a function gives for each entry", calls=True, is_lazy=True)
+def _mapped(call: Call, function: Any, *values: Any) -> Any:
+    if not values:
+        raise FinchError("type", "map takes a function and arrays", hint="map(x -> x^2, [1, 2])")
+    found = [call(function, *each) for each in zip(*map(items, values), strict=False)]
+    if len(values) == 1 and isinstance(values[0], tuple):
+        return tuple(found)
+    shapes = {tuple(v.shape) for v in values if data.is_array(v)}
+    return data.shaped(found, shapes.pop() if len(shapes) == 1 else None)
+
+
+@FUNCTIONS.add(
+    "broadcast(f, A...)",
+    "`f.(A...)`; and `broadcast(A, p, n)` is A along a new dimension p of size n",
+    calls=True,
+    is_lazy=True,
+)
+def _broadcast(call: Call, first: Any, *others: Any) -> Any:
+    if data.is_array(first):
+        return SHAPES["broadcast"].function(first, *others)
+    return call.by_elements(first, *others)
+
+
+# ------------------------------------------------------------------------------ along a dimension
+
+
+def _cumulated(usage: str, doc: str, operator: str, ufunc: Any) -> None:
+    name = usage.partition("(")[0]
+
+    def cumulated(value: Any, *, dims: Any = None) -> Any:
+        if dims is not None:
+            array = grid(value)
+            (axis,) = axes_of(array, dims) or (0,)
+            return np.asfortranarray(ufunc(array, axis=axis))
+        if data.is_array(value) and len(value.shape) != 1:
+            hint = f"write `{name}(A, dims = 1)`"
+            raise FinchError("type", f"{name} goes along a dimension of a matrix", hint=hint)
+        return data.shaped([*accumulate(items(value), data.binary(operator))])
+
+    FUNCTIONS.add(usage, doc, cumulated)
+
+
+_cumulated("cumsum(v; dims)", "the sums of the first entries, of a matrix along `dims`", "+", np.cumsum)
+_cumulated("cumprod(v; dims)", "the products of the first entries, or along `dims`", "*", np.cumprod)
+
+
+@FUNCTIONS.add("diff(v; dims)", "the differences of neighbours, of a matrix along `dims`")
+def _differences(value: Any, *, dims: Any = 1) -> Any:
+    array = grid(value)
+    (axis,) = axes_of(array, dims) or (0,)
+    return np.asfortranarray(np.diff(array, axis=axis))
+
+
+def _parts(axis: int, value: Any) -> list[Any]:
+    array = grid(value)
+    if array.ndim != 2:
+        raise FinchError("dimension", f"{kind_of(value)} is no matrix")
+    return [*map(np.array, array if axis == 0 else array.T)]
+
+
+FUNCTIONS.add("eachrow(A)", "the rows of a matrix, as vectors", partial(_parts, 0))
+FUNCTIONS.add("eachcol(A)", "the columns of a matrix, as vectors", partial(_parts, 1))
+
+
+# ------------------------------------------------------------------------------ lazy arrays
+
+
+@FUNCTIONS.add("lazy(A)", "A as a lazy array: what is made of it is computed by `compute`")
+def _lazy(value: Any) -> Any:
+    if not data.is_array(value):
+        raise FinchError("type", f"{kind_of(value)} is no array")
+    found = pending([value], lambda node: node)
+    found.is_kept = True
+    return found
+
+
+@FUNCTIONS.add(
+    "compute(A...)", "the values of lazy arrays, by one kernel", calls=True, takes_lazy=True
+)
+def _compute(call: Call, *values: Any) -> Any:
+    if len(values) == 1 and isinstance(values[0], (tuple, list)):
+        return _compute(call, *values[0]) if len(values[0]) > 1 else (_compute(call, *values[0]),)
+    waiting = [value for value in values if type(value) is Pending]
+    found = iter(computed(waiting, call.run_kernel) if waiting else ())
+    results = tuple(next(found) if type(value) is Pending else value for value in values)
+    if any(not is_lazy(v) and not data.is_array(v) and type_of_value(v) is None for v in results):
+        raise FinchError("type", "compute takes arrays and numbers")
+    return results[0] if len(results) == 1 else results
