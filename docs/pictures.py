@@ -76,7 +76,10 @@ def speed_svg() -> str:
                 continue
             times = 1 / mean
             w = 62 * min(times, LONGEST)
-            parts += [text(150, y + 12, name, "s", "end"), box(158, y, w, 14, GREY if peer else BLUE)]
+            parts += [
+                text(150, y + 12, name, "s", "end"),
+                box(158, y, w, 14, GREY if peer else BLUE),
+            ]
             least = int(1 / (mean + 0.005))  # the table has two digits
             said = f"over {least}" if times > LONGEST else f"{times:.2f}"
             parts.append(text(164 + w, y + 12, said, "s"))
@@ -111,7 +114,9 @@ def visits_svg() -> str:
             for j in range(SIZE):
                 x, y = left + j * cell, top + i * cell
                 kept = (i, j) in ENTRIES or k == 0
-                parts.append(box(x, y, cell - 2, cell - 2, BLUE if kept else GREY, 0.18 if kept else 0.1))
+                parts.append(
+                    box(x, y, cell - 2, cell - 2, BLUE if kept else GREY, 0.18 if kept else 0.1)
+                )
                 if is_visited(i, j):
                     count += 1
                     parts.append(f'<circle cx="{x + 9}" cy="{y + 9}" r="5" fill="{ORANGE}"/>')
@@ -127,7 +132,10 @@ def column_svg() -> str:
         w = length * wide
         parts.append(box(left, 34, w - 4, 26, GREY, 0.3))
         if value:
-            parts += [box(left + w - 16, 34, 12, 26, colour), text(left + w - 10, 28, value, "s", "middle")]
+            parts += [
+                box(left + w - 16, 34, 12, 26, colour),
+                text(left + w - 10, 28, value, "s", "middle"),
+            ]
             parts.append(text(left + 2, 76, "spike", "s"))
         else:
             parts.append(text(left + 2, 76, "run of 0.0", "s"))
@@ -152,7 +160,11 @@ def phases_svg() -> str:
     for k, (where, what, then) in enumerate(rows):
         y, stays = k * 44 + 2, then == "stays"
         parts += [box(0, y, 440, 36, ORANGE if stays else GREY, 0.16 if stays else 0.12)]
-        parts += [text(8, y + 15, where, "s"), text(8, y + 30, what, "m"), text(432, y + 23, then, "s", "end")]
+        parts += [
+            text(8, y + 15, where, "s"),
+            text(8, y + 30, what, "m"),
+            text(432, y + 23, then, "s", "end"),
+        ]
     return svg(440, 132, parts, "three parts of a loop, of which one stays")
 
 

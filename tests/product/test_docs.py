@@ -24,6 +24,7 @@ from finchlang.tensors import formats
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 README = ROOT / "README.md"
+REFERENCES = [ROOT / f"grammar/{name}.md" for name in ("MANUAL",)]
 FENCE = re.compile(r"^```(finch|python|text|error|sh|julia)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 of_pages = pytest.mark.skipif(not PAGES, reason="the wheel's suite has no pages")
@@ -154,3 +155,33 @@ def test_what_numbers_do_is_said_by_programs() -> None:
     named = re.findall(r"\| `(\w+)` \|$", table, re.MULTILINE)
     there = {path.stem for path in (ROOT / "tests/programs").rglob("*.finch")}
     assert len(named) == table.count("\n| ") - 1 and set(named) <= there
+
+
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a page: without headings, tables, code and lists."""
+    text = FENCED.sub("", text)
+    parts = [part.strip("\n") for part in text.split("\n\n")]
+    return [part for part in parts if part and not re.match(r"[#|<]|    |- |\d+\. ", part)]
+
+
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+#: the most words of a paragraph
+WORDS = 60
+
+
+@pytest.mark.parametrize("page", [README, *PAGES, *REFERENCES], ids=lambda path: path.stem)
+def test_paragraphs_are_short_and_begin_with_their_subject(page: Path) -> None:
+    said = paragraphs(page.read_text("utf-8"))
+    long = [part[:60] for part in said if len(part.split()) > WORDS]
+    assert long == []
+    sentences = [s for part in said for s in re.split(r"(?<=[.:!?])\s+", part)]
+    assert [s for s in sentences if re.match(r"\W*What\b(?!.*\?$)", s)] == []
+
+
+@of_pages
+def test_the_chart_is_that_of_the_table() -> None:
+    """`python docs/pictures.py` makes it anew."""
+    made = runpy.run_path(str(ROOT / "docs/pictures.py"))
+    assert (ROOT / "docs/speed.svg").read_text("utf-8") == made["speed_svg"]() + "\n"
+    for picture in made["PICTURES"].values():
+        assert picture().startswith("<svg") and "nan" not in picture()
