@@ -233,7 +233,8 @@ def let_number(machine: Machine, term: ast.Node, state: BodyState) -> Step | Non
 
 
 @rule(
-    "If", steps=("IfTrue", "IfFalse"),
+    "If",
+    steps=("IfTrue", "IfFalse"),
     says="The condition holds: the first arm runs. | The condition does not hold: the other arm runs.",
 )
 def if_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:

@@ -205,12 +205,8 @@ def _fill_value(value: Any) -> Any:
     return data.number(tensor.fill, element_type(tensor))
 
 
-BUILTINS.add(
-    "ndims(A)", "the number of dimensions", lambda A: len(_shape(A)), takes_lazy=True
-)
-BUILTINS.add(
-    "length(A)", "the number of entries", lambda A: math.prod(_shape(A)), takes_lazy=True
-)
+BUILTINS.add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)), takes_lazy=True)
+BUILTINS.add("length(A)", "the number of entries", lambda A: math.prod(_shape(A)), takes_lazy=True)
 BUILTINS.add("copy(A)", "a copy of an array or tensor", copy_of)
 
 

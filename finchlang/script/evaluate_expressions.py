@@ -180,7 +180,9 @@ class Expressions:
 
         return placed(node.span, array)
 
-    def several(self, nodes: tuple[ast.Node, ...], scope: Scope) -> Callable[[Environment], list[Any]]:
+    def several(
+        self, nodes: tuple[ast.Node, ...], scope: Scope
+    ) -> Callable[[Environment], list[Any]]:
         """The values of arguments or elements, with all entries of those that are splat."""
         if not any(isinstance(node, ast.Splat) for node in nodes):
             given = self.closures(nodes, scope)
@@ -306,14 +308,14 @@ class Expressions:
 
     # ---------------------------------------------------------------- calls
 
-    def Call(
-        self, node: ast.Call | ast.KeywordCall, scope: Scope, keeps: bool = False
-    ) -> Closure:
+    def Call(self, node: ast.Call | ast.KeywordCall, scope: Scope, keeps: bool = False) -> Closure:
         op, span = node.op, node.span
         is_named = isinstance(op, ast.Variable)
         if is_named and op.name[0] == ".":
             return self.dotted(node, scope, keeps)
-        meant = functions.PREDEFINED.get(op.name) if is_named and not scope.is_local(op.name) else None
+        meant = (
+            functions.PREDEFINED.get(op.name) if is_named and not scope.is_local(op.name) else None
+        )
         is_known = is_named and meant is not None and (op.name in SIGNS or _is_of_arrays(meant))
         has_splat = any(isinstance(arg, ast.Splat) for arg in node.args)
         if isinstance(node, ast.KeywordCall) or has_splat:
@@ -330,7 +332,9 @@ class Expressions:
                 function, args = called(env), several(env)
                 if is_known and function is not meant:
                     args = [forced(arg, self.run_kernel) for arg in args]
-                return self.apply(function, args, {n: value(env) for n, value in given}, span, keeps)
+                return self.apply(
+                    function, args, {n: value(env) for n, value in given}, span, keeps
+                )
 
             return placed(span, call_with_keywords)
         arguments = (self.operands if is_known else self.closures)(node.args, scope)
@@ -400,7 +404,9 @@ class Expressions:
             try:
                 args = [arg(env) for arg in arguments]
                 function = known[tuple(map(type, args))]
-                return self.apply(op, args, {}, span, keeps) if function is None else function(*args)
+                return (
+                    self.apply(op, args, {}, span, keeps) if function is None else function(*args)
+                )
             except FinchError as error:
                 raise _with_dot(error, node).at(span) from None
 
@@ -574,9 +580,7 @@ def _with_dot(error: FinchError, node: ast.Call) -> FinchError:
     op, args = node.op, node.args
     assert isinstance(op, ast.Variable)
     is_sign = op.name in INFIX or op.name == "!"
-    dotted = (
-        ast.Call(ast.Variable(f".{op.name}"), args) if is_sign else ast.Broadcast(op, args)
-    )
+    dotted = ast.Call(ast.Variable(f".{op.name}"), args) if is_sign else ast.Broadcast(op, args)
     return FinchError(error.kind, error.message, error.span, f"write `{pretty(dotted)}`")
 
 

@@ -134,7 +134,9 @@ def small(value: Any, name: str) -> np.ndarray:
     if isinstance(value, (list, FinchRange)):
         return _numbers(value, name).astype(float)
     try:
-        found = np.asarray(dense_array(value if isinstance(value, np.ndarray) else tensor_of(value)))
+        found = np.asarray(
+            dense_array(value if isinstance(value, np.ndarray) else tensor_of(value))
+        )
     except TypeError:
         message = f"`{name}` takes arrays that fit into memory densely, and this one does not"
         hint = "write an iterative method with `A * x`, or use `scipy.sparse.linalg` in Python"
@@ -195,7 +197,9 @@ def _diagonal(value: Any) -> Any:
     return copy_of(shapes["diagonal"].function(value, 1, 2))
 
 
-@FUNCTIONS.add("spdiagm(k => v, ...)", "the sparse matrix with v on its k-th diagonal, or on the main one")
+@FUNCTIONS.add(
+    "spdiagm(k => v, ...)", "the sparse matrix with v on its k-th diagonal, or on the main one"
+)
 def _of_diagonals(*given: Any) -> Any:
     rows, columns, values, size = [], [], list[Any](), 0
     for each in given:

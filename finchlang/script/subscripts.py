@@ -110,7 +110,9 @@ def _key(indices: list[Any]) -> Any:
 
 def shape_of(value: Any) -> tuple[int, ...]:
     """The sizes of a value that can be indexed. Raises FinchError "type" for others."""
-    shape = getattr(value, "shape", None) if hasattr(value, "is_kept") else data.shape_of(value, str)
+    shape = (
+        getattr(value, "shape", None) if hasattr(value, "is_kept") else data.shape_of(value, str)
+    )
     if shape is None:
         raise FinchError("type", f"{kind_of(value)} cannot be indexed")
     return shape
@@ -225,7 +227,9 @@ def _at(value: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
     if view is not None:
         return view[places]
     coordinates, values = value.entries()
-    flat, wanted = (np.ravel_multi_index(rows, value.shape) for rows in (tuple(coordinates), places))
+    flat, wanted = (
+        np.ravel_multi_index(rows, value.shape) for rows in (tuple(coordinates), places)
+    )
     order = np.argsort(flat)
     at = np.searchsorted(flat[order], wanted)
     is_stored = np.append(flat[order], -1)[at] == wanted

@@ -157,7 +157,9 @@ def combined(name: str, args: list[Any]) -> Any:
         return _as_row(_by_elements("/", args), is_row(a))
     if name == "^" and are_arrays == [True, False]:
         return _power(a, data.whole(b, "the power of a matrix"))
-    raise FinchError("type", f"`{name}` does not take {kind_of(a)} and {kind_of(b)}", hint=data.WITH_DOT)
+    raise FinchError(
+        "type", f"`{name}` does not take {kind_of(a)} and {kind_of(b)}", hint=data.WITH_DOT
+    )
 
 
 def _with_identity(name: str, args: list[Any]) -> Any:
@@ -167,7 +169,11 @@ def _with_identity(name: str, args: list[Any]) -> Any:
     if name == "*" or name == "/" and type(args[1]) is not Identity:
         found = combined(name, scales) if arrays else data.binary(name)(*scales)
         return found if arrays else Identity(found)
-    if name not in ("+", "-") or len(args) == 2 and any(type(a) is not Identity and not is_array(a) for a in args):
+    if (
+        name not in ("+", "-")
+        or len(args) == 2
+        and any(type(a) is not Identity and not is_array(a) for a in args)
+    ):
         others = " and ".join(map(kind_of, args))
         raise FinchError("type", f"`{name}` does not take {others}")
     if not arrays:
@@ -179,7 +185,11 @@ def _with_identity(name: str, args: list[Any]) -> Any:
     n = array.shape[0]
     is_dense = not is_lazy(array)
     ones = [
-        arg if type(arg) is not Identity else np.eye(n, dtype=type(arg.scale)) * arg.scale if is_dense else arg.of_size(n)
+        arg
+        if type(arg) is not Identity
+        else np.eye(n, dtype=type(arg.scale)) * arg.scale
+        if is_dense
+        else arg.of_size(n)
         for arg in args
     ]
     return combined(name, ones)
@@ -318,7 +328,9 @@ def _joined(axis: int, parts: list[Any]) -> Any:
         from finchlang.script.array_functions import stacked as joined
 
         return pending(parts, lambda *nodes: joined(axis, *map(Array, nodes)).node)
-    arrays = [np.asarray(data.shaped([*data.entries(p)]) if data.is_vector(p) else p) for p in parts]
+    arrays = [
+        np.asarray(data.shaped([*data.entries(p)]) if data.is_vector(p) else p) for p in parts
+    ]
     order = max(axis + 1, *[array.ndim for array in arrays])
     wide = [array.reshape(array.shape + (1,) * (order - array.ndim)) for array in arrays]
     if len({(*array.shape[:axis], *array.shape[axis + 1 :]) for array in wide}) > 1:
@@ -369,7 +381,11 @@ def set_all(target: Any, value: Any, run: Any) -> None:
         if new < 0 or any(n not in (1, size) for n, size in zip(shape, target.shape, strict=True)):
             sizes = f"{size_text(node.shape)} and {size_text(target.shape)}"
             raise FinchError("dimension", f"arrays of sizes {sizes} do not broadcast")
-        return node if node.shape == target.shape else View(node, tuple(range(len(node.shape))), target.shape)
+        return (
+            node
+            if node.shape == target.shape
+            else View(node, tuple(range(len(node.shape))), target.shape)
+        )
 
     found = pending([value], spread)
     if found.node.values.is_fill and found.node.values.fill.value != target.fill:

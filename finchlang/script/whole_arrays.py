@@ -97,7 +97,10 @@ def _reduction(usage: str, doc: str, ufunc: Any, total: Callable[..., Any]) -> N
         if dims is not None and not isinstance(dims, ast.Colon):
             return along(ufunc, call.by_elements(*function, value) if function else value, dims)
         if init is not None:
-            value = [init, *([call(*function, x) for x in items(value)] if function else items(value))]
+            value = [
+                init,
+                *([call(*function, x) for x in items(value)] if function else items(value)),
+            ]
             function = ()
         return total(call, function, value)
 
@@ -119,7 +122,9 @@ for _name, _what, _operator, _ufunc in (
 _var, _std = partial(np.var, ddof=1), partial(np.std, ddof=1)
 _var.__name__, _std.__name__ = "var", "std"  # type: ignore[attr-defined]
 _reduction("mean(f, A; dims)", "the mean of the entries, or along `dims`", np.mean, _mean)
-_reduction("var(A; dims)", "the variance, divided by one less than the count", _var, partial(_spread, _var))
+_reduction(
+    "var(A; dims)", "the variance, divided by one less than the count", _var, partial(_spread, _var)
+)
 _reduction("std(A; dims)", "the square root of the variance", _std, partial(_spread, _std))
 for _name, _doc, _ufunc in (
     ("any", "whether an entry is true, or a function is true for it", np.any),
@@ -258,8 +263,12 @@ def _cumulated(usage: str, doc: str, operator: str, ufunc: Any) -> None:
     FUNCTIONS.add(usage, doc, cumulated)
 
 
-_cumulated("cumsum(v; dims)", "the sums of the first entries, of a matrix along `dims`", "+", np.cumsum)
-_cumulated("cumprod(v; dims)", "the products of the first entries, or along `dims`", "*", np.cumprod)
+_cumulated(
+    "cumsum(v; dims)", "the sums of the first entries, of a matrix along `dims`", "+", np.cumsum
+)
+_cumulated(
+    "cumprod(v; dims)", "the products of the first entries, or along `dims`", "*", np.cumprod
+)
 
 
 @FUNCTIONS.add("diff(v; dims)", "the differences of neighbours, of a matrix along `dims`")
