@@ -7,7 +7,7 @@ from typing import Any
 
 from finchlang.base.errors import Span
 from finchlang.calls.arguments import SCALAR, TENSOR
-from finchlang.calls.environment import Environment
+from finchlang.calls.environment import Environment, assigned_names
 from finchlang.functions import unit as ir
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.show import joined, text
@@ -20,6 +20,7 @@ from finchlang.script.unit_names import (
     Several,
     SlotName,
     Static,
+    is_local,
     slots_in,
 )
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -147,13 +148,31 @@ class Units(UnitExpressions):
                 value = Static(None)
             case ast.Macro("assert", (condition, *said)):
                 self.check(condition, tuple(said), frame, node.span)
-            case ast.Function() | ast.Macro() | ast.Local() | ast.Try():
+            case ast.Local():
+                self.local(node, frame, is_last)
+                return
+            case ast.Function() | ast.Macro() | ast.Try():
                 what = "@" + node.name if isinstance(node, ast.Macro) else _WORDS[type(node)]
                 raise NotStaged(f"{what} stands in the loop", node.span)
             case _:
                 value = self.value(node, frame)
         if is_last:
             self.leave(frame, value, node.span)
+
+    def local(self, node: ast.Local, frame: CallFrame | Environment, is_last: bool) -> None:
+        """`let`: its names, and those that its body assigns first, are its own."""
+        before = len(self.frames)
+        for name, given in node.values:
+            value = self.value(given, frame)
+            frame = CallFrame(frozenset((name,)), frame)
+            self.frames.append(frame)
+            self.names.assign((id(frame), name), value, node.span)
+        own = frozenset(n for n in assigned_names(node.body) if not is_local(n, frame))
+        frame = CallFrame(own, frame)
+        self.frames.append(frame)
+        self.statement(node.body, frame, is_last)
+        inner = {id(f) for f in self.frames[before:]}
+        self.names.values = {k: v for k, v in self.names.values.items() if k[0] not in inner}
 
     def let(self, node: ast.Let, frame: CallFrame | Environment) -> Any:
         targets, op, given = node.targets, node.op, node.value
@@ -413,6 +432,5 @@ def _goes_on(branches: tuple[tuple[ast.Node, ast.Node], ...]) -> bool:
 
 _WORDS: dict[type, str] = {
     ast.Function: "a definition of a function",
-    ast.Local: "`let`",
     ast.Try: "`try`",
 }

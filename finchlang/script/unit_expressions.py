@@ -125,6 +125,8 @@ class UnitExpressions(UnitTensors):
             return self.size(node, self.several(given, frame), function is PREDEFINED["length"])
         if function is PREDEFINED["countstored"] or function is PREDEFINED["nnz"]:
             return self.stored(node, self.several(given, frame))
+        if function is PREDEFINED["copy"]:
+            return self.copied(self.several(given, frame), node.span)
         if function is PREDEFINED["sum"]:
             return self.total(node, self.several(given, frame))
         is_scalar = function is PREDEFINED["Scalar"]

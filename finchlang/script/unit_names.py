@@ -317,6 +317,15 @@ class UnitNames:
         return ast.Script((*block.statements, *more.statements), span=block.span)
 
 
+def is_local(name: str, frame: CallFrame | Environment) -> bool:
+    """Whether a function, a loop or a `let` around owns a name."""
+    while isinstance(frame, CallFrame):
+        if name in frame.owned:
+            return True
+        frame = frame.parent
+    return frame.scope.is_local(name)
+
+
 def slots_in(groups: Iterable[Iterable[str]]) -> list[tuple[str, ...]]:
     """Sets of slots joined where they have a slot in common."""
     found: list[set[str]] = []

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from finchlang.algebra.program_context import INIT
 from finchlang.base.errors import Span
 from finchlang.calls import substitute
+from finchlang.calls.arguments import SCALAR, TENSOR
 from finchlang.calls.environment import Environment
 from finchlang.calls.kernel import CallSite
 from finchlang.functions import unit as ir
@@ -139,16 +142,44 @@ class UnitTensors(ABC):
         self.set_in(slot, (), self.expression_of(value[0], span), span)
         return slot
 
-    def make(self, level: Level, sizes: tuple[ast.Node, ...], span: Span | None) -> SlotName:
+    def copied(self, given: list[Any], span: Span | None) -> SlotName:
+        """`copy(A)`."""
+        of = given[0] if len(given) == 1 else None
+        level = self.names.formats[of.name] if isinstance(of, SlotName) else None
+        if of is None or not isinstance(level, Level):
+            raise NotStaged("this is no tensor of the loop", span)
+        if self.names.kinds.get(of.name, TENSOR) not in (TENSOR, SCALAR):
+            raise NotStaged(f"`{of.name}` is an array, and so is its copy", span)
+        sizes = [ir.SlotSize(of.name, mode, span=span) for mode in range(level.order)]
+        return self.make(level, tuple(sizes), span, of)
+
+    def make(
+        self,
+        level: Level,
+        sizes: tuple[ast.Node, ...],
+        span: Span | None,
+        source: SlotName | None = None,
+    ) -> SlotName:
+        """Emit a new tensor, of fill or with what another one has; gives its slot."""
         names = self.names
         slot, tensor = names.slot(level, "made"), ast.Variable("made", span=span)
         kept = tuple([self.kept(size) for size in sizes])
         stops = [ast.Variable(f"size{k + 1}", span=span) for k in range(len(kept))]
-        numbers = zip([stop.name for stop in stops], kept, strict=True)
+        numbers = [*zip([stop.name for stop in stops], kept, strict=True)]
         dims = [ast.Extent(ast.Literal(1), stop, span=span) for stop in stops]
         declare = ast.Declare(tensor, level.fill, tuple(dims), span=span)
-        program = ast.Block((declare,), span=span)
-        run = ir.RunKernel(program, (("made", slot),), tuple(numbers), span=span)
+        tensors: tuple[tuple[str, str], ...] = (("made", slot),)
+        statements: tuple[ast.Node, ...] = (declare,)
+        if source is not None:  # whose sizes are those of the loops
+            statements, numbers = (replace(declare, dims=()),), []
+            indices = tuple([ast.Index(f"{_INDEX}{k + 1}") for k in range(len(kept))])
+            read = ast.Access(ast.Variable("x", span=span), indices, span=span)
+            target, op = ast.Access(tensor, indices, span=span), ast.Variable(INIT, span=span)
+            fill: ast.Node = ast.Assign(target, op, read, span=span)
+            for index in indices:
+                fill = ast.Loop(index, ast.Dimensionless(), fill, span=span)
+            tensors, statements = (*tensors, ("x", source.name)), (*statements, fill)
+        run = ir.RunKernel(ast.Block(statements, span=span), tensors, tuple(numbers), span=span)
         self.emit(ir.Make(slot, level, kept, run, span=span))
         return SlotName(slot)
 

@@ -1,5 +1,5 @@
-"""The contract of units whose memory fails: with each of their allocations failing in turn, all is left as if
-the unit had not been begun, and the loop is run kernel by kernel."""
+"""The contract of units whose memory fails: with each of their allocations failing in turn, all is left as
+if the unit had not been begun, and the loop is run kernel by kernel."""
 
 from __future__ import annotations
 

@@ -41,6 +41,8 @@ def staged(text: str, **given: Any) -> list[str]:
         "x = Tensor(Dense(Element(0)), 3)\nfor k = 1:3\n    x[k] = k\n    @finch x[1] += k\nend",
         f"x = {LIST}\ns = Scalar(0)\nn = 0\nfor k = 1:3\n    {ADD}\n    n += countstored(x)\nend",
         f"x = {LIST}\ns = Scalar(0)\nn = 0\nfor k = 1:3\n    {ADD}\n    n += sum(x) + size(x, 1)\nend",
+        f"x = {LIST}\ns = Scalar(0)\nfor k = 1:3\n    y = copy(x)\n    {ADD}\n    x, y = y, x\n"
+        "    let a = k, z = x\n        b = 2a\n        @finch s[] += b + z[2]\n    end\nend",
         f"function f(a)\n    if a > 1\n        return 1\n    else\n        return 2\n    end\nend\n"
         f"x = {LIST}\ns = Scalar(0)\nn = 0\nfor k = 1:3\n    {ADD}\n    n += f(k)\nend",
     ],

@@ -94,6 +94,8 @@ STATEMENTS = rows("""
 1   {i1} = size({M1}, 1) + length({V1})
 2   {V1} = Tensor({+V}, {n})
 1   {V1} = copy({V2})
+1   let u$ = {i} // {S1}[] = u$ + {l} // end
+1   let Q$ = copy({V1}), v$ = {i1} // @finch for i = _ // {V1}[i] += Q$[i] * v$ // end // end
 1   {V1} = Tensor({+V}, {V2})
 1   {S1} = Scalar(0)
 1   r$ = {V1}
