@@ -22,7 +22,7 @@ from finchlang.array.plan import Plan, joining, planned
 from finchlang.base.records import record
 from finchlang.levels.element import Element
 from finchlang.levels.level import level_of
-from finchlang.operators.operator_table import AND, DIFFERS, NOT, OR, SELECT
+from finchlang.operators.operator_table import AND, DIFFERS, NOT, OR, SELECT, operator
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import Format, nest_of, permuted
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
@@ -324,9 +324,9 @@ def _without_fills(node: lazy.Expression, value: ast.Node, target: Any, op: ast.
         return ast.Sieve(value, ast.Assign(target, op, ast.Literal(True)))
     if fill.value is True:
         return ast.Sieve(ast.Call(NOT, (value,)), ast.Assign(target, op, ast.Literal(False)))
-    if isinstance(node, lazy.Map) and not node.has_limits and op_node(node.op) == SELECT:
-        assert isinstance(value, ast.Call)
-        condition, then, otherwise = value.args
+    row = operator(value.op) if isinstance(value, ast.Call) else None
+    if row is not None and row.selects and not getattr(node, "has_limits", False):
+        condition, then, otherwise = cast(ast.Call, value).args
         if otherwise == fill:
             return ast.Sieve(condition, ast.Assign(target, op, then))
         if then == fill:
