@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Constant, Expression, apply, converted
+from finchlang.array.expression import Array, Constant, Expression, NumberOperand, apply, converted
 from finchlang.array.inferred_values import op_node
 from finchlang.array.operands import as_expression, compared, operands
 from finchlang.array.promotion import floating, type_of
@@ -105,7 +105,7 @@ def _quotient(op: str, a: Expression, b: Expression) -> Expression:
             return found
         parts = apply("==", *_size_and_infinity(a)), apply("<", *_size_and_infinity(b))
         return apply("ifelse", apply("&&", *parts), apply("/", a, b), found)
-    if isinstance(b, Constant) and b.values.fill.value != 0:
+    if isinstance(b, NumberOperand) and b.value != 0:
         return apply(op, a, b)
     is_zero = apply("==", b, number(0, b))
     quotient = apply(op, a, apply("ifelse", is_zero, number(1, b), b))

@@ -92,18 +92,28 @@ class Constant(Expression):
 
 class Map(Expression):
     """An operator, by its name in the table or a user's, of the elements of its arguments. These have one
-    shape, or are numbers."""
+    shape, or are numbers. With `has_limits` the fill of the result holds only for some numbers."""
 
-    __slots__ = ("op",)
+    __slots__ = ("has_limits", "op")
 
-    def __init__(self, op: Any, args: tuple[Expression, ...], values: inferred_values.Values):
+    def __init__(
+        self,
+        op: Any,
+        args: tuple[Expression, ...],
+        values: inferred_values.Values,
+        has_limits: bool = False,
+    ):
         shape = args[0].shape
         for arg in args:
             if arg.shape != shape:
                 shape = broadcast_shapes(*[arg.shape for arg in args])
                 args = tuple([broadcast(arg, shape) if arg.shape else arg for arg in args])
                 break
-        self.op, self.args, self.shape, self.values, self.static = op, args, shape, values, op
+        self.op, self.args, self.shape, self.values, self.has_limits = (
+            *(op, args, shape, values),
+            has_limits,
+        )
+        self.static = (op, values) if has_limits else op
 
 
 class Reduce(Expression):
@@ -174,16 +184,22 @@ def _usual_result(op: Any, *args: inferred_values.Values) -> inferred_values.Val
 
 def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
     """`op` of the elements of the arguments, without conversion. A number becomes a literal in the program
-    if the fill of the result depends on it (as for `a + n`, but not for `a * n` with fill 0), unless the
-    result `is_dense` anyway. Otherwise it stays an argument, and the program serves other numbers, too."""
+    if it changes the fill of the result (as in `a + n`), unless the result `is_dense` anyway. Otherwise it
+    stays an argument, and the program serves other numbers, too: of `a > n` all with the same fill."""
     found = _usual_result(op, *[arg.values for arg in args])
     if found is None and not is_dense:
         literals = tuple(
             [Constant(arg.literal) if isinstance(arg, NumberOperand) else arg for arg in args]
         )
-        found = inferred_values.result_of(op, *[arg.values for arg in literals])
+        given = tuple([arg.values for arg in literals])
+        found = inferred_values.result_of(op, *given)
         if found.is_fill:
-            return Map(op, literals, found)
+            numbers = [k for k, arg in enumerate(args) if arg is not literals[k]]
+            if not any([arg.shape for arg in args]):
+                return Map(op, literals, found)
+            stay = [k for k in numbers if inferred_values.is_kept(op, given, k, found)]
+            chosen = [arg if k in stay else literals[k] for k, arg in enumerate(args)]
+            return Map(op, tuple(chosen), found, bool(stay))
     return Map(op, args, found or inferred_values.result_of(op, *[arg.values for arg in args]))
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, reduce
+from typing import Any, cast
 
 from finchlang.algebra.absence import NEVER, Where
 from finchlang.algebra.program_context import ONE
@@ -23,6 +23,7 @@ from finchlang.array.plan import Plan, joining, planned
 from finchlang.base.records import record
 from finchlang.levels.element import Element
 from finchlang.levels.level import level_of
+from finchlang.operators.operator_table import AND, DIFFERS, NOT, OR, SELECT, operator
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import Format, nest_of, permuted
 
@@ -73,6 +74,7 @@ class _Loops:
     reads: list[Read] = field(default_factory=list)
     accesses: list[ast.Access] = field(default_factory=list)
     covered: set[ast.Node] = field(default_factory=set)
+    fills: dict[ast.Node, ast.Literal] = field(default_factory=dict)  # of elements that are read
 
 
 class Lowering:
@@ -118,9 +120,25 @@ class Lowering:
         self._loops.accesses.append(found)
         if isinstance(found.tensor, ast.Variable):
             self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}
-        if not any(map(goes_beyond, indices)):
-            return found
-        return ast.Call(op_node("coalesce"), (found, plain(level_of(format).fill)))
+        fill, element = plain(level_of(format).fill), cast(ast.Node, found)
+        if any(map(goes_beyond, indices)):
+            element = ast.Call(op_node("coalesce"), (found, fill))
+        if not level_of(format).is_all_dense:
+            self._loops.fills[element] = fill
+        return element
+
+    def differs(self, *values: ast.Node) -> ast.Node | None:
+        """Whether any sparse element that is read in expressions is not its fill; None without any."""
+        found = dict.fromkeys(n for v in values for n in trees.walk(v) if n in self._loops.fills)
+        conditions: list[ast.Node] = []
+        for element in found:
+            fill = self._loops.fills[element]
+            is_nan = fill.value != fill.value
+            test = ast.Call(op_node("isnan"), (element,)) if is_nan else None
+            conditions.append(
+                ast.Call(NOT, (test,)) if test else ast.Call(DIFFERS, (element, fill))
+            )
+        return reduce(lambda a, b: ast.Call(OR, (a, b)), conditions) if conditions else None
 
     def operand(self, node: lazy.Leaf) -> str:
         return self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
@@ -190,6 +208,8 @@ class Lowering:
         self.expected[name] = Counts(nest).stored(kept)
         value = self.arranged(value, plan, read_at)
         body: ast.Node = ast.Assign(target, op, value)
+        if arg is node and not level_of(format).is_all_dense:
+            body = _without_fills(node, value, target, op)
         for index in reversed(order):
             body = ast.Loop(index, self._extent(arg, own.index(index), index), body)
         self.statements += [ast.Declare(ast.Variable(name), plain(start)), body]
@@ -302,6 +322,24 @@ def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
     return trees.rewrite_bottom_up(lambda n: new if n == old else n, node)
 
 
+def _without_fills(node: lazy.Expression, value: ast.Node, target: Any, op: ast.Node) -> ast.Node:
+    """The assignment of an element, under a condition if one tells where it is the fill: of a Bool, or of a
+    selection with the fill in one arm."""
+    fill = plain(node.values.fill)
+    if fill.value is False:
+        return ast.Sieve(value, ast.Assign(target, op, ast.Literal(True)))
+    if fill.value is True:
+        return ast.Sieve(ast.Call(NOT, (value,)), ast.Assign(target, op, ast.Literal(False)))
+    row = operator(value.op) if isinstance(value, ast.Call) else None
+    if row is not None and row.selects and not getattr(node, "has_limits", False):
+        condition, then, otherwise = cast(ast.Call, value).args
+        if otherwise == fill:
+            return ast.Sieve(condition, ast.Assign(target, op, then))
+        if then == fill:
+            return ast.Sieve(ast.Call(NOT, (condition,)), ast.Assign(target, op, otherwise))
+    return ast.Assign(target, op, value)
+
+
 def plain(literal: ast.Literal) -> ast.Literal:
     """A literal without its type where that is the type it has when written without."""
     own = literal.type in ("Bool", "Int64", "Float64")
@@ -341,8 +379,17 @@ def _constant(to: Lowering, node: lazy.Constant, indices: Indices) -> ast.Node:
 
 @lowers(lazy.Map)
 def _map(to: Lowering, node: lazy.Map, indices: Indices) -> ast.Node:
+    """With limits, structure decides where all operands are at their fills, before any number is seen."""
     parts = [to.value(arg, indices if arg.shape else ()) for arg in node.args]
-    return ast.Call(op_node(node.op), tuple(parts))
+    value = ast.Call(op_node(node.op), tuple(parts))
+    if not node.has_limits:
+        return value
+    fill, condition = plain(node.values.fill), to.differs(*parts)
+    if condition is None:
+        return fill
+    if fill.value is False:
+        return ast.Call(AND, (condition, value))
+    return ast.Call(SELECT, (condition, value, fill))
 
 
 @lowers(lazy.Reduce)

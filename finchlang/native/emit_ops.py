@@ -10,6 +10,7 @@ from finchlang.base.errors import Bug
 from finchlang.host.ir import COMPARISONS, Const, Op
 from finchlang.native import library
 from finchlang.native.target import has_fused
+from finchlang.operators.build import QUICK_POWERS
 from finchlang.syntax.types import Int64, PairType, Type
 
 #: Contraction is allowed, and sums may be taken in any order. Products and quotients may not: a part of
@@ -119,10 +120,8 @@ def _of_library(body: Body, op: Op, args: list[str]) -> str:
 
 
 def _power(body: Body, op: Op, args: list[str]) -> str:
-    """LLVM makes a product, quotient or root of some constant powers."""
     exponent = op.args[1]
-    is_short = isinstance(exponent, Const) and exponent.value in (1, 2, -1, 0.5)
-    if is_short or not has_fused():
+    if isinstance(exponent, Const) and exponent.value in QUICK_POWERS or not has_fused():
         return _call(body, "llvm.pow", op.type, args)
     return _of_library(body, op, args)
 

@@ -155,6 +155,10 @@ def _is_cut(rest: Expr, b: Expr, relation: str) -> Expr:
     return op("and", op("ne", rest, zero), signs)
 
 
+#: exponents for which a power of floats is a product, a quotient or a root
+QUICK_POWERS = (1, 2, -1, 0.5)
+
+
 def power(a: Expr, b: Expr) -> Expr:
     if not a.type.is_float and not b.type.is_float:
         return op("ipow", cast(a, number(a.type)), _exponent(b))

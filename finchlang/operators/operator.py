@@ -116,6 +116,7 @@ class Operator:
     undone_by: Reference | None = None
     lazy_missing: bool = False  # handles `missing` itself instead of giving missing
     keeps_old: bool = True  # as a reduction: whether the old value matters
+    quick: tuple[float, ...] = ()  # last arguments with which it is quicker if they are known
     selects: bool = False  # the first argument decides which of the others is the result
     short_circuits: bool = False  # the second argument is not needed if the first annihilates
     makes_pair: bool = False  # f(a, b) is the pair of both

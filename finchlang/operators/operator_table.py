@@ -177,6 +177,7 @@ _ROWS = (
         "^",
         (2, 2),
         build.power,
+        quick=build.QUICK_POWERS,
         identity=law(1, at=2),
         annihilators=(law(1, at=1), law(0, at=2, result=1)),
     ),

@@ -59,7 +59,7 @@ PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "sliced in it": (lambda: (CSR * A)[1:2, :], ["1 @finch", "1 .="], []),
     "both in it": (lambda: xp.reshape(CSR + A, (2, 15)) * xp.roll(V[:15], 1), ["1 @finch", "1 .="], []),
     "a number that decides nothing": (lambda: TENSOR * 2.5, ["2.5\n"], ["* 2.5"]),
-    "a number that decides the fill": (lambda: TENSOR > 0.5, ["> 0.5"], []),
+    "a number that the fill is": (lambda: xp.maximum(TENSOR, 0.5), [", 0.5)"], ["n0"]),
     "kron is written entry by entry": (lambda: xp.kron(CSR, CSR), ["1 @finch"], ["collapse"]),
     "extremes of the inner modes": (lambda: xp.max(TENSOR - 1, axis=0), ["1 .="], []),
     "extremes of all modes": (lambda: xp.max(TENSOR - 1), ["1 .="], []),
@@ -143,7 +143,11 @@ def test_what_is_shared_is_computed_once() -> None:
         (lambda: TENSOR + TENSOR, CSC, np.count_nonzero(A)),
         (lambda: TENSOR * np.ones((6, 1)), CSC, np.count_nonzero(A)),
         (lambda: xp.exp(TENSOR), "Dense(SparseList(Element(1.0)))", np.count_nonzero(A)),
-        (lambda: TENSOR > 5, "Dense(SparseList(Element(false)))", np.count_nonzero(A)),
+        (lambda: TENSOR > 5, "Dense(SparseList(Element(false)))", np.count_nonzero(A > 5)),
+        (lambda: TENSOR < 5, "Dense(SparseList(Element(true)))", np.count_nonzero(A >= 5)),
+        (lambda: xp.where(TENSOR > 5, TENSOR, 0.0), CSC, np.count_nonzero(A > 5)),
+        (lambda: xp.where(TENSOR <= 5, 2.0, TENSOR), None, np.count_nonzero(A > 5)),
+        (lambda: xp.where(xp.isnan(TENSOR), 0.0, TENSOR), CSC, np.count_nonzero(A)),
         (lambda: TENSOR + 1, "Dense(SparseList(Element(1.0)))", np.count_nonzero(A)),
         (lambda: TENSOR.sum(axis=1), "Dense(Element(0.0))", 6),
         (lambda: TENSOR[1:4, ::2], CSC, np.count_nonzero(A[1:4, ::2])),
@@ -162,6 +166,53 @@ def test_results_store_what_their_operands_do(make: Any, format: str | None, sto
     assert "SparseList" in str(found.format) if format is None else str(body.format) == format
     assert stored is None or body.countstored() == stored
     assert found.fill == expression.fill and isinstance(xp.compute(xp.sum(found)), Scalar)
+
+
+#: functions of an array and a number, and numbers for which zeros stay what they are
+OTHER_NUMBERS: dict[str, tuple[Callable[[Any, Any, Any], Any], list[Any]]] = {
+    "comparison": (lambda f, a, n: a > n, [0.5, 5.0, 1e300, np.inf]),
+    "comparison of a sum": (lambda f, a, n: a + a >= n, [0.5, 5.0]),
+    "clip": (lambda f, a, n: f.clip(f.clip(a, -n, n), -2 * n, n / 2), [1.5, 6.0, np.inf]),
+    "power": (lambda f, a, n: abs(a) ** n, [1.5, 3.0, 2.5]),
+    "where": (lambda f, a, n: f.where(a - a > -n, a, n), [2.0, 3.5]),
+    "quotient": (lambda f, a, n: a // n, [1.5, -2.0, 7.0]),
+    "shift": (lambda f, a, n: (f.astype(a, np.int64) << int(n)) >> 1, [1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_NUMBERS)
+def test_other_numbers_need_no_other_program(name: str) -> None:
+    """Also where the fill depends on numbers, but is the same for these."""
+    make, numbers = OTHER_NUMBERS[name]
+    wanted = A - 4 * (A != 0)
+    array, texts = Tensor(CSC, wanted), set()
+    with np.errstate(all="ignore"):
+        for n in numbers:
+            text = planned(make(xp, xp.asarray(array), n))
+            texts.add("\n".join([line for line in text.split("\n") if not line.startswith("n")]))
+            found = xp.compute(make(xp, xp.asarray(array), n))
+            np.testing.assert_allclose(xp.todense(found), make(np, wanted, n), rtol=1e-14)
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("number", [-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf, np.nan])
+@pytest.mark.parametrize("name", ["<", "max", "^", "/", "copysign"])
+def test_numbers_on_either_side_of_the_fill(name: str, number: float) -> None:
+    """Also where a zero, or a zero with a minus, is stored."""
+    own = {
+        "<": lambda f, a: a < number,
+        "max": lambda f, a: f.maximum(a, number),
+        "^": lambda f, a: a**number,
+        "/": lambda f, a: (number or 1.0) / a,  # 0 / a is 0 by structure
+        "copysign": lambda f, a: f.copysign(number, a),
+    }[name]
+    dense = np.array([[-0.0, 2.0, 0.0, -3.0, 0.0, 0.0]])
+    values = sp.csr_array((dense[0, :4], [0, 1, 2, 3], [0, 4]), shape=(1, 6))
+    with np.errstate(all="ignore"):
+        for other in (number, 2.5):  # what was compiled for one number serves the other
+            wanted = own(np, dense)
+            np.testing.assert_allclose(xp.todense(own(xp, xp.asarray(values))), wanted)
+            number = other
 
 
 def test_dense_results_of_sparse_operands_are_asked_for() -> None:
