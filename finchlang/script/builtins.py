@@ -22,9 +22,9 @@ from finchlang.script import (
     values as data,
     whole_arrays,
 )
+from finchlang.script.lazy_values import Pending
 from finchlang.script.make_tensors import element_type, tensor_of
 from finchlang.script.show import joined, kind_of, text
-from finchlang.script.tensor_arithmetic import Pending
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
@@ -205,12 +205,8 @@ def _fill_value(value: Any) -> Any:
     return data.number(tensor.fill, element_type(tensor))
 
 
-BUILTINS.add(
-    "ndims(A)", "the number of dimensions", lambda A: len(_shape(A)), takes_lazy=True
-)
-BUILTINS.add(
-    "length(A)", "the number of entries", lambda A: math.prod(_shape(A)), takes_lazy=True
-)
+BUILTINS.add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)), takes_lazy=True)
+BUILTINS.add("length(A)", "the number of entries", lambda A: math.prod(_shape(A)), takes_lazy=True)
 BUILTINS.add("copy(A)", "a copy of an array or tensor", copy_of)
 
 

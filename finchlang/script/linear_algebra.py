@@ -11,10 +11,10 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.script.containers import items, sizes
+from finchlang.script.lazy_values import Identity, RowVector, as_integers
 from finchlang.script.make_tensors import sparse_of, tensor_of
 from finchlang.script.shape_functions import FUNCTIONS as shapes
 from finchlang.script.show import kind_of
-from finchlang.script.tensor_arithmetic import Identity, as_integers
 from finchlang.script.values import (
     Builtins,
     FinchRange,
@@ -39,6 +39,8 @@ FUNCTIONS = Builtins()
     "adjoint(A)", "A with its dimensions in the other order; a vector as a row", is_lazy=True
 )
 def _adjoint(value: Any) -> Any:
+    if type(value) is RowVector:
+        return np.asarray(value)[0]
     if isinstance(value, (list, FinchRange)):
         value = np.array(list(value))
     if is_number(value):
@@ -46,7 +48,8 @@ def _adjoint(value: Any) -> Any:
     if not is_array(value) or len(value.shape) not in (1, 2):
         raise FinchError("type", f"{kind_of(value)} cannot be transposed")
     if isinstance(value, np.ndarray):
-        return np.asfortranarray(value.T if value.ndim == 2 else value.reshape(1, -1))
+        is_matrix = value.ndim == 2
+        return np.asfortranarray(value.T) if is_matrix else value.reshape(1, -1).view(RowVector)
     if len(value.shape) == 2:
         return shapes["permutedims"].function(value, 2, 1)
     return shapes["expand_dims"].function(value, 1)
@@ -134,7 +137,9 @@ def small(value: Any, name: str) -> np.ndarray:
     if isinstance(value, (list, FinchRange)):
         return _numbers(value, name).astype(float)
     try:
-        found = np.asarray(dense_array(value if isinstance(value, np.ndarray) else tensor_of(value)))
+        found = np.asarray(
+            dense_array(value if isinstance(value, np.ndarray) else tensor_of(value))
+        )
     except TypeError:
         message = f"`{name}` takes arrays that fit into memory densely, and this one does not"
         hint = "write an iterative method with `A * x`, or use `scipy.sparse.linalg` in Python"
@@ -195,7 +200,9 @@ def _diagonal(value: Any) -> Any:
     return copy_of(shapes["diagonal"].function(value, 1, 2))
 
 
-@FUNCTIONS.add("spdiagm(k => v, ...)", "the sparse matrix with v on its k-th diagonal, or on the main one")
+@FUNCTIONS.add(
+    "spdiagm(k => v, ...)", "the sparse matrix with v on its k-th diagonal, or on the main one"
+)
 def _of_diagonals(*given: Any) -> Any:
     rows, columns, values, size = [], [], list[Any](), 0
     for each in given:
@@ -215,6 +222,11 @@ def _of_diagonals(*given: Any) -> Any:
 
 
 FUNCTIONS.add("Diagonal(v)", "the sparse matrix with v on its diagonal", _of_diagonals)
+
+
+def identity_matrix(identity: Identity, n: Any) -> Any:
+    """An identity of size n as a sparse matrix."""
+    return _of_diagonals(np.full(whole(n, "a size"), identity.scale))
 
 
 @FUNCTIONS.add("Matrix(A)", "A as a dense matrix; `Matrix(I, m, n)` is an identity")

@@ -21,7 +21,7 @@ from finchlang.script.show import check_depth, joined, kind_of, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
 from finchlang.tensors.adopt import is_scipy
-from finchlang.tensors.array_base import LazyTensor, is_whole, size_text
+from finchlang.tensors.array_base import LazyTensor, is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 
@@ -310,6 +310,9 @@ def on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any],
 WITH_DOT = "an operator of elements is written with a dot, as in `a .+ b` or `f.(a)`"
 #: the operators that take arrays, by NumPy
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+#: those that NumPy computes of the elements of arrays of floats
+BY_NUMPY = ARITHMETIC | {"<": np.less, "<=": np.less_equal, ">": np.greater}
+BY_NUMPY |= {">=": np.greater_equal, "==": np.equal, "!=": np.not_equal}
 
 
 def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth: int = 0) -> bool:
