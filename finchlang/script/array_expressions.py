@@ -113,7 +113,8 @@ def set_tensor(target: Any, value: Any, run_kernel: Any) -> None:
     found = pending([value], spread)
     fill = found.node.values.fill.value
     if found.node.values.is_fill and fill != target.fill:
-        found = pending(computed([found], run_kernel, is_dense=True), lambda node: node)
+        (whole,) = computed([found], run_kernel, is_dense=True)
+        found = pending([data.dense(whole)], lambda node: node)
     computed([found], run_kernel, outs=(target,))
 
 

@@ -292,7 +292,7 @@ def _range(
     return data.FinchRange(start, 1 if step is None else step, stop)
 
 
-@BUILTINS.add("LinRange(a, b, n)", "n numbers from a to b")
+@BUILTINS.add("LinRange(a, b, n)", "evenly spaced numbers from a to b, n of them")
 def _linear(start: Any, stop: Any, count: Any) -> np.ndarray:
     return np.linspace(start, stop, data.whole(count, "a length"))
 

@@ -155,7 +155,7 @@ def _square(value: Any, name: str) -> np.ndarray:
     return found
 
 
-@FUNCTIONS.add("\\(A, b)", "the solution x of `A * x = b` for a dense A, or what comes next to one")
+@FUNCTIONS.add("\\(A, b)", "the solution x of `A * x = b`, by least squares if A is not square")
 def _solved(a: Any, b: Any) -> Any:
     matrix, other = small(a, "\\"), small(b, "\\")
     if matrix.ndim != 2 or not other.ndim or matrix.shape[0] != other.shape[0]:
@@ -171,7 +171,9 @@ def _solved(a: Any, b: Any) -> Any:
 
 @FUNCTIONS.add("det(A)", "the determinant of a small matrix")
 def _determinant(value: Any) -> float:
-    return float(np.linalg.det(_square(value, "det")))
+    from scipy.linalg import det
+
+    return float(det(_square(value, "det")))
 
 
 def _inverse(value: Any) -> np.ndarray:
