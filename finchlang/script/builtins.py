@@ -184,7 +184,9 @@ def _size(value: Any, mode: Any = None) -> Any:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    shape = () if data.is_number(value) else data.shape_of(value, str, dict, Pending)
+    if type(value) is Pending:
+        return value.shape
+    shape = () if data.is_number(value) else data.shape_of(value, str, dict)
     if shape is None:
         raise FinchError("type", f"{kind_of(value)} has no size")
     return shape

@@ -201,6 +201,9 @@ class Calls(Expressions):
                     found = combined(function.name, args)
                     return found if keeps else forced(found, self.run_kernel)
                 args = [forced(arg, self.run_kernel) for arg in args]
+                if Pending in map(type, args):
+                    message = f"`{function.name}` takes values that are computed"
+                    raise FinchError("type", message, span, "write `compute(x)` for a lazy `x`")
                 if function.name in MATRIX and any(map(data.is_array, args)):
                     return MATRIX[function.name](*args)
                 return data.operate(function, args)
@@ -228,6 +231,8 @@ class Calls(Expressions):
             if function.is_lazy and any(map(is_lazy, args)):
                 from finchlang.script.array_expressions import called
 
+                if keywords.keys() - {"dims", "init"}:
+                    functions.check_call(function, [None] * function.calls + args, keywords)
                 found = called(function.name, args, keywords, keeps)
                 if found is not NotImplemented:
                     return found

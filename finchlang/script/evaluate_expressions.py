@@ -12,13 +12,10 @@ from finchlang.levels.workspace import POLICIES
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.operators.operator_table import literal_type
 from finchlang.script import functions, values as data
-from finchlang.script.lazy_values import Pending, RowVector, is_lazy
+from finchlang.script.lazy_values import Pending, is_lazy
 from finchlang.script.show import joined, text
 from finchlang.script.subscripts import ALL, shape_of, subscript
-from finchlang.script.tensor_arithmetic import (
-    forced,
-    stacked,
-)
+from finchlang.script.tensor_arithmetic import forced, settled, stacked
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar
@@ -74,12 +71,11 @@ class Expressions:
         return self.closure(node, scope) if made is None else getattr(self, made)(node, scope, True)
 
     def forcing(self, run: Closure) -> Closure:
-        """`run`, with lazy values computed."""
+        """`run`, with lazy values computed; a row stays one."""
 
         def force(env: Environment) -> Any:
             found = run(env)
-            is_done = type(found) is not Pending and type(found) is not RowVector
-            return found if is_done else forced(found, self.run_kernel)
+            return settled(found, self.run_kernel) if type(found) is Pending else found
 
         return force
 

@@ -242,7 +242,9 @@ def _at(value: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
 def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None:
     if len(indices) != len(shape):
         what = f"{kind_of(value)} has {len(shape)} dimensions, {len(indices)} indices are given"
-        raise FinchError("dimension", what)
+        is_flat = len(indices) == 1 and len(shape) > 1
+        hint = f"write `vec(A)[{show(indices[0])}]` to count column by column" if is_flat else None
+        raise FinchError("dimension", what, hint=hint)
 
 
 def _subscripts(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
@@ -264,6 +266,10 @@ def index_of(index: Any, size: int) -> Any:
     k = data.whole(index, "an index")
     if not 1 <= k <= size:
         hint = f"indices count from 1; the last one is {size}" if k <= 0 < size else None
+        if k < 0 < size:
+            hint = (
+                f"{hint}, which is also `{'end' if k == -1 else f'end - {-k - 1}'}`, as in `x[end]`"
+            )
         raise FinchError("bounds", f"index {k} is not in 1:{size}", hint=hint)
     return k - 1
 

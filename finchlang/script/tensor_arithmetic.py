@@ -50,6 +50,18 @@ def forced(value: Any, run: Run) -> Any:
     return value.view(np.ndarray) if type(value) is RowVector else value
 
 
+def settled(value: Pending, run: Run) -> Any:
+    """As `forced`, within an expression: a row is marked as one still."""
+    found = forced(value, run)
+    if not value.is_row or found is value:
+        return found
+    if isinstance(found, np.ndarray):
+        return found.view(RowVector)
+    from finchlang.script.array_expressions import pending
+
+    return _as_row(pending([found], lambda node: node), True)
+
+
 # ------------------------------------------------------------------------------ without a dot
 
 
@@ -149,7 +161,9 @@ def _power(a: Any, count: int) -> Any:
         raise FinchError("dimension", message, hint=data.WITH_DOT)
     if count < 0:
         message = "a matrix has no negative power"
-        raise FinchError("type", message, hint=f"write `inv(A)^{-count}`")
+        raise FinchError(
+            "type", message, hint=f"write `inv(A){f'^{-count}' if count < -1 else ''}`"
+        )
     if count == 0 or isinstance(a, np.ndarray):
         base = np.asarray(a) if isinstance(a, np.ndarray) else np.eye(a.shape[0])
         return np.asfortranarray(np.linalg.matrix_power(as_integers(base), count))

@@ -392,7 +392,11 @@ def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
         return np.asfortranarray(array)
     if is_matrix or any(is_array(e) for e in entries):
         hint = "vectors hold numbers or strings; fill a matrix entry by entry"
-        if is_matrix and all(is_array(e) for e in entries):
-            hint = "write `vcat(A, B)`, `hcat(A, B)`, or `block(2, A, B, C, D)`"
+        if all(is_array(e) for e in entries):
+            hint = "arrays stand side by side in `[A B]`, and one below the other in `[A; B]`"
+            sizes = {tuple(e.shape) for e in entries}
+            if not is_matrix and len(sizes) == 1 and len(*sizes) == 1 and sum(*sizes) <= 9:
+                written = "; ".join(" ".join(map(text, dense(e))) for e in entries[:9])
+                hint = f"a matrix is written `[{written}]`"
         raise FinchError("type", "an array literal cannot hold these", hint=hint)
     return entries
