@@ -75,7 +75,7 @@ module.exports = grammar({
     _single: ($) =>
       seq(
         field("target", $._expression),
-        field("operator", choice(T("EQ"), T("COLON_EQ"), T("DOT_EQ"), T("OPASSIGN"), T("USER_ASSIGN"))),
+        field("operator", choice(T("EQ"), T("COLON_EQ"), T("DOT_EQ"), T("OPASSIGN"), T("DOT_OPASSIGN"), T("USER_ASSIGN"))),
         field("value", $._value),
       ),
     _value: ($) => choice($._expression, $.group, $.begin, $.let, $.try, $.macro),
@@ -130,7 +130,7 @@ module.exports = grammar({
           seq(T("PROPERTIES"), $.identifier, repeat1($.law), optional(seq(alias("where", $.where), field("range", $._expression)))),
           seq(choice(T("CASE"), T("ITERATE")), $.assignment),
           seq(T("STAGED"), $._expression),
-          seq(T("FINCH"), choice($._statement, $.block)),
+          seq(choice(T("FINCH"), T("FINCH_MODE")), choice($._statement, $.block)),
           seq(choice(T("TIME"), T("ELAPSED"), T("SHOW"), T("ARRAY")), $._statement),
           seq(
             T("EINSUM"), $._expression, optional(field("operator", $.identifier)),
@@ -171,7 +171,7 @@ module.exports = grammar({
         prec.right(P.power, seq($._expression, field("operator", T("POWER")), $._expression)),
       ),
     prefix: ($) =>
-      prec(P.prefix, seq(field("operator", choice(T("MINUS"), "+", T("NOT"), T("TILDE"))), $._expression)),
+      prec(P.prefix, seq(field("operator", choice(T("MINUS"), "+", T("NOT"), T("TILDE"), T("DOT_PREFIX"))), $._expression)),
 
     lambda: ($) =>
       prec.right(P.lambda, seq($._expression, T("ARROW"), choice($._expression, $.begin))),
@@ -205,7 +205,8 @@ module.exports = grammar({
         ),
         ")",
       ),
-    _argument: ($) => choice($._expression, $.keyword, $.operator),
+    _argument: ($) => choice($._expression, $.splat, $.keyword, $.operator),
+    splat: ($) => prec(P.postfix, seq($._expression, T("ELLIPSIS"))),
     // `reduce(+, x)`
     operator: () =>
       choice(
@@ -229,7 +230,7 @@ module.exports = grammar({
         repeat($._separator),
         optional(
           choice(
-            seq($._expression, ",", optional(list($._expression))),
+            seq(choice($._expression, $.splat), ",", optional(list(choice($._expression, $.splat)))),
             seq($.row, repeat(seq(repeat1($._separator), $.row)), repeat($._separator)),
           ),
         ),

@@ -233,7 +233,7 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("abs2", 1): _promoted(np.square),
     ("iseven", 1): _bits(lambda a: np.bool_(not int(a) % 2)),
     ("isodd", 1): _bits(lambda a: np.bool_(int(a) % 2)),
-    ("clamp", 3): _promoted(lambda a, low, high: np.minimum(np.maximum(a, low), high)),
+    ("clamp", 3): _promoted(lambda a, low, high: np.minimum(np.maximum(a, low), high), bools=True),
     **{(name, 1): _rounded(getattr(np, name)) for name in ("floor", "ceil", "trunc")},
     ("round", 1): _rounded(np.rint),
     **{(name, 1): _on_floats(getattr(np, name)) for name in _OF_FLOATS},

@@ -209,6 +209,10 @@ def bitwise(name: str, *args: Expr) -> Expr:
     return op(name, *exprs)
 
 
+def clamped(a: Expr, low: Expr, high: Expr) -> Expr:
+    return arithmetic("min", bools=True)(arithmetic("max", bools=True)(a, low), high)
+
+
 @maker
 def parity(is_odd: bool, a: Expr) -> Expr:
     last = bitwise("and")(a, const(1, a.type))

@@ -277,7 +277,7 @@ _ROWS = (
     Operator(
         "clamp",
         (3, 3),
-        lambda a, low, high: build.arithmetic("min")(build.arithmetic("max")(a, low), high),
+        lambda *args: build.clamped(*build.promoted(args)[0]),
     ),
     *(Operator(n, (1, 1), build.rounding(n)) for n in ("floor", "ceil", "trunc", "round")),
     *(

@@ -20,9 +20,8 @@ from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.as_operator import operation
 from finchlang.script.show import kind_of
-from finchlang.script.tensor_arithmetic import not_stacked
 from finchlang.script.values import Builtin, FinchRange
-from finchlang.script.whole_arrays import axes_of
+from finchlang.script.whole_arrays import axes_of, no_product, not_stacked
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
 
@@ -85,11 +84,6 @@ def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:
     last = len(shape) - 1
     second = lazy.View(b, (last, *range(1, last)), shape)
     return summed("+", lazy.apply("*", lazy.View(a, (0, last), shape), second), (last,))
-
-
-def no_product(a: tuple[int, ...], b: tuple[int, ...]) -> FinchError:
-    message = f"arrays of sizes {size_text(a)} and {size_text(b)} have no product"
-    return FinchError("dimension", message, hint="`.*` is that of elements")
 
 
 def _reduced(function: Callable[..., Any], array: lazy.Array, dims: Any = None) -> lazy.Array:

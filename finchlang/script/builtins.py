@@ -22,9 +22,9 @@ from finchlang.script import (
     values as data,
     whole_arrays,
 )
+from finchlang.script.lazy_values import Pending
 from finchlang.script.make_tensors import element_type, tensor_of
 from finchlang.script.show import joined, kind_of, text
-from finchlang.script.tensor_arithmetic import Pending
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
@@ -184,7 +184,9 @@ def _size(value: Any, mode: Any = None) -> Any:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    shape = () if data.is_number(value) else data.shape_of(value, str, dict, Pending)
+    if type(value) is Pending:
+        return value.shape
+    shape = () if data.is_number(value) else data.shape_of(value, str, dict)
     if shape is None:
         raise FinchError("type", f"{kind_of(value)} has no size")
     return shape
@@ -292,7 +294,7 @@ def _range(
     return data.FinchRange(start, 1 if step is None else step, stop)
 
 
-@BUILTINS.add("LinRange(a, b, n)", "n numbers from a to b")
+@BUILTINS.add("LinRange(a, b, n)", "evenly spaced numbers from a to b, n of them")
 def _linear(start: Any, stop: Any, count: Any) -> np.ndarray:
     return np.linspace(start, stop, data.whole(count, "a length"))
 

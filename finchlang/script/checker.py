@@ -107,11 +107,16 @@ class Checker(Evaluator):
         return lambda env: None if self._checked else check(env)
 
     def apply(
-        self, function: Any, args: list[Any], keywords: dict[str, Any], span: Span | None
+        self,
+        function: Any,
+        args: list[Any],
+        keywords: dict[str, Any],
+        span: Span | None,
+        keeps: bool = False,
     ) -> Any:
         if function is BUILTINS["fwrite"]:
             return ast.NOTHING
-        return super().apply(function, args, keywords, span)
+        return super().apply(function, args, keywords, span, keeps)
 
 
 def unbound_names(script: ast.Node, environment: Environment) -> list[FinchError]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cmp_to_key, partial, reduce, wraps
-from itertools import accumulate
+from functools import cmp_to_key, partial, wraps
 from typing import Any
 
 import numpy as np

@@ -17,7 +17,8 @@ from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_
 from finchlang.calls.runner import Runner
 from finchlang.script import functions, law_declarations
 from finchlang.script.containers import items
-from finchlang.script.evaluate_expressions import Closure, Expressions, Leave, RunKernel, placed
+from finchlang.script.evaluate_calls import Calls
+from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, placed
 from finchlang.script.show import show, text
 from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, of_function
 from finchlang.script.subscripts import set_subscript
@@ -35,7 +36,7 @@ _END: Any = object()  # what no loop is over
 SCRIPTS = 256
 
 
-class Evaluator(Expressions):
+class Evaluator(Calls):
     """Evaluates scripts. All errors are FinchErrors with their place in the script."""
 
     def __init__(
@@ -349,8 +350,8 @@ class Evaluator(Expressions):
         return interruptible(node.span, placed(node.span, run))
 
     def Broadcast(self, node: ast.Broadcast, scope: Scope, keeps: bool = False) -> Closure:
-        is_own = not isinstance(node.op, ast.Variable) or node.op.name not in functions.PREDEFINED
-        self.unknown_calls += is_own or scope.is_local(node.op.name)
+        name = node.op.name if isinstance(node.op, ast.Variable) else ""
+        self.unknown_calls += name not in functions.PREDEFINED or scope.is_local(name)
         return self.by_elements(self.closure(node.op, scope), node.args, node.span, scope, keeps)
 
     def dotted(self, node: ast.Call, scope: Scope, keeps: bool = False) -> Closure:

@@ -16,8 +16,8 @@ from finchlang.base.records import record
 from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.builtins import BUILTINS
+from finchlang.script.lazy_values import Identity
 from finchlang.script.show import kind_of
-from finchlang.script.tensor_arithmetic import Identity
 from finchlang.script.values import Builtin, FinchRange, NamedValue, is_array, is_number
 from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.user_function import Laws

@@ -11,10 +11,10 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.script.containers import items, sizes
+from finchlang.script.lazy_values import Identity, RowVector, as_integers
 from finchlang.script.make_tensors import sparse_of, tensor_of
 from finchlang.script.shape_functions import FUNCTIONS as shapes
 from finchlang.script.show import kind_of
-from finchlang.script.tensor_arithmetic import Identity, as_integers
 from finchlang.script.values import (
     Builtins,
     FinchRange,
@@ -39,6 +39,8 @@ FUNCTIONS = Builtins()
     "adjoint(A)", "A with its dimensions in the other order; a vector as a row", is_lazy=True
 )
 def _adjoint(value: Any) -> Any:
+    if type(value) is RowVector:
+        return np.asarray(value)[0]
     if isinstance(value, (list, FinchRange)):
         value = np.array(list(value))
     if is_number(value):
@@ -46,7 +48,8 @@ def _adjoint(value: Any) -> Any:
     if not is_array(value) or len(value.shape) not in (1, 2):
         raise FinchError("type", f"{kind_of(value)} cannot be transposed")
     if isinstance(value, np.ndarray):
-        return np.asfortranarray(value.T if value.ndim == 2 else value.reshape(1, -1))
+        is_matrix = value.ndim == 2
+        return np.asfortranarray(value.T) if is_matrix else value.reshape(1, -1).view(RowVector)
     if len(value.shape) == 2:
         return shapes["permutedims"].function(value, 2, 1)
     return shapes["expand_dims"].function(value, 1)
@@ -152,7 +155,7 @@ def _square(value: Any, name: str) -> np.ndarray:
     return found
 
 
-@FUNCTIONS.add("\\(A, b)", "the solution x of `A * x = b` for a dense A, or what comes next to one")
+@FUNCTIONS.add("\\(A, b)", "the solution x of `A * x = b`, by least squares if A is not square")
 def _solved(a: Any, b: Any) -> Any:
     matrix, other = small(a, "\\"), small(b, "\\")
     if matrix.ndim != 2 or not other.ndim or matrix.shape[0] != other.shape[0]:
@@ -168,7 +171,9 @@ def _solved(a: Any, b: Any) -> Any:
 
 @FUNCTIONS.add("det(A)", "the determinant of a small matrix")
 def _determinant(value: Any) -> float:
-    return float(np.linalg.det(_square(value, "det")))
+    from scipy.linalg import det
+
+    return float(det(_square(value, "det")))
 
 
 def _inverse(value: Any) -> np.ndarray:
@@ -219,6 +224,11 @@ def _of_diagonals(*given: Any) -> Any:
 
 
 FUNCTIONS.add("Diagonal(v)", "the sparse matrix with v on its diagonal", _of_diagonals)
+
+
+def identity_matrix(identity: Identity, n: Any) -> Any:
+    """An identity of size n as a sparse matrix."""
+    return _of_diagonals(np.full(whole(n, "a size"), identity.scale))
 
 
 @FUNCTIONS.add("Matrix(A)", "A as a dense matrix; `Matrix(I, m, n)` is an identity")

@@ -56,8 +56,9 @@ def subscript(value: Any, indices: list[Any]) -> Any:
 
 
 def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = False) -> None:
-    """`target[indices...] = value`, or `.= value` if the value `spreads` as in broadcasting. Raises FinchErrors as `subscript`, and "access order" for a tensor that
-    is not dense, whose entries cannot be set one by one."""
+    """`target[indices...] = value`, or `.= value` if the value `spreads` as in broadcasting. Raises
+    FinchErrors as `subscript`, and "access order" for a tensor that is not dense, whose entries cannot be
+    set one by one."""
     if isinstance(target, Scalar):
         _check_count(target, (), indices)
         element = target.format.element_type
@@ -89,7 +90,7 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
     subscripts: Any = _places(target, indices)
     if subscripts is None:
         subscripts = _crossed(_subscripts(target, target.shape, indices), target.shape)
-    array = _dense_view(target)
+    array = dense_view(target)
     if array is None:
         hint = f"build it in a kernel: `@finch begin A .= {target.fill}; for ... end end`"
         message = f"the entries of {target.format} cannot be set one by one"
@@ -118,12 +119,12 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return shape
 
 
-def _dense_view(value: Any) -> np.ndarray | None:
+def dense_view(value: Any) -> np.ndarray | None:
     """An array over the memory of a tensor that is dense in every mode; None for another tensor."""
     if isinstance(value, np.ndarray):
         return np.asarray(value)
     if isinstance(value, SwizzledTensor):
-        body = _dense_view(value.body)
+        body = dense_view(value.body)
         axes = [value.permutation.index(k + 1) for k in range(value.order)]
         return None if body is None else body.transpose(axes)
     return value._dense_view()
@@ -158,7 +159,7 @@ def _storable(value: Any, element: Type) -> Any:
 def _part(tensor: Any, subscripts: tuple[Any, ...]) -> Any:
     """The part of a tensor that NumPy would give for its dense array, which is not made; lists of
     coordinates are taken each with all of the other modes."""
-    view = _dense_view(tensor)
+    view = dense_view(tensor)
     if view is not None:
         return view[_crossed(subscripts, view.shape)]
     coordinates, values = tensor.entries()
@@ -204,7 +205,7 @@ def _spread_tuple(indices: list[Any]) -> list[Any]:
 def _places(value: Any, indices: list[Any]) -> tuple[np.ndarray, ...] | None:
     """The coordinates from 0 where a mask of the shape of the value is true, column-major, or of a vector
     of tuples; None for other indices. Raises FinchError "bounds"."""
-    index = indices[0] if len(indices) == 1 else None
+    index: Any = indices[0] if len(indices) == 1 else None
     if isinstance(index, list) and index and all(isinstance(item, tuple) for item in index):
         rows = [_subscripts(value, value.shape, [*item]) for item in index]
         return tuple(np.array(row) for row in zip(*rows, strict=True))
@@ -213,17 +214,17 @@ def _places(value: Any, indices: list[Any]) -> tuple[np.ndarray, ...] | None:
     if tuple(index.shape) != tuple(value.shape):
         sizes = f"{size_text(index.shape)} of an array of size {size_text(value.shape)}"
         raise FinchError("bounds", f"a mask of size {sizes}")
-    mask = as_tensor(index)
+    mask: Any = as_tensor(index)
     if isinstance(index, np.ndarray) or mask.fill:
         return tuple(np.nonzero(data.dense(index).T)[::-1])
     coordinates, values = mask.entries()
-    rows = coordinates[:, values]
-    return tuple(rows[:, np.lexsort(rows)])
+    held = coordinates[:, values]
+    return tuple(held[:, np.lexsort(held)])
 
 
 def _at(value: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
     """The entries at coordinates from 0."""
-    view = _dense_view(value)
+    view = dense_view(value)
     if view is not None:
         return view[places]
     coordinates, values = value.entries()
@@ -241,7 +242,9 @@ def _at(value: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
 def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None:
     if len(indices) != len(shape):
         what = f"{kind_of(value)} has {len(shape)} dimensions, {len(indices)} indices are given"
-        raise FinchError("dimension", what)
+        is_flat = len(indices) == 1 and len(shape) > 1
+        hint = f"write `vec(A)[{show(indices[0])}]` to count column by column" if is_flat else None
+        raise FinchError("dimension", what, hint=hint)
 
 
 def _subscripts(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
@@ -263,6 +266,10 @@ def index_of(index: Any, size: int) -> Any:
     k = data.whole(index, "an index")
     if not 1 <= k <= size:
         hint = f"indices count from 1; the last one is {size}" if k <= 0 < size else None
+        if k < 0 < size:
+            hint = (
+                f"{hint}, which is also `{'end' if k == -1 else f'end - {-k - 1}'}`, as in `x[end]`"
+            )
         raise FinchError("bounds", f"index {k} is not in 1:{size}", hint=hint)
     return k - 1
 

@@ -21,7 +21,7 @@ from finchlang.script.show import check_depth, joined, kind_of, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
 from finchlang.tensors.adopt import is_scipy
-from finchlang.tensors.array_base import LazyTensor, is_whole, size_text
+from finchlang.tensors.array_base import LazyTensor, is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 
@@ -310,6 +310,9 @@ def on_types(op: Operator, types: tuple[Type, ...]) -> tuple[Callable[..., Any],
 WITH_DOT = "an operator of elements is written with a dot, as in `a .+ b` or `f.(a)`"
 #: the operators that take arrays, by NumPy
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+#: those that NumPy computes of the elements of arrays of floats
+BY_NUMPY = ARITHMETIC | {"<": np.less, "<=": np.less_equal, ">": np.greater}
+BY_NUMPY |= {">=": np.greater_equal, "==": np.equal, "!=": np.not_equal}
 
 
 def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth: int = 0) -> bool:
@@ -389,7 +392,11 @@ def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
         return np.asfortranarray(array)
     if is_matrix or any(is_array(e) for e in entries):
         hint = "vectors hold numbers or strings; fill a matrix entry by entry"
-        if is_matrix and all(is_array(e) for e in entries):
-            hint = "write `vcat(A, B)`, `hcat(A, B)`, or `block(2, A, B, C, D)`"
+        if all(is_array(e) for e in entries):
+            hint = "arrays stand side by side in `[A B]`, and one below the other in `[A; B]`"
+            sizes = {tuple(e.shape) for e in entries}
+            if not is_matrix and len(sizes) == 1 and len(*sizes) == 1 and sum(*sizes) <= 9:
+                written = "; ".join(" ".join(map(text, dense(e))) for e in entries[:9])
+                hint = f"a matrix is written `[{written}]`"
         raise FinchError("type", "an array literal cannot hold these", hint=hint)
     return entries

@@ -1,5 +1,5 @@
-"""Functions of whole arrays for NumPy's arrays, vectors and other values with entries: reductions, also along
-dimensions, and what goes along one. For tensors they are lazy (`array_functions.py`)."""
+"""Functions of whole arrays for NumPy's arrays, vectors and other values with entries: reductions, also
+along dimensions, and what goes along one. For tensors they are lazy (`array_functions.py`)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.script import values as data
-from finchlang.script.containers import Call, are_true, items, with_function
+from finchlang.script.containers import are_true, items, with_function
+from finchlang.script.lazy_values import Pending
 from finchlang.script.shape_functions import FUNCTIONS as SHAPES
 from finchlang.script.show import kind_of
-from finchlang.script.tensor_arithmetic import Pending, computed, is_lazy, pending
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import type_of_value
 from finchlang.tensors.array_base import size_text
 
+#: a `Caller`: it calls functions, of elements or whole arrays, lazily for tensors
+Call = Any
 FUNCTIONS = data.Builtins()
 
 
@@ -31,6 +33,17 @@ def grid(value: Any) -> np.ndarray:
     if not isinstance(found, np.ndarray):
         raise FinchError("type", f"{kind_of(value)} is no array of numbers")
     return found
+
+
+def no_product(a: tuple[int, ...], b: tuple[int, ...]) -> FinchError:
+    message = f"arrays of sizes {size_text(a)} and {size_text(b)} have no product"
+    return FinchError("dimension", message, hint="`.*` is that of elements")
+
+
+def not_stacked(axis: int, shapes: list[tuple[int, ...]]) -> FinchError:
+    way = "side by side" if axis else "one below the other"
+    sizes = " and ".join(size_text(shape) for shape in shapes)
+    return FinchError("dimension", f"arrays of sizes {sizes} do not stand {way}")
 
 
 def axes_of(array: Any, dims: Any) -> tuple[int, ...] | None:
@@ -53,14 +66,14 @@ def along(function: Callable[..., Any], value: Any, dims: Any) -> Any:
     array = grid(value)
     axes = axes_of(array, dims)
     if array.size == 0 and function not in (np.sum, np.prod, np.any, np.all):
-        raise FinchError("type", f"{function.__name__} of nothing")
+        raise FinchError("type", "there are no entries to reduce")
     return np.asfortranarray(function(array, axis=axes, keepdims=True))
 
 
 # ------------------------------------------------------------------------------ reductions
 
 
-def _total(call: Call, name: str, operator: str, ufunc: Any, function: Any, value: Any) -> Any:
+def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, value: Any) -> Any:
     """A reduction of all entries: by NumPy for arrays, by the operator for other values."""
     if function:
         value = [call(*function, x) for x in items(value)]
@@ -86,22 +99,16 @@ def _spread(ufunc: Any, call: Call, function: Any, value: Any) -> float:
 
 def _truths(name: str, call: Call, function: Any, value: Any) -> Any:
     found = are_true(call, (*function, value), name)
-    return {"any": any, "all": all, "count": sum}[name](found)
+    return {"any": any, "all": all, "count": sum}[name](found)  # type: ignore[operator]
 
 
 def _reduction(usage: str, doc: str, ufunc: Any, total: Callable[..., Any]) -> None:
     name = usage.partition("(")[0]
 
-    def reduced(call: Call, *args: Any, dims: Any = None, init: Any = None) -> Any:
+    def reduced(call: Call, *args: Any, dims: Any = None) -> Any:
         function, value = with_function(name, "an array", args)
         if dims is not None and not isinstance(dims, ast.Colon):
             return along(ufunc, call.by_elements(*function, value) if function else value, dims)
-        if init is not None:
-            value = [
-                init,
-                *([call(*function, x) for x in items(value)] if function else items(value)),
-            ]
-            function = ()
         return total(call, function, value)
 
     FUNCTIONS.add(usage, doc, reduced, calls=True, is_lazy=True)
@@ -114,24 +121,20 @@ for _name, _what, _operator, _ufunc in (
     ("minimum", "the least", "min", np.min),
 ):
     _doc = f"{_what} of the entries, or of what a function gives for them; along `dims` if given"
-
-    def _of_all(call, function, value, own=(_name, _operator, _ufunc)):  # type: ignore
-        return _total(call, *own, function, value)
-
-    _reduction(f"{_name}(f, A; dims)", _doc, _ufunc, _of_all)
+    _reduction(f"{_name}(f, A; dims)", _doc, _ufunc, partial(_total, _name, _operator, _ufunc))
 _var, _std = partial(np.var, ddof=1), partial(np.std, ddof=1)
-_var.__name__, _std.__name__ = "var", "std"  # type: ignore[attr-defined]
 _reduction("mean(f, A; dims)", "the mean of the entries, or along `dims`", np.mean, _mean)
 _reduction(
     "var(A; dims)", "the variance, divided by one less than the count", _var, partial(_spread, _var)
 )
 _reduction("std(A; dims)", "the square root of the variance", _std, partial(_spread, _std))
-for _name, _doc, _ufunc in (
+_logical: Any
+for _name, _doc, _logical in (
     ("any", "whether an entry is true, or a function is true for it", np.any),
     ("all", "whether every entry is true, or a function is true for it", np.all),
     ("count", "how many entries a function is true for, or are true", np.sum),
 ):
-    _reduction(f"{_name}(f, A; dims)", _doc, _ufunc, partial(_truths, _name))
+    _reduction(f"{_name}(f, A; dims)", _doc, _logical, partial(_truths, _name))
 
 
 @FUNCTIONS.add("median(v)", "the middle of the entries in order, or the mean of the middle two")
@@ -144,7 +147,7 @@ def _median(value: Any) -> float:
 
 @FUNCTIONS.add("extrema(A)", "the least and the greatest of the entries, as a tuple")
 def _extrema(value: Any) -> tuple[Any, Any]:
-    least, greatest = (_total(None, n, o, f, (), value) for n, o, f in _EXTREMES)  # type: ignore
+    least, greatest = (_total(*row, None, (), value) for row in _EXTREMES)
     return least, greatest
 
 
@@ -292,13 +295,16 @@ FUNCTIONS.add("eachcol(A)", "the columns of a matrix, as vectors", partial(_part
 # ------------------------------------------------------------------------------ lazy arrays
 
 
-@FUNCTIONS.add("lazy(A)", "A as a lazy array: what is made of it is computed by `compute`")
-def _lazy(value: Any) -> Any:
-    if not data.is_array(value):
+@FUNCTIONS.add(
+    "lazy(A)",
+    "A as a lazy array: what is made of it is computed by `compute`",
+    calls=True,
+    takes_lazy=True,
+)
+def _lazy(call: Call, value: Any) -> Any:
+    if type(value) is not Pending and not data.is_array(value):
         raise FinchError("type", f"{kind_of(value)} is no array")
-    found = pending([value], lambda node: node)
-    found.is_kept = True
-    return found
+    return call.lazily(value)
 
 
 @FUNCTIONS.add(
@@ -308,8 +314,8 @@ def _compute(call: Call, *values: Any) -> Any:
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         return _compute(call, *values[0]) if len(values[0]) > 1 else (_compute(call, *values[0]),)
     waiting = [value for value in values if type(value) is Pending]
-    found = iter(computed(waiting, call.run_kernel) if waiting else ())
+    found = iter(call.computed(waiting) if waiting else ())
     results = tuple(next(found) if type(value) is Pending else value for value in values)
-    if any(not is_lazy(v) and not data.is_array(v) and type_of_value(v) is None for v in results):
+    if any(not data.is_array(v) and type_of_value(v) is None for v in results):
         raise FinchError("type", "compute takes arrays and numbers")
     return results[0] if len(results) == 1 else results

@@ -108,8 +108,8 @@ def _stratum(here: _Unexpected) -> FinchError | None:
         return here.error(f"`{token}` belongs to the script stratum; {use}")
     if kind == "LET":
         return here.error("`let` belongs to kernels", "in a script write `x = ...`")
-    if kind in ("DOT_EQ", "COLON_EQ", "USER_ASSIGN"):
-        hint = f"write `@finch {'A' if kind == 'DOT_EQ' else 'A[i]'} {token} ...`"
+    if kind in ("COLON_EQ", "USER_ASSIGN"):
+        hint = f"write `@finch A[i] {token} ...`"
         return here.error(f"`{token}` belongs to kernels", hint)
     return None
 

@@ -26,9 +26,9 @@ OPERAND_STARTS = {
 CALLABLE_ENDS = {"NAME", "RPAR", "RBRACK", "RCURLY", "TRANSPOSE"}
 #: tokens after which a statement goes on in the next line
 CONTINUES = {
-    "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "TYPE_SIGN", "OPASSIGN", "DOT_OPASSIGN", "USER_ASSIGN", "COMPARE", "OR", "AND",
-    "PAIR", "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "DOT_PREFIX", "TILDE", "QUERY", "COLON",
-    "ELSE_COLON", "IN", "ARROW", "PIPE", "TIMES",
+    "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "TYPE_SIGN", "OPASSIGN", "DOT_OPASSIGN", "USER_ASSIGN", "COMPARE",
+    "OR", "AND", "PAIR", "MINUS", "NEG", "SUM_OP", "PRODUCT_OP", "SHIFT", "POWER", "NOT", "DOT_PREFIX",
+    "TILDE", "QUERY", "COLON", "ELSE_COLON", "IN", "ARROW", "PIPE", "TIMES",
 }
 #: the signs that stand alone as an argument of a call
 OPERATORS = ("MINUS", "SUM_OP", "PRODUCT_OP", "POWER", "COMPARE", "AND", "OR")

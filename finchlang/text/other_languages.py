@@ -91,7 +91,6 @@ FORMS = (
     ForeignForm(r"(?<![\w)\]}'])'(?P<x>[^'\"]*)'", "text is not written in single quotes", 'write `"{x}"`'),
     ForeignForm(r"`[^`]*`?", "there are no commands of the shell", 'a string is written `"text"`'),
     ForeignForm(r"(?<![\w)\]}:]):(?P<x>[A-Za-z_]\w*)", "there are no symbols", 'write `"{x}"`'),
-    ForeignForm(r"(?:^|;)\s*(?P<x>\w+)\s*(?P<at>\.(?P<o>[-+*/^÷])=)\s*(?P<e>.*?)(?=\s*$)", "`{at}` is no assignment", "write `{x} = {x} .{o} {e}`"),
     ForeignForm(r"(?P<at>\b\d+)!", "`!` stands before a condition", "the factorial is a loop"),
     # ------------------------------------------------ members, methods, packages, broadcasting
     ForeignForm(r"\b(?P<at>np|numpy|torch|jnp|math|scipy|sp|sparse|plt|Math|Finch|Base|LinearAlgebra|SparseArrays)\.(?P<f>\w+)", "there are no packages", "functions stand alone, as `{f}` would"),
@@ -103,7 +102,7 @@ FORMS = (
     ForeignForm(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.(?P<f>sum|all|any|copy|reshape|flatten|repeat|length|max|min|round))\((?P<e>[^()]*)\)", NO_METHODS, "write `{f}({x})`"),
     ForeignForm(r"(?P<x>\b[A-Za-z_]\w*)(?P<at>\.(?P<f>\w+)\()", NO_METHODS, "a call is written `f({x})`"),
     ForeignForm(r"\b[A-Za-z_]\w*(?P<at>\.[A-Za-z_]\w*)", NO_ATTRIBUTES, "`.*` and the like stand in `@array C = A .* B`"),
-    ForeignForm(r"[\w)\]]\s(?P<at>@)\s+[\w(\[]", "`@` is no operator", "a product of matrices is written `@einsum C[i, j] += A[i, k] * B[k, j]`"),
+    ForeignForm(r"[\w)\]]\s(?P<at>@)\s+[\w(\[]", "`@` is no operator", "a product of matrices is written `A * B`"),
     ForeignForm(r"\[\s*(?P<at>:)\w|\[[^\[\]]*(?P<at2>:)\]", "a range has both ends", "write them, as in `x[1:end]`"),
     # ------------------------------------------------ macros
     ForeignForm(r"(?P<at>@(?:btime|benchmark|timeit|timed|allocated|profile))\b.*", "there is no `{at}`", "`@time` tells how long a statement takes"),

@@ -1,0 +1,329 @@
+"""Calls in the script stratum: of operators, built-in functions and the script's own, as closures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from finchlang.base.errors import FinchError, Span
+from finchlang.calls.environment import Environment, Scope
+from finchlang.operators.operator_table import OPERATORS, Operator
+from finchlang.script import functions, values as data
+from finchlang.script.builtins import level_or_scalar
+from finchlang.script.evaluate_expressions import Closure, Expressions, Leave, placed
+from finchlang.script.functions import arguments
+from finchlang.script.lazy_values import Identity, Pending, is_lazy
+from finchlang.script.linear_algebra import MATRIX, identity_matrix
+from finchlang.script.show import kind_of
+from finchlang.script.tensor_arithmetic import SIGNS, combined, elementwise, forced, takes
+from finchlang.syntax import nodes as ast, types
+from finchlang.text.print import INFIX, pretty
+from finchlang.wrappers.masks import MaskValue
+
+#: calls of a script's functions may nest so deeply
+CALL_DEPTH = 5_000
+
+
+class Caller(NamedTuple):
+    """The first argument of built-in functions that call others, with the place of their own call."""
+
+    evaluator: Any
+    span: Span | None
+
+    def __call__(self, function: Any, *args: Any) -> Any:
+        return self.evaluator.apply(function, list(args), {}, self.span)
+
+    def by_elements(self, function: Any, *args: Any) -> Any:
+        """`function.(args...)`, lazily for tensors."""
+        return elementwise(function, list(args), lambda *xs: self(function, *xs))
+
+    def lazily(self, value: Any) -> Pending:
+        """An array as a lazy one that is kept so."""
+        from finchlang.script.array_expressions import pending
+
+        found = pending([value], lambda node: node)
+        found.is_kept = True
+        return found
+
+    def computed(self, values: list[Pending]) -> list[Any]:
+        from finchlang.script.array_expressions import computed
+
+        return computed(values, self.evaluator.run_kernel)
+
+
+class Calls(Expressions):
+    """Turns calls into closures, and applies functions to values."""
+
+    depth = 0  # of calls of the script's functions
+
+    #: the closure of an operator with a dot (`a .+ b`)
+    dotted: Callable[..., Closure]
+
+    def Call(self, node: ast.Call | ast.KeywordCall, scope: Scope, keeps: bool = False) -> Closure:
+        op, span = node.op, node.span
+        name = op.name if isinstance(op, ast.Variable) else ""
+        if name[:1] == ".":
+            return self.dotted(node, scope, keeps)
+        meant = None if scope.is_local(name) else functions.PREDEFINED.get(name)
+        is_known = meant is not None and (name in SIGNS or _is_of_arrays(meant))
+        has_splat = any(isinstance(arg, ast.Splat) for arg in node.args)
+        if isinstance(node, ast.KeywordCall) or has_splat:
+            pairs = node.keywords if isinstance(node, ast.KeywordCall) else ()
+            given = [(name, self.closure(value, scope)) for name, value in pairs]
+            called, several = self.closure(op, scope), self.several(node.args, scope)
+            if is_known and not has_splat:
+                operands = self.operands(node.args, scope)
+                several = lambda env: [arg(env) for arg in operands]  # noqa: E731
+            else:
+                self.unknown_calls += 1
+
+            def call_with_keywords(env: Environment) -> Any:
+                function, args = called(env), several(env)
+                if is_known and function is not meant:
+                    args = [forced(arg, self.run_kernel) for arg in args]
+                return self.apply(
+                    function, args, {n: value(env) for n, value in given}, span, keeps
+                )
+
+            return placed(span, call_with_keywords)
+        arguments = (self.operands if is_known else self.closures)(node.args, scope)
+        if name:
+            return self.call_by_name(node, arguments, scope, keeps)
+        self.unknown_calls += 1
+        return self.call_of(self.closure(op, scope), arguments, span)
+
+    KeywordCall = Call
+
+    def call_of(
+        self,
+        called: Closure,
+        arguments: list[Closure],
+        span: Span | None,
+        keeps: bool = False,
+        meant: Any = None,
+    ) -> Closure:
+        """A call; one whose name is `meant` to take lazy arrays, unless the script has bound it."""
+
+        def call(env: Environment) -> Any:
+            try:
+                function, args = called(env), [arg(env) for arg in arguments]
+                if meant is not None and function is not meant:
+                    args = [forced(arg, self.run_kernel) for arg in args]
+                return self.apply(function, args, {}, span, keeps)
+            except FinchError as error:
+                raise error.at(span) from None
+
+        return call
+
+    def call_by_name(
+        self, node: ast.Call, arguments: list[Closure], scope: Scope, keeps: bool = False
+    ) -> Closure:
+        """A call of the function that a name is bound to in the script, or else in the language."""
+        op, span = node.op, node.span
+        assert isinstance(op, ast.Variable)
+        meant = functions.PREDEFINED.get(op.name)
+        if scope.is_local(op.name) or not isinstance(meant, (Operator, data.Builtin, types.Type)):
+            self.unknown_calls += op.name not in ("&&", "||")
+        elif isinstance(meant, data.Builtin) and (meant.calls or op.name[-1] == "!"):
+            self.unknown_calls += not meant.is_lazy
+        is_lazy = op.name in SIGNS or _is_of_arrays(meant)
+        own_meaning = meant if is_lazy and not scope.is_local(op.name) else None
+        bound = self.call_of(self.Variable(op, scope), arguments, span, keeps, own_meaning)
+        if scope.is_local(op.name):
+            return bound
+        if op.name in ("&&", "||", "ifelse"):
+            own = placed(span, lazy(op.name, arguments))
+        elif isinstance(meant, Operator):
+            return self.call_operator(meant, node, bound, arguments, keeps)
+        else:
+            return bound
+        name = op.name
+        return lambda env: bound(env) if name in env.outermost else own(env)
+
+    def call_operator(
+        self, op: Operator, node: ast.Call, bound: Closure, arguments: list[Closure], keeps: bool
+    ) -> Closure:
+        """A call of an operator of the table, directly if all arguments are Python's own numbers; of what
+        its name is `bound` to if the script has bound it."""
+        known, span, name = data.plain_functions(op), node.span, node.op.name  # type: ignore[attr-defined]
+
+        def call(env: Environment) -> Any:
+            if name in env.outermost:
+                return bound(env)
+            try:
+                args = [arg(env) for arg in arguments]
+                function = known[tuple(map(type, args))]
+                return (
+                    self.apply(op, args, {}, span, keeps) if function is None else function(*args)
+                )
+            except FinchError as error:
+                raise _with_dot(error, node).at(span) from None
+
+        def call_of_two(env: Environment) -> Any:  # as `call`, quicker: most operators take two
+            if name in env.outermost:
+                return bound(env)
+            try:
+                a, b = left(env), right(env)
+                function = known[type(a), type(b)]
+                if function is None:
+                    return self.apply(op, [a, b], {}, span, keeps)
+                return function(a, b)
+            except FinchError as error:
+                raise _with_dot(error, node).at(span) from None
+
+        if len(arguments) != 2:
+            return call
+        left, right = arguments
+        return call_of_two
+
+    def apply(
+        self,
+        function: Any,
+        args: list[Any],
+        keywords: dict[str, Any],
+        span: Span | None,
+        keeps: bool = False,
+    ) -> Any:
+        """`function(args...; keywords...)`, which may be lazy if the caller `keeps` it so. Raises
+        FinchError "type" for a value that is no function."""
+        if isinstance(function, data.Builtin):
+            found = self.apply_builtin(function, args, keywords, span, keeps)
+            return found if keeps else forced(found, self.run_kernel)
+        if isinstance(function, functions.FinchFunction):
+            return self.enter(function, args, keywords, span)
+        if keywords:
+            raise FinchError("type", f"{kind_of(function)} takes no keyword arguments", span)
+        if isinstance(function, types.Type):
+            function = OPERATORS[function.name]
+        try:
+            if isinstance(function, Operator):
+                if takes(function.name, args):
+                    found = combined(function.name, args)
+                    return found if keeps else forced(found, self.run_kernel)
+                args = [forced(arg, self.run_kernel) for arg in args]
+                if Pending in map(type, args):
+                    message = f"`{function.name}` takes values that are computed"
+                    raise FinchError("type", message, span, "write `compute(x)` for a lazy `x`")
+                if function.name in MATRIX and any(map(data.is_array, args)):
+                    return MATRIX[function.name](*args)
+                return data.operate(function, args)
+            if isinstance(function, functions.LevelName):
+                return level_or_scalar(function.name, function.parameters, tuple(args))
+            if isinstance(function, Identity):
+                return identity_matrix(function, *args)
+            if isinstance(function, functions.MaskName):
+                return MaskValue(function.name, tuple(args))
+        except functions.PYTHON_FAULTS as error:
+            name = getattr(function, "name", "I")
+            what = name if isinstance(function, functions.LevelName) else f"`{name}`"
+            raise functions.fault(error, what, span) from None
+        raise FinchError("type", f"{kind_of(function)} is no function", span)
+
+    def apply_builtin(
+        self,
+        function: data.Builtin,
+        args: list[Any],
+        keywords: dict[str, Any],
+        span: Span | None,
+        keeps: bool = False,
+    ) -> Any:
+        try:
+            if function.is_lazy and any(map(is_lazy, args)):
+                from finchlang.script.array_expressions import called
+
+                if keywords.keys() - {"dims", "init"}:
+                    functions.check_call(function, [None] * function.calls + args, keywords)
+                found = called(function.name, args, keywords, keeps)
+                if found is not NotImplemented:
+                    return found
+            if function.is_lazy:
+                pairs = ((arg, type(arg) is Pending) for arg in args)
+                args = [forced(arg, self.run_kernel) if lazy else arg for arg, lazy in pairs]
+            elif Pending in map(type, args) and not function.takes_lazy:
+                what = f"`{function.name}` takes arrays that are computed"
+                raise FinchError("type", what, span, "write `compute(B)` in the place of `B`")
+            if function.prints:
+                args = [self.output, *args]
+            elif function.calls:
+                args = [Caller(self, span), *args]
+            return function.function(*args, **keywords)
+        except functions.PYTHON_FAULTS as error:
+            if isinstance(error, TypeError):
+                functions.check_call(function, args, keywords)
+            raise functions.fault(error, f"`{function.usage}`", span) from None
+
+    def enter(
+        self,
+        function: functions.FinchFunction,
+        args: list[Any],
+        keywords: dict[str, Any],
+        span: Span | None,
+    ) -> Any:
+        definition, environment = function.definition, None
+        parameters = definition.parameters
+        if keywords or definition.defaults or definition.types:
+            environment = arguments(function, args, keywords, span)
+        elif len(args) != len(parameters):
+            message = f"{function} takes {len(parameters)} arguments, {len(args)} are given"
+            raise FinchError("type", message, span)
+        if self.depth >= CALL_DEPTH:
+            name = definition.name
+            raise FinchError("resource", f"{name} is called more than {CALL_DEPTH} deep", span)
+        if environment is None:
+            values = dict(zip(parameters, args, strict=True))
+            environment = Environment(function.scope, function.parent, values)
+        self.depth += 1
+        try:
+            result = self.run_body(function, environment)
+        except Leave as leave:
+            if not isinstance(leave.node, ast.Return):
+                raise leave.outside() from None
+            result = leave.value
+        except FinchError as error:
+            error.calls.append((definition.name, span))
+            raise
+        finally:
+            self.depth -= 1
+        return ast.NOTHING if result is None else result
+
+    def run_body(self, function: functions.FinchFunction, environment: Environment) -> Any:
+        """The value of a function's body in the environment of a call."""
+        return function.body(environment)
+
+
+def lazy(name: str, operands: list[Closure]) -> Closure:
+    """`&&`, `||` and `c ? a : b`, which evaluate only the operands that they need."""
+    count = 3 if name == "ifelse" else 2
+    if len(operands) != count:
+
+        def refuse(env: Environment) -> Any:
+            raise FinchError("type", f"`{name}` does not take {len(operands)} arguments")
+
+        return refuse
+    first, second, third = operands[0], operands[1], operands[-1]
+
+    def choose(env: Environment) -> Any:
+        return second(env) if data.truth(first(env)) else third(env)
+
+    def both(env: Environment) -> Any:
+        return data.truth(first(env)) and second(env)
+
+    def either(env: Environment) -> Any:
+        return data.truth(first(env)) or second(env)
+
+    return {"ifelse": choose, "&&": both, "||": either}[name]
+
+
+def _is_of_arrays(meant: Any) -> bool:
+    return isinstance(meant, data.Builtin) and meant.is_lazy
+
+
+def _with_dot(error: FinchError, node: ast.Call) -> FinchError:
+    """The error with the code of the call by elements as its hint, where it tells of a dot."""
+    if error.hint is not data.WITH_DOT:
+        return error
+    op, args = node.op, node.args
+    assert isinstance(op, ast.Variable)
+    is_sign = op.name in INFIX or op.name == "!"
+    dotted = ast.Call(ast.Variable(f".{op.name}"), args) if is_sign else ast.Broadcast(op, args)
+    return FinchError(error.kind, error.message, error.span, f"write `{pretty(dotted)}`")
