@@ -41,7 +41,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         is_there = "://" in path or not path or files.get_file_from_path(target) is not None
         return found[0] if is_there else found[1]
 
+    markdown = re.sub(r"^\|.*\|$", bare_bars, markdown, flags=re.MULTILINE)
     return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", kept, markdown)
+
+
+def bare_bars(row: re.Match[str]) -> str:
+    """A row of a table without escapes before bars in code, which GitHub needs and MkDocs shows."""
+    return re.sub(r"`[^`]+`", lambda code: code[0].replace("\\|", "|"), row[0])
 
 
 # ---------------------------------------------------------------------------------------- pictures

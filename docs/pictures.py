@@ -1,4 +1,4 @@
-"""Pictures of the site as SVG: bars beside other libraries from the table of benchmarks, the places that loops
+"""Pictures of the site as SVG: bars beside other libraries from the table of benchmarks, places that loops
 visit, and how a column becomes a loop. `python docs/pictures.py` writes the file that the README shows."""
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ RESULTS, CHART = ROOT / "tests/benchmarks/RESULTS.md", ROOT / "docs/speed.svg"
 BLUE, GREY, ORANGE = "#3f51b5", "#9aa3b2", "#e4572e"
 #: colours of text on light and on dark pages
 STYLE = (
-    "<style>.picture text{font:13px system-ui,sans-serif;fill:#333}.picture .m{font-family:ui-monospace,Menlo,"
-    "Consolas,monospace;font-size:12px}.picture .s{fill:#777;font-size:12px}@media(prefers-color-scheme:dark)"
+    "<style>.picture text{font:13px system-ui,sans-serif;fill:#333}"
+    ".picture .m{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px}"
+    ".picture .s{fill:#777;font-size:12px}@media(prefers-color-scheme:dark)"
     "{.picture text{fill:#ddd}.picture .s{fill:#aaa}}</style>"
 )
 

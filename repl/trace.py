@@ -25,6 +25,8 @@ from .views import title
 
 #: stands for no last step
 MANY = 1 << 60
+#: a trace of which no steps are chosen ends after so many lines
+LINES = 200
 GREEN = "\033[1;38;5;28m"
 
 
@@ -51,8 +53,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--steps",
         action=_Range,
         metavar="A:B",
-        default=(1, MANY),
-        help="from step A to B only; B is the last thing done, in the first kernel or --kernel",
+        help=f"from step A to B only, and the program stops after B; `1:` is all (the first {LINES} lines)",
     )
     for name, what in (
         ("staged", "stage the kernels, and show their residuals grow"),
@@ -70,6 +71,8 @@ class Chosen:
     rules: frozenset[str] = frozenset()
     steps: tuple[int, int] = (1, MANY)
     colours: bool = False
+    #: so many lines may still be printed
+    lines: int = MANY
     #: the kernels so far, each with its number of runs
     kernels: list[list[Any]] = field(default_factory=list)
 
@@ -82,7 +85,9 @@ class Chosen:
             near = get_close_matches(name, known, 1)
             hint = f"`--rule {near[0]}`" if near else "`finch rules` lists them"
             raise FinchError("unknown name", f"there is no rule `{name}`", hint=hint)
-        chosen = Chosen(options.all, options.kernel, rules, options.steps, colours)
+        chosen = Chosen(options.all, options.kernel, rules, options.steps or (1, MANY), colours)
+        if options.steps is None and not rules:
+            chosen.lines = LINES
         if chosen.ends and chosen.kernel is None:
             chosen.kernel = 1
         return chosen
@@ -158,6 +163,10 @@ class Trace(Observer):
         if applied.kind == EventKind.EXPRESSION and not chosen.expressions:
             return False
         is_premise = applied.kind == EventKind.PREMISE
+        if chosen.lines <= 0 and self.is_this:
+            kernel = f"--kernel {len(chosen.kernels)} " if len(chosen.kernels) > 1 else ""
+            print(f"... `{kernel}--steps {self.number + 1}:` goes on, `--steps 1:` shows all steps")
+            raise Enough
         self.number += not is_premise
         number = self.number + is_premise
         if not self.is_this or not chosen.has(applied, number):
@@ -166,6 +175,7 @@ class Trace(Observer):
         mark = applied.law and f" ({applied.law})"
         if applied.at is not None:
             mark = f" [{_index(applied.before)} = {self.shown(applied.at)}]"
+        chosen.lines -= 1
         if is_premise:
             print(f"{pad}{applied.name}{mark}: its premise")
             return True
@@ -173,6 +183,7 @@ class Trace(Observer):
         print(f"{pad}{number} {bold}{applied.name}{plain}{mark}")
         for line in marked(shown(applied.before), shown(applied.after), chosen.colours):
             print(f"{pad}  {line}".rstrip())
+            chosen.lines -= 1
         return True
 
     def shown(self, at: Expr) -> str:
@@ -226,6 +237,7 @@ class StagedTrace(Trace):
 
     def __init__(self, chosen: Chosen | None = None) -> None:
         super().__init__(chosen)
+        self.chosen.lines = MANY  # one iteration stands for all
         self.grown: list[str] = []
 
     def kernel(self, event: KernelEvent) -> None:

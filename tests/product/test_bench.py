@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from finchlang.repl import watch
 from finchlang.repl.__main__ import main
 
 PROGRAM = """\
@@ -80,7 +79,7 @@ def test_a_saved_file_is_run_again_until_an_interrupt(script: Path, capsys, monk
             raise KeyboardInterrupt
         script.write_text(texts.pop(0))
 
-    monkeypatch.setattr(watch.time, "sleep", save)
+    monkeypatch.setattr("time.sleep", save)
     assert main(["run", str(script), "--watch"]) == 1
     shown = capsys.readouterr()
     assert shown.out.split()[0] == "1" and shown.out.split()[-1] == "two"
