@@ -52,7 +52,21 @@ newaxis = None
 
 __all__ = ["Array", "__array_api_version__", "__array_namespace_info__", "all", "any", "argmax"]
 __all__ += ["argmin", "bool", "compute", "count_nonzero", "dot", "e", "einsum", "flip", "inf"]
-__all__ += ["fft", "linalg", "matmul", "max", "mean", "min", "nan", "newaxis", "pi", "plan", "prod", "std", "sum"]
+__all__ += [
+    "fft",
+    "linalg",
+    "matmul",
+    "max",
+    "mean",
+    "min",
+    "nan",
+    "newaxis",
+    "pi",
+    "plan",
+    "prod",
+    "std",
+    "sum",
+]
 __all__ += ["take", "tensordot", "todense", "var", "vecdot"]
 __all__ += concatenation.__all__
 __all__ += creation.__all__

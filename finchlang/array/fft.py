@@ -19,8 +19,11 @@ def _by_numpy(name: str) -> Callable[..., Any]:
         return getattr(np.fft, name)(*dense_operands(name, (x, *others)), **keywords)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"NumPy's `fft.{name}`, as a NumPy array. Raises TypeError for a large sparse array."
+    function.__doc__ = (
+        f"NumPy's `fft.{name}`, as a NumPy array. Raises TypeError for a large sparse array."
+    )
     return function
 
 
-globals().update({name: _by_numpy(name) for name in __all__})
+fft, fft2, fftfreq, fftn, fftshift, hfft, ifft, ifft2, ifftn = map(_by_numpy, __all__[:9])
+ifftshift, ihfft, irfft, irfft2, irfftn, rfft, rfft2, rfftfreq, rfftn = map(_by_numpy, __all__[9:])

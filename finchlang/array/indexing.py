@@ -82,7 +82,8 @@ def getitem(x: Any, key: Any) -> Array:
         what = f"{named} indices of an array of {len(arg.shape)} dimensions"
         raise IndexError(f"{what}, or `...` twice")
     at = dots[0] if dots else len(keys)
-    keys[at : at + 1] = [slice(None)] * (len(arg.shape) - named) or [Ellipsis] * bool(dots)
+    whole: list[Any] = [slice(None)] * (len(arg.shape) - named)
+    keys[at : at + 1] = whole or [Ellipsis] * len(dots)
     return Array(_parted(arg, keys))
 
 
@@ -114,15 +115,22 @@ def _parted(arg: Expression, keys: list[Any]) -> Expression:
 def _joined(
     arg: Expression, given: list[tuple[Any, Any]], lists: list[np.ndarray], common: tuple[int, ...]
 ) -> Expression:
-    """The part for indices of which the lists broadcast to a `common` shape. Lists of which each has an axis
-    of its own (`np.ix_`) are modes of their own, others are one mode that they go through together."""
-    own = [[k for k, n in enumerate(index.shape, len(common) - index.ndim) if n != 1] for index in lists]
+    """The part for indices whose lists broadcast to a `common` shape. Lists of which each has an axis of
+    its own (`np.ix_`) are modes of their own, others are one mode that they go through together."""
+    own = [
+        [k for k, n in enumerate(index.shape, len(common) - index.ndim) if n != 1]
+        for index in lists
+    ]
     is_apart = sum(map(len, own)) == len({*sum(own, [])}) and max(map(len, own), default=0) <= 1
     block = [*common] if is_apart else [math.prod(common)]
     # where the axes of lists are: at the first if they (and integers) stand together, else in front
     marks = [n for n, (kind, _) in enumerate(given) if kind in (LISTED, AT)] if lists else []
     is_together = not marks or marks[-1] - marks[0] + 1 == len(marks)
-    start = sum([index is not Ellipsis for _, index in given[: marks[0]]]) if is_together and marks else 0
+    start = (
+        sum([index is not Ellipsis for _, index in given[: marks[0]]])
+        if is_together and marks
+        else 0
+    )
     kinds: list[Any] = []
     places: list[int | None] = []
     numbers: list[int] = []

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array import concatenation, elementwise as each, reductions
+from finchlang.array import concatenation, elementwise, reductions
 from finchlang.array.compute import dense_array
 from finchlang.array.creation import asarray, eye
 from finchlang.array.expression import Array
@@ -20,6 +20,7 @@ from finchlang.array.operands import as_expression
 from finchlang.array.products import matmul, tensordot, vecdot
 from finchlang.array.promotion import normalized_axes
 from finchlang.array.reshaping import expand_dims, matrix_transpose, ravel
+from finchlang.tensors.adopt import is_scipy
 from finchlang.tensors.array_base import ArrayMethods
 
 __all__ = ["cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul"]
@@ -42,7 +43,7 @@ def dense_operands(name: str, given: Any, sparse: str = "") -> Any:
     `sparse` ones."""
     if type(given) in (list, tuple):
         return type(given)([dense_operands(name, part, sparse) for part in given])
-    if not isinstance(given, ArrayMethods):
+    if not (isinstance(given, ArrayMethods) or is_scipy(given)):
         return given
     try:
         return dense_array(given)
@@ -64,7 +65,9 @@ def _by_numpy(name: str, sparse: str) -> Callable[..., Any]:
         return _as_arrays(getattr(np.linalg, name)(*given, **keywords))
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"NumPy's `linalg.{name}` of dense arrays. Raises TypeError for a large sparse one"
+    function.__doc__ = (
+        f"NumPy's `linalg.{name}` of dense arrays. Raises TypeError for a large sparse one"
+    )
     function.__doc__ += f", where SciPy has `{sparse}`." if sparse else "."
     return function
 
@@ -76,7 +79,7 @@ cholesky, cross, det, inv, slogdet, eigh, eigvalsh, matrix_rank, svd, svdvals, p
 
 def outer(x1: Any, x2: Any, /) -> Array:
     """The products of all elements of one array with all of another, as a matrix."""
-    return each.multiply(expand_dims(ravel(x1), axis=1), ravel(x2))
+    return elementwise.multiply(expand_dims(ravel(x1), axis=1), ravel(x2))
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
@@ -97,7 +100,9 @@ def matrix_power(x: Any, n: int, /) -> Array:
         raise ValueError(f"only a square matrix has powers, not one of {rows} x {columns}")
     factor, times = inv(x) if n < 0 else asarray(x), index(n) if n > 0 else -index(n)
     if not times:
-        return each.multiply(each.multiply(factor, 0) + 1, eye(rows, dtype=factor.dtype))
+        return elementwise.multiply(
+            elementwise.multiply(factor, 0) + 1, eye(rows, dtype=factor.dtype)
+        )
     return reduce(matmul, [factor] * times)
 
 
@@ -108,18 +113,18 @@ def multi_dot(arrays: Any, /) -> Array:
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
     """The norm of order `ord`, a number or an infinity, over some axes, or all."""
-    floats = each.astype(x, each.sqrt(x).dtype)
+    floats = elementwise.astype(x, elementwise.sqrt(x).dtype)
     over: Any = {"axis": axis, "keepdims": keepdims}
     if ord == 2:
-        return each.sqrt(reductions.sum(each.square(floats), **over))
+        return elementwise.sqrt(reductions.sum(elementwise.square(floats), **over))
     if ord == 0:
-        return each.astype(reductions.count_nonzero(floats, **over), floats.dtype)
-    size = each.abs(floats)
+        return elementwise.astype(reductions.count_nonzero(floats, **over), floats.dtype)
+    size = elementwise.abs(floats)
     if ord in (math.inf, -math.inf):
         return (reductions.max if ord > 0 else reductions.min)(size, **over)
     if ord == 1:
         return reductions.sum(size, **over)
-    return each.pow(reductions.sum(each.pow(size, float(ord)), **over), 1 / ord)
+    return elementwise.pow(reductions.sum(elementwise.pow(size, float(ord)), **over), 1 / ord)
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:

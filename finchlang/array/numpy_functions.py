@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array import elementwise as each, reductions
+from finchlang.array import elementwise, reductions
 from finchlang.array.concatenation import diagonal, stack
 from finchlang.array.expression import Array
 from finchlang.array.linalg import outer
@@ -23,10 +23,14 @@ def isclose(
     a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Array:
     """Whether elements differ by at most `atol + rtol * abs(b)`; with `equal_nan` NaN is close to NaN."""
-    near = each.less_equal(each.abs(each.subtract(a, b)), atol + rtol * each.abs(b))
-    found = each.logical_or(each.logical_and(near, each.isfinite(b)), each.equal(a, b))
-    both = each.logical_and(each.isnan(a), each.isnan(b))
-    return each.logical_or(found, both) if equal_nan else found
+    near = elementwise.less_equal(
+        elementwise.abs(elementwise.subtract(a, b)), atol + rtol * elementwise.abs(b)
+    )
+    found = elementwise.logical_or(
+        elementwise.logical_and(near, elementwise.isfinite(b)), elementwise.equal(a, b)
+    )
+    both = elementwise.logical_and(elementwise.isnan(a), elementwise.isnan(b))
+    return elementwise.logical_or(found, both) if equal_nan else found
 
 
 def allclose(
@@ -39,11 +43,11 @@ def allclose(
 def array_equal(a: Any, b: Any, /) -> bool:
     """Whether two arrays have the same shape and equal elements."""
     same = as_expression(a).shape == as_expression(b).shape
-    return same and bool(reductions.all(each.equal(a, b)))
+    return same and bool(reductions.all(elementwise.equal(a, b)))
 
 
 def argwhere(x: Any, /) -> Array:
-    """The coordinates of the elements that are not 0, a row for each."""
+    """The coordinates of the elements that are not 0, a row for elementwise."""
     return stack(nonzero(x), axis=1)
 
 
@@ -68,23 +72,23 @@ def nan_to_num(
         return found
     limits = np.finfo(found.dtype)
     for is_one, number in (
-        (each.isnan(x), nan),
-        (each.equal(x, float("inf")), limits.max if posinf is None else posinf),
-        (each.equal(x, float("-inf")), limits.min if neginf is None else neginf),
+        (elementwise.isnan(x), nan),
+        (elementwise.equal(x, float("inf")), limits.max if posinf is None else posinf),
+        (elementwise.equal(x, float("-inf")), limits.min if neginf is None else neginf),
     ):
-        found = each.where(is_one, float(number), found)
+        found = elementwise.where(is_one, float(number), found)
     return found
 
 
 def nansum(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """The sum of the elements that are not NaN over some axes, or all."""
-    return reductions.sum(each.where(each.isnan(x), False, x), axis, dtype, keepdims)
+    return reductions.sum(elementwise.where(elementwise.isnan(x), False, x), axis, dtype, keepdims)
 
 
 def ptp(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """The greatest less the least element over some axes, or all."""
     least, most = (f(x, axis=axis, keepdims=keepdims) for f in (reductions.min, reductions.max))
-    return each.subtract(most, least)
+    return elementwise.subtract(most, least)
 
 
 def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Array:

@@ -1,5 +1,5 @@
-"""The protocols of Python, NumPy and SciPy that tensors and arrays implement: conversions, NumPy's functions
-and ufuncs, linear operators, DLPack, and methods as other libraries have them."""
+"""The protocols of Python, NumPy and SciPy that tensors and arrays implement: conversions, functions and
+ufuncs of NumPy, linear operators, DLPack, and methods as other libraries have them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: 
         return NotImplemented
     result = _of_ufunc(ufunc, method, inputs, keywords)
     if result is NotImplemented:
-        return _by_numpy(getattr(ufunc, method), inputs, keywords | ({"out": out} if out else {}))
+        keywords |= {"out": out} if out else {}
+        return _by_numpy(ufunc.__name__, getattr(ufunc, method), inputs, keywords)
     return result if out is None else compute(result, out=out)
 
 
@@ -129,9 +130,8 @@ def _called(function: Callable[..., Any] | None, args: Any, keywords: dict[str, 
     return function(*args, **keywords)
 
 
-def _by_numpy(function: Callable[..., Any], args: Any, keywords: dict[str, Any]) -> Any:
+def _by_numpy(name: str, function: Callable[..., Any], args: Any, keywords: dict[str, Any]) -> Any:
     """What NumPy makes of dense arrays. Raises TypeError if one is much larger than its operand."""
-    name = getattr(function, "__qualname__", "") or function.__name__
     named = {k: dense_operands(name, value) for k, value in keywords.items()}
     return function(*dense_operands(name, tuple(args)), **named)
 
@@ -155,7 +155,7 @@ def array_function(x: Any, function: Any, types: Any, args: Any, keywords: Any) 
     ours = getattr(room, name) if room is not None and name in room.__all__ else None
     result = _called(ours if callable(ours) else None, args, given)
     if result is NotImplemented:
-        return _by_numpy(function, args, keywords)
+        return _by_numpy(name, function, args, keywords)
     return result if out is None else compute(result, out=out)
 
 
@@ -262,14 +262,14 @@ def _scipy(x: Any) -> Any:
     import scipy.sparse
 
     found = compute(x)
-    if isinstance(found, Scalar) or not as_expression(found).values.is_fill and found.ndim <= 2:
+    if isinstance(found, Scalar) or not as_expression(found).values.is_fill:
         return scipy.sparse.coo_array(todense(found))
     return found.to_scipy()
 
 
-def toarray(x: Any, order: str | None = None) -> np.ndarray:
+def toarray(x: Any, order: Any = None) -> np.ndarray:
     """A dense NumPy array, as `todense`, by rows or by columns as `order` says."""
-    return np.asarray(todense(x), order=order)  # type: ignore[call-overload]
+    return np.asarray(todense(x), order=order)
 
 
 def matvec(x: Any, vector: Any) -> np.ndarray:
