@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from typing import Any, overload
@@ -24,6 +23,7 @@ from finchlang.tensors.entries import (
     Entries,
     array_of,
     check_within,
+    chosen,
     coordinates_of,
     summed,
     values_of,
@@ -91,9 +91,18 @@ class Tensor(array_base.TensorBase):
         sizes = array_base.checked_shape(format, tuple(shape))
         return cls.over(format, Memory.of(format, sizes, storage, True), checked)
 
-    def __copy__(self) -> Tensor:
+    def __copy__(self, memo: object = None) -> Tensor:
         """A tensor that shares no memory with this one."""
-        return copy.deepcopy(self)
+        return self.copy()
+
+    __deepcopy__ = __copy__
+
+    def __reduce__(self) -> Any:
+        """Pickled by what is in use of its arrays."""
+        used = zip(self.format.levels(), self._storage, strict=True)
+        arrays = [storage[name] for level, storage in used for name, _ in level.arrays]
+        memory = Memory(self.shape, arrays, self.memory.counters)
+        return Tensor.over, (self.format, memory, self.checked)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -139,8 +148,7 @@ class Tensor(array_base.TensorBase):
         coords = coordinates_of(tensor.order, coordinates, len(values))
         check_within(coords, tensor.shape)
         coords, values = summed(coords, values, tensor.dtype, duplicates)
-        own = tensor._own(coords, values)
-        tensor._pack(tensor.shape, coords[:, own], values[own])
+        tensor._pack(tensor.shape, *chosen(tensor._own(coords, values), coords, values))
         return tensor
 
     @classmethod
@@ -234,15 +242,13 @@ class Tensor(array_base.TensorBase):
         fill is not zero or there are no modes."""
         import scipy.sparse
 
-        if self.order == 0 or self.fill != 0:
-            raise FinchError("type", "SciPy holds sparse arrays of fill 0 only")
         kinds = Dense, SparseList, Element
-        if self.order == 2 and all(map(isinstance, self.format.levels(), kinds)):
+        if self.order == 2 and self.fill == 0 and all(map(isinstance, self.format.levels(), kinds)):
             # the values are given away, which `storage` notes; the index arrays are copied
             parts = self.storage[2]["val"], self._storage[1]["idx"], self._storage[1]["ptr"]
             parts = parts[0], parts[1].copy(), parts[2].copy()
             return scipy.sparse.csc_array(parts, self.shape)
-        return _coo_array(self).tocsc() if self.order == 2 else _coo_array(self)
+        return coo_array(self).tocsc() if self.order == 2 else coo_array(self)
 
     def countstored(self) -> int:
         """The number of stored leaves: of a run, one."""
@@ -318,6 +324,8 @@ class Scalar(array_base.TensorBase):
     def __repr__(self) -> str:
         return f"{type(self.format).__name__}({self.value})"
 
+    __str__ = __repr__
+
 
 class SwizzledTensor(array_base.TensorBase):
     """A tensor with its modes in another order: `permutation[p]` names the mode of this tensor that is
@@ -372,7 +380,7 @@ class SwizzledTensor(array_base.TensorBase):
         array = self.body.to_scipy()
         if self.permutation == modes_of(self.body.format):
             return array
-        return array.T if self.order == 2 else _coo_array(self)
+        return array.T if self.order == 2 else coo_array(self)
 
     def countstored(self) -> int:
         return self.body.countstored()
@@ -404,9 +412,12 @@ def body_of(tensor: Any) -> Tensor:
     return tensor.body if isinstance(tensor, SwizzledTensor) else tensor
 
 
-def _coo_array(tensor: Tensor | SwizzledTensor) -> Any:
+def coo_array(tensor: Tensor | SwizzledTensor) -> Any:
+    """A SciPy COO array of the stored leaves. Raises FinchError "type" as `Tensor.to_scipy`."""
     import scipy.sparse
 
+    if tensor.order == 0 or tensor.fill != 0:
+        raise FinchError("type", "SciPy holds sparse arrays of fill 0 only")
     coordinates, values = tensor.entries()
     return scipy.sparse.coo_array((values, tuple(coordinates)), tensor.shape)
 
