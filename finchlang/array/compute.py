@@ -106,7 +106,7 @@ def _program(
         program = _programs.get(key)
     if program is None or not program.has_room(found.nodes):
         magnitudes = _magnitudes(found.nodes)
-        lowering = Lowering(found, is_dense, reorder != "none" and not found.is_empty)
+        lowering = Lowering(found, is_dense, "none" if found.is_empty else reorder)
         given = {n: s.format for n, s in zip(found.roots, stored, strict=False) if s}
         program = lowering.program(roots, given)
         trees.check_depth(program.kernel)

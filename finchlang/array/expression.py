@@ -81,6 +81,16 @@ class NumberOperand(Expression):
         return (self.value if type in (Bool, Int64, Float64) else type.dtype.type(self.value),)
 
 
+class Size(Expression):
+    """The size of a mode of a node: its number, and which mode."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: tuple[int, int]):
+        self.place, self.shape, self.args = place, (), ()
+        self.values, self.static = inferred_values.unknown_values(Int64), (Size, place)
+
+
 class Constant(Expression):
     """One literal everywhere."""
 

@@ -78,11 +78,12 @@ class _Loops:
 
 
 class Lowering:
-    """A program being made for the nodes of a graph. If they `may_change`, their order is planned first."""
+    """A program being made for the nodes of a graph. Products and sums are reordered first, as far as
+    `reorder` allows."""
 
-    def __init__(self, graph: Graph, is_dense: bool, may_change: bool = True):
-        self.number_of, self.is_dense = graph.add, is_dense
-        self.planner, self.may_change = LogicalPlanner(graph), may_change
+    def __init__(self, graph: Graph, is_dense: bool, reorder: str):
+        self.number_of, self.is_dense, self.reorder = graph.add, is_dense, reorder
+        self.planner = LogicalPlanner(graph, reorder)
         self.statements: list[ast.Node] = []
         self.operands: dict[int, str] = {}
         self.numbers: dict[tuple[int, int], str] = {}
@@ -149,7 +150,10 @@ class Lowering:
         return ast.Variable(name)
 
     def size(self, node: lazy.Expression, mode: int) -> ast.Variable:
-        name = self.sizes.setdefault(self.planner.place(node, mode), f"s{len(self.sizes)}")
+        return self.size_at(self.planner.place(node, mode))
+
+    def size_at(self, place: Place) -> ast.Variable:
+        name = self.sizes.setdefault(place, f"s{len(self.sizes)}")
         self.types[name] = types.Int64
         return ast.Variable(name)
 
@@ -268,7 +272,7 @@ class Lowering:
     def program(self, results: tuple[lazy.Expression, ...], given: dict[int, Format]) -> Program:
         """The program that computes these results, some of them in `given` formats."""
         was = results
-        if self.may_change:
+        if self.reorder != "none":
             results = tuple(map(self.planner.plan, results))
             pairs = list(zip(map(self.number_of, was), map(self.number_of, results), strict=True))
             given = {new: given[old] for old, new in pairs if old in given}
@@ -370,6 +374,11 @@ def _leaf(to: Lowering, node: lazy.Leaf, indices: Indices) -> ast.Node:
 @lowers(lazy.NumberOperand)
 def _number(to: Lowering, node: lazy.NumberOperand, indices: Indices) -> ast.Node:
     return to.number(node)
+
+
+@lowers(lazy.Size)
+def _size(to: Lowering, node: lazy.Size, indices: Indices) -> ast.Node:
+    return to.size_at(node.place)
 
 
 @lowers(lazy.Constant)

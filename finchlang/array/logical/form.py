@@ -78,7 +78,8 @@ def product_of(node: lazy.Map) -> tuple[Any, bool]:
 
 
 class Flattening:
-    """Finds the SumProduct of an expression. `is_whole(node)` says which nodes stay factors, `place(node, mode)`
+    """Finds the SumProduct of an expression. `is_whole(node)` says which nodes stay factors,
+    `place(node, mode)`
     where a size comes from."""
 
     def __init__(self, root: Expression, is_whole: Any, place: Any):
@@ -158,15 +159,16 @@ class Flattening:
         return lazy.apply(to[0], node)
 
     def add(self, node: Expression, labels: Labels, block: WrittenNest, to: Any) -> None:
+        if not node.shape and type(node) is not lazy.Reduce:
+            self.form.scalars.append((self._converted(node, to), False))
+            return
         block.parts.append(len(self.form.factors))
         self.form.factors.append(Factor(self._converted(node, to), labels))
 
 
 def form_of(root: Expression, is_whole: Any, place: Any) -> SumProduct | None:
-    """The SumProduct of an expression; None if it is no reduction of several factors."""
+    """The SumProduct of an expression; None if it is neither reduced nor a product."""
     if type(root) not in (lazy.Reduce, lazy.Map, lazy.View):
         return None
     form = Flattening(root, is_whole, place).form
-    if form.total is None or form.times is None or len(form.factors) < 2:
-        return None
-    return form
+    return form if form.factors and (form.total is not None or form.times is not None) else None

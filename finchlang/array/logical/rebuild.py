@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
+from math import inf
 from typing import Any, Protocol
 
-from finchlang.array.expression import Expression, Map, Reduce, View
-from finchlang.array.inferred_values import result_of
+from finchlang.array.expression import (
+    Constant,
+    Expression,
+    Map,
+    Reduce,
+    Size,
+    View,
+    apply,
+    converted,
+)
+from finchlang.array.inferred_values import identity_of, op_node, result_of
 from finchlang.array.logical.divide import Division, PlannedNest
-from finchlang.array.logical.form import Labels, Place, SumProduct, form_of
-from finchlang.array.logical.stats import Statistics
-from finchlang.operators.operator_table import referred
+from finchlang.array.logical.form import Factor, Labels, Place, SumProduct, form_of, product_of
+from finchlang.array.logical.stats import Statistics, annihilates
+from finchlang.levels.element import typed_literal
+from finchlang.operators.operator import Operator
+from finchlang.operators.operator_table import DIFFERS, SELECT, operator, referred
 
 #: a division is taken where it is expected to take at most this part of the steps of what was written:
 #: costs are estimates
@@ -31,7 +43,9 @@ class LogicalPlanner:
     """Plans the expressions of a graph. `origins` has for each new node, by its number, the Place that each
     of its sizes comes from; `is_choice` is whether entries of operands decided anything."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, reorder: str):
+        self.reorder = reorder
+        self.costs: dict[int, float] = {}
         self.graph, self.count = graph, len(graph.nodes)
         self.origins: dict[int, tuple[Place, ...]] = {}
         self.uses = Counter[int]()
@@ -81,25 +95,166 @@ class LogicalPlanner:
     # ------------------------------------------------------------------------------------- divisions
 
     def divided(self, node: Expression, form: SumProduct) -> Expression | None:
-        """The expression of the best division of a form; None if what is written is about as good."""
-        own = [self.plan(self.own(factor.expr)) for factor in form.factors]
-        form.factors = [f._replace(expr=e) for f, e in zip(form.factors, own, strict=True)]
+        """The expression that is best for a form; None if what is written is about as good."""
+        form.factors = [f._replace(expr=self.own(f.expr)) for f in form.factors]
+        given = list(form.factors)
+        is_masked = self.masked(form)
+        form.factors = [f._replace(expr=self.plan(f.expr)) for f in form.factors]
+        if form.total is None:
+            return self.like(self.built(as_one(form), form), node) if is_masked else None
+        if not self.repeated(form):
+            return None
         numbers = [self.graph.add(factor.expr) for factor in form.factors]
         statistics = Statistics(form.sizes)
         stored = [statistics.of_factor(expr, labels, form.times) for expr, labels in form.factors]
         division = Division(form, stored, numbers)
         written, best = division.as_written(), division.best()
         self.is_choice = True
-        if best.cost > GAIN * written.cost:
+        cost = self.costs[self.graph.add(node)] = min(written.cost, best.cost)
+        least, terms = self.multiplied_out(form, given) if len(given) > 1 else (inf, None)
+        if terms is not None and least < GAIN * cost:
+            self.costs[self.graph.add(node)] = least
+            return self.like(terms, node)
+        if best.cost > GAIN * written.cost and not is_masked:
             return None
-        found = self.built(best, form, form.scalars)
-        if found.values is not node.values:
-            if found.values.type is not node.values.type or found.values.fill != node.values.fill:
-                return None
-            found = copy(found)
-            found.values = node.values
-            self.alive.append(found)
+        return self.like(self.built(best, form), node)
+
+    def like(self, found: Expression, node: Expression) -> Expression | None:
+        """A node in place of another, with a fill as that has; None if it has another type or fill."""
+        if found.values is node.values:
+            return found
+        if found.values.type is not node.values.type or found.values.fill != node.values.fill:
+            return None
+        found = copy(found)
+        found.values = node.values
+        self.alive.append(found)
         return found
+
+    def repeated(self, form: SumProduct) -> bool:
+        """Reduces over the labels that no factor has, by a number of steps that is known."""
+        used = {label for factor in form.factors for label in factor.labels}
+        free = [k for k in range(len(form.sizes)) if k not in used and k not in form.kept]
+        row = operator(op_node(form.total))
+        if row is None or row.right_idempotent or not free:
+            return row is not None
+        if row.repeated != form.times:
+            return False
+        for k in free:
+            size = self.made(Size(form.places[k]), ())
+            form.scalars.append((self.made(converted(size, form.type), ()), False))
+        return True
+
+    # ----------------------------------------------------------------------------------------- masks
+
+    def masked(self, form: SumProduct) -> bool:
+        """Restricts reductions inside a factor to where another factor, which annihilates all else, stores
+        something; whether that was worth while for any."""
+        masks = [
+            f for f in form.factors if annihilates(form.times, f.expr.values.type, f.expr.values)
+        ]
+        is_any = False
+        for k, factor in enumerate(form.factors):
+            for mask in masks:
+                if mask is not factor and not has_sum(mask.expr) and None not in mask.labels:
+                    new = self.within(factor.expr, factor.labels, mask)
+                    is_any = is_any or new is not factor.expr
+                    factor = form.factors[k] = factor._replace(expr=new)
+        return is_any
+
+    def within(self, node: Expression, labels: Labels, mask: Factor) -> Expression:
+        """A node with the reductions in it taken only where a mask stores something."""
+        if self.is_whole(node):
+            return node
+        if isinstance(node, View):
+            pairs = zip(node.places, node.stretched, strict=True)
+            own = tuple([None if is_one or p is None else labels[p] for p, is_one in pairs])
+            return self.with_args(node, [self.within(node.args[0], own, mask)])
+        if isinstance(node, Reduce):
+            return self.sum_within(node, labels, mask)
+        if not isinstance(node, Map):
+            return node
+        return self.with_args(
+            node, [self.within(arg, labels, mask) if arg.shape else arg for arg in node.args]
+        )
+
+    def sum_within(self, node: Reduce, labels: Labels, mask: Factor) -> Expression:
+        (arg,), op = node.args, None
+        if isinstance(arg, Map) and {*mask.labels} <= {*labels}:
+            op, _ = product_of(arg)
+        type, row = arg.values.type, None if op is None else operator(op_node(op))
+        zeros = [] if row is None else [law.value(type) for law in row.annihilators]
+        unit = identity_of(node.op, type).value
+        if row is None or row.identity is None or unit not in zeros or not row.commutative:
+            return node
+        fill = Constant(mask.expr.values.fill)
+        is_there = self.made(apply(DIFFERS.name, mask.expr, fill), self.places_of(mask.expr))
+        ends = (Constant(typed_literal(value, type)) for value in (row.identity.value(type), unit))
+        own = self.made(apply(SELECT.name, is_there, *ends), self.places_of(mask.expr))
+        rest = iter(range(len(labels)))
+        modes = [None if k in node.axes else next(rest) for k in range(len(arg.shape))]
+        places = [modes.index(labels.index(label)) for label in mask.labels]
+        sizes = self.places_of(arg)
+        view = self.made(View(own, tuple(places), arg.shape), sizes)
+        product = self.made(apply(op, arg, view), sizes)
+        new = self.made(Reduce(node.op, product, node.axes), self.places_of(node))
+        self.plan(node), self.plan(new)
+        costs = [self.costs.get(self.graph.add(n), 0.0) for n in (new, node)]
+        return new if costs[0] < GAIN * costs[1] else node
+
+    def places_of(self, node: Expression) -> list[Place]:
+        return [self.place(node, k) for k in range(len(node.shape))]
+
+    # -------------------------------------------------------------------------------- multiplying out
+
+    def multiplied_out(
+        self, form: SumProduct, given: list[Factor]
+    ) -> tuple[float, Expression | None]:
+        """The cost of the terms, and the expression, if the best factor that is a sum is multiplied out."""
+        planned, best, found = form.factors, inf, None
+        for k, (expr, labels) in enumerate(given):
+            terms = self.terms_of(expr, form)
+            if terms is None:
+                continue
+            made: list[Expression] = []
+            for term in terms:
+                form.factors = list(given)
+                form.factors[k] = Factor(term, labels if term.shape else ())
+                made.append(self.built(as_one(form), form))
+            form.factors = planned
+            for node in made:
+                self.plan(node)
+            cost = sum([self.costs.get(self.graph.add(node), inf) for node in made])
+            if cost < best:
+                op = expr.op
+                parts = [self.plan(node) for node in made]
+                values = result_of(op, *[part.values for part in parts])
+                best, found = (
+                    cost,
+                    self.made(Map(op, tuple(parts), values), self.places_of(made[0])),
+                )
+        return best, found
+
+    def terms_of(self, expr: Expression, form: SumProduct) -> tuple[Expression, ...] | None:
+        """The terms of a factor that is a sum, or a difference, if it may be multiplied out."""
+        group = operator(op_node(form.total))
+        row = operator(op_node(expr.op)) if isinstance(expr, Map) else None
+        if (
+            row is None
+            or group is None
+            or len(expr.args) != 2
+            or not any(a.shape for a in expr.args)
+        ):
+            return None
+        is_plain = row is group
+        if not is_plain and row is not referred(group.undone_by):
+            return None
+        if any([arg.values.type is not form.type for arg in expr.args]):
+            return None
+        is_exact = is_plain and not any([is_negated(arg, group) for arg in expr.args])
+        if is_exact or not form.type.is_float or self.reorder == "any":
+            return expr.args
+        self.decisions.append("not multiplied out: a difference of great numbers may cancel")
+        return None
 
     def own(self, expr: Expression) -> Expression:
         """A factor, which may be a new node: of a conversion, with the sizes of its argument."""
@@ -107,23 +262,23 @@ class LogicalPlanner:
             return expr
         return self.made(expr, [self.place(expr.args[0], k) for k in range(len(expr.shape))])
 
-    def built(
-        self, nest: PlannedNest, form: SumProduct, scalars: Sequence[tuple[Expression, bool]]
-    ) -> Expression:
-        """The node of a nest, with scalars beside its smallest part."""
+    def built(self, nest: PlannedNest, form: SumProduct, is_outer: bool = True) -> Expression:
+        """The node of a nest, with scalars beside the smallest part of the outermost."""
+        scalars = form.scalars if is_outer else []
         read: list[tuple[Expression, Labels]] = []
         for part in nest.parts:
             if isinstance(part, int):
                 read.append(form.factors[part])
             else:
-                read.append((self.built(part, form, ()), part.kept))
+                read.append((self.built(part, form, False), part.kept))
         own = {label for _, labels in read for label in labels if label is not None}
         reduced = sorted(own - {*nest.made})
         order = (*nest.made, *reduced)
-        read.sort(key=lambda part: len(part[1]))
+        read.sort(key=lambda part: (not part[1], len(part[1])))
         found: Expression | None = None
         for expr, labels in read:
-            view = self.viewed(expr, labels, order, form)
+            is_number = found is not None and not expr.shape
+            view = expr if is_number else self.viewed(expr, labels, order, form)
             found = view if found is None else self.product(form.times, found, view, order, form)
             if scalars:
                 for scalar, divides in scalars:
@@ -134,7 +289,7 @@ class LogicalPlanner:
                         order,
                         form,
                     )
-                scalars = ()
+                scalars = []
         assert found is not None
         if not reduced:
             return found
@@ -160,3 +315,18 @@ class LogicalPlanner:
         places = tuple([None if label is None else order.index(label) for label in labels])
         shape = tuple([form.sizes[k] for k in order])
         return self.made(View(expr, places, shape), [form.places[k] for k in order])
+
+
+def as_one(form: SumProduct) -> PlannedNest:
+    """All of a form as one nest."""
+    return PlannedNest(form.kept, form.kept, tuple(range(len(form.factors))), inf, inf, False)
+
+
+def has_sum(node: Expression) -> bool:
+    return isinstance(node, Reduce) or any(map(has_sum, node.args))
+
+
+def is_negated(node: Expression, group: Operator) -> bool:
+    """Whether a term is the inverse of another, of a group."""
+    row = operator(op_node(node.op)) if isinstance(node, Map) else None
+    return row is not None and row in (referred(group.inverse), referred(group.undone_by))
