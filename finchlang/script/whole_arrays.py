@@ -120,7 +120,7 @@ for _name, _what, _operator, _ufunc in (
     ("maximum", "the greatest", "max", np.max),
     ("minimum", "the least", "min", np.min),
 ):
-    _doc = f"{_what} of the entries, or of what a function gives for them; along `dims` if given"
+    _doc = f"{_what} of the entries, or of the results of a function; along `dims` if given"
     _reduction(f"{_name}(f, A; dims)", _doc, _ufunc, partial(_total, _name, _operator, _ufunc))
 _var, _std = partial(np.var, ddof=1), partial(np.std, ddof=1)
 _reduction("mean(f, A; dims)", "the mean of the entries, or along `dims`", np.mean, _mean)
@@ -224,7 +224,7 @@ def _mapreduced(call: Call, function: Any, operator: Any, *values: Any, **how: A
     return _reduced(call, operator, _mapped(call, function, *values), **how)
 
 
-@FUNCTIONS.add("map(f, A...)", "what a function gives for each entry", calls=True, is_lazy=True)
+@FUNCTIONS.add("map(f, A...)", "the result of a function for each entry", calls=True, is_lazy=True)
 def _mapped(call: Call, function: Any, *values: Any) -> Any:
     if not values:
         raise FinchError("type", "map takes a function and arrays", hint="map(x -> x^2, [1, 2])")
