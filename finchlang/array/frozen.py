@@ -17,9 +17,9 @@ __all__ = ["FrozenArray", "frozen"]
 
 
 class FrozenArray(Array):
-    """An array that is computed and never changed. Operators, methods and NumPy's functions of it give frozen
-    arrays, and NumPy's numbers in place of arrays without dimensions; functions of `finchlang.array`, lazy
-    ones. Pickled by the buffers of its tensor, once."""
+    """An array that is computed and never changed. Its operators, methods and NumPy functions give frozen
+    arrays, and NumPy numbers in place of arrays without dimensions; functions of `finchlang.array` give lazy
+    arrays. It is pickled once, by the buffers of its tensor."""
 
     __slots__ = ()
 
