@@ -74,7 +74,7 @@ class _Loops:
     reads: list[Read] = field(default_factory=list)
     accesses: list[ast.Access] = field(default_factory=list)
     covered: set[ast.Node] = field(default_factory=set)
-    fills: dict[ast.Node, ast.Literal] = field(default_factory=dict)  # of elements that are read
+    fills: dict[ast.Node, ast.Node] = field(default_factory=dict)  # of elements that are read
 
 
 class Lowering:
@@ -110,8 +110,12 @@ class Lowering:
             self.tensor(node)
         if number in self.tensors:
             name, format = self.tensors[number]
-            return self.read(name, format, self.expected[name], indices)
-        return LOWERINGS[type(node)](self, node, indices)
+            found = self.read(name, format, self.expected[name], indices)
+        else:
+            found = LOWERINGS[type(node)](self, node, indices)
+        if node.values.is_fill and (number in self.tensors or isinstance(node, lazy.Leaf)):
+            self._loops.fills[found] = plain(node.values.fill)
+        return found
 
     def read(self, name: str, format: Any, stored: float, indices: Indices) -> ast.Node:
         """An access of a tensor of the kernel, noted for the planner; its fill if out of range."""
@@ -121,20 +125,17 @@ class Lowering:
         self._loops.accesses.append(found)
         if isinstance(found.tensor, ast.Variable):
             self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}
-        fill, element = plain(level_of(format).fill), cast(ast.Node, found)
-        if any(map(goes_beyond, indices)):
-            element = ast.Call(op_node("coalesce"), (found, fill))
-        if not level_of(format).is_all_dense:
-            self._loops.fills[element] = fill
-        return element
+        if not any(map(goes_beyond, indices)):
+            return found
+        return ast.Call(op_node("coalesce"), (found, plain(level_of(format).fill)))
 
     def differs(self, *values: ast.Node) -> ast.Node | None:
-        """Whether any sparse element that is read in expressions is not its fill; None without any."""
+        """Whether any element with a fill that is read in expressions is not it; None without any."""
         found = dict.fromkeys(n for v in values for n in trees.walk(v) if n in self._loops.fills)
         conditions: list[ast.Node] = []
         for element in found:
             fill = self._loops.fills[element]
-            is_nan = fill.value != fill.value
+            is_nan = isinstance(fill, ast.Literal) and fill.value != fill.value
             test = ast.Call(op_node("isnan"), (element,)) if is_nan else None
             conditions.append(
                 ast.Call(NOT, (test,)) if test else ast.Call(DIFFERS, (element, fill))
@@ -395,7 +396,7 @@ def _map(to: Lowering, node: lazy.Map, indices: Indices) -> ast.Node:
         return value
     fill, condition = plain(node.values.fill), to.differs(*parts)
     if condition is None:
-        return fill
+        return value
     if fill.value is False:
         return ast.Call(AND, (condition, value))
     return ast.Call(SELECT, (condition, value, fill))

@@ -1,6 +1,6 @@
 """Elementary functions of floats as sequences of host operations, which LLVM makes vectors of.
 
-Each is written for both types of floats. Coefficients are those of Taylor series, and `ln 2` and `pi / 2`
+Each is written for both types of floats. Coefficients follow from Taylor series, and `ln 2` and `pi / 2`
 are sums of parts so short that their products with whole numbers are exact. The same sequence computes the
 lanes of a vector and single values, and rounds each operation as it is written: results depend neither on
 length nor on alignment. `SEQUENCES` says what there is, and how far a result may be from the exact one.
@@ -92,6 +92,21 @@ def polynomial(x: Expr, coefficients: Sequence[Expr]) -> Expr:
     for coefficient in reversed(rest):
         value = muladd(value, x, coefficient)
     return value
+
+
+def _shorter(series: Sequence[Fraction], top: Fraction, count: int) -> list[Fraction]:
+    """The first `count` coefficients of a series, changed so that on [0, top] it is as near as all of them:
+    multiples of Chebyshev's polynomials take away the last one at a time (economisation)."""
+    found = [c * top**j for j, c in enumerate(series)]
+    while len(found) > count:
+        n = len(found) - 1
+        chebyshev = [
+            Fraction(n * (-4) ** j * factorial(n + j - 1), factorial(n - j) * factorial(2 * j))
+            for j in range(n + 1)
+        ]
+        factor = found[-1] / chebyshev[-1]
+        found = [c - factor * t for c, t in zip(found[:-1], chebyshev, strict=False)]
+    return [c / top**j for j, c in enumerate(found)]
 
 
 def _between(x: Expr, low: float, high: float, k: FloatKind) -> Expr:
@@ -191,19 +206,22 @@ def _log(m: Expr, exponent: Expr, error: Expr | None, k: FloatKind) -> Expr:
     f = sub(m, k.number(1))
     s = div(f, add(f, k.number(2)))
     z, half = mul(s, s), mul(mul(f, f), k.number(0.5))
-    terms = 11 if k.fraction == 52 else 5
-    series = polynomial(z, [k.number(Fraction(2, 2 * j + 1)) for j in range(1, terms + 1)])
+    taylor = [Fraction(2, 2 * j + 3) for j in range(12)]
+    short = _shorter(taylor, Fraction(295, 10_000), 7 if k.fraction == 52 else 3)
+    series = polynomial(z, [k.number(c) for c in short])
     rest = muladd(s, muladd(z, series, half), mul(exponent, low))
     rest = rest if error is None else add(rest, error)
     return muladd(exponent, high, sub(f, sub(half, rest)))
 
 
 def _where_positive(u: Expr, found: Expr, k: FloatKind) -> Expr:
-    """`found` where 0 < u < Inf; a logarithm is -Inf of 0, NaN below, and else u itself."""
-    zero = k.number(0)
-    beyond = select(compare("lt", u, zero), k.number(nan), u)
-    is_inside = op("and", compare("gt", u, zero), compare("lt", u, k.number(inf)))
-    return select(is_inside, found, select(compare("eq", u, zero), k.number(-inf), beyond))
+    """`found` where 0 < u < Inf, which is one comparison of bits; a logarithm is -Inf of 0, NaN below, and
+    else u itself: u * Inf + Inf."""
+    infinity, before = k.number(inf), op("sub", k.bits_of(u), k.word(1))
+    is_inside = compare("lt", before, k.word(((2 * k.bias + 1) << k.fraction) - 1))
+    beyond = muladd(u, infinity, infinity)
+    beyond = select(compare("eq", u, k.number(0)), k.number(-inf), beyond)
+    return select(is_inside, found, beyond)
 
 
 def log(k: FloatKind, x: Expr) -> Expr:

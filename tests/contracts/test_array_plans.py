@@ -176,6 +176,7 @@ OTHER_NUMBERS: dict[str, tuple[Callable[[Any, Any, Any], Any], list[Any]]] = {
     "power": (lambda f, a, n: abs(a) ** n, [1.5, 3.0, 2.5]),
     "where": (lambda f, a, n: f.where(a - a > -n, a, n), [2.0, 3.5]),
     "quotient": (lambda f, a, n: a // n, [1.5, -2.0, 7.0]),
+    "of a sum": (lambda f, a, n: f.sum(a, axis=0) > n, [0.5, 2.0]),
     "shift": (lambda f, a, n: (f.astype(a, np.int64) << int(n)) >> 1, [1.0, 2.0]),
 }
 
