@@ -84,6 +84,7 @@ class Lowering:
     def __init__(self, graph: Graph, is_dense: bool, reorder: str):
         self.number_of, self.is_dense, self.reorder = graph.add, is_dense, reorder
         self.planner = LogicalPlanner(graph, reorder)
+        self.nodes: dict[int, lazy.Expression] = {}
         self.statements: list[ast.Node] = []
         self.operands: dict[int, str] = {}
         self.numbers: dict[tuple[int, int], str] = {}
@@ -144,6 +145,11 @@ class Lowering:
 
     def operand(self, node: lazy.Leaf) -> str:
         return self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
+
+    def name_of(self, node: lazy.Expression) -> str | None:
+        """The name of an operand or a number, if the program has it."""
+        number = self.number_of(node)
+        return self.operands.get(number) or self.numbers.get((number, 0))
 
     def number(self, node: lazy.Expression, k: int = 0) -> ast.Variable:
         name = self.numbers.setdefault((self.number_of(node), k), f"n{len(self.numbers)}")
@@ -277,10 +283,12 @@ class Lowering:
             results = tuple(map(self.planner.plan, results))
             pairs = list(zip(map(self.number_of, was), map(self.number_of, results), strict=True))
             given = {new: given[old] for old, new in pairs if old in given}
-            self.is_counted, self.decisions = self.planner.is_choice, self.planner.decisions
+            self.is_counted = self.planner.is_choice
         self.given, self.shared = given, self._shared(results)
         names = tuple([self.tensor(node) for node in results])
-        decisions = tuple([("plan", told) for told in self.decisions])
+        told = self.planner.told
+        forms = [told[number].text(self.name_of) for number in self.nodes if number in told]
+        decisions = tuple([("plan", told) for told in dict.fromkeys([*forms, *self.decisions])])
         copies: list[Any] = [(name, format, ()) for name, format in self.copies]
         made = [(name, format, self.places[name]) for name, format in self.tensors.values()]
         formats = [level_of(self.tensors[self.number_of(node)][1]) for node in results]
@@ -301,7 +309,7 @@ class Lowering:
         """The nodes to be stored because they are used more than once: those that have cases, and those of
         more than SHARED nodes, where a stored node counts as one."""
         uses = Counter(map(self.number_of, results))
-        nodes: dict[int, lazy.Expression] = {}
+        nodes = self.nodes
         for node in results:
             self._collect(node, nodes)
         for node in nodes.values():

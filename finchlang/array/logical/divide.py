@@ -3,9 +3,11 @@ is known to cost more than the best found so far left out (branch and bound, fro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby, permutations, product
+from collections.abc import Iterator, Sequence
+from heapq import nsmallest
+from itertools import groupby, islice, permutations, product
 from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 
 from finchlang.algebra import costs
@@ -13,8 +15,12 @@ from finchlang.algebra.costs import distinct, searched
 from finchlang.array.logical.form import SumProduct, WrittenNest
 from finchlang.array.logical.stats import FactorEntries
 
-#: so many nests are priced before the best division that was found is taken
+#: so many choices are made before the best division that was found is taken
 MOST = 3000
+#: so many sets of outer loops are kept for each number of them: all of six loops
+STATES = 20
+#: equal factors are tried in so many orders to find equal parts
+ORDERS = 24
 
 
 class PlannedNest(NamedTuple):
@@ -37,18 +43,22 @@ class Division:
         self.form, self.stored, self.numbers = form, stored, numbers
         self.sizes = list(map(float, form.sizes))
         self.kept = _bits(form.kept)
+        self._masks = {0: 0}
         self.everything = (1 << len(stored)) - 1
-        self.priced = 0
+        #: labels that no factor has, along which the result is repeated
+        self.spread = self.kept & ~self.mask_of(self.everything)
+        self.choices = 0
+        self.complete: list[PlannedNest] = []  # whole divisions, each better than those before
         self._places: dict[int, float] = {0: 1.0}
         self._found: dict[int, tuple[float, PlannedNest | None]] = {}
         self._keys: dict[int, tuple[object, tuple[int, ...]]] = {}
-        self._useful: dict[int, bool] = {}
 
     def mask_of(self, factors: int) -> int:
-        found = 0
-        for k, stored in enumerate(self.stored):
-            if factors >> k & 1:
-                found |= stored.mask
+        found = self._masks.get(factors)
+        if found is None:
+            low = factors & -factors
+            found = self.stored[low.bit_length() - 1].mask | self.mask_of(factors ^ low)
+            self._masks[factors] = found
         return found
 
     def needed(self, factors: int) -> int:
@@ -78,13 +88,14 @@ class Division:
         sparse = [operand for operand in operands if operand.is_sparse]
         updates = self.reached(sparse, every)
         places = self.places(kept)
-        entries = distinct(places, updates) if sparse else places
+        entries = places
+        if sparse:
+            entries = min(distinct(places, updates), self.reached(sparse, kept))
         is_dense = not sparse or entries >= costs.FULL * places
         written = costs.PLACE_OF_NEST * places if is_dense else entries
         least = spent + costs.NEST + written + costs.STEP_INSIDE * updates
         if least >= bound:
             return None
-        self.priced += 1
         steps = self.steps(operands, sparse, every, kept, is_dense, bound - least, updates)
         if least + steps >= bound:
             return None
@@ -137,7 +148,7 @@ class Division:
                         total += scatter
                     if total < bound and total < found.get(now, inf):
                         found[now] = total
-            states = found
+            states = dict(nsmallest(STATES, found.items(), key=itemgetter(1)))
         return states.get(every, inf)
 
     def is_walked(self, sparse: Sequence[FactorEntries], bit: int) -> bool:
@@ -194,7 +205,10 @@ class Division:
         written = self.as_written()
         greedy = self.greedy(written.cost)
         start = min(written, greedy, key=lambda nest: nest.cost) if greedy else written
+        self.complete += [written] if start is written else [written, start]
         _, found = self.solved(self.everything, start.cost)
+        if found is not None and self.spread:
+            found = self.priced_nest((found,), self.form.kept, found.cost, start.cost)
         return found or start
 
     def greedy(self, bound: float) -> PlannedNest | None:
@@ -236,9 +250,11 @@ class Division:
         known = self._found.get(factors)
         if known is not None and (known[1] is not None or known[0] >= bound):
             return known if known[0] < bound else (known[0], None)
-        if self.priced > MOST:
+        self.choices += 1
+        if self.choices > MOST:
             return inf, None
-        kept = self.form.kept if factors == self.everything else self.canonical(factors)[1]
+        is_result = factors == self.everything and not self.spread
+        kept = self.form.kept if is_result else self.canonical(factors)[1]
         best: list[PlannedNest | None] = [None]
         limit = [bound]
 
@@ -248,56 +264,59 @@ class Division:
             made: dict[object, PlannedNest],
             spent: float,
         ) -> None:
-            if spent >= limit[0]:
+            self.choices += 1
+            if spent >= limit[0] or self.choices > MOST:
                 return
             if not rest:
                 found = self.priced_nest(chosen, kept, spent, limit[0])
                 if found is not None:
                     best[0], limit[0] = found, found.cost
+                    if is_result:
+                        self.complete.append(found)
                 return
             first = rest & -rest
             k = first.bit_length() - 1
             divided(rest ^ first, [*chosen, k], made, spent)
-            others = rest ^ first
-            sub = others
-            while True:
-                block = sub | first
-                if block != factors and self.is_useful(block):
-                    key, order = self.canonical(block)
-                    known = made.get(key)
-                    cost, nest = (0.0, known) if known else self.solved(block, limit[0] - spent)
-                    if nest is not None:
-                        if known:
-                            nest = known._replace(kept=order)
-                        divided(rest ^ block, [*chosen, nest], {**made, key: nest}, spent + cost)
-                if not sub:
-                    break
-                sub = (sub - 1) & others
+            for block in self.blocks(first, rest):
+                if self.choices > MOST:
+                    return
+                if block == factors:
+                    continue
+                key, order = self.canonical(block)
+                known = made.get(key)
+                cost, nest = (0.0, known) if known else self.solved(block, limit[0] - spent)
+                if nest is not None:
+                    if known:
+                        nest = known._replace(kept=order)
+                    divided(rest ^ block, [*chosen, nest], {**made, key: nest}, spent + cost)
 
         divided(factors, [], {}, 0.0)
         if best[0] is not None:
             self._found[factors] = best[0].cost, best[0]
             return self._found[factors]
-        self._found[factors] = bound, None
+        if self.choices <= MOST:
+            self._found[factors] = bound, None
         return bound, None
 
-    def is_useful(self, factors: int) -> bool:
-        """Whether a set may be a nest of its own: one factor that is reduced alone, or several that are
-        connected by labels."""
-        found = self._useful.get(factors)
-        if found is None:
-            if not factors & (factors - 1):
-                found = self.mask_of(factors) != self.needed(factors)
-            else:
-                masks = [s.mask for k, s in enumerate(self.stored) if factors >> k & 1]
-                joined, rest = masks[0], masks[1:]
-                while near := [mask for mask in rest if mask & joined]:
-                    rest = [mask for mask in rest if not mask & joined]
-                    for mask in near:
-                        joined |= mask
-                found = not rest
-            self._useful[factors] = found
-        return found
+    def blocks(self, first: int, rest: int) -> Iterator[int]:
+        """The sets of factors with the first one that may be nests of their own: it alone, if it is reduced
+        alone, and sets that are connected by labels."""
+        if self.mask_of(first) != self.needed(first):
+            yield first
+        yield from self.connected(first, rest, first)
+
+    def connected(self, factors: int, rest: int, done: int) -> Iterator[int]:
+        """The sets that a connected set grows to (Moerkotte and Neumann, VLDB 2006, EnumerateCsg)."""
+        mask = self.mask_of(factors)
+        near = 0
+        for k, stored in enumerate(self.stored):
+            if (rest & ~done) >> k & 1 and stored.mask & mask:
+                near |= 1 << k
+        part = near
+        while part:
+            yield factors | part
+            yield from self.connected(factors | part, rest, done | near)
+            part = (part - 1) & near
 
     def canonical(self, factors: int) -> tuple[object, tuple[int, ...]]:
         """A key that is the same for sets whose products are equal but for the names of labels, and the
@@ -306,9 +325,9 @@ class Division:
         if found is None:
             own = [k for k in range(len(self.stored)) if factors >> k & 1]
             groups = groupby(sorted(own, key=self.numbers.__getitem__), self.numbers.__getitem__)
-            orders = [list(permutations(group)) for _, group in groups]
+            orders = [[*islice(permutations(group), ORDERS)] for _, group in groups]
             needed, found = self.needed(factors), None
-            for parts in product(*orders):
+            for parts in islice(product(*orders), ORDERS):
                 names: dict[int | None, int] = {None: -1}
                 key: list[object] = []
                 for k in [k for part in parts for k in part]:

@@ -19,6 +19,7 @@ from finchlang.array.expression import (
     converted,
 )
 from finchlang.array.inferred_values import identity_of, op_node, result_of
+from finchlang.array.logical.describe import Described
 from finchlang.array.logical.divide import Division, PlannedNest
 from finchlang.array.logical.form import Factor, Labels, Place, SumProduct, form_of, product_of
 from finchlang.array.logical.stats import Statistics, annihilates
@@ -54,7 +55,7 @@ class LogicalPlanner:
         self.planned: dict[int, Expression] = {}
         self.is_choice = False
         self.alive: list[Expression] = []
-        self.decisions: list[str] = []
+        self.told: dict[int, Described] = {}  # by the number of the node that was made
 
     def place(self, node: Expression, mode: int) -> Place:
         """Where the size of a node's mode comes from."""
@@ -79,9 +80,11 @@ class LogicalPlanner:
         found = self.planned.get(number)
         if found is None:
             form = form_of(node, self.is_whole, self.place)
-            found = self.divided(node, form) if form is not None else None
+            found, told = (None, None) if form is None else self.divided(node, form)
             if found is None:
                 found = self.with_args(node, [self.plan(arg) for arg in node.args])
+            if told is not None and told.is_choice:
+                self.told.setdefault(self.graph.add(found), told)
             self.planned[number] = found
         return found
 
@@ -94,16 +97,19 @@ class LogicalPlanner:
 
     # ------------------------------------------------------------------------------------- divisions
 
-    def divided(self, node: Expression, form: SumProduct) -> Expression | None:
-        """The expression that is best for a form; None if what is written is about as good."""
+    def divided(
+        self, node: Expression, form: SumProduct
+    ) -> tuple[Expression | None, Described | None]:
+        """The expression that is best for a form, None if what is written is about as good; and what was
+        weighed."""
         form.factors = [f._replace(expr=self.own(f.expr)) for f in form.factors]
         given = list(form.factors)
         is_masked = self.masked(form)
         form.factors = [f._replace(expr=self.plan(f.expr)) for f in form.factors]
         if form.total is None:
-            return self.like(self.built(as_one(form), form), node) if is_masked else None
+            return self.like(self.built(as_one(form), form), node) if is_masked else None, None
         if not self.repeated(form):
-            return None
+            return None, None
         numbers = [self.graph.add(factor.expr) for factor in form.factors]
         statistics = Statistics(form.sizes)
         stored = [statistics.of_factor(expr, labels, form.times) for expr, labels in form.factors]
@@ -111,13 +117,18 @@ class LogicalPlanner:
         written, best = division.as_written(), division.best()
         self.is_choice = True
         cost = self.costs[self.graph.add(node)] = min(written.cost, best.cost)
+        others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
+        other = min(others, key=lambda nest: nest.cost, default=None)
+        told = Described(form, best, written, other, self.refused(form, given))
         least, terms = self.multiplied_out(form, given) if len(given) > 1 else (inf, None)
         if terms is not None and least < GAIN * cost:
-            self.costs[self.graph.add(node)] = least
-            return self.like(terms, node)
+            self.costs[self.graph.add(node)] = told.multiplied = least
+            return self.like(terms, node), told
         if best.cost > GAIN * written.cost and not is_masked:
-            return None
-        return self.like(self.built(best, form), node)
+            pairs = zip(form.factors, given, strict=True)
+            is_same = all([new.expr is old.expr for new, old in pairs])
+            return node if is_same else self.like(self.built(written, form), node), told
+        return self.like(self.built(best, form), node), told
 
     def like(self, found: Expression, node: Expression) -> Expression | None:
         """A node in place of another, with a fill as that has; None if it has another type or fill."""
@@ -212,49 +223,47 @@ class LogicalPlanner:
         """The cost of the terms, and the expression, if the best factor that is a sum is multiplied out."""
         planned, best, found = form.factors, inf, None
         for k, (expr, labels) in enumerate(given):
-            terms = self.terms_of(expr, form)
-            if terms is None:
+            if not isinstance(expr, Map) or not self.is_sum(expr, form):
                 continue
-            made: list[Expression] = []
-            for term in terms:
-                form.factors = list(given)
-                form.factors[k] = Factor(term, labels if term.shape else ())
-                made.append(self.built(as_one(form), form))
+            terms: list[Expression] = []
+            for term in expr.args:
+                form.factors = [
+                    *given[:k],
+                    Factor(term, labels if term.shape else ()),
+                    *given[k + 1 :],
+                ]
+                terms.append(self.built(as_one(form), form))
             form.factors = planned
-            for node in made:
-                self.plan(node)
-            cost = sum([self.costs.get(self.graph.add(node), inf) for node in made])
+            parts = [self.plan(term) for term in terms]
+            cost = sum([self.costs.get(self.graph.add(term), inf) for term in terms])
             if cost < best:
-                op = expr.op
-                parts = [self.plan(node) for node in made]
-                values = result_of(op, *[part.values for part in parts])
-                best, found = (
-                    cost,
-                    self.made(Map(op, tuple(parts), values), self.places_of(made[0])),
-                )
+                values = result_of(expr.op, *[part.values for part in parts])
+                best, places = cost, self.places_of(terms[0])
+                found = self.made(Map(expr.op, tuple(parts), values), places)
         return best, found
 
-    def terms_of(self, expr: Expression, form: SumProduct) -> tuple[Expression, ...] | None:
-        """The terms of a factor that is a sum, or a difference, if it may be multiplied out."""
-        group = operator(op_node(form.total))
-        row = operator(op_node(expr.op)) if isinstance(expr, Map) else None
-        if (
-            row is None
-            or group is None
-            or len(expr.args) != 2
-            or not any(a.shape for a in expr.args)
-        ):
-            return None
-        is_plain = row is group
-        if not is_plain and row is not referred(group.undone_by):
-            return None
-        if any([arg.values.type is not form.type for arg in expr.args]):
-            return None
-        is_exact = is_plain and not any([is_negated(arg, group) for arg in expr.args])
-        if is_exact or not form.type.is_float or self.reorder == "any":
-            return expr.args
-        self.decisions.append("not multiplied out: a difference of great numbers may cancel")
-        return None
+    def refused(self, form: SumProduct, given: list[Factor]) -> str:
+        """What is not multiplied out, though it is a sum, and why."""
+        reorder, self.reorder = self.reorder, "any"
+        sums = [f.expr for f in given if isinstance(f.expr, Map) and self.is_sum(f.expr, form)]
+        self.reorder = reorder
+        if all([self.is_sum(expr, form) for expr in sums]):
+            return ""
+        return (
+            "a difference is not multiplied out, since great terms may cancel: reorder='any' does"
+        )
+
+    def is_sum(self, expr: Map, form: SumProduct) -> bool:
+        """Whether a factor is a sum or a difference that may be multiplied out: of floats only sums without
+        a minus, in which errors stay of the same size, unless any order may be taken."""
+        group, row = operator(op_node(form.total)), operator(op_node(expr.op))
+        is_alike = all([arg.values.type is form.type for arg in expr.args])
+        if row is None or group is None or len(expr.args) != 2 or not is_alike:
+            return False
+        if row is not group and row is not referred(group.undone_by):
+            return False
+        is_plain = row is group and not any([is_negated(arg, group) for arg in expr.args])
+        return is_plain or not form.type.is_float or self.reorder == "any"
 
     def own(self, expr: Expression) -> Expression:
         """A factor, which may be a new node: of a conversion, with the sizes of its argument."""
