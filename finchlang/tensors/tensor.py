@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -147,9 +147,13 @@ class Tensor(array_base.TensorBase):
         values = values_of(tensor.format.element_type, values).reshape(-1)
         coords = coordinates_of(tensor.order, coordinates, len(values))
         check_within(coords, tensor.shape)
-        coords, values = summed(coords, values, tensor.dtype, duplicates)
-        tensor._pack(tensor.shape, *chosen(tensor._own(coords, values), coords, values))
-        return tensor
+        return tensor.holding(coords, values, duplicates)
+
+    def holding(self, coords: np.ndarray, values: np.ndarray, duplicates: str = "sum") -> Self:
+        """This tensor, which is new, with entries of its own type within its shape, as `from_coo`."""
+        coords, values = summed(coords, values, self.dtype, duplicates)
+        self._pack(self.shape, *chosen(self._own(coords, values), coords, values))
+        return self
 
     @classmethod
     def from_numpy(
@@ -244,9 +248,12 @@ class Tensor(array_base.TensorBase):
 
         kinds = Dense, SparseList, Element
         if self.order == 2 and self.fill == 0 and all(map(isinstance, self.format.levels(), kinds)):
-            # the values are given away, which `storage` notes; the index arrays are copied
-            parts = self.storage[2]["val"], self._storage[1]["idx"], self._storage[1]["ptr"]
-            parts = parts[0], parts[1].copy(), parts[2].copy()
+            # the values are given away, which `storage` notes; the index arrays are copied, as int32
+            # where that holds them, which many users of SciPy matrices ask for
+            values, arrays = self.storage[2]["val"], self._storage[1]
+            most = max(*self.shape, len(values))
+            dtype = np.int32 if most <= np.iinfo(np.int32).max else np.int64
+            parts = values, arrays["idx"].astype(dtype), arrays["ptr"].astype(dtype)
             return scipy.sparse.csc_array(parts, self.shape)
         return coo_array(self).tocsc() if self.order == 2 else coo_array(self)
 
