@@ -4,6 +4,7 @@ at its end. Arrays of NumPy alone are computed by NumPy at once."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import repeat
 from typing import Any
@@ -32,6 +33,8 @@ from finchlang.tensors.tensor import Scalar
 
 #: the operators without a dot that take arrays
 SIGNS = frozenset(("+", "-", "*", "/", "^"))
+#: of arrays of NumPy with so many entries functions of elements are computed by kernels
+LARGE = 1024
 #: runs a kernel on the values of its names
 Run = Callable[..., Any]
 
@@ -176,10 +179,14 @@ def _power(a: Any, count: int) -> Any:
 # ------------------------------------------------------------------------------ with a dot
 
 
+#: the types of arrays in which NumPy's arithmetic is that of scripts
+_PLAIN = (np.dtype(np.float64), np.dtype(np.int64))
+
+
 def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> Any:
-    """`function.(args...)`. With tensors it is lazy; else `apply` calls the function for each element, in
-    column-major order. Dimensions are matched from the first on, and those of size 1 are repeated. Raises
-    FinchError "dimension" if sizes do not match."""
+    """`function.(args...)`. With tensors or large arrays it is lazy; else `apply` calls the function for
+    each element, in column-major order. Dimensions are matched from the first on, and those of size 1 are
+    repeated. Raises FinchError "dimension" if sizes do not match."""
     if any(map(is_lazy, args)):
         from finchlang.script.array_expressions import by_elements
 
@@ -194,11 +201,18 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
     except ValueError:
         told = " and ".join(size_text(s) for s in known if s)
         raise FinchError("dimension", f"arrays of sizes {told} do not match") from None
-    are_floats = all(type(a) is float or getattr(a, "dtype", None) == np.float64 for a in args)
+    are_plain = all(type(a) in (int, float) or getattr(a, "dtype", None) in _PLAIN for a in args)
     parts = [a if s is None else _spread(a, shape) for a, s in zip(args, shapes, strict=True)]
-    if isinstance(function, Operator) and function.name in data.BY_NUMPY and are_floats:
+    if isinstance(function, Operator) and function.name in data.BY_NUMPY and are_plain:
         with np.errstate(all="ignore"):
             return np.asfortranarray(data.BY_NUMPY[function.name](*parts))
+    if are_plain and math.prod(shape) >= LARGE:
+        from finchlang.script.array_expressions import by_elements
+
+        try:
+            return by_elements(function, args)
+        except FinchError:
+            pass  # it is no operator of elements
     each = [data.entries(p) if isinstance(p, np.ndarray) else repeat(p) for p in parts]
     return data.shaped([apply(*xs) for xs in zip(*each, strict=False)], shape)
 

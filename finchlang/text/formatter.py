@@ -14,7 +14,7 @@ from finchlang.text.parse import block_comments, parse_whole, tokens
 from finchlang.text.print import INDENT
 
 _OPENERS = {"LPAR", "LCALL", "LSUB", "LBRACK", "LCURLY"}
-_TIGHT_AFTER = _OPENERS | {"NEG", "NOT", "TILDE", "TYPE_SIGN", "TIMES", "DOT"}
+_TIGHT_AFTER = _OPENERS | {"NEG", "NOT", "TILDE", "DOT_PREFIX", "TYPE_SIGN", "TIMES", "DOT"}
 _TIGHT_BEFORE = {"LCALL", "LSUB", "LCURLY", "RPAR", "RBRACK", "RCURLY", "COMMA", "SEMI"}
 _TIGHT_BEFORE |= {"TYPE_SIGN", "TIMES", "TRANSPOSE", "DOT"}
 #: blanks around these are kept, on both sides or none, as the author shows precedence: `a*b + c`, `i+1:n`

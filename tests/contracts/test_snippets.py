@@ -14,7 +14,7 @@ import pytest
 
 from finchlang.base.errors import FinchError
 from finchlang.python.session import Session
-from tests.programs.program import equal, plain
+from tests.programs.program import Watch, equal, plain
 
 FOLDER = Path(__file__).parent / "snippets"
 SNIPPETS = {
@@ -63,3 +63,48 @@ def check(text: str, engine: str) -> None:
         elif sign == "#=" and engine != "denote":  # whose tensors are dense
             left, right = rest.split(" = ")
             assert same(session, session.run(left), right), rest
+
+
+TWO = """
+A = Tensor(Dense(SparseList(Element(0.0))), [0.0 2.0; 1.0 5.0])
+B = Tensor(Dense(SparseList(Element(0.0))), [3.0 1.0; 0.0 1.0])
+x = Tensor(Dense(Element(0.0)), [1.0, 2.0])
+"""
+BUMP = """
+function bump!(x)
+    @finch for i = _; x[i] += 1 end
+    x
+end
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "kernels"),
+    [
+        ("sum(A .* B .+ A, dims = 1) .+ 1", 1),
+        ("norm(A * x - x)", 1),
+        ("C = A .* B; C .+ A", 2),
+        ("C = lazy(A) .* B; compute(C .+ A)", 1),
+        ("C = lazy(A); compute(sum(C), maximum(C .* B))", 1),
+        ("x' * A * x", 1),
+        ("reduce(max, map(abs, A - B))", 1),
+    ],
+)
+def test_an_expression_is_one_kernel(code: str, kernels: int) -> None:
+    watch = Watch()
+    session = Session("interpret", observer=watch)
+    session.run(TWO + code)
+    assert len(watch.runs) == kernels
+
+
+def test_what_a_call_changes_is_read_before_it() -> None:
+    session = Session("interpret")
+    assert session.run(TWO + BUMP + "sum(x .* 2 .+ bump!(x))") == 11.0
+
+
+def test_loops_with_array_code_are_as_without_staging() -> None:
+    loop = (
+        TWO
+        + "y = [1.0, 1.0]\nfor k = 1:6\n    y = A * y\n    y = y / norm(y) .+ sum(B) / k\nend\ny"
+    )
+    assert equal(Session("native").run(loop), Session("native", staging=False).run(loop))
