@@ -6,13 +6,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any, NamedTuple
 
+from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer, Runner
 from finchlang.tensors.adopt import as_tensor
 
-from .counting_host import iterations
+from .counting_host import Place, iterations
 
 #: the most timed calls of a kernel
 MOST = 10_000
@@ -38,19 +40,24 @@ class Bench(Observer):
     def __init__(self, seconds: float, rules: str):
         self.seconds, self.rules = seconds, rules
         self.kernels: list[KernelEvent] = []
+        #: the rounds of each kernel's loops, counted before its first run: later its arrays may hold others
+        self.rounds: list[dict[Place, int]] = []
         self._values: list[dict[str, Any]] = []
 
     def kernel(self, event: KernelEvent) -> None:
         assert event.meaning is not None
         node, values, _ = event.meaning()
         self.kernels.append(event)
+        self.rounds.append({})
+        with suppress(FinchError):  # which the run raises, too
+            self.rounds[-1] = iterations(event)
         self._values.append({name: deepcopy(value) for name, value in values.items()})
 
     def timings(self) -> list[tuple[KernelEvent, Timing, int, int]]:
         """Each kernel with its timing, the rounds of its loops, and the bytes of its tensors."""
         found = []
-        for event, values in zip(self.kernels, self._values, strict=True):
-            rounds = sum(iterations(event).values())
+        for event, values, own in zip(self.kernels, self._values, self.rounds, strict=True):
+            rounds = sum(own.values())
             sizes = (t.nbytes for v in values.values() if (t := as_tensor(v)) is not None)
             found.append((event, self._timed(event, values), rounds, sum(sizes)))
         return found
@@ -114,12 +121,12 @@ def report(bench: Bench, is_profiled: bool, against: Timing | None = None) -> st
     kernel of its loops by lines."""
     rows: list[Sequence[Any]] = [("kernel", "median", "spread", "calls", "rounds", "bytes")]
     found = bench.timings()
-    for number, (event, timing, rounds, size) in enumerate(found, 1):
+    for number, (event, timing, count, size) in enumerate(found, 1):
         span = event.source.span
         place = f"{number}, line {span.line}" if span is not None else str(number)
         spread = f"{100 * timing.spread:.0f}%"
         rows.append(
-            (place, duration(timing.median), spread, timing.calls, f"{rounds:,}", f"{size:,}")
+            (place, duration(timing.median), spread, timing.calls, f"{count:,}", f"{size:,}")
         )
     if against is not None:
         spread = f"{100 * against.spread:.0f}%"
@@ -129,9 +136,7 @@ def report(bench: Bench, is_profiled: bool, against: Timing | None = None) -> st
         own = sum(timing.median for _, timing, *_ in found)
         what = "all kernels" if len(found) > 1 else "the kernel"
         parts.append(f"{what}: {own / against.median:.3g} times the reference's time")
-    for number, event in enumerate(bench.kernels if is_profiled else (), 1):
-        loops = [
-            (line, said, f"{count:,}") for (line, said), count in sorted(iterations(event).items())
-        ]
+    for number, rounds in enumerate(bench.rounds if is_profiled else (), 1):
+        loops = [(line, said, f"{count:,}") for (line, said), count in sorted(rounds.items())]
         parts.append(table([("line", f"loop of kernel {number}", "rounds"), *loops], 2))
     return "\n\n".join(parts)

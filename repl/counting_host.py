@@ -75,8 +75,9 @@ class CountingHost(ResidualHost):
 
 
 def iterations(event: KernelEvent) -> dict[Place, int]:
-    """How often the loops of a kernel go round in a run on copies of its arguments, by their places in the
-    source: all loops that one of the source has become are added up."""
+    """How often the loops of a kernel go round, by their places in the source: all loops that one of the
+    source has become are added up. It is run natively on copies of its arguments, so only while these are
+    as they were given: before its first run. Raises FinchError as the kernel does."""
     host = CountingHost()
     event.stage(host, None, host.noted)
     counts = np.zeros(max(len(host.places), 1), np.int64)

@@ -144,7 +144,7 @@ class Guide:
     def overview(self, steps: list[dict[str, Any]], residual: list[Any]) -> dict[str, Any]:
         """What the whole page shows, and its parts with their steps."""
         passes = sum(step["kind"] == "pass" for step in steps)
-        lead = "These steps turn your loops into a program that visits only what has to be visited."
+        lead = "These steps turn your loops over all places into loops over stored entries."
         last, lines = len(steps) - 1, _counted(len(residual), "line")
         parts = [
             ["Prepare", 1, passes, "Sizes and the order of loops are settled."],

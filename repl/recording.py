@@ -128,7 +128,7 @@ class Recording:
         for name, program in self.event.passes:
             if before is None:
                 self._add("Overview", 0, program, program, kind="overview")
-                self.steps[-1] |= {"chapter": "overview", "key": True}
+                self.steps[-1] |= {"chapter": "overview", "key": True, "lit": []}
             if before is not None and pretty(program) == pretty(before) and name not in decided:
                 continue
             first = program if before is None else before

@@ -84,3 +84,16 @@ def test_a_saved_file_is_run_again_until_an_interrupt(script: Path, capsys, monk
     shown = capsys.readouterr()
     assert shown.out.split()[0] == "1" and shown.out.split()[-1] == "two"
     assert "has changed" in shown.err and "syntax error" in shown.err
+
+
+def test_rounds_are_those_of_the_first_run(tmp_path: Path, capsys) -> None:
+    """After it the arrays hold what the kernel wrote: counting then ended the process."""
+    path = tmp_path / "grown.finch"
+    path.write_text(
+        "x = Tensor(SparseList(Element(0.0)), 500)\n"
+        "@finch for i = _; if i < 400; x[i] += 1.0 end end\n"
+        "@finch for i = _; x[i] += 1.0 end\n"
+    )
+    assert bench(path, "--profile") == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["2", "for", "i", "399"] in rows and ["3", "for", "i", "500"] in rows
