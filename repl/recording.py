@@ -13,7 +13,11 @@ from finchlang.calls.runner import KernelEvent
 from finchlang.host.ir import Const
 from finchlang.levels.looplets import Looplet
 from finchlang.rules.base.engine import Applied, EventKind, Machine, Rule, State, Step
-from finchlang.rules.base.trace_printer import (
+from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.text.print import pretty
+
+from .live_listing import GrowingHost
+from .trace_printer import (
     Part,
     changed,
     index_of as coordinate_of,
@@ -21,10 +25,6 @@ from finchlang.rules.base.trace_printer import (
     shown,
     spans_of,
 )
-from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.text.print import pretty
-
-from .live_listing import GrowingHost
 from .watching_host import Enough, WatchingHost
 
 #: the most steps that are shown, of staging and of passes together

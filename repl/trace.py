@@ -15,12 +15,12 @@ from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Expr
 from finchlang.rules.base.engine import Applied, EventKind
-from finchlang.rules.base.trace_printer import shown
 from finchlang.rules.table import ALL
 from finchlang.syntax.nodes import Loop, Node
 
 from .live_listing import GrowingHost
 from .report import BOLD, PLAIN, RED, TEAL
+from .trace_printer import shown
 from .views import title
 
 #: stands for no last step
