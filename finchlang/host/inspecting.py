@@ -20,9 +20,10 @@ def plain(expr: Expr) -> str:
 _looking: list[Host] = []
 
 
-class _Shielded:
-    """A host that does nothing while looplets are looked at: functions of looplets may have kept the host
-    that they were made with, and then reach the one that looks."""
+class Shielded:
+    """A host for rules that tell a tracer of their steps. It does nothing while looplets are looked at:
+    functions of looplets may have kept the host that they were made with, and then reach the one that
+    looks."""
 
     def __init__(self, host: Host):
         self._host = host
@@ -31,14 +32,9 @@ class _Shielded:
         return getattr(_looking[-1] if _looking else self._host, name)
 
 
-def shielded(host: Host) -> Any:
-    """A host for rules that tell a tracer of their steps."""
-    return _Shielded(host)
-
-
 @contextmanager
 def looking(host: Host) -> Iterator[Host]:
-    """A host that looks; meanwhile all shielded hosts refer to it."""
+    """A host that looks; meanwhile all Shielded hosts refer to it."""
     _looking.append(host)
     try:
         yield host
