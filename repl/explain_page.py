@@ -12,10 +12,10 @@ from typing import Any, BinaryIO
 from finchlang.base.paths import replace_file
 from finchlang.calls.runner import KernelEvent
 from finchlang.functions.unit_rules import ALL
-from finchlang.rules.sentences import LOOPLETS
 
 from .notes import Notes
 from .recording import Recording
+from .sentences import LOOPLETS
 
 #: the most kernels of a page
 KERNELS = 40

@@ -16,7 +16,13 @@ from finchlang.host.ir import Const
 from finchlang.levels.looplets import Looplet
 from finchlang.normalize.pass_list import PASSES
 from finchlang.rules.base.state import State
-from finchlang.rules.base.trace_printer import (
+from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.text.print import pretty
+
+from .guide import Chapters, Guide
+from .live_listing import GrowingHost
+from .sentences import by_step, is_nested, sentence
+from .trace_printer import (
     Part,
     changed,
     index_of as coordinate_of,
@@ -24,12 +30,6 @@ from finchlang.rules.base.trace_printer import (
     shown,
     spans_of,
 )
-from finchlang.rules.sentences import by_step, is_nested, sentence
-from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.text.print import pretty
-
-from .guide import Chapters, Guide
-from .live_listing import GrowingHost
 from .watching_host import Enough, WatchingHost
 
 #: the most steps that are shown, of staging and of passes together

@@ -16,11 +16,11 @@ from finchlang.functions.unit_rules import ALL
 from finchlang.host.engine import Applied, EventKind
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Expr
-from finchlang.rules.base.trace_printer import shown
 from finchlang.syntax.nodes import For, Loop, Node
 
 from .live_listing import GrowingHost
 from .report import BOLD, PLAIN, RED, TEAL
+from .trace_printer import shown
 from .views import title
 
 #: stands for no last step

@@ -18,7 +18,7 @@ __all__ = ["FrozenArray", "frozen"]
 
 class FrozenArray(Array):
     """An array that is computed and never changed. Its operators, methods and NumPy functions give frozen
-    arrays, and NumPy numbers in place of arrays without dimensions; functions of `finchlang.array` give lazy
+    arrays, and NumPy numbers for arrays without dimensions; functions of `finchlang.array` give lazy
     arrays. It is pickled once, by the buffers of its tensor."""
 
     __slots__ = ()

@@ -25,7 +25,7 @@ from finchlang.functions.unit_rules import (
 from finchlang.host import ir
 from finchlang.host.construct import const
 from finchlang.host.engine import Tracer
-from finchlang.host.inspecting import shielded
+from finchlang.host.inspecting import Shielded
 from finchlang.host.interface import Host
 from finchlang.levels.level import Level, level_of
 from finchlang.operators.body_rules import BodyNames
@@ -115,9 +115,9 @@ class StagedUnit(Staged):
     def run_rules(
         self, host: Host, tracer: Tracer | None, noted: Any = lambda rule: rule
     ) -> tuple[ir.Cell, ...]:
-        host = host if tracer is None else shielded(host)
+        seen: Any = host if tracer is None else Shielded(host)
         for bound in self.bounds:
-            bound.enter(host)
+            bound.enter(seen)
         unit, slots = self.source, {bound.name: bound for bound in self.bounds}
         body = body_of(
             *(unit, BodyNames(dict(self.types[0]), True), self._levels),
@@ -125,11 +125,11 @@ class StagedUnit(Staged):
             fixed=frozenset(unit.fixed),
             kernels=self.kernels,
             kernel_rules=tuple(map(noted, rules(self.which_rules))),
-            homes={name: host.cell(const(n), "home") for n, name in enumerate(slots)},
+            homes={name: seen.cell(const(n), "home") for n, name in enumerate(slots)},
         )
         try:
             table = tuple(map(noted, UNIT_RULES))
-            run_unit(unit, body, host, [*self._inputs.values()], table, tracer)
+            run_unit(unit, body, seen, [*self._inputs.values()], table, tracer)
         finally:
             forget()
         return (

@@ -21,7 +21,7 @@ from finchlang.calls.workspace_choice import spans
 from finchlang.host import interrupts, ir
 from finchlang.host.engine import Machine, OneByOne, Rule, Tracer
 from finchlang.host.executing import ExecutingHost, run_residual
-from finchlang.host.inspecting import shielded
+from finchlang.host.inspecting import Shielded
 from finchlang.host.interface import Host
 from finchlang.host.recording import ResidualHost, no_collection
 from finchlang.host.remembering import RememberingHost
@@ -95,13 +95,13 @@ class Staged:
     ) -> tuple[ir.Cell, ...]:
         """Run the rules on the program, each wrapped by `noted`, over the memory of its tensors. Gives
         outputs that are not of tensors."""
-        host = host if tracer is None else shielded(host)
+        seen: Any = host if tracer is None else Shielded(host)
         for bound in self.bounds:
-            bound.enter(host)
+            bound.enter(seen)
         numbers: dict[Node, Node] = {Variable(n): Value(v) for n, v in self._inputs.items()}
         own, formats = self.bounds[len(self.signature.tensors) :], self.normalized.formats
         fibers = {b.name: b.fiber_of(formats[b.name]) for b in self.bounds}
-        state = State.before(host, fibers, [bound.name for bound in own])
+        state = State.before(seen, fibers, [bound.name for bound in own])
         try:
             table = map(noted, rules(self.which_rules))
             Machine(table, tracer).run(substitute(self.program, numbers), state)

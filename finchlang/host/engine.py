@@ -49,7 +49,7 @@ class Rule:
     the rule does not apply; a rule for expressions returns their value. `steps` names the steps of the
     semantics that `apply` tells the tracer of itself, because it takes several at once or the host decides
     which; the engine tells of all others. `says` is what the rule does in plain words, as a template that
-    `rules/sentences.py` fills in."""
+    `repl/sentences.py` fills in."""
 
     name: str
     apply: Callable[..., Any]

@@ -22,7 +22,6 @@ from finchlang.host.construct import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr, Var
 from finchlang.syntax import nodes as ast, types
-from finchlang.text.print import listed
 
 
 @record(eq=False, slots=True)
@@ -36,7 +35,7 @@ class Looplet(ast.Node):
     __hash__ = object.__hash__
 
     def __str__(self) -> str:
-        return f"{type(self).__name__.lower()}({listed(_parts(self)) or '...'})"
+        return f"{type(self).__name__.lower()}(...)"
 
 
 @record(eq=False, slots=True)
@@ -102,6 +101,11 @@ class Choice(Looplet):
     options: tuple[tuple[Expr, ast.Node], ...]
     otherwise: ast.Node
     is_stored: bool = False  # all options may be read, whichever condition holds
+
+    @property
+    def nodes(self) -> list[ast.Node]:
+        """All that it may be."""
+        return [*(node for _, node in self.options), self.otherwise]
 
 
 @record(eq=False, slots=True)
@@ -207,24 +211,6 @@ class Stored:
 
     def coordinate(self, host: Host, q: Expr) -> Expr:
         return self.entry(host, q)[1]
-
-
-def _parts(looplet: Looplet) -> tuple[ast.Node, ...]:
-    match looplet:
-        case Run(body):
-            return (body,)
-        case Spike(body, tail):
-            return body, tail
-        case Phase(body, start, stop):
-            ends = [ast.Dimensionless() if end is None else ast.Value(end) for end in (start, stop)]
-            return ast.Extent(*ends), body
-        case Sequence(phases):
-            return phases
-        case Switch(condition, head, tail):
-            return ast.Value(condition), head, tail
-        case Shift(body, delta):
-            return body, ast.Value(delta)
-    return ()
 
 
 def _same(part: Any) -> Any:
@@ -413,8 +399,8 @@ def may_be_missing(looplet: ast.Node) -> bool:
             return may_be_missing(body)
         case Spike(body, tail) | Switch(_, body, tail):
             return may_be_missing(body) or may_be_missing(tail)
-        case Choice(options, otherwise):
-            return any([may_be_missing(x) for x in (*(body for _, body in options), otherwise)])
+        case Choice():
+            return any([may_be_missing(node) for node in looplet.nodes])
         case Sequence(phases):
             return any([may_be_missing(phase) for phase in phases])
         case Lookup():

@@ -10,8 +10,7 @@ from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, mul
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.workspace.hash_policy import Hash
-from finchlang.levels.workspace.policy import Arrays, Batch, Order
-from finchlang.levels.workspace.sort_policy import Coord
+from finchlang.levels.workspace.policy import Arrays, Batch, Coord, Order
 from finchlang.syntax.types import Int64
 
 

@@ -15,8 +15,8 @@ from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.engine import Applied, EventKind
 from finchlang.host.recording import ResidualHost
 from finchlang.python.session import Session
+from finchlang.repl.trace_printer import shown
 from finchlang.rules.base.early_exit import BREAK
-from finchlang.rules.base.trace_printer import shown
 
 DATA = """
 v = [1.0, 0.0, 2.0, 3.0, 0.0, 4.0, 5.0, 6.0]

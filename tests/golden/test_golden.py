@@ -22,7 +22,7 @@ from finchlang.host.listing import text
 from finchlang.host.recording import ResidualHost
 from finchlang.python.session import Session
 from finchlang.repl.live_listing import GrowingHost
-from finchlang.rules.base.trace_printer import changed, shown, spans_of
+from finchlang.repl.trace_printer import changed, shown, spans_of
 from finchlang.rules.table import ALL, RULES
 from finchlang.syntax.nodes import EMPTY
 from finchlang.tensors.formats import LEVELS

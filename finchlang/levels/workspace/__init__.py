@@ -7,8 +7,7 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.workspace.bucket_policy import Bucket
 from finchlang.levels.workspace.flags_policy import Flags
 from finchlang.levels.workspace.hash_policy import Hash
-from finchlang.levels.workspace.policy import Batch, Order, WorkspacePolicy
-from finchlang.levels.workspace.sort_policy import Coord
+from finchlang.levels.workspace.policy import Batch, Coord, Order, WorkspacePolicy
 
 __all__ = ["DEFAULTS", "POLICIES", "Batch", "Order", "WorkspacePolicy", "check_capacity"]
 

@@ -8,7 +8,6 @@ from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from finchlang.base.errors import Bug
 from finchlang.base.records import record
 from finchlang.host import construct as code
 from finchlang.host.interface import Host, bit_length
@@ -174,7 +173,7 @@ class WorkspacePolicy:
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
         """The entry for a place, and whether it is new: then it is `taken`, and the workspace makes it."""
-        raise Bug(f"{type(self).__name__} leaves this out")
+        return host.get(batch.store.taken, lower=code.ZERO), code.TRUE
 
     def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
         """The value of entry e as a fiber to be written."""
@@ -216,6 +215,13 @@ class WorkspacePolicy:
 
     def clear(self, host: Host, batch: Batch) -> None:
         """The batch was merged and will be empty; `taken` is still the number of its entries."""
+
+
+class Coord(WorkspacePolicy):
+    """Entries are appended, and sorted by one mode after the other (Workspaces'24 section 5.2); those of
+    one place are combined when they are merged. All of it is the default."""
+
+    name = "coord"
 
 
 class _Merging:

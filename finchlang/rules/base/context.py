@@ -67,13 +67,11 @@ def put(term: Node, replacements: Mapping[int, Node], consume: bool = False) -> 
     """`term` with looplets (by id) replaced in every access in which they stand. With `consume` the
     replacement is a payload, and the access loses its last index."""
 
-    def visit(node: Node) -> Node:
-        node = trees.map_children(visit, node)
-        if type(node) is not Access or (new := replacements.get(id(node.tensor))) is None:
-            return node
-        return put_in(node, new, consume)
+    def change(access: Access) -> Node:
+        new = replacements.get(id(access.tensor))
+        return access if new is None else put_in(access, new, consume)
 
-    return visit(term)
+    return rewrite_accesses(change, term)
 
 
 def put_in(access: Access, new: Node, consume: bool) -> Node:
@@ -166,11 +164,6 @@ class Context:
         for k in range(len(given)):
             machine.tell(name, lambda k=k: (after(k), after(k + 1)))  # type: ignore[misc]
         return after(len(given))
-
-    def at(self, i: Expr, *values: Node) -> Any:
-        """E[access(value, j...), ...] with the loop's body at coordinate i."""
-        body = Context(self.term.body, self.holes).payload(*values) if values else self.term.body
-        return trees.substitute(body, {self.term.index: as_node(i)})
 
 
 def at_a_value(term: Node, kind: type[Any]) -> tuple[Context, Node] | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from finchlang.algebra.bounds import as_node
 from finchlang.algebra.expression_types import apart
+from finchlang.algebra.program_context import evaluated
 from finchlang.base.errors import Bug, FinchError
 from finchlang.host.construct import FALSE, TRUE, ZERO, cast, compare, conjunction, const, op
 from finchlang.host.engine import Machine, Rule, Step, Stuck, rule
@@ -17,8 +18,7 @@ from finchlang.levels.positions import coordinate, entry, positions
 from finchlang.operators.operator import called
 from finchlang.operators.operator_table import literal_type, operator
 from finchlang.rules.base.state import State, expect_mode
-from finchlang.syntax import nodes as ast, types
-from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.print import pretty
 from finchlang.wrappers.masks import MASKS, Mask
 from finchlang.wrappers.wrappers import WRAPPERS
@@ -66,7 +66,7 @@ def by_cases(node: ast.Node, term: ast.Node, state: State, machine: Machine) -> 
     there, value = state.host.let(there, "there"), state.host.let(value, "value")
 
     def case(condition: Expr, known: ast.Node) -> ast.Sieve:
-        body = rewrite_bottom_up(lambda n: known if n == node else n, term)
+        body = trees.rewrite_bottom_up(lambda n: known if n == node else n, term)
         return ast.Sieve(as_node(condition), body, span=term.span)
 
     return ast.Block(
@@ -224,14 +224,16 @@ def with_sizes(node: ast.Node, state: State) -> State:
     not wrap around. Those in `state.sizes` have been checked before: checked in each extent, the sizes of k
     concatenated vectors took k^2 checks."""
     known, host = set(state.sizes), state.host
-    for extent in [n for n in walk(node) if isinstance(n, ast.Extent)]:
-        parts = (n for end in (extent.start, extent.stop) for n in walk(end))
+    for extent in [n for n in trees.walk(node) if isinstance(n, ast.Extent)]:
+        parts = (n for end in (extent.start, extent.stop) for n in trees.walk(end))
         for call in [n for n in parts if isinstance(n, ast.Call)][::-1]:  # inner calls first
             row = operator(call.op)
             sizing = row.sizing if row is not None else None
             if row is None or sizing is None or len(call.args) < 2:
                 continue
-            if sizing.of_sizes and not all(any(n == SIZE for n in walk(arg)) for arg in call.args):
+            if sizing.of_sizes and not all(
+                any(n == SIZE for n in trees.walk(arg)) for arg in call.args
+            ):
                 continue
             sizes = [evaluate(arg, state) for arg in call.args]
             if not all(s.type.is_integer for s in sizes):
@@ -277,10 +279,10 @@ def _origin(node: ast.Node) -> str:
         ):
             return f"dimension {mode} of {name.removesuffix('_stored')}"
         case ast.Extent(_, stop):
-            calls = [n for n in walk(stop) if isinstance(n, ast.Call)]
+            calls = [n for n in trees.walk(stop) if isinstance(n, ast.Call)]
             sizes = [n for n in calls if n.op == SIZE]
             if not all(n.op == SIZE or _translates(n) for n in calls) or len(sizes) > 1:
-                is_shown = not any(isinstance(n, ast.Value) for n in walk(node))
+                is_shown = not any(isinstance(n, ast.Value) for n in trees.walk(node))
                 return f"`{pretty(node)}`" if is_shown else "the extent given"
             for size in sizes:
                 tensor, mode = size.args
@@ -327,7 +329,7 @@ def access(machine: Machine, term: ast.Node, state: State) -> Step | None:
     E goes to what a statement evaluates before anything else. A repeated read of the same element
     is one read. All are read at once, up to a literal, with which Simplify may need no other."""
     values: dict[ast.Node, ast.Node] = {}
-    for found in (found for head in _heads(term) for found in _readable(head, state)):
+    for found in (found for head in evaluated(term) for found in _readable(head)):
         if found in values:
             continue
         fiber = resolve(found.tensor, state)
@@ -345,42 +347,28 @@ def access(machine: Machine, term: ast.Node, state: State) -> Step | None:
         def read(node: ast.Node) -> ast.Node:
             return known.get(node, node) if type(node) is ast.Access else node
 
-        return _map_heads(partial(rewrite_bottom_up, read), term) if known else term
+        return _map_heads(partial(trees.rewrite_bottom_up, read), term) if known else term
 
     for k in range(len(values)):
         machine.tell("Access", lambda k=k: (after(k), after(k + 1)))  # type: ignore[misc]
     return after(len(values)), state
 
 
-def _heads(term: ast.Node) -> list[ast.Node]:
-    """The expressions of a statement that are evaluated before anything else of it."""
+def _map_heads(function: Any, term: Any) -> ast.Node:
+    """A statement with `function` applied to what it evaluates before anything else of it."""
     match term:
         case ast.Assign(_, _, value):
-            return [value]
-        case ast.Sieve(condition, _):
-            return [condition]
-        case ast.Define(_, value, _):
-            return [value]
-        case ast.Loop(_, extent, _):
-            return [extent]
+            return trees.replace(term, value=function(value))
         case ast.Declare(_, init, dims):
-            return [init, *dims]
-    return []
+            return trees.replace(term, init=function(init), dims=tuple(map(function, dims)))
+    return trees.headed(term, function(trees.head(term)), term.body)
 
 
-def _map_heads(function: Any, term: Any) -> ast.Node:
-    if isinstance(term, ast.Declare):
-        dims = tuple(map(function, term.dims))
-        return replace(term, init=function(term.init), dims=dims)
-    name = {ast.Assign: "value", ast.Sieve: "condition", ast.Define: "value", ast.Loop: "extent"}[
-        type(term)
-    ]
-    return replace(term, **{name: function(getattr(term, name))})
-
-
-def _readable(node: ast.Node, state: State) -> list[ast.Access]:
+def _readable(node: ast.Node) -> list[ast.Access]:
     return [
-        n for n in walk(node) if type(n) is ast.Access and not n.indices and _is_tensor(n.tensor)
+        n
+        for n in trees.walk(node)
+        if type(n) is ast.Access and not n.indices and _is_tensor(n.tensor)
     ]
 
 
@@ -417,7 +405,7 @@ def index(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
 
 def _named(term: ast.Node, kind: type[Any]) -> list[Any]:
-    return [n for head in _heads(term) for n in walk(head) if isinstance(n, kind)]
+    return [n for head in evaluated(term) for n in trees.walk(head) if isinstance(n, kind)]
 
 
 def _check_known(unknown: list[Any], term: ast.Node) -> None:

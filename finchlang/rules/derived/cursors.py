@@ -26,12 +26,8 @@ def plain(nest: Any) -> Any:
     match nest:
         case lp.Shift(body, delta):
             return plain(lp.shifted(body, delta))
-        case lp.Phase(body, start, stop):
-            return lp.Phase(plain(body), start, stop)
-        case lp.Sequence(phases):
-            return lp.Sequence(tuple(plain(p) for p in phases))
-        case lp.Switch(condition, head, tail):
-            return lp.Switch(condition, plain(head), plain(tail))
+        case lp.Phase() | lp.Sequence() | lp.Switch():
+            return lp.rebuild(nest, plain)
     return nest
 
 

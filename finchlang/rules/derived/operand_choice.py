@@ -129,7 +129,7 @@ def _is_bounded(node: Node) -> TypeGuard[TensorLike]:
 def gives_tensors(node: Node) -> bool:
     """Whether a choice is among tensors (or wrappers of them), not among the looplets of a loop."""
     if isinstance(node, lp.Choice):
-        return any(gives_tensors(n) for n in (*(n for _, n in node.options), node.otherwise))
+        return any(map(gives_tensors, node.nodes))
     return isinstance(node, (TensorLike, Call))
 
 
@@ -142,10 +142,8 @@ def _entered(host: Any, when: Expr, nest: Any) -> Any:
             return enter(preamble(host)[0])
         case lp.Shift(body, delta):
             return lp.shifted(enter(body), delta)
-        case lp.Phase(body, start, stop):
-            return lp.Phase(enter(body), start, stop)
-        case lp.Sequence(phases):
-            return lp.Sequence(tuple(map(enter, phases)))
+        case lp.Phase() | lp.Sequence():
+            return lp.rebuild(nest, enter)
         case lp.Switch(condition, head, tail):
             yes, no = op("and", when, condition), op("and", when, op("not", condition))
             return lp.Switch(

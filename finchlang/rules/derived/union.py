@@ -140,8 +140,8 @@ def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:
             cases = [phase.body.body for phase in phases if isinstance(phase.body, Run)]
             if len(cases) < len(phases) or not all(isinstance(n, Literal) for n in cases):
                 return False
-        case Choice(options, otherwise) if not gives_tensors(divider):
-            cases = [*(n for _, n in options), otherwise]
+        case Choice() if not gives_tensors(divider):
+            cases = divider.nodes
         case _:
             return False
 

@@ -115,14 +115,11 @@ class Region(Joint):
 
 def is_of_runs_and_lookups(choice: Choice) -> bool:
     """Whether all options have a payload at each coordinate."""
-    options = *(node for _, node in choice.options), choice.otherwise
-    return all(isinstance(node, (Run, Lookup)) for node in options)
+    return all(isinstance(node, (Run, Lookup)) for node in choice.nodes)
 
 
 def _is_of_runs(choice: Choice) -> bool:
-    return all(
-        isinstance(node, Run) for node in (*(n for _, n in choice.options), choice.otherwise)
-    )
+    return all(isinstance(node, Run) for node in choice.nodes)
 
 
 def _varies(node: ast.Node) -> bool:

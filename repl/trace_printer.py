@@ -3,7 +3,7 @@ host, subtensors by the name of their tensor, plain literals; and what a step ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import cache, lru_cache
 from typing import Any
 
@@ -11,7 +11,8 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.base.records import record
 from finchlang.host import construct as code, ir
 from finchlang.host.inspecting import looking, plain
-from finchlang.host.interface import Host
+from finchlang.host.interface import Cells, Exprs, Fact, Host, Shared
+from finchlang.host.recording import ResidualHost
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import Fiber
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -113,10 +114,43 @@ class Part:
         return f"{self.kind}({', '.join(inside)})"
 
 
+class LookingHost(ResidualHost):
+    """Runs the functions of looplets to see what they give. What they record is dropped, and what they read
+    is shown in place, as `A_ptr[p]`."""
+
+    def fresh(self, name: str) -> str:
+        self._names[name] += 1
+        return name + "'" * (self._names[name] - 1)
+
+    def let(self, expr: ir.Expr, name: str = "t", **known: Fact) -> ir.Expr:
+        return expr
+
+    def load(
+        self,
+        buffer: ir.Buffer,
+        index: ir.Expr,
+        name: str = "v",
+        type: types.Type | None = None,
+        **known: Fact,
+    ) -> ir.Expr:
+        return ir.Var(f"{buffer}[{plain(index)}]", type or buffer.type, **known)
+
+    def get(self, cell: ir.Cell, **known: Fact) -> ir.Expr:
+        return ir.Var(cell.name, cell.type, **known)
+
+    def search(
+        self, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr, key: ir.Expr, name: str = "q"
+    ) -> ir.Var:
+        return ir.Var(f"search({buffer}, {plain(key)})", types.Int64, start, stop)
+
+    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
+        body(values, cells)
+
+
 @lru_cache(512)
 def part_of(looplet: lp.Looplet, i: ir.Expr) -> Part:
     """A looplet with its parts; parts that depend on the coordinate are those of coordinate i."""
-    with looking() as host:
+    with looking(LookingHost()) as host:
         return _part(looplet, host, i)
 
 

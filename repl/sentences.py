@@ -10,8 +10,9 @@ from typing import Any
 from finchlang.host.engine import Applied, EventKind, Rule
 from finchlang.levels.looplets import AcceptRun, Lookup, Looplet
 from finchlang.rules.base.context import accesses_in
-from finchlang.rules.base.trace_printer import Part, changed, index_of, part_of, shown
 from finchlang.syntax import nodes as ast, traversal as trees
+
+from .trace_printer import Part, changed, index_of, part_of, shown
 
 #: what a looplet of each kind is, for legends
 LOOPLETS = {
