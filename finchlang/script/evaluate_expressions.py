@@ -20,7 +20,7 @@ from finchlang.script.tensor_arithmetic import compute, is_by_kernel
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar
-from finchlang.text.other_languages import explained
+from finchlang.text.mend import INDEXED, explained
 from finchlang.wrappers.masks import MaskValue
 
 #: runs a kernel on the values of its free names, and returns what the kernel returns
@@ -196,7 +196,7 @@ class Expressions:
         def level(env: Environment) -> functions.LevelName:
             if name in LEVELS:
                 return functions.LevelName(name, tuple([each(env) for each in parameters]))
-            hint = did_you_mean(name, LEVELS, "") or f"levels: {', '.join(LEVELS)}"
+            hint = did_you_mean(name, LEVELS) or f"levels: {', '.join(LEVELS)}"
             error = FinchError("unknown name", f"there is no level {name}", span, hint)
             raise explained(error)
 
@@ -325,7 +325,8 @@ class Expressions:
             name = function.name
             what = name if isinstance(function, functions.LevelName) else f"`{name}`"
             raise functions.fault(error, what, span) from None
-        raise FinchError("type", f"{kind_of(function)} is no function", span)
+        hint = INDEXED if data.is_array(function) else None
+        raise FinchError("type", f"{kind_of(function)} is no function", span, hint)
 
     def apply_builtin(
         self, function: data.Builtin, args: list[Any], keywords: dict[str, Any], span: Span | None
@@ -430,5 +431,5 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
 
 
 def unknown_name(name: str, span: Span | None, known: set[str]) -> FinchError:
-    guess = did_you_mean(name, known, "")
+    guess = did_you_mean(name, known)
     return explained(FinchError("unknown name", f"{name} is not defined", span, guess))

@@ -130,7 +130,10 @@ def _of_size(value: Any, shape: tuple[int, ...]) -> Any:
 def _storable(value: Any, element: Type) -> Any:
     source = type_of_dtype(value.dtype) if isinstance(value, np.ndarray) else type_of_value(value)
     if source is None or not can_store(source, element):
-        raise FinchError("type", f"{kind_of(value)} cannot be stored as {element}")
+        hint = "an array keeps its type of entries: `[1.0, 2.0]` and `zeros(3)` hold fractions"
+        is_fraction = source is not None and source.is_float and element.is_integer
+        message = f"{kind_of(value)} cannot be stored as {element}"
+        raise FinchError("type", message, hint=hint if is_fraction else None)
     return value if isinstance(value, np.ndarray) else element.wrap(value)
 
 
@@ -156,7 +159,9 @@ def _part(tensor: Any, subscripts: tuple[int | slice, ...]) -> Any:
 def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None:
     if len(indices) != len(shape):
         what = f"{kind_of(value)} has {len(shape)} dimensions, {len(indices)} indices are given"
-        raise FinchError("dimension", what)
+        is_row = len(indices) == 1 and len(shape) == 2
+        hint = "a row is `A[1, :]`, a column `A[:, 1]`, an entry `A[1, 2]`" if is_row else None
+        raise FinchError("dimension", what, hint=hint)
 
 
 def _subscripts(value: Any, shape: tuple[int, ...], indices: list[Any]) -> tuple[Any, ...]:
@@ -174,6 +179,10 @@ def _subscript(index: Any, size: int) -> int | slice:
         return index.slice
     k = data.whole(index, "an index")
     if not 1 <= k <= size:
-        hint = f"indices count from 1; the last one is {size}" if k <= 0 < size else None
+        hint = None
+        if k <= 0 < size:
+            hint = f"indices count from 1: the first is `x[1]`, the last `x[end]`, which is {size}"
+        elif k == size + 1:
+            hint = "an array keeps its size; a vector that grows begins as `[]`, and `push!(x, 1)` appends"
         raise FinchError("bounds", f"index {k} is not in 1:{size}", hint=hint)
     return k - 1

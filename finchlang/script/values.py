@@ -20,6 +20,7 @@ from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.show import check_depth, joined, kind_of, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
+from finchlang.text.mend import AS_MATRIX, COMPARED, ELEMENTWISE, JOINED, REPEATED
 from finchlang.tensors.adopt import is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole, size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
@@ -205,7 +206,8 @@ def entries(value: Any) -> Iterable[Any]:
         return flat.tolist() if flat.dtype in PYTHONS else map(plain, flat)
     if isinstance(value, dict):
         return [*starmap(Pair, value.items())]
-    raise FinchError("type", f"{kind_of(value)} has no entries")
+    hint = "a range is written `1:3`" if is_number(value) else None
+    raise FinchError("type", f"{kind_of(value)} has no entries", hint=hint)
 
 
 #: the element types of Python's own numbers
@@ -266,7 +268,15 @@ def operate(op: Operator, args: list[Any]) -> Any:
             return found[0 if op.name == "first" else -1]
         raise FinchError("bounds", f"{op.name} of nothing")
     others = " and ".join(kind_of(a) for a in args)
-    raise FinchError("type", f"`{op.name}` does not take {others}")
+    hint = None
+    if any(map(is_array, args)):
+        is_ambiguous = op.name in ("^", "inv") and len(getattr(args[0], "shape", ())) > 1
+        each = {"^": "`A .^ 2` is of each entry, `@array A * A` a product"}
+        each["inv"] = "`inv.(A)` is of each entry; NumPy has the inverse of a matrix"
+        hint = each[op.name] if is_ambiguous else ELEMENTWISE
+    elif str in map(type, args):
+        hint = {"+": JOINED, "*": REPEATED}.get(op.name)
+    raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
 
 
 def binary(name: str) -> Callable[[Any, Any], Any]:
@@ -315,20 +325,20 @@ def check_arrays(name: str, args: list[Any]) -> None:
     difference of arrays of one size, an array times a number or divided by it, or minus an array."""
     are_arrays = [is_array(a) for a in args]
     if are_arrays == [True, True] and name not in ("+", "-"):
-        hint = f"write `a .{name} b`"
-        if name == "*":
+        hint = ELEMENTWISE
+        if name == "*" and max(len(a.shape) for a in args) > 1:
             hint = "write `@array c = a * b`; of their elements, `a .* b`"
         raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
     if are_arrays == [True, True]:
         if args[0].shape == args[1].shape:
             return
         sizes = " and ".join(size_text(a.shape) for a in args)
-        raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
+        hint = "`vcat(a, b)` joins them" if all(len(a.shape) == 1 for a in args) else None
+        raise FinchError("dimension", f"arrays of sizes {sizes} do not match", hint=hint)
     is_negated = name == "-" and are_arrays == [True]
     is_scaled = len(args) == 2 and (name == "*" or name == "/" and are_arrays[0])
     if not is_negated and not (is_scaled and all(is_array(a) or is_number(a) for a in args)):
-        hint = "write a kernel: `@finch for i = _; ... end`"
-        raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
+        raise FinchError("type", f"`{name}` does not take {kind_of(args[0])} and {kind_of(args[-1])}", hint=ELEMENTWISE)
 
 
 def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth: int = 0) -> bool:
@@ -375,13 +385,15 @@ def truth(value: Any) -> bool:
         return value
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    raise FinchError("type", f"a condition must be a Bool, not {kind_of(value)}")
+    hint = COMPARED if is_number(value) else None
+    raise FinchError("type", f"a condition must be a Bool, not {kind_of(value)}", hint=hint)
 
 
 def whole(value: Any, what: str) -> int:
     """An integer as Python's. Raises FinchError "type", naming `what`, for another value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise FinchError("type", f"{what} must be an integer, not {kind_of(value)}")
+        hint = "a type comes first, as in `zeros(Int64, 3)`" if isinstance(value, Type) else None
+        raise FinchError("type", f"{what} must be an integer, not {kind_of(value)}", hint=hint)
     return int(value)
 
 
@@ -407,7 +419,7 @@ def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
         array = np.array(rows if is_matrix else entries, element.dtype)
         return np.asfortranarray(array)
     if is_matrix or any(is_array(e) for e in entries):
-        hint = "vectors hold numbers or strings; fill a matrix entry by entry"
+        hint = "vectors hold numbers or strings; fill a matrix entry by entry" if is_matrix else AS_MATRIX
         if is_matrix and all(is_array(e) for e in entries):
             hint = "write `vcat(A, B)`, `hcat(A, B)`, or `block(2, A, B, C, D)`"
         raise FinchError("type", "an array literal cannot hold these", hint=hint)
