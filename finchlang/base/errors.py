@@ -89,7 +89,7 @@ def located(span: Span | None) -> str:
 
 
 class Hint(str):
-    """A hint with code: `code` in place of the text at `span` (None: that of the error) is what is meant."""
+    """A hint with code, which stands in place of the text at `span` (None: that of the error)."""
 
     code: str
     span: Span | None
@@ -206,10 +206,10 @@ def together(errors: Iterable[FinchError]) -> FinchError:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> Hint | None:
-    """A hint with the name that is meant, if `name` is one slip off it: a letter too many, missing or wrong,
-    two letters exchanged, or capitals. Names of three letters and less are not guessed."""
-    known = [*known]
-    found = next((k for k in known if k.lower() == name.lower() != k), None)
+    """A hint with the name that is meant, if `name` is one slip off it: a letter too many, missing or
+    wrong, two letters exchanged, or capitals. Names of three letters and less are not guessed."""
+    known = [k for k in known if k != name]
+    found = next((k for k in known if k.lower() == name.lower()), None)
     found = found or next((k for k in known if len(name) > 3 and is_slip(name, k)), None)
     return Hint(f"did you mean `{found}`?", found) if found else None
 
@@ -217,7 +217,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> Hint | None:
 def is_slip(typed: str, meant: str) -> bool:
     """Whether one slip makes `typed` of another name `meant`, capitals aside."""
     a, b = typed.lower(), meant.lower()
-    start = next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    start = next(
+        (k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
     a, b = a[start:], b[start:]
     if abs(len(a) - len(b)) == 1:
         return a[1:] == b or a == b[1:]

@@ -20,7 +20,7 @@ from finchlang.script.evaluate import Evaluator
 from finchlang.script.functions import FinchFunction
 from finchlang.syntax.nodes import Function, KernelNode, Node
 from finchlang.text.doubtful import SIGNS, doubtful
-from finchlang.text.mend import called_otherwise
+from finchlang.text.meant import called_otherwise
 from finchlang.text.tree_cache import script_of
 
 #: the name of a script without a file

@@ -26,7 +26,7 @@ from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
 from finchlang.text.foreign_names import is_foreign
 from finchlang.text.literals import SPELLINGS
-from finchlang.text.mend import called_by
+from finchlang.text.meant import called_by
 from finchlang.text.tree_cache import script_of
 
 _NONE: Mapping[str, Any] = {}

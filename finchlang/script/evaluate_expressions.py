@@ -20,7 +20,7 @@ from finchlang.script.tensor_arithmetic import compute, is_by_kernel
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar
-from finchlang.text.mend import INDEXED, explained
+from finchlang.text.meant import INDEXED, explained
 from finchlang.wrappers.masks import MaskValue
 
 #: runs a kernel on the values of its free names, and returns what the kernel returns

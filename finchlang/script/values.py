@@ -20,10 +20,10 @@ from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.show import check_depth, joined, kind_of, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
-from finchlang.text.mend import AS_MATRIX, COMPARED, ELEMENTWISE, JOINED, REPEATED
 from finchlang.tensors.adopt import is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole, size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
+from finchlang.text.meant import AS_MATRIX, COMPARED, ELEMENTWISE, JOINED, REPEATED
 
 
 @record
@@ -268,7 +268,7 @@ def operate(op: Operator, args: list[Any]) -> Any:
             return found[0 if op.name == "first" else -1]
         raise FinchError("bounds", f"{op.name} of nothing")
     others = " and ".join(kind_of(a) for a in args)
-    hint = None
+    hint: str | None = None
     if any(map(is_array, args)):
         is_ambiguous = op.name in ("^", "inv") and len(getattr(args[0], "shape", ())) > 1
         each = {"^": "`A .^ 2` is of each entry, `@array A * A` a product"}
@@ -325,7 +325,7 @@ def check_arrays(name: str, args: list[Any]) -> None:
     difference of arrays of one size, an array times a number or divided by it, or minus an array."""
     are_arrays = [is_array(a) for a in args]
     if are_arrays == [True, True] and name not in ("+", "-"):
-        hint = ELEMENTWISE
+        hint: str | None = ELEMENTWISE
         if name == "*" and max(len(a.shape) for a in args) > 1:
             hint = "write `@array c = a * b`; of their elements, `a .* b`"
         raise FinchError("type", f"`{name}` is not defined between these arrays", hint=hint)
@@ -338,7 +338,11 @@ def check_arrays(name: str, args: list[Any]) -> None:
     is_negated = name == "-" and are_arrays == [True]
     is_scaled = len(args) == 2 and (name == "*" or name == "/" and are_arrays[0])
     if not is_negated and not (is_scaled and all(is_array(a) or is_number(a) for a in args)):
-        raise FinchError("type", f"`{name}` does not take {kind_of(args[0])} and {kind_of(args[-1])}", hint=ELEMENTWISE)
+        raise FinchError(
+            "type",
+            f"`{name}` does not take {kind_of(args[0])} and {kind_of(args[-1])}",
+            hint=ELEMENTWISE,
+        )
 
 
 def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth: int = 0) -> bool:
@@ -419,7 +423,11 @@ def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
         array = np.array(rows if is_matrix else entries, element.dtype)
         return np.asfortranarray(array)
     if is_matrix or any(is_array(e) for e in entries):
-        hint = "vectors hold numbers or strings; fill a matrix entry by entry" if is_matrix else AS_MATRIX
+        hint = (
+            "vectors hold numbers or strings; fill a matrix entry by entry"
+            if is_matrix
+            else AS_MATRIX
+        )
         if is_matrix and all(is_array(e) for e in entries):
             hint = "write `vcat(A, B)`, `hcat(A, B)`, or `block(2, A, B, C, D)`"
         raise FinchError("type", "an array literal cannot hold these", hint=hint)

@@ -166,12 +166,16 @@ class KernelBuilder:
             return syntax_error(message, target.span, hint)
         name = target.name
         told = f"write `{name}[]`, where `{name} = Scalar(0.0)` is made before the kernel"
-        hint = Hint(told, f"{name}[]")
+        is_scalar = re.search(rf"\b{name}\s*=\s*\w*Scalar\(", self.source.text) is not None
+        hint = Hint(told, f"{name}[]") if is_scalar else told
         before = self.source.line(target.span.line)[: target.span.column - 1] if target.span else ""
         if re.search(r"\bfor\b[^;]*[\w)\]]\s+$", before):
-            return syntax_error("the loops of one `for` have commas between them", target.span, write(f", {name}"))
+            return syntax_error(
+                "the loops of one `for` have commas between them", target.span, write(f", {name}")
+            )
         if sign == "=":
-            hint = f"`let {name} = ... end` names a value, `{name}[] = ...` sets a scalar, `{name} .= 0` resets a tensor"
+            hint = f"`let {name} = ... end` names a value, `{name}[] = ...` sets a scalar, "
+            hint += f"`{name} .= 0` resets a tensor"
         return syntax_error(f"a kernel assigns to accesses like `{name}[]`", target.span, hint)
 
     def _user_operator(self, sign: Any) -> ast.Node:

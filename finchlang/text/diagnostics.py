@@ -187,17 +187,31 @@ def _assignment(here: _Unexpected) -> FinchError | None:
         hint = f"in a kernel write `<<{last}>>=`"
         return here.error(f"`{last}=` is not an assignment", hint, last)
     sign = here.stack[-2] if len(here.stack) > 1 else None
-    goes_on = isinstance(sign, Token) and sign.type in CONTINUES - {"COMMA"} and (sign.line or 0) < (token.line or 0)
+    goes_on = (
+        isinstance(sign, Token)
+        and sign.type in CONTINUES - {"COMMA"}
+        and (sign.line or 0) < (token.line or 0)
+    )
     if token.type == "EQ" and isinstance(last, Node) and goes_on:
-        return here.error("the statement goes on in this line: the line before ends with an operator")
+        return here.error(
+            "the statement goes on in this line: the line before ends with an operator"
+        )
     if token.type == "EQ" and isinstance(last, Node):
         clause, hint = here.latest(CLAUSES), "equality is written `==`"
         if clause is None or clause.type in ("BEGIN", "ELSE", "_SEP"):
             is_asserted = "ASSERT" in {t.type for t in here.tokens}
-            hint = Hint(hint, "==") if is_asserted else "`=` assigns to the name on its left; equality is written `==`"
+            hint = (
+                Hint(hint, "==")
+                if is_asserted
+                else "`=` assigns to the name on its left; equality is written `==`"
+            )
             return here.error("this cannot be assigned to", hint)
         where = f"the condition of `{clause}`" if clause.isalpha() else "an expression"
-        hint = Hint(hint, "==") if clause.type != "FOR" else "a `;` or a line end may be missing before"
+        hint = (
+            Hint(hint, "==")
+            if clause.type != "FOR"
+            else "a `;` or a line end may be missing before"
+        )
         return here.error(f"`=` assigns, and has no place in {where}", hint)
     # after the access that begins a statement an assignment operator was expected
     if here.in_kernel and isinstance(last, Node) and here.expected >= {"EQ", "DOT_EQ"}:
@@ -206,24 +220,36 @@ def _assignment(here: _Unexpected) -> FinchError | None:
 
 
 #: how other languages write an assignment with an operator, at the token after the access
-_UPDATES = re.compile(r"(?:<<?\s*(\w+|[-+*/&|^]+)\s*>>?\s*=?|([a-z]\w*|\*\*|&&|\|\||\^|%|<<|>>)\s*=)(?!=)")
+_UPDATES = re.compile(
+    r"(?:<<?\s*(\w+|[-+*/&|^]+)\s*>>?\s*=?|([a-z]\w*|\*\*|&&|\|\||\^|%|<<|>>)\s*=)(?!=)"
+)
 
 
 def _statement(here: _Unexpected) -> FinchError:
-    """An expression where a kernel has a statement: an update as others write it, a call, or a lost `end`."""
+    """An expression where a kernel has a statement: an update, a call, or a lost `end`."""
     last, opener = here.last, here.latest(BLOCK_STARTS)
     if (found := _UPDATES.match(here.rest())) is not None and isinstance(last, Subscript):
         op = (found[1] or found[2]).replace("**", "^")
         start = span_of(here.source, here.token).offsets[0]
         place = here.span_to(here.token, start + found.end())
-        return FinchError("syntax", f"an update by `{op}` is written otherwise", place, write(f"<<{op}>>="))
+        return FinchError(
+            "syntax", f"an update by `{op}` is written otherwise", place, write(f"<<{op}>>=")
+        )
     line = here.source.line(opener.line or 1) if opener is not None else ""
     is_out = last.span is not None and last.span.column <= len(line) - len(line.lstrip()) + 1
     if opener is not None and (is_out or not isinstance(last, Call)):
         hint = f"is an `end` missing for the `{opener}` in line {opener.line}?"
-        return here.error("a statement of a kernel assigns: `s[] += x[i]`", hint if is_out else None, last)
+        return here.error(
+            "a statement of a kernel assigns: `s[] += x[i]`", hint if is_out else None, last
+        )
     hint = "call it in the script, before or after the kernel, or use its value: `y[i] = f(x[i])`"
-    if isinstance(last, Call) and getattr(last.op, "name", "") in ("print", "println", "printf", "display", "show"):
+    if isinstance(last, Call) and getattr(last.op, "name", "") in (
+        "print",
+        "println",
+        "printf",
+        "display",
+        "show",
+    ):
         return here.error("a kernel cannot print", "print the tensor after the kernel", last)
     message = "a statement of a kernel assigns: `s[] += x[i]`; a call alone is none"
     return here.error(message if isinstance(last, Call) else message.partition(";")[0], hint, last)
@@ -233,7 +259,11 @@ def _end(here: _Unexpected) -> FinchError | None:
     """The text ends too early; it is incomplete only after an operator or a comma."""
     token, last = here.token, here.last
     if token.type == "_SEP" and isinstance(last, Token) and last.type == "FINCH":
-        return here.error("a kernel begins in the line of its `@finch`", "write `@finch begin` or `@finch for i = _`", last)
+        return here.error(
+            "a kernel begins in the line of its `@finch`",
+            "write `@finch begin` or `@finch for i = _`",
+            last,
+        )
     if token.type != "$END":
         return None
     line, column = token.end_line or 1, token.end_column or 1
@@ -259,10 +289,14 @@ def _operand(here: _Unexpected) -> FinchError | None:
             return here.error(message, hint)
         return here.error("`_` has no value", "`_` is the extent of a loop: `for i = _`")
     if isinstance(last, Node) and token.type in OPERAND_STARTS and "NAME" not in here.expected:
-        hint = "a comma or an operator may be missing; statements are separated by a new line or `;`"
+        hint = (
+            "a comma or an operator may be missing; statements are separated by a new line or `;`"
+        )
         opener = here.latest(BRACKETS)
         if opener is not None and last.span is not None and (token.line or 0) > last.span.end_line:
-            return here.error(f"this `{opener}` is not closed by a `{CLOSERS[opener]}`", None, opener)
+            return here.error(
+                f"this `{opener}` is not closed by a `{CLOSERS[opener]}`", None, opener
+            )
         if isinstance(last, Literal):
             hint = "a product is written with `*`"
         elif token.type == "LBRACK":

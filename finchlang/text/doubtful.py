@@ -24,26 +24,38 @@ def doubtful(tree: ast.Node) -> Iterator[Note]:
             if target.span is not None and node.value.span is not None:
                 between = node.span.source.text[target.span.offsets[1] : node.value.span.offsets[0]]
                 if re.match(r"\s*=\+\s*$", between):
-                    yield Note("`=+` assigns a value with its sign; an update is written `+=`", node.span)
+                    yield Note(
+                        "`=+` assigns a value with its sign; an update is written `+=`", node.span
+                    )
         if isinstance(node, ast.Subscript):
             for index in node.indices:
                 match index:
                     case ast.Range(ast.Literal(int(a)), None, ast.Literal(int(b))) if b < 0 < a:
                         last = "end" if b == -1 else f"end - {-b - 1}"
-                        yield Note(f"`{a}:{b}` is empty; counted from the end it is `{a}:{last}`", index.span)
+                        yield Note(
+                            f"`{a}:{b}` is empty; counted from the end it is `{a}:{last}`",
+                            index.span,
+                        )
         if isinstance(node, ast.Call) and node.op in _COMPARES:
             for arg in node.args:
                 is_joined = isinstance(arg, ast.Call) and arg.op in _JOINS and len(arg.args) == 2
-                if is_joined and arg.span is not None and arg.span.text[0] != "(" and id(arg) not in seen:
+                if (
+                    is_joined
+                    and arg.span is not None
+                    and arg.span.text[0] != "("
+                    and id(arg) not in seen
+                ):
                     seen.add(id(arg))
                     sign = arg.op.name  # type: ignore[attr-defined]
-                    message = f"`{sign}` goes before comparisons, so that this compares `{arg.span.text}`"
+                    message = (
+                        f"`{sign}` goes before comparisons, so that this compares `{arg.span.text}`"
+                    )
                     yield Note(f"{message}; between conditions write `{sign * 2}`", arg.span)
 
 
 def lost(program: ast.Node) -> Iterator[Note]:
-    """Assignments of a kernel by `=` in a loop whose index is not among those of the target, with values that
-    depend on it: all but the last are lost."""
+    """Assignments of a kernel by `=` in a loop whose index is not among those of the target, with values
+    that depend on it: all but the last are lost."""
     yield from _lost(program, (), {}, frozenset())
 
 
@@ -54,7 +66,9 @@ def _lost(
         case ast.Annotated(_, inner):
             yield from _lost(inner, loops, known, guards)
         case ast.Loop(index, _, body):
-            yield from _lost(body, (*loops, node), known | {index.name: frozenset((index.name,))}, guards)
+            yield from _lost(
+                body, (*loops, node), known | {index.name: frozenset((index.name,))}, guards
+            )
         case ast.Define(variable, value, body):
             yield from _lost(body, loops, known | {variable.name: _indices(value, known)}, guards)
         case ast.Sieve(condition, body):
@@ -68,8 +82,9 @@ def _lost(
             for loop in loops:
                 name = loop.index.name
                 if name in used and name not in kept and _stays(loop, node):
-                    what = f"`{target.span.text}` is written once for each `{name}`, and only the last value stays"
-                    yield Note(f"{what}; `+=` sums up", node.span)
+                    what = f"`{target.span.text}` is written once for each `{name}`"
+                    message = f"{what}, and only the last value stays; `+=` sums up"
+                    yield Note(message, node.span)
                     return
 
 

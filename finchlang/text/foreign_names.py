@@ -1,5 +1,4 @@
-"""Names of Julia, Finch.jl, NumPy, SciPy, MATLAB, Python and C, each with our way: one table, and calls of them
-translated as syntax trees."""
+"""Names of Julia, Finch.jl, NumPy, SciPy, MATLAB, Python and C, each with our way, and calls of them in ours."""
 
 from __future__ import annotations
 
@@ -175,10 +174,14 @@ println print printf display disp show | : a kernel cannot print: print the tens
 zeros ones fill rand Tensor Scalar similar copy collect string error push! append! sort reshape transpose findall vcat hcat fread fwrite | : call it before or after the kernel
 """
 #: functions of NumPy that are of each entry of an array, and are called so here
-ELEMENTWISE = re.compile("sqrt|cbrt|exp2?|expm1|log(2|10|1p)?|a?(sin|cos|tan)h?|abs|floor|ceil|sign|isnan")
+ELEMENTWISE = re.compile(
+    "sqrt|cbrt|exp2?|expm1|log(2|10|1p)?|a?(sin|cos|tan)h?|abs|floor|ceil|sign|isnan"
+)
+_REDUCTIONS = ("sum", "prod", "mean", "maximum", "minimum", "any", "all")
+_LOGIC = tuple(map(ast.Variable, ("&&", "||", "!")))
 
 
-class Row(NamedTuple):
+class NameRow(NamedTuple):
     """One meaning of a foreign name: its parameters (None: whatever it takes) and our way."""
 
     parameters: tuple[str, ...] | None
@@ -188,16 +191,16 @@ class Row(NamedTuple):
 
 
 @cache
-def rows(in_kernel: bool) -> dict[str, list[Row]]:
+def rows(in_kernel: bool) -> dict[str, list[NameRow]]:
     """The rows of each name, those with parameters before the others; for kernels theirs come first."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[NameRow]] = {}
     for line in ((IN_KERNELS if in_kernel else "") + TABLE).strip().split("\n"):
         if line[:1] == "#" or not line:
             continue
         left, _, ours = line.partition(" | ")
         names, is_call, given = left.partition("(")
         parameters = tuple(given.rstrip(")").split(", ")) if is_call else None
-        row = Row(parameters, ours.lstrip(":@. "), ours[0] == ":", ours[:2] == "@.")
+        row = NameRow(parameters, ours.lstrip(":@. "), ours[0] == ":", ours[:2] == "@.")
         for name in names.split():
             found.setdefault(name, []).append(row)
     return found
@@ -208,7 +211,7 @@ def is_foreign(name: str) -> bool:
     return name in rows(True)
 
 
-class Way(NamedTuple):
+class OurWay(NamedTuple):
     """Our way for a name: what is wrong, the text that is to be replaced (None: the name), and a hint."""
 
     reason: str
@@ -218,14 +221,20 @@ class Way(NamedTuple):
 
 def way_of(
     name: str, call: Any, in_kernel: bool, parse: Callable[[str], ast.Node], is_known: bool = False
-) -> Way | None:
+) -> OurWay | None:
     """Our way for `name`, which is called by the node `call` (None: not called). `is_known` if it is
     also a name of ours, which is called otherwise than in the table."""
     meant = rows(in_kernel).get(name, ())
     args = getattr(call, "args", None)
     named = name.removeprefix(".")
     is_script = in_kernel and name not in rows(False)
-    what = "a function of scripts" if is_script else "not a function here" if call else "not a name here"
+    what = (
+        "a function of scripts"
+        if is_script
+        else "not a function here"
+        if call
+        else "not a name here"
+    )
     reason = f"`{named}` is {what}" + ", and no operator of kernels" * is_script
     for row in meant:
         fits = args is not None and row.parameters is not None and len(row.parameters) == len(args)
@@ -233,31 +242,37 @@ def way_of(
             continue
         if row.is_text:
             if row.parameters is None or fits or call is None:
-                return Way(reason, None, row.ours)
+                return OurWay(reason, None, row.ours)
         elif row.parameters is None:
-            return Way(reason, None, Hint(f"it is written `{row.ours}`", row.ours))
+            return OurWay(reason, None, Hint(f"it is written `{row.ours}`", row.ours))
         elif fits and not getattr(call, "keywords", ()):
             code = translated(row, call, in_kernel, parse)
-            return Way(reason, call.span, write(code, call.span))
+            return OurWay(reason, call.span, write(code, call.span))
         elif call is None and not in_kernel:
             code = f"({', '.join(row.parameters)}) -> {row.ours}"
-            return Way(reason, None, write(code))
+            return OurWay(reason, None, write(code))
     if meant and not is_known and meant[0].parameters is not None:
         row = meant[0]
-        return Way(reason, None, f"`{named}({', '.join(row.parameters or ())})` is written `{row.ours}`")
+        return OurWay(
+            reason, None, f"`{named}({', '.join(row.parameters or ())})` is written `{row.ours}`"
+        )
     return None
 
 
-def translated(row: Row, call: Any, in_kernel: bool, parse: Callable[[str], ast.Node]) -> str:
+def translated(row: NameRow, call: Any, in_kernel: bool, parse: Callable[[str], ast.Node]) -> str:
     """The code that stands for a call, with its arguments, translated too, in place of the row's parameters."""
     if row.ours == "_":
         return "_"
     args = [matrix_of(ours_of(arg, in_kernel, parse)) for arg in call.args]
-    given: dict[Any, ast.Node] = dict(zip(map(ast.Variable, row.parameters or ()), args, strict=True))
+    given: dict[Any, ast.Node] = dict(
+        zip(map(ast.Variable, row.parameters or ()), args, strict=True)
+    )
     whole = trees.rewrite_bottom_up(lambda n: given.get(n, n), parse(row.ours))
     is_of_numbers = all(isinstance(n, ast.Literal) for n in args)
     whole = trees.rewrite_bottom_up(_folded, whole)
-    if isinstance(call, ast.Broadcast) or not (in_kernel or is_of_numbers or not row.is_elementwise):
+    if isinstance(call, ast.Broadcast) or not (
+        in_kernel or is_of_numbers or not row.is_elementwise
+    ):
         whole = dotted(whole)
     return text_of(whole)
 
@@ -266,7 +281,11 @@ def ours_of(node: ast.Node, in_kernel: bool, parse: Callable[[str], ast.Node]) -
     """An expression with the foreign calls in it translated, where the table has code for them."""
 
     def change(n: Any) -> ast.Node:
-        name = n.op.name if isinstance(n, (ast.Call, ast.Broadcast)) and isinstance(n.op, ast.Variable) else ""
+        name = (
+            n.op.name
+            if isinstance(n, (ast.Call, ast.Broadcast)) and isinstance(n.op, ast.Variable)
+            else ""
+        )
         for row in rows(in_kernel).get(name, ()) if name else ():
             if not row.is_text and len(row.parameters or ()) == len(n.args):
                 return parse(translated(row, n, in_kernel, parse))
@@ -279,11 +298,18 @@ def ours_of(node: ast.Node, in_kernel: bool, parse: Callable[[str], ast.Node]) -
 
 def _folded(node: Any) -> ast.Node:
     """A difference of literal integers, and a negative literal, as one literal."""
-    args = [a.value for a in getattr(node, "args", ()) if isinstance(a, ast.Literal) and a.type is None]
-    if isinstance(node, ast.Call) and node.op == ast.Variable("-") and len(args) == len(node.args):
-        if len(args) == 1 or all(type(value) is int for value in args):
-            return ast.Literal(-args[0] if len(args) == 1 else args[0] - args[1])
-    return node
+    args = [
+        a.value for a in getattr(node, "args", ()) if isinstance(a, ast.Literal) and a.type is None
+    ]
+    if (
+        not isinstance(node, ast.Call)
+        or node.op != ast.Variable("-")
+        or len(args) != len(node.args)
+    ):
+        return node
+    if len(args) == 2 and {*map(type, args)} != {int}:
+        return node
+    return ast.Literal(-args[0] if len(args) == 1 else args[0] - args[1])
 
 
 def text_of(node: Any) -> str:
@@ -293,15 +319,25 @@ def text_of(node: Any) -> str:
 
 def along_axis(call: Any) -> str | None:
     """A reduction along an axis as NumPy has it, which counts axes from 0 and leaves the axis out."""
-    name = call.op.name if isinstance(call, ast.KeywordCall) and isinstance(call.op, ast.Variable) else ""
-    kept = {"max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum"}.get(name, name)
-    given = dict(getattr(call, "keywords", ()))
-    axis = given.get("axis")
+    if not isinstance(call, ast.KeywordCall) or not isinstance(call.op, ast.Variable):
+        return None
+    name, given = call.op.name, dict(call.keywords)
+    kept = {"max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum"}.get(
+        name, name
+    )
+    axis: Any = given.get("axis")
     is_number = isinstance(axis, ast.Literal) and type(axis.value) is int and axis.value >= 0
-    if kept not in ("sum", "prod", "mean", "maximum", "minimum", "any", "all") or not is_number or len(given) > 1:
+    if kept not in _REDUCTIONS or not is_number or len(given) > 1:
         return None
     of = f"{kept}({', '.join(map(pretty, call.args))}, dims = {axis.value + 1})"
     return f"@array dropdims({of}, dims = {axis.value + 1})"
+
+
+def compared(node: Any) -> Any:
+    """A number as a condition: `x != 0`; what is made of conditions, and a literal, as it is."""
+    if isinstance(node, ast.Literal) or getattr(node, "op", None) in _LOGIC:
+        return node
+    return ast.Call(ast.Variable("!="), (node, ast.Literal(0)))
 
 
 def dotted(node: Any) -> Any:
@@ -318,7 +354,7 @@ def dotted(node: Any) -> Any:
 
 
 #: operators that have a form with a dot
-SIGNS = frozenset(f".{sign}" for sign in "+ - * / ^ < <= > >= == != % & | && || div".split())
+SIGNS = frozenset(["." + sign for sign in "+ - * / ^ < <= > >= == != % & | && || div".split()])  # noqa: SIM905
 
 
 def matrix_of(node: Any) -> Any:

@@ -1,5 +1,5 @@
-"""What is wrong with a text in the words of who typed it, and code that stands in place of it: the tables of
-other languages, tried on the text before they are shown."""
+"""What is wrong with a text in the words of who typed it, and the code that is meant: the tables of other
+languages, tried on the text before they are shown."""
 
 from __future__ import annotations
 
@@ -12,26 +12,30 @@ from finchlang.base.errors import FinchError, Hint, Source, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text import foreign_names as names
 from finchlang.text.other_languages import FORMS
-from finchlang.text.print import pretty
 
 #: longer lines were not written by a person, and would take long to search
 LONGEST = 1000
 #: how many errors are mended one after the other in one place
 DEEPEST = 6
-PACKAGES = r"np|numpy|torch|tf|jnp|math|cmath|scipy|sp|sparse|plt|pd|random|operator|Math|Finch|Base|LinearAlgebra|SparseArrays|Statistics|std|System"
+PACKAGES = (
+    r"np|numpy|torch|tf|jnp|math|cmath|scipy|sp|sparse|plt|pd|"
+    r"random|operator|Math|Finch|Base|LinearAlgebra|SparseArrays|Statistics|std|System"
+)
 NUMPY = r"np|numpy|torch|tf|jnp"
 NO_METHODS = "there are no methods: a function stands before its arguments"
 _COMMENT_OR_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|#(?!include\b)[^\n]*')
 
 
+#: parses a text by a rule of the grammar, with its errors explained or not; set by the parser, which comes
+#: here with what it cannot parse
+parsers: list[Callable[[Source, str, bool], Any]] = []
+
+
 def parse(source: Source, rule: str, is_explained: bool = False) -> Any:
-    """A text by a rule of the grammar; its errors are explained only if asked for."""
-    from finchlang.text.parse import parse_apart  # which comes here with what it cannot parse
-
-    return parse_apart(source, rule, is_explained)
+    return parsers[0](source, rule, is_explained)
 
 
-class Found(NamedTuple):
+class Remedy(NamedTuple):
     """What is wrong at `start` to `stop` of a line, a hint, and the code that stands in its place."""
 
     start: int
@@ -70,8 +74,8 @@ def explained(error: FinchError, in_kernel: bool = False, rule: str = "script") 
 
 
 def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
-    """The place and the code of a hint, with what else is wrong in that place mended too; None if that has no
-    mending, so that the hint would lead to the next error."""
+    """The place and the code of a hint, with what else is wrong there mended too; None if that cannot
+    be, so that the hint would lead to the next error."""
     whole = span.source.text
     start, stop = span.offsets
     tail, text = len(whole) - stop, whole[:start] + code + whole[stop:]
@@ -80,8 +84,13 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
         try:
             parse(source, rule)
         except FinchError as error:
-            at, end = error.span.offsets[0] if error.span is not None else len(text), len(text) - tail
-            is_here = start <= at < end or (at == end and text[end : end + 1] not in ("", " ", "\n"))
+            at, end = (
+                error.span.offsets[0] if error.span is not None else len(text),
+                len(text) - tail,
+            )
+            is_here = start <= at < end or (
+                at == end and text[end : end + 1] not in ("", " ", "\n")
+            )
             if not is_here and (at < start or "\n" in text[end:at]):
                 break  # what is wrong in another line is another mistake
             try:
@@ -113,7 +122,9 @@ def _place(source: Source, start: int, stop: int) -> Span:
 # ------------------------------------------------------------------------------- forms in a line
 
 
-def _forms_at(source: Source, number: int, at: int, is_syntax: bool, in_kernel: bool) -> Iterator[Found]:
+def _forms_at(
+    source: Source, number: int, at: int, is_syntax: bool, in_kernel: bool
+) -> Iterator[Remedy]:
     """What matches around position `at` (from 0), for a syntax error also right before it."""
     line = source.line(number)
     if len(line) > LONGEST:
@@ -134,7 +145,13 @@ def _forms_at(source: Source, number: int, at: int, is_syntax: bool, in_kernel: 
             start, stop = named.get("at", match.span())
             ours = form.code and form.code.format(**parts)
             way = form.way and form.way.format(code=ours, **parts)
-            yield Found(start, stop, form.reason.format(**parts), way, ours if form.code is not None else None)
+            yield Remedy(
+                start,
+                stop,
+                form.reason.format(**parts),
+                way,
+                ours if form.code is not None else None,
+            )
 
 
 def _ends(source: Source, *lines: int) -> list[tuple[int, int]]:
@@ -152,7 +169,11 @@ def _ends(source: Source, *lines: int) -> list[tuple[int, int]]:
 def _else_ifs(source: Source, first: int) -> list[tuple[int, int]]:
     """Where a line from `first` on begins with `else if`, which opens a block of its own."""
     lines = source.text.split("\n")[first:]
-    return [(first + k, len(s) - len(s.lstrip())) for k, s in enumerate(lines, 1) if re.match(r"\s*else\s+if\b", s)]
+    return [
+        (first + k, len(s) - len(s.lstrip()))
+        for k, s in enumerate(lines, 1)
+        if re.match(r"\s*else\s+if\b", s)
+    ]
 
 
 #: compiled only once there is an error; `re` would not keep this many
@@ -169,7 +190,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _before(code: str, at: int) -> int:
-    """Where the operand that ends at `at` begins: a name, calls and subscripts of it, brackets, a string."""
+    """Where the operand that ends at `at` begins: a name with its calls and subscripts, or a string."""
     start = at
     while start > 0:
         c = code[start - 1]
@@ -203,13 +224,19 @@ def _closing(code: str, at: int) -> int:
 
 
 def _bounds(code: str, at: int) -> tuple[int, int]:
-    """Where the expression around `at` begins and ends: at a bracket, comma, assignment or statement's end."""
+    """Where the expression around `at` begins and ends: at a bracket, comma or assignment."""
     start, depth = at, 0
     while start > 0:
         c = code[start - 1]
         depth += (c in ")]}") - (c in "([{")
-        is_sign = c == "=" and code[start - 2 : start - 1] not in tuple("=!<>") and code[start : start + 1] != "="
-        if depth < 0 or (depth == 0 and (c in ",;" or is_sign or re.search(r"(->|\breturn)$", code[:start]))):
+        is_sign = (
+            c == "="
+            and code[start - 2 : start - 1] not in tuple("=!<>")
+            and code[start : start + 1] != "="
+        )
+        if depth < 0 or (
+            depth == 0 and (c in ",;" or is_sign or re.search(r"(->|\breturn)$", code[:start]))
+        ):
             break
         start -= 1
     stop, depth = at, 0
@@ -222,7 +249,7 @@ def _bounds(code: str, at: int) -> tuple[int, int]:
     return start, start + len(code[start:stop].rstrip())
 
 
-def _choice(line: str, code: str, at: int, in_kernel: bool) -> Found | None:
+def _choice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
     """`a if c else b`."""
     for word in re.finditer(r"\bif\b", code):
         start, stop = _bounds(code, word.start())
@@ -233,50 +260,82 @@ def _choice(line: str, code: str, at: int, in_kernel: bool) -> Found | None:
         a, c, b = line[start : word.start()], line[word.end() : middle], line[middle + 4 : stop]
         ours = f"{_grouped(c)} ? {_grouped(a)} : {_grouped(b)}"
         reason = "a choice is not written with `if` and `else` in a line"
-        return Found(start, stop, reason, f"write `{ours}`", ours)
+        return Remedy(start, stop, reason, f"write `{ours}`", ours)
     return None
 
 
 def _grouped(text: str) -> str:
     """A part of a choice, in parentheses if a colon or a choice in it would be taken for another."""
     text = text.strip()
-    return f"({text})" if re.search(r"[?:]|\bif\b", text) and not re.fullmatch(r"\(.*\)", text) else text
+    return (
+        f"({text})"
+        if re.search(r"[?:]|\bif\b", text) and not re.fullmatch(r"\(.*\)", text)
+        else text
+    )
 
 
-def _slice(line: str, code: str, at: int, in_kernel: bool) -> Found | None:
+def _slice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
     """`x[1:]`, `x[:2]` and `x[::2]` of Python, which count from 0 and leave the last one out."""
-    for found in re.finditer(r"(?<=[\w)\]])\[\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(-?\d*))?\s*\]", code):
+    for found in re.finditer(
+        r"(?<=[\w)\]])\[\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(-?\d*))?\s*\]", code
+    ):
         if not found.start() <= at <= found.end() or (found[1] and found[2] and found[3] is None):
             continue
-        first = "1" if not found[1] else f"end - {int(found[1][1:]) - 1}" if found[1][0] == "-" else str(int(found[1]) + 1)
-        last = "end" if not found[2] else f"end - {found[2][1:]}" if found[2][0] == "-" else found[2]
+        first = (
+            "1"
+            if not found[1]
+            else f"end - {int(found[1][1:]) - 1}"
+            if found[1][0] == "-"
+            else str(int(found[1]) + 1)
+        )
+        last = (
+            "end" if not found[2] else f"end - {found[2][1:]}" if found[2][0] == "-" else found[2]
+        )
         first = "end" if first == "end - 0" else first
         ours = f"[{first}:{last}]" if found[3] in (None, "") else f"[{first}:{found[3]}:{last}]"
         if (found[3] or "").startswith("-"):
             ours = f"[end:{found[3]}:1]"
         reason = "a range has both ends, and indices count from 1"
-        return Found(found.start(), found.end(), reason, f"write `{ours}`", ours)
+        return Remedy(found.start(), found.end(), reason, f"write `{ours}`", ours)
     return None
 
 
-def _string(line: str, code: str, at: int, in_kernel: bool) -> Found | None:
+def _string(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
     """`f"x = {x}"`, a string of Python with values in it; `{"a": 1}`, a dictionary."""
     for found in re.finditer(r'\bf("_*")', code):
         if found.start() <= at <= found.end():
-            text = re.sub(r"\{([^{}:]+)(?::[^{}]*)?\}", r"$(\1)", line[found.start(1) : found.end(1)])
-            return Found(found.start(), found.end(), "strings have no letter before them", f"write `{text}`", text)
+            text = re.sub(
+                r"\{([^{}:]+)(?::[^{}]*)?\}", r"$(\1)", line[found.start(1) : found.end(1)]
+            )
+            return Remedy(
+                found.start(),
+                found.end(),
+                "strings have no letter before them",
+                f"write `{text}`",
+                text,
+            )
     for found in re.finditer(r"(?<![\w])\{([^{}]*:[^{}]*)\}", code):
         if found.start() <= at <= found.end():
             ours = "Dict(" + re.sub(r"\s*:\s*", " => ", line[found.start(1) : found.end(1)]) + ")"
-            return Found(found.start(), found.end(), "there are no dictionaries in braces", f"write `{ours}`", ours)
+            return Remedy(
+                found.start(),
+                found.end(),
+                "there are no dictionaries in braces",
+                f"write `{ours}`",
+                ours,
+            )
     return None
 
 
-def _member(line: str, code: str, at: int, in_kernel: bool) -> Found | None:
+def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
     """`np.sum(x)`, `x.sum()` and `x.shape`: packages, methods and attributes."""
     for dot in re.finditer(r"\.(?=[A-Za-z_])", code):
         start = _before(code, dot.start())
-        head = re.compile(r"(?:\.\w+)*\.(\w+)" if re.fullmatch(PACKAGES, code[start : dot.start()]) else r"\.(\w+)")
+        head = re.compile(
+            r"(?:\.\w+)*\.(\w+)"
+            if re.fullmatch(PACKAGES, code[start : dot.start()])
+            else r"\.(\w+)"
+        )
         chain = head.match(code, dot.start())
         assert chain is not None
         if start == dot.start() or not start <= at <= chain.end():
@@ -285,41 +344,63 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Found | None:
         is_call = code[end : end + 1] == "("
         if name == "shape" and (size := re.match(r"\[(\d+)\]", code[end:])):
             ours = f"size({line[start : dot.start()]}, {int(size[1]) + 1})"
-            return Found(start, end + size.end(), "there is no member access", f"write `{ours}`", ours)
+            return Remedy(
+                start, end + size.end(), "there is no member access", f"write `{ours}`", ours
+            )
         stop = _closing(code, end) + 1 if is_call else end
         inside = line[end + 1 : stop - 1].strip() if is_call else ""
         if re.fullmatch(PACKAGES, code[start : dot.start()]):
-            is_array = names.ELEMENTWISE.fullmatch(name) and not in_kernel and not re.fullmatch(r"[-.\d]*", inside)
+            is_array = (
+                names.ELEMENTWISE.fullmatch(name)
+                and not in_kernel
+                and not re.fullmatch(r"[-.\d]*", inside)
+            )
             text = f"{name}{'.' * bool(is_array and is_call)}({inside})" if is_call else name
             if is_array and re.fullmatch(NUMPY, code[start : dot.start()]):
-                return Found(start, stop, "there are no packages: functions stand alone", f"write `{text}`", text)
+                return Remedy(
+                    start,
+                    stop,
+                    "there are no packages: functions stand alone",
+                    f"write `{text}`",
+                    text,
+                )
             text = text.replace(".(", "(", 1)
-            return _translated(start, stop, "there are no packages: functions stand alone", name, text, in_kernel)
+            return _translated(
+                start, stop, "there are no packages: functions stand alone", name, text, in_kernel
+            )
         reason = NO_METHODS if is_call else "there is no member access"
         args = ", ".join(filter(None, [line[start : dot.start()], inside]))
         known = f".{name}" in names.rows(in_kernel)
-        found = _translated(start, stop, reason, f".{name}" if known else name, f"{name}({args})", in_kernel)
-        return found if is_call or known else Found(start, stop, reason, f"no value has a part `{name}`", None)
+        found = _translated(
+            start, stop, reason, f".{name}" if known else name, f"{name}({args})", in_kernel
+        )
+        return (
+            found
+            if is_call or known
+            else Remedy(start, stop, reason, f"no value has a part `{name}`", None)
+        )
     return None
 
 
-def _translated(start: int, stop: int, reason: str, name: str, text: str, in_kernel: bool) -> Found:
+def _translated(
+    start: int, stop: int, reason: str, name: str, text: str, in_kernel: bool
+) -> Remedy:
     """A call or a name without its package, in our way if it has another one."""
     try:
         call = parse_fragment(text)
     except FinchError:
-        return Found(start, stop, reason, f"write `{text}`", text)
+        return Remedy(start, stop, reason, f"write `{text}`", text)
     if (of_axis := names.along_axis(call)) is not None:
-        return Found(start, stop, reason, f"write `{of_axis}`", of_axis)
+        return Remedy(start, stop, reason, f"write `{of_axis}`", of_axis)
     called = call if isinstance(call, (ast.Call, ast.KeywordCall)) else None
     way = names.way_of(name, called, in_kernel, parse_fragment)
     if way is None:
         ours = names.text_of(names.ours_of(call, in_kernel, parse_fragment))
-        return Found(start, stop, reason, f"write `{ours}`", ours)
+        return Remedy(start, stop, reason, f"write `{ours}`", ours)
     if not isinstance(way.hint, Hint):
-        return Found(start, stop, reason, way.hint, None)
+        return Remedy(start, stop, reason, way.hint, None)
     ours = way.hint.code if way.span else text.replace(name.lstrip("."), way.hint.code, 1)
-    return Found(start, stop, reason, f"write `{ours}`", ours)
+    return Remedy(start, stop, reason, f"write `{ours}`", ours)
 
 
 def parse_fragment(text: str) -> Any:
@@ -340,38 +421,37 @@ def parse_fragment(text: str) -> Any:
 # -------------------------------------------------------------------------------- names and calls
 
 
-def _node_at(span: Span, rule: str, of_name: bool = False) -> Any:
-    """The outermost expression at a place of a text that parses, or the call whose function stands there."""
+def node_at(span: Span, rule: str, of_name: bool = False) -> Any:
+    """The outermost expression at a place of a text, or the call whose function stands there."""
     try:
         tree = parse(span.source, rule)
     except FinchError:
-        return None if rule == "program" else _node_at(span, "program", of_name)
+        return None if rule == "program" else node_at(span, "program", of_name)
+    node: Any
     for node in trees.walk(tree):
         is_call = isinstance(node, (ast.Call, ast.KeywordCall, ast.Broadcast))
         place = node.op.span if of_name and is_call else None if of_name else node.span
-        if place is not None and (place.line, place.column, place.end) == (span.line, span.column, span.end):
+        if isinstance(node, ast.Script):
+            continue
+        if place is not None and (place.line, place.column, place.end) == (
+            span.line,
+            span.column,
+            span.end,
+        ):
             return node
     return None
 
 
-def called_by(error: FinchError) -> FinchError:
-    """An error about the name of an array that is called, with its access as the hint."""
-    call = _node_at(error.span, "script", True) if error.span is not None else None
-    error.hint = call and write(pretty(ast.Subscript(call.op, call.args)), call.span)
-    error.span = call.span if call is not None else error.span
-    return error
-
-
-def _foreign_name(span: Span, in_kernel: bool, rule: str) -> names.Way | None:
+def _foreign_name(span: Span, in_kernel: bool, rule: str) -> names.OurWay | None:
     """Our way for the name at a place."""
     name = span.text
     if not names.is_foreign(name):
         return None
-    way = names.way_of(name, _node_at(span, rule, True), in_kernel, parse_fragment)
+    way = names.way_of(name, node_at(span, rule, True), in_kernel, parse_fragment)
     return way and _placed(way, span)
 
 
-def _placed(way: names.Way, span: Span) -> names.Way | None:
+def _placed(way: names.OurWay, span: Span) -> names.OurWay | None:
     """A way whose code stands in parentheses where it has to."""
     hint, place = way.hint, way.span or span
     if not isinstance(hint, Hint):
@@ -386,45 +466,7 @@ def in_place(code: str, span: Span) -> str:
         return code
     start, stop = span.offsets
     before, after = span.source.text[:start].rstrip(" "), span.source.text[stop:].lstrip(" ")
-    is_alone = before[-1:] in ("", "\n", "(", ",", ";", "[") or re.search(r"(?<![=!<>])=$|\b(?:in|if|elseif|while)$", before)
+    is_alone = before[-1:] in ("", "\n", "(", ",", ";", "[") or re.search(
+        r"(?<![=!<>])=$|\b(?:in|if|elseif|while)$", before
+    )
     return code if is_alone and re.match(r"$|[\n),;\]#]|end\b", after) else f"({code})"
-
-
-#: hints of errors about values that code is made of here, where their text is known
-ELEMENTWISE, JOINED, INDEXED, REPEATED = "with a dot", "with `string`", "with brackets", "with `repeat`"
-COMPARED, AS_MATRIX = "compare it, as in `x != 0`", "a matrix is written `[1 2; 3 4]`"
-_LOGIC = tuple(map(ast.Variable, ("!=", "&&", "||", "!")))
-_MADE: dict[Any, Callable[[Any], ast.Node]] = {
-    ELEMENTWISE: names.dotted,
-    JOINED: lambda call: trees.replace(call, op=ast.Variable("string")),
-    REPEATED: lambda call: trees.replace(call, op=ast.Variable("repeat")),
-    INDEXED: lambda call: ast.Subscript(call.op, call.args),
-    COMPARED: lambda n: n if getattr(n, "op", None) in _LOGIC else ast.Call(_LOGIC[0], (n, ast.Literal(0))),
-    AS_MATRIX: names.matrix_of,
-}
-
-
-def called_otherwise(error: FinchError) -> FinchError:
-    """An error of type with how it is written here as the hint, if other languages have it otherwise."""
-    span, hint = error.span, error.hint
-    node = _node_at(span, "script") if span is not None and not isinstance(hint, Hint) else None
-    if span is None or node is None:
-        return error
-    is_call = isinstance(node, (ast.Call, ast.KeywordCall)) and isinstance(node.op, ast.Variable)
-    keywords = dict(getattr(node, "keywords", ()))
-    way = names.way_of(node.op.name, node, False, parse_fragment, is_known=True) if is_call else None
-    code = names.along_axis(node) or (way and getattr(way.hint, "code", None))
-    if [*keywords] == ["dtype"]:
-        code = pretty(ast.Call(node.op, (keywords["dtype"], *node.args)))
-    elif way is not None and code is None:
-        error.hint = way.hint
-    elif code is None and hint in _MADE:
-        made = _MADE[hint](node)
-        code = None if made == node else names.text_of(made)
-    if code is not None:
-        code = in_place(code, span)
-        if settle(span, code, "script") == (span, code):
-            error.hint = write(code, span)
-        elif code.startswith("@"):
-            error.hint = f"write `t = {code}` in a statement of its own"
-    return error

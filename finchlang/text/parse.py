@@ -15,10 +15,10 @@ from lark.lexer import LexerThread
 from finchlang.base.errors import FinchError, Source, Span, source_of
 from finchlang.base.locks import reentrant_lock
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.text import mend
 from finchlang.text.build_script import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
 from finchlang.text.grammar_tables import parser_of
-from finchlang.text import mend
 from finchlang.text.lines import STRAY, Fault, Frame, Lines, Pass, span_of
 from finchlang.text.terminals import grammar
 
@@ -186,6 +186,8 @@ def _lark() -> lark.Lark:
         maybe_placeholders=False,
     )
 
+
+mend.parsers[:] = [parse_apart]
 
 #: how many errors of a text are reported at most
 MOST = 20

@@ -16,7 +16,7 @@ from finchlang.base.errors import FinchError, Hint, write
 from finchlang.normalize.passes.dimensions import DeclaredTensor, Facts, Parts, Resolve
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import map_children, replace, walk
-from finchlang.text.mend import parse_fragment
+from finchlang.text.meant import from_one, indices_as_typed
 from finchlang.text.print import pretty
 
 
@@ -179,8 +179,8 @@ class _Rebuild:
         if conflicts := [*_conflicts(parts, "start"), *_conflicts(parts, "stop")]:
             a, b = (parts[k] for k in min(conflicts))
             first, second = (f"{pretty(part)} ({ctx.place(part.span)})" for part in (a, b))
-            zero = loop and _from_zero(loop, (a, b))
-            hint = zero or (loop and self.shifted(loop, (a, b)))
+            zero = None if loop is None else _from_zero(loop, (a, b))
+            hint = zero or (self.shifted(loop, (a, b)) if loop is not None else None)
             told = ", but indices count from 1" * (zero is not None)
             at = (hint.span if hint is not None else None) or b.span
             raise FinchError("dimension", f"{what} {first} and also {second}{told}", at, hint)
@@ -195,7 +195,9 @@ class _Rebuild:
             if not isinstance(node, ast.Assign) or not found or node.span is None:
                 continue
             is_given = not isinstance(loop.extent, ast.Dimensionless)
-            changes = [c for a in accesses for c in self.permissive(a, loop, is_given, a is node.target)]
+            changes = [
+                c for a in accesses for c in self.permissive(a, loop, is_given, a is node.target)
+            ]
             text, whole = node.span.source.text, node.span.offsets
             for (start, stop), code in sorted(changes, reverse=True):
                 text = text[:start] + code + text[stop:]
@@ -208,15 +210,20 @@ class _Rebuild:
     ) -> list[tuple[tuple[int, int], str]]:
         """What changes in the text of an access that may be outside of its tensor."""
         changes, shown = list[tuple[tuple[int, int], str]](), self.context.written(loop.index.name)
-        typed: Any = parse_fragment(access.span.text) if access.span is not None else None
-        for index in getattr(typed, "indices", ()):
+        own = ast.Variable(shown)
+        if access.span is None:
+            return changes
+        for index in indices_as_typed(access.span.text):
+            if index.span is None:
+                continue
             start, stop = (access.span.offsets[0] + at for at in index.span.offsets)
-            is_shifted = ctx.is_call(index, "+", "-") and ast.Variable(shown) in walk(index)
-            if is_shifted or (is_given and not is_target and index == ast.Variable(shown)):
+            is_marked = ctx.is_call(index, ctx.PERMISSIVE, *ctx.PROTOCOLS)
+            is_shifted = isinstance(index, ast.Call) and not is_marked and own in walk(index)
+            if is_shifted or (is_given and not is_target and index == own):
                 code = f"~({index.span.text})" if is_shifted else f"~{shown}"
                 changes.append(((start, stop), code))
         root = ctx.root(access.tensor)
-        if changes and not is_target and access.span is not None and root is not None:
+        if changes and not is_target and root is not None:
             start, stop = access.span.offsets
             fill = pretty(ast.Literal(self.context.level(root).fill.value))
             changes += [((start, start), "coalesce("), ((stop, stop), f", {fill})")]
@@ -232,26 +239,13 @@ def _conflicts(parts: Parts, side: str) -> list[tuple[int, int]]:
 
 def _from_zero(loop: ast.Loop, parts: Parts) -> Hint | None:
     """The extents of a loop, and of those directly in it, that count from 0, counted from 1."""
-    if loop.extent not in parts or (first := _from_one(loop.extent)) is None:
+    if loop.extent not in parts or (first := from_one(loop.extent)) is None:
         return None
     span, code, inner = loop.extent.span, first, loop.body
     while span is not None and isinstance(inner, ast.Loop) and inner.span == loop.span:
         own = inner.extent.span
-        if (more := _from_one(inner.extent)) is not None and own is not None:
+        if (more := from_one(inner.extent)) is not None and own is not None:
             code += span.source.text[span.offsets[1] : own.offsets[0]] + more
             span = span.to(own)
         inner = inner.body
     return Hint(f"write `{code}`, or `_` for all of a dimension", code, span)
-
-
-def _from_one(given: ast.Node) -> str | None:
-    if not isinstance(given, ast.Extent) or given.start != ast.Literal(0) or given.span is None:
-        return None
-    match given.stop:
-        case ast.Literal(int(stop)):
-            last: ast.Node = ast.Literal(stop + 1)
-        case ast.Call(ast.Variable("-"), (stop, ast.Literal(1))):
-            last = stop
-        case stop:
-            last = ast.Call(ast.Variable("+"), (stop, ast.Literal(1)))
-    return pretty(ast.Extent(ast.Literal(1), last))

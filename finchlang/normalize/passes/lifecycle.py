@@ -267,7 +267,11 @@ def _as_update(node: ast.Node) -> str | None:
 
 def _without(target: ast.Access, value: ast.Node) -> str | None:
     """The text of an operator's operand besides the target, or of several for one that is associative."""
-    if not isinstance(value, ast.Call) or len(value.args) != 2 or not isinstance(value.op, ast.Variable):
+    if (
+        not isinstance(value, ast.Call)
+        or len(value.args) != 2
+        or not isinstance(value.op, ast.Variable)
+    ):
         return None
     row = operator(value.op)
     left, right = value.args

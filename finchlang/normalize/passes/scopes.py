@@ -18,7 +18,7 @@ from finchlang.operators.operator_table import FAMILIES, OPERATORS, operator
 from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import block, map_children, replace, walk
 from finchlang.syntax.user_function import Operation
-from finchlang.text.mend import explained
+from finchlang.text.meant import explained
 from finchlang.text.print import pretty
 from finchlang.wrappers.masks import MASKS
 
@@ -152,9 +152,14 @@ class _Scopes:
                 name in env and env[name].name in self.extents
             ):
                 return replace(env[name], span=node.span)
-        if isinstance(node, ast.Variable) and isinstance(self.context.formats.get(node.name), Level):
-            hint = f"write `for i = _`, and `{_example(node.name, self.context.level(node.name).order)}` for an entry"
-            raise FinchError("type", f"a loop runs over indices, and `{node.name}` is a tensor", node.span, hint)
+        if isinstance(node, ast.Variable) and isinstance(
+            self.context.formats.get(node.name), Level
+        ):
+            entry = _example(node.name, self.context.level(node.name).order)
+            hint = f"write `for i = _`, and `{entry}` for an entry"
+            raise FinchError(
+                "type", f"a loop runs over indices, and `{node.name}` is a tensor", node.span, hint
+            )
         value = self.value(node, env)
         if ctx.is_call(node, "size"):
             return ast.Extent(ast.Literal(1, span=node.span), value, span=node.span)
@@ -223,7 +228,7 @@ class _Scopes:
         if hint is None:
             hint = f"the loops around it bind {', '.join(f'`{name}`' for name in loops)}"
             if not loops:
-                hint = f"no loop is around it: write `@finch for {node.name} = _; ... end`, or `@einsum` without loops"
+                hint = f"no loop is around it: write `@finch for {node.name} = _; ... end`, or `@einsum`"
         return FinchError("unknown name", f"unbound index `{node.name}`", node.span, hint)
 
     def operator(
@@ -249,7 +254,10 @@ class _Scopes:
         if op.name in env or isinstance(known, types.Type):
             raise FinchError("type", f"`{op.name}` is a value, not an operator", op.span)
         if known is not None:
-            place, hint = (whole or op).span, f"write `{_example(op.name, self.context.level(op.name).order)}`"
+            place, hint = (
+                (whole or op).span,
+                f"write `{_example(op.name, self.context.level(op.name).order)}`",
+            )
             if whole is not None:
                 hint = write(f"{op.name}[{', '.join(map(pretty, whole.args))}]")
             raise FinchError("type", f"`{op.name}` is a tensor, not an operator", place, hint)
