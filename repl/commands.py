@@ -178,7 +178,7 @@ def look(options: Namespace) -> int:
 def trace(options: Namespace) -> int:
     """`finch trace FILE`: every rule that is applied, or with --count how often each."""
     from . import views
-    from .trace import Chosen, Enough, StagedTrace, Trace
+    from .trace import LINES, MANY, Chosen, Enough, StagedTrace, Trace
 
     if options.count:
         counts = (views.StagedCounts if options.staged else views.Counts)(options.all)
@@ -187,6 +187,7 @@ def trace(options: Namespace) -> int:
         return SUCCESS
     with paged() as colours, suppress(Enough):
         chosen = Chosen.by(options, colours)
+        chosen.left = MANY if options.whole else LINES
         if options.staged:
             _look(options, "native", StagedTrace(chosen))
         else:

@@ -24,6 +24,8 @@ from .report import BOLD, PLAIN, RED, TEAL
 from .views import title
 
 #: stands for no last step
+#: how many lines `finch trace` prints unless steps are chosen
+LINES = 200
 MANY = 1 << 60
 GREEN = "\033[1;38;5;28m"
 
@@ -55,6 +57,7 @@ def add_options(parser: ArgumentParser) -> None:
         help="from step A to B only; B is the last thing done, in the first kernel or --kernel",
     )
     for name, what in (
+        ("whole", "all steps: without a choice `finch trace` stops after 200 lines"),
         ("staged", "stage the kernels, and show their residuals grow"),
         ("all", "the rules for expressions too"),
     ):
@@ -70,6 +73,8 @@ class Chosen:
     rules: frozenset[str] = frozenset()
     steps: tuple[int, int] = (1, MANY)
     colours: bool = False
+    #: how many lines are left, where all steps are printed
+    left: int = MANY
     #: the kernels so far, each with its number of runs
     kernels: list[list[Any]] = field(default_factory=list)
 
@@ -171,8 +176,16 @@ class Trace(Observer):
             return True
         bold, plain = (BOLD, PLAIN) if chosen.colours else ("", "")
         print(f"{pad}{number} {bold}{applied.name}{plain}{mark}")
+        chosen.left -= 1
         for line in marked(shown(applied.before), shown(applied.after), chosen.colours):
             print(f"{pad}  {line}".rstrip())
+            chosen.left -= 1
+        if chosen.left <= 0 and chosen.is_whole:
+            print(f"... stopped after step {number}: `--steps {number + 1}:{number + 40}` goes on,")
+            print(
+                "    `--whole` has all steps, `--rule NAME` those of a rule, `--count` how many there are"
+            )
+            raise Enough
         return True
 
     def shown(self, at: Expr) -> str:
