@@ -30,6 +30,17 @@ from .prompt_session import PROMPT, Conversation
 from .report import has_colours, page, write
 from .trace import Chosen, Enough, StagedTrace, Trace, add_options
 
+#: how `:help` begins: lines that run as they are
+FIRST_STEPS = (
+    "x = [1.0, 0.0, 2.0]                                    # an array",
+    "A = Tensor(Dense(SparseList(Element(0.0))), 3, 3)      # a sparse matrix",
+    "@finch for j = _, i = _; A[i, j] = i == j ? 2.0 : 0.0 end  # a kernel fills it",
+    "y = zeros(3)",
+    "@finch for j = _, i = _; y[i] += A[i, j] * x[j] end    # and multiplies",
+    "s = Scalar(0.0)",
+    "@finch for i = _; s[] += y[i] end                      # and sums up",
+    "println(s[], sum(x))",
+)
 #: `:time` repeats a statement for so many seconds
 ENOUGH = 1.0
 
@@ -73,7 +84,7 @@ def overview() -> str:
     sections: dict[str, list[str]] = {}
     for entry in entries():
         sections.setdefault(entry.section, []).extend(entry.names)
-    lines = ["?sqrt tells of a word,", "?levels of a section.", ""]
+    lines = [*FIRST_STEPS, "", "`?sqrt` explains one word, `?levels` lists the levels.", ""]
     for section, names in sections.items():
         lines.append(section)
         line = "   "

@@ -13,6 +13,8 @@ from .report import write
 
 PROMPT = "finch> "
 CONTINUED = "     | "
+#: the prompt before lines that were copied from Julia
+JULIA = "julia> "
 
 
 class Conversation:

@@ -21,7 +21,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 
 from .completion import Completions
 from .highlight import STYLE, FinchLexer, depth
-from .prompt_session import CONTINUED, PROMPT, Conversation
+from .prompt_session import CONTINUED, JULIA, PROMPT, Conversation
 
 INDENT = "    "
 _CLOSES = re.compile(r"\s*(end|else|elseif)\b")
@@ -117,10 +117,11 @@ def keys() -> KeyBindings:
 def without_prompts(text: str) -> str:
     """A pasted text; of one that was copied from a prompt only the inputs, without prompts and output."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if not lines[0].startswith(PROMPT):
+    prompt = next((p for p in (PROMPT, JULIA) if lines[0].startswith(p)), None)
+    if prompt is None:
         return "\n".join(lines)
-    typed = [n for n in lines if n.startswith((PROMPT, CONTINUED, " " * len(PROMPT)))]
-    return "\n".join(line[len(PROMPT) :] for line in typed)
+    typed = [n for n in lines if n.startswith((prompt, CONTINUED, " " * len(prompt)))]
+    return "\n".join(line[len(prompt) :] for line in typed)
 
 
 def new_line(buffer: Buffer) -> None:

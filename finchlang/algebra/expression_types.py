@@ -83,6 +83,12 @@ def _assign(node: ast.Assign, names: Names) -> ast.Assign:
     if result is not None and not can_store(result, target):
         message = f"a value of type {result} cannot be kept as {target}"
         hint = None if target.kind == "pair" else f"convert it, as in {target}(...)"
+        if target.is_integer and result.is_float:
+            name = getattr(node.target.tensor, "name", "it")
+            hint = (
+                f"`{name}` with the fill 0.0 keeps fractions, as in `Scalar(0.0)`, `zeros(3)` or "
+            )
+            hint += f"`Element(0.0)`; `trunc({target}, x)` cuts them off"
         raise FinchError("type", message, node.span, hint)
     return node
 

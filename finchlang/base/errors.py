@@ -59,6 +59,14 @@ class Span:
         lines[0] = lines[0][self.column - 1 :]
         return " ".join(line.strip() for line in lines)
 
+    @property
+    def offsets(self) -> tuple[int, int]:
+        """Where it begins and ends in the text of its source, counted from 0."""
+        lines = self.source.text.split("\n")
+        places = (self.line, self.column), (self.end_line, self.end_column)
+        start, stop = (sum(len(s) + 1 for s in lines[: n - 1]) + k - 1 for n, k in places)
+        return start, stop
+
     def to(self, other: Span) -> Span:
         return Span(self.source, self.line, self.column, other.end_line, other.end_column)
 
@@ -78,6 +86,23 @@ class Note:
 def located(span: Span | None) -> str:
     """`name:line:column: `, which a message at a place begins with."""
     return f"{span.source.name}:{span.line}:{span.column}: " if span is not None else ""
+
+
+class Hint(str):
+    """A hint with code, which stands in place of the text at `span` (None: that of the error)."""
+
+    code: str
+    span: Span | None
+
+    def __new__(cls, text: str, code: str = "", span: Span | None = None) -> Hint:
+        made = super().__new__(cls, text)
+        made.code, made.span = code, span
+        return made
+
+
+def write(code: str, span: Span | None = None) -> Hint:
+    """The hint to write `code` in place of what an error marks."""
+    return Hint(f"write `{code}`", code, span)
 
 
 class FinchError(Exception):
@@ -108,6 +133,16 @@ class FinchError(Exception):
         if self.span is None:
             self.span = span
         return self
+
+    def mended(self) -> str | None:
+        """The text with the code of the hint in its place; None if the hint has none."""
+        hint = self.hint
+        span = hint.span or self.span if isinstance(hint, Hint) else None
+        if span is None or not isinstance(hint, Hint):
+            return None
+        start, stop = span.offsets
+        text = span.source.text
+        return text[:start] + hint.code + text[stop:]
 
     def _render_traceback_(self) -> list[str]:
         """Called by IPython and notebooks in place of printing a traceback."""
@@ -170,12 +205,25 @@ def together(errors: Iterable[FinchError]) -> FinchError:
     return first
 
 
-def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str | None:
-    """A hint naming the nearest of the names that are known, if one is near."""
-    from difflib import get_close_matches  # not needed where nothing is wrong
+def did_you_mean(name: str, known: Iterable[str]) -> Hint | None:
+    """A hint with the name that is meant, if `name` is one slip off it: a letter too many, missing or
+    wrong, two letters exchanged, or capitals. Names of three letters and less are not guessed."""
+    known = [k for k in known if k != name]
+    found = next((k for k in known if k.lower() == name.lower()), None)
+    found = found or next((k for k in known if len(name) > 3 and is_slip(name, k)), None)
+    return Hint(f"did you mean `{found}`?", found) if found else None
 
-    near = get_close_matches(name, [*known], 1)
-    return f"did you mean {quote}{near[0]}{quote}?" if near else None
+
+def is_slip(typed: str, meant: str) -> bool:
+    """Whether one slip makes `typed` of another name `meant`, capitals aside."""
+    a, b = typed.lower(), meant.lower()
+    start = next(
+        (k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
+    a, b = a[start:], b[start:]
+    if abs(len(a) - len(b)) == 1:
+        return a[1:] == b or a == b[1:]
+    return len(a) == len(b) and (a[1:] == b[1:] or (a[1::-1] == b[:2] and a[2:] == b[2:]))
 
 
 class Bug(Exception):

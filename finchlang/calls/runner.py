@@ -191,6 +191,7 @@ class Runner:
         return self._call(self._site(node), environment)
 
     def _call(self, site: CallSite, environment: Environment) -> Any:
+        is_first = False
         try:
             # Each round finds the arguments anew under the lock. Compiling happens outside of it,
             # and after it the values may have changed.
@@ -214,6 +215,9 @@ class Runner:
                             found.run(arguments, environment, "native")
                         elif self.engine != "check":
                             self._execute(found, arguments, environment)
+                        if is_first and (empty := _without_size(site.node.program, environment)):
+                            message = f"`{empty}` has size 0, so that nothing is assigned to it"
+                            self.noted(Note(message, site.node.span))
                         names = found.kernel.yields
                         return yielded(names, environment) if names else None
                     now = Situation(site, arguments, formats, environment)
@@ -226,9 +230,12 @@ class Runner:
                     site.add(_with_right_laws(KernelAtSite(site, formats)))
                 else:
                     self._make_ready(found, now)
+                    is_first = True
         except FinchError as error:
             if error.kind == "dimension" and error.hint is None:
-                error.hint = _without_size(site.node.program, environment)
+                empty = _without_size(site.node.program, environment)
+                hint = f"`{empty}` has no size yet: `{empty} .= 0` before the loops gives it theirs"
+                error.hint = empty and hint
             raise error.at(site.node.span) from None
 
     def _through_views(
@@ -363,13 +370,13 @@ def _with_right_laws(made: KernelAtSite) -> KernelAtSite:
 
 
 def _without_size(program: ast.Node, environment: Environment) -> str | None:
-    """A hint for the first tensor of size 0 that a kernel writes and does not declare."""
+    """The first tensor of size 0 that a kernel writes and does not declare."""
     nodes = [*trees.walk(program)]
     declared = {node.tensor.name for node in nodes if isinstance(node, ast.Declare)}
     targets = [n.target.tensor for n in nodes if isinstance(n, ast.Assign)]
     for name in [t.name for t in targets if isinstance(t, ast.Variable) and t.name not in declared]:
         if environment.has(name) and 0 in getattr(environment.get(name), "shape", ()):
-            return f"`{name}` has no size yet: `{name} .= 0` before the loops gives it theirs"
+            return name
     return None
 
 

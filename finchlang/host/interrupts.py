@@ -56,4 +56,6 @@ def interruptible(run: Callable[[], Any]) -> Any:
             check()
             return result
     except KeyboardInterrupt:
-        raise FinchError("interrupted", "the kernel was interrupted") from None
+        raise FinchError(
+            "interrupted", "the kernel was stopped by Ctrl-C; its outputs are as they were"
+        ) from None

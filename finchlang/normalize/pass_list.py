@@ -25,6 +25,7 @@ from finchlang.normalize.write_order.combine_operator import combine
 from finchlang.normalize.write_order.insert_workspaces import insert_workspaces
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Type
+from finchlang.text.doubtful import lost
 
 #: The passes in their order, each with what it does in plain words. Each is program → program, given what
 #: the one before it gives, and may add to the context. The life cycle comes before dimensions, which need
@@ -95,6 +96,8 @@ def stages(program: ast.Node, context: ProgramContext) -> Iterator[tuple[str, as
     if isinstance(program, ast.Annotated):
         context.annotations, program = program.annotations, program.program
         context.parsed = program
+    if program.span is not None:
+        context.notes.extend(lost(program))
     is_shaped = has_shapes(program)
     for name, function, _ in PASSES:
         if function is schedule and not context.annotations:

@@ -19,6 +19,8 @@ from finchlang.script.checker import Checker
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.functions import FinchFunction
 from finchlang.syntax.nodes import Function, KernelNode, Node
+from finchlang.text.doubtful import SIGNS, doubtful
+from finchlang.text.meant import called_otherwise
 from finchlang.text.tree_cache import script_of
 
 #: the name of a script without a file
@@ -97,6 +99,9 @@ class Session(Runner):
         if site is not None:
             return self._call(site, self.environment)
         script = script_of(text, name)
+        if SIGNS.search(text):
+            for note in doubtful(script):
+                self.noted(note)
         alone = script.statements[0] if len(script.statements) == 1 else None
         if isinstance(alone, KernelNode) and name is INPUT:
             if len(self._alone) >= SITES:
@@ -109,7 +114,10 @@ class Session(Runner):
         if not isinstance(script, Node):
             message = f"what is run is a script that is parsed, not a {type(script).__name__}"
             raise FinchError("type", message, hint="`parse_script(text)` makes one of a text")
-        return self._evaluator.evaluate(script, self.environment)
+        try:
+            return self._evaluator.evaluate(script, self.environment)
+        except FinchError as error:
+            raise called_otherwise(error) if error.kind == "type" else error from None
 
     def run_file(self, path: str | Path) -> Any:
         """Run a script file. Raises FinchError, of kind "I/O" if it cannot be read."""

@@ -22,7 +22,7 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.control_flow import NEXT, RETURN, arms, as_expression, flat, ways
 from finchlang.syntax.types import PairType, Type, type_of_value
 from finchlang.syntax.user_function import Operation
-from finchlang.text.other_languages import explained
+from finchlang.text.meant import explained
 
 #: a name that a closed function uses: the dictionary that binds it, the name, and its value at the time
 Use = tuple[dict[str, Any], str, Any]

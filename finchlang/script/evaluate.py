@@ -12,7 +12,7 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError, Hint, Span, did_you_mean
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.calls.runner import Runner
 from finchlang.script import functions, law_declarations
@@ -23,10 +23,12 @@ from finchlang.script.show import show, text
 from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, of_function
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
-from finchlang.script.values import FinchRange, shaped, truth
+from finchlang.script.values import FinchRange, is_array, shaped, truth
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
+from finchlang.text.foreign_names import is_foreign
 from finchlang.text.literals import SPELLINGS
+from finchlang.text.meant import called_by
 from finchlang.text.tree_cache import script_of
 
 _NONE: Mapping[str, Any] = {}
@@ -122,7 +124,14 @@ class Evaluator(Calls):
 
     def KernelNode(self, node: ast.KernelNode, scope: Scope) -> Closure:
         run_kernel = self.run_kernel
-        return placed(node.span, lambda env: run_kernel(node, env))
+
+        def run(env: Environment) -> Any:
+            try:
+                return run_kernel(node, env)
+            except FinchError as error:
+                raise _named(error, env) if error.kind == "unknown name" else error from None
+
+        return placed(node.span, run)
 
     # ---------------------------------------------------------------- assignments
 
@@ -577,3 +586,17 @@ def interruptible(span: Span | None, loop: Callable[[Environment], Any]) -> Clos
 def _is_plain(target: ast.Subscript) -> bool:
     """Whether computing the indices twice is the same as once."""
     return all(isinstance(i, (ast.Variable, ast.Literal, ast.Colon)) for i in target.indices)
+
+
+def _named(error: FinchError, env: Environment) -> FinchError:
+    """The error of a kernel about a name, with what the script has of it as the hint."""
+    span = error.span
+    if span is None or isinstance(error.hint, Hint):
+        return error
+    name, _, call = span.text.partition("(")
+    names = {*env.names()}
+    if not is_foreign(name) and (guess := did_you_mean(name, names)):
+        error.hint = guess
+    elif name in names and not call and is_array(env.get(name)):
+        return called_by(error)
+    return error

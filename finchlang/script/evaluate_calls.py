@@ -17,6 +17,7 @@ from finchlang.script.linear_algebra import MATRIX, identity_matrix
 from finchlang.script.show import kind_of
 from finchlang.script.tensor_arithmetic import SIGNS, combined, elementwise, forced, takes
 from finchlang.syntax import nodes as ast, types
+from finchlang.text.meant import INDEXED
 from finchlang.text.print import INFIX, pretty
 from finchlang.wrappers.masks import MaskValue
 
@@ -217,7 +218,8 @@ class Calls(Expressions):
             name = getattr(function, "name", "I")
             what = name if isinstance(function, functions.LevelName) else f"`{name}`"
             raise functions.fault(error, what, span) from None
-        raise FinchError("type", f"{kind_of(function)} is no function", span)
+        hint = INDEXED if data.is_array(function) else None
+        raise FinchError("type", f"{kind_of(function)} is no function", span, hint)
 
     def apply_builtin(
         self,

@@ -19,7 +19,7 @@ from finchlang.script.tensor_arithmetic import forced, settled, stacked
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar
-from finchlang.text.other_languages import explained
+from finchlang.text.meant import explained
 
 #: runs a kernel on the values of its free names, and returns what the kernel returns
 RunKernel = Callable[[ast.KernelNode, Environment], Any]
@@ -244,7 +244,7 @@ class Expressions:
         def level(env: Environment) -> functions.LevelName:
             if name in LEVELS:
                 return functions.LevelName(name, tuple([each(env) for each in parameters]))
-            hint = did_you_mean(name, LEVELS, "") or f"levels: {', '.join(LEVELS)}"
+            hint = did_you_mean(name, LEVELS) or f"levels: {', '.join(LEVELS)}"
             error = FinchError("unknown name", f"there is no level {name}", span, hint)
             raise explained(error)
 
@@ -303,5 +303,5 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
 
 
 def unknown_name(name: str, span: Span | None, known: set[str]) -> FinchError:
-    guess = did_you_mean(name, known, "")
+    guess = did_you_mean(name, known)
     return explained(FinchError("unknown name", f"{name} is not defined", span, guess))

@@ -36,7 +36,8 @@ def construct_tensor(*args: Any) -> Tensor:
         if len(args) == 1 and not isinstance(format, (int, float, str)):
             return copy_of(tensor_of(format))
         message = f"the first argument of Tensor is a format, not {kind_of(format)}"
-        raise FinchError("type", message, hint="Tensor(Dense(Element(0.0)), 3)")
+        hint = "a format is made of levels, as in `Tensor(Dense(SparseList(Element(0.0))), A)`"
+        raise FinchError("type", message, hint=hint)
     if len(rest) == 1 and isinstance(rest[0], LazyTensor) and _is_made_of(rest[0], format):
         return rest[0].materialized(format)
     if len(rest) == 1 and as_tensor(rest[0]) is not None:

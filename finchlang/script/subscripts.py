@@ -152,7 +152,10 @@ def _of_size(value: Any, shape: tuple[int, ...], spreads: bool = False) -> Any:
 def _storable(value: Any, element: Type) -> Any:
     source = type_of_dtype(value.dtype) if isinstance(value, np.ndarray) else type_of_value(value)
     if source is None or not can_store(source, element):
-        raise FinchError("type", f"{kind_of(value)} cannot be stored as {element}")
+        hint = "an array keeps its type of entries: `[1.0, 2.0]` and `zeros(3)` hold fractions"
+        is_fraction = source is not None and source.is_float and element.is_integer
+        message = f"{kind_of(value)} cannot be stored as {element}"
+        raise FinchError("type", message, hint=hint if is_fraction else None)
     return value if isinstance(value, np.ndarray) else element.wrap(value)
 
 
@@ -243,7 +246,9 @@ def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None
     if len(indices) != len(shape):
         what = f"{kind_of(value)} has {len(shape)} dimensions, {len(indices)} indices are given"
         is_flat = len(indices) == 1 and len(shape) > 1
-        hint = f"write `vec(A)[{show(indices[0])}]` to count column by column" if is_flat else None
+        hint = "`vec(A)` counts column by column" if is_flat else None
+        if is_flat and len(shape) == 2:
+            hint = f"a row is `A[1, :]`, a column `A[:, 1]`, an entry `A[1, 2]`; {hint}"
         raise FinchError("dimension", what, hint=hint)
 
 
@@ -265,11 +270,13 @@ def index_of(index: Any, size: int) -> Any:
         return _listed(np.array(index) if isinstance(index, list) else data.dense(index), size)
     k = data.whole(index, "an index")
     if not 1 <= k <= size:
-        hint = f"indices count from 1; the last one is {size}" if k <= 0 < size else None
-        if k < 0 < size:
-            hint = (
-                f"{hint}, which is also `{'end' if k == -1 else f'end - {-k - 1}'}`, as in `x[end]`"
-            )
+        hint = None
+        if k <= 0 < size:
+            hint = f"indices count from 1: the first is `x[1]`, the last `x[end]`, which is {size}"
+            if -size < k < -1:
+                hint = f"{hint}; this is `x[end - {-k - 1}]`"
+        elif k == size + 1:
+            hint = "an array keeps its size; a vector that grows begins as `[]`, and `push!(x, 1)` appends"
         raise FinchError("bounds", f"index {k} is not in 1:{size}", hint=hint)
     return k - 1
 

@@ -23,6 +23,7 @@ from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, ty
 from finchlang.tensors.adopt import is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
+from finchlang.text.meant import COMPARED, JOINED, REPEATED
 
 
 @record
@@ -209,7 +210,8 @@ def entries(value: Any) -> Iterable[Any]:
         return flat.tolist() if flat.dtype in PYTHONS else map(plain, flat)
     if isinstance(value, dict):
         return [*starmap(Pair, value.items())]
-    raise FinchError("type", f"{kind_of(value)} has no entries")
+    hint = "a range is written `1:3`" if is_number(value) else None
+    raise FinchError("type", f"{kind_of(value)} has no entries", hint=hint)
 
 
 #: the element types of Python's own numbers
@@ -266,6 +268,8 @@ def operate(op: Operator, args: list[Any]) -> Any:
         raise FinchError("bounds", f"{op.name} of nothing")
     others = " and ".join(kind_of(a) for a in args)
     hint = WITH_DOT if any(map(is_array, args)) else None
+    if hint is None and str in map(type, args):
+        hint = {"+": JOINED, "*": REPEATED}.get(op.name)
     raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
 
 
@@ -359,13 +363,15 @@ def truth(value: Any) -> bool:
         return value
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    raise FinchError("type", f"a condition must be a Bool, not {kind_of(value)}")
+    hint = COMPARED if is_number(value) else None
+    raise FinchError("type", f"a condition must be a Bool, not {kind_of(value)}", hint=hint)
 
 
 def whole(value: Any, what: str) -> int:
     """An integer as Python's. Raises FinchError "type", naming `what`, for another value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise FinchError("type", f"{what} must be an integer, not {kind_of(value)}")
+        hint = "a type comes first, as in `zeros(Int64, 3)`" if isinstance(value, Type) else None
+        raise FinchError("type", f"{what} must be an integer, not {kind_of(value)}", hint=hint)
     return int(value)
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import gt
 from typing import Any
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, write
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
@@ -79,7 +79,11 @@ def _construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) ->
     if kind is Element or issubclass(kind, Scalar):
         return _leaf(kind, parameters, args)
     if len(args) != 1 or not isinstance(args[0], Level) or isinstance(args[0], Scalar):
-        raise FinchError("type", f"{name} takes one argument, the level below it")
+        hint = "the innermost is `Element(0.0)`, and sizes are given to Tensor: "
+        hint += "`Tensor(Dense(SparseList(Element(0.0))), 3, 3)`"
+        if not args or (len(args) == 1 and isinstance(args[0], (bool, int, float))):
+            hint = write(f"{name}(Element({args[0] if args else 0.0}))")
+        raise FinchError("type", f"{name} takes one argument, the level below it", hint=hint)
     if any(isinstance(level, Workspace) for level in args[0].levels()):
         raise FinchError("type", Workspace.OUTERMOST, hint=f"one of more modes over {args[0].leaf}")
     if issubclass(kind, Coordinates):

@@ -14,11 +14,12 @@ from typing import Any
 
 from lark import Token
 
-from finchlang.base.errors import FinchError, Source, Span
+from finchlang.base.errors import FinchError, Hint, Source, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Type, named_type
 from finchlang.text.lines import span_of
 from finchlang.text.literals import ASSIGNMENTS, SPELLINGS
+from finchlang.text.print import pretty
 
 PROTOCOLS = frozenset(("walk", "gallop", "follow"))
 
@@ -153,24 +154,29 @@ class KernelBuilder:
         elif sign in ASSIGNMENTS:
             op = ast.Variable(ASSIGNMENTS[sign], span=self.at(sign))
         else:
-            hint = f"write `<<{sign[:-1]}>>=`"
+            hint = write(f"<<{sign[:-1]}>>=")
             raise syntax_error(f"`{sign}` is not an assignment of kernels", self.at(sign), hint)
         return ast.Assign(target, op, value, span=self.over(parts))  # type: ignore[arg-type]
 
     def _no_target(self, target: ast.Node, sign: Token) -> FinchError:
+        hint: str | None = None
         if not isinstance(target, ast.Variable):
-            hint = None
-            if isinstance(target, ast.Call) and isinstance(target.op, ast.Variable) and target.span:
-                inside = target.span.text.partition("(")[2].removesuffix(")")
-                hint = f"write `{target.op.name}[{inside}] {sign} ...`"
+            if isinstance(target, ast.Call) and isinstance(target.op, ast.Variable):
+                hint = write(pretty(ast.Subscript(target.op, target.args)))
             message = "a kernel assigns to accesses like `x[i]` or `x[]`"
             return syntax_error(message, target.span, hint)
-        name, hint = target.name, f"write `{target.name}[] {sign} ...`"
-        if sign == "=":
-            hint = (
-                f"write `{name}[] = ...` to set a scalar, `{name} .= ...` to declare a tensor, "
-                f"or `let {name} = ... end` to name a value"
+        name = target.name
+        told = f"write `{name}[]`, where `{name} = Scalar(0.0)` is made before the kernel"
+        is_scalar = re.search(rf"\b{name}\s*=\s*\w*Scalar\(", self.source.text) is not None
+        hint = Hint(told, f"{name}[]") if is_scalar else told
+        before = self.source.line(target.span.line)[: target.span.column - 1] if target.span else ""
+        if re.search(r"\bfor\b[^;]*[\w)\]]\s+$", before):
+            return syntax_error(
+                "the loops of one `for` have commas between them", target.span, write(f", {name}")
             )
+        if sign == "=":
+            hint = f"`let {name} = ... end` names a value, `{name}[] = ...` sets a scalar, "
+            hint += f"`{name} .= 0` resets a tensor"
         return syntax_error(f"a kernel assigns to accesses like `{name}[]`", target.span, hint)
 
     def _user_operator(self, sign: Any) -> ast.Node:
@@ -341,7 +347,7 @@ def _extent(node: ast.Node, bound: frozenset[str], is_slice: bool = False) -> as
     if not isinstance(node, ast.Range):
         return node if isinstance(node, ast.Dimensionless) else expression(node, bound)
     if node.step is not None and not is_slice:
-        hint = "only a slice has one, as in `A[(1:2:9)(i)]`"
+        hint = f"a slice has one: loop over `_`, and read `A[({pretty(node)})(i)]`"
         raise syntax_error("a range in a kernel has no step", node.span, hint)
     start, stop = expression(node.start, bound), expression(node.stop, bound)
     step = None if node.step is None else expression(node.step, bound)
@@ -375,8 +381,8 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
                 return expression(_of_type(node, known), bound)
             sign = "(a:b)" if isinstance(op, ast.Range) else getattr(op, "name", "")
             if isinstance(op, ast.Variable) and sign[0] == ".":
-                hint = f"write `{sign[1:]}` of elements, or `@array` outside of kernels"
-                raise syntax_error(f"`{sign}` is of whole arrays", node.span, hint)
+                code = pretty(ast.Call(ast.Variable(sign[1:]), args))
+                raise syntax_error(f"`{sign}` is of whole arrays", node.span, write(code))
             if len(args) != 1 and sign in (*PROTOCOLS, "(a:b)"):
                 message = f"the index modifier `{sign}` takes one index"
                 raise syntax_error(message, node.span, f"write `{sign}(i)`")
@@ -390,6 +396,9 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
         case ast.Range():
             hint = "a range is the extent of a loop, an argument, or a window `(a:b)(i)`"
             raise syntax_error("a range has no place here", node.span, hint)
+        case ast.Broadcast(op, args):
+            code = pretty(ast.Call(op, args))
+            raise syntax_error("a call with a dot is of whole arrays", node.span, write(code))
         case _:
             what = _NO_PLACE.get(type(node), "this")
             hint = "compute it in the script and use its name in the kernel"
@@ -434,7 +443,13 @@ def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
             message = f"`{tensor.name}` is a loop's index here, not a tensor"
             raise syntax_error(message, tensor.span)
     elif isinstance(tensor, ast.Call):
+        if tensor.op == ast.Variable("adjoint") and len(indices) == 2:
+            turned = ast.Subscript(tensor.args[0], indices[::-1])
+            raise syntax_error("`'` is of whole matrices", node.span, write(pretty(turned)))
         tensor = expression(tensor, bound)
+    elif isinstance(tensor, ast.Subscript):
+        code = pretty(ast.Subscript(tensor.object, (*tensor.indices, *indices)))
+        raise syntax_error("all indices of an access stand together", node.span, write(code))
     else:
         hint = "an access is written `A[i, j]`"
         raise syntax_error("only tensors and wrappers can be accessed", tensor.span, hint)

@@ -7,11 +7,12 @@ from typing import Any
 
 from lark import Token
 
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError, Span, write
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import named_type
 from finchlang.text import literals
 from finchlang.text.build_kernel import KernelBuilder, einsum_of, nodes
+from finchlang.text.print import pretty
 
 #: packages of Julia that `using` may name; what we have of them needs no import
 PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "Random", "Test"))
@@ -72,6 +73,9 @@ class Builder(KernelBuilder):
     def lambda_(self, parts: list) -> ast.Node:
         left = parts[0]
         names = left.items if isinstance(left, ast.Group) else (left,)
+        if isinstance(left, ast.Call) and left.op == ast.Variable("fun"):
+            code = f"({', '.join(map(pretty, left.args))})"
+            raise FinchError("syntax", "a function without a name has none", left.span, write(code))
         message = "the parameters of a function are names, as in `(x, y) -> x + y`"
         parameters = tuple(self.name(name, message) for name in names)
         return ast.Lambda(parameters, parts[2], span=self.over(parts))
@@ -187,8 +191,8 @@ class Builder(KernelBuilder):
         if sign == "=>":
             return literals.pair(self.operator(sign), (left, right), self.over(parts))
         if sign == "^" and _is_fraction(left, right):
-            hint = f"write `{left.value}.0 ^ {right.value}`"
             message = "an integer to a negative power is a fraction, and no integer"
+            hint = write(f"{left.value}.0 ^ {right.value}")
             raise FinchError("type", message, self.over(parts), hint)
         return ast.Call(self.operator(sign), (left, right), span=self.over(parts))
 
@@ -329,7 +333,11 @@ class Builder(KernelBuilder):
             node = node.name if isinstance(node, ast.Typed) else node
             if isinstance(node, ast.Splat):
                 type, node = "Vararg", node.value
-            found.append((self.name(node, "a parameter must be a name"), type, None))
+            if not isinstance(node, ast.Variable):
+                hint = write(pretty(ast.Subscript(call.op, call.args)))
+                message = "a function's parameters are names, and an entry is in brackets"
+                raise FinchError("syntax", message, call.span, hint)
+            found.append((node.name, type, None))
         keywords = call.keywords if isinstance(call, ast.KeywordCall) else ()
         return [*found, *((name, None, given) for name, given in keywords)]
 

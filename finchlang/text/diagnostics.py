@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lark import Token, UnexpectedCharacters, UnexpectedToken
 
-from finchlang.base.errors import FinchError, Source, Span, did_you_mean
+from finchlang.base.errors import FinchError, Hint, Source, Span, did_you_mean, write
 from finchlang.base.records import record
-from finchlang.syntax.nodes import Literal, Node, Variable
+from finchlang.syntax.nodes import Call, Literal, Node, Subscript, Variable
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
 SCRIPT_MACROS = (
@@ -17,6 +18,7 @@ SCRIPT_MACROS = (
 )
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
 BRACKETS = {"LPAR", "LCALL", "LSUB", "LBRACK"}
+CLOSERS = {"(": ")", "[": "]"}
 CLAUSES = BLOCK_STARTS | BRACKETS | {"ELSEIF", "ELSE", "_SEP"}
 #: what to use in a kernel instead of a word of the script stratum
 INSTEAD = {
@@ -71,6 +73,16 @@ class _Unexpected:
     def latest(self, kinds: set[str]) -> Token | None:
         return next((t for t in reversed(self.tokens) if t.type in kinds), None)
 
+    def span_to(self, opener: Token, stop: int) -> Span:
+        """From a token to an offset of the text."""
+        before, start = self.source.text[:stop], span_of(self.source, opener)
+        line = before.count("\n") + 1
+        return Span(self.source, start.line, start.column, line, stop - before.rfind("\n"))
+
+    def rest(self) -> str:
+        """What is in the line from the token on."""
+        return self.source.line(self.token.line or 1)[(self.token.column or 1) - 1 :]
+
     def error(self, message: str, hint: str | None = None, at: Any = None) -> FinchError:
         """An error at a node or token, by default at the token that is not allowed."""
         at = self.token if at is None else at
@@ -78,10 +90,9 @@ class _Unexpected:
         return FinchError("syntax", message, span, hint)
 
 
-def unexpected_token(error: UnexpectedToken, source: Source, start: str) -> FinchError:
+def unexpected_token(error: UnexpectedToken, source: Source, in_kernel: bool) -> FinchError:
     """The first explanation that fits a token that the grammar does not allow, special ones first."""
     stack = error.state.value_stack
-    in_kernel = start == "program" or any(isinstance(t, Token) and t.type == "FINCH" for t in stack)
     here = _Unexpected(error.token, stack, error.expected, in_kernel, source)
     for explain in (_stratum, _head, _assignment, _end, _operand):
         found = explain(here)
@@ -89,11 +100,26 @@ def unexpected_token(error: UnexpectedToken, source: Source, start: str) -> Finc
             return found
     token = here.token
     shown = f"`{token}`" if token.strip() else "the end of the line"
+    return _rows(here) or here.error(f"{shown} is not expected here", _expectation(here.expected))
+
+
+def _rows(here: _Unexpected) -> FinchError | None:
+    """A matrix with commas between its elements, or a `[` without its `]`."""
     opener = here.latest(BRACKETS | {"RPAR"})
-    if token.type in ("ROW", "_SEP") and opener is not None and opener.type == "LBRACK":
-        message = "this `[` is not closed by a `]`"
-        return here.error(message, "rows have blanks between elements", opener)
-    return here.error(f"{shown} is not expected here", _expectation(here.expected))
+    if here.token.type not in ("ROW", "_SEP") or opener is None or opener.type != "LBRACK":
+        return None
+    start, depth = span_of(here.source, opener).offsets[0], 0
+    text = here.source.text[start:]
+    for at, sign in enumerate(text):
+        depth += (sign in "[(") - (sign in "])")
+        if depth == 0:
+            inner = re.sub(r"\s*,\s*", " ", text[: at + 1])
+            whole = here.span_to(opener, start + at + 1)
+            message = "the elements of a row have blanks between them"
+            return FinchError("syntax", message, whole, write(re.sub(r"\n\s*", "; ", inner)))
+        if sign == "=":
+            break
+    return here.error("this `[` is not closed by a `]`", None, opener)
 
 
 def _stratum(here: _Unexpected) -> FinchError | None:
@@ -104,8 +130,8 @@ def _stratum(here: _Unexpected) -> FinchError | None:
     if here.in_kernel:
         if kind not in INSTEAD:
             return None
-        use = f"inside a kernel use {INSTEAD[kind]}"
-        return here.error(f"`{token}` belongs to the script stratum; {use}")
+        use = f"in a kernel use {INSTEAD[kind]}"
+        return here.error(f"`{token}` belongs to scripts", use)
     if kind == "LET":
         return here.error("`let` belongs to kernels", "in a script write `x = ...`")
     if kind in ("COLON_EQ", "USER_ASSIGN"):
@@ -124,7 +150,7 @@ def _macro(token: Token, in_kernel: bool) -> tuple[str, str | None]:
         return f"`{token}` belongs to kernels", f"write `@finch {token}(...)`"
     if token in SCRIPT_MACROS:
         if in_kernel:
-            return f"`{token}` belongs to the script stratum", None
+            return f"`{token}` belongs to scripts", "write it before or after the kernel"
         return f"`{token}` stands at the start of a statement or right of `=`", None
     hint = did_you_mean(str(token), known) or f"known here: {', '.join(known)}"
     return f"unknown macro `{token}`", hint
@@ -160,25 +186,84 @@ def _assignment(here: _Unexpected) -> FinchError | None:
     if token.type == "EQ" and before in ("AND", "OR", "SHIFT"):
         hint = f"in a kernel write `<<{last}>>=`"
         return here.error(f"`{last}=` is not an assignment", hint, last)
+    sign = here.stack[-2] if len(here.stack) > 1 else None
+    goes_on = (
+        isinstance(sign, Token)
+        and sign.type in CONTINUES - {"COMMA"}
+        and (sign.line or 0) < (token.line or 0)
+    )
+    if token.type == "EQ" and isinstance(last, Node) and goes_on:
+        return here.error(
+            "the statement goes on in this line: the line before ends with an operator"
+        )
     if token.type == "EQ" and isinstance(last, Node):
         clause, hint = here.latest(CLAUSES), "equality is written `==`"
         if clause is None or clause.type in ("BEGIN", "ELSE", "_SEP"):
+            is_asserted = "ASSERT" in {t.type for t in here.tokens}
+            hint = (
+                Hint(hint, "==")
+                if is_asserted
+                else "`=` assigns to the name on its left; equality is written `==`"
+            )
             return here.error("this cannot be assigned to", hint)
         where = f"the condition of `{clause}`" if clause.isalpha() else "an expression"
+        hint = (
+            Hint(hint, "==")
+            if clause.type != "FOR"
+            else "a `;` or a line end may be missing before"
+        )
         return here.error(f"`=` assigns, and has no place in {where}", hint)
     # after the access that begins a statement an assignment operator was expected
     if here.in_kernel and isinstance(last, Node) and here.expected >= {"EQ", "DOT_EQ"}:
-        opener = here.latest(BLOCK_STARTS)
-        missing = opener and f"is an `end` missing for the `{opener}` in line {opener.line}?"
-        logical = f"logical assignment is written `<<{token}>>=`"
-        message = "an expression is no statement of a kernel, which assigns: `s[] += ...`"
-        return here.error(message, logical if token.type in ("AND", "OR") else missing, last)
+        return _statement(here)
     return None
+
+
+#: how other languages write an assignment with an operator, at the token after the access
+_UPDATES = re.compile(
+    r"(?:<<?\s*(\w+|[-+*/&|^]+)\s*>>?\s*=?|([a-z]\w*|\*\*|&&|\|\||\^|%|<<|>>)\s*=)(?!=)"
+)
+
+
+def _statement(here: _Unexpected) -> FinchError:
+    """An expression where a kernel has a statement: an update, a call, or a lost `end`."""
+    last, opener = here.last, here.latest(BLOCK_STARTS)
+    if (found := _UPDATES.match(here.rest())) is not None and isinstance(last, Subscript):
+        op = (found[1] or found[2]).replace("**", "^")
+        start = span_of(here.source, here.token).offsets[0]
+        place = here.span_to(here.token, start + found.end())
+        return FinchError(
+            "syntax", f"an update by `{op}` is written otherwise", place, write(f"<<{op}>>=")
+        )
+    line = here.source.line(opener.line or 1) if opener is not None else ""
+    is_out = last.span is not None and last.span.column <= len(line) - len(line.lstrip()) + 1
+    if opener is not None and (is_out or not isinstance(last, Call)):
+        hint = f"is an `end` missing for the `{opener}` in line {opener.line}?"
+        return here.error(
+            "a statement of a kernel assigns: `s[] += x[i]`", hint if is_out else None, last
+        )
+    hint = "call it in the script, before or after the kernel, or use its value: `y[i] = f(x[i])`"
+    if isinstance(last, Call) and getattr(last.op, "name", "") in (
+        "print",
+        "println",
+        "printf",
+        "display",
+        "show",
+    ):
+        return here.error("a kernel cannot print", "print the tensor after the kernel", last)
+    message = "a statement of a kernel assigns: `s[] += x[i]`; a call alone is none"
+    return here.error(message if isinstance(last, Call) else message.partition(";")[0], hint, last)
 
 
 def _end(here: _Unexpected) -> FinchError | None:
     """The text ends too early; it is incomplete only after an operator or a comma."""
     token, last = here.token, here.last
+    if token.type == "_SEP" and isinstance(last, Token) and last.type == "FINCH":
+        return here.error(
+            "a kernel begins in the line of its `@finch`",
+            "write `@finch begin` or `@finch for i = _`",
+            last,
+        )
     if token.type != "$END":
         return None
     line, column = token.end_line or 1, token.end_column or 1
@@ -204,9 +289,18 @@ def _operand(here: _Unexpected) -> FinchError | None:
             return here.error(message, hint)
         return here.error("`_` has no value", "`_` is the extent of a loop: `for i = _`")
     if isinstance(last, Node) and token.type in OPERAND_STARTS and "NAME" not in here.expected:
-        hint = "separate statements by a new line or `;`"
+        hint = (
+            "a comma or an operator may be missing; statements are separated by a new line or `;`"
+        )
+        opener = here.latest(BRACKETS)
+        if opener is not None and last.span is not None and (token.line or 0) > last.span.end_line:
+            return here.error(
+                f"this `{opener}` is not closed by a `{CLOSERS[opener]}`", None, opener
+            )
         if isinstance(last, Literal):
             hint = "a product is written with `*`"
+        elif token.type == "LBRACK":
+            hint = "give it a name first, and write `s[1]`"
         elif token.type == "LPAR":
             hint = "nothing may stand between a function and its `(`"
         return here.error(f"an operator is missing before `{token}`", hint)

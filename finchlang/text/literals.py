@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.base.errors import Bug, FinchError, Span, write
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 from finchlang.syntax.types import TYPES, Float32, Pair, PairType, Type, pair_of, type_of_value
 
@@ -82,7 +82,14 @@ def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -
     if not isinstance(value, (bool, int, float)):
         return Call(op, (argument,), span=span)
     if not type.is_float and (not math.isfinite(value) or type.wrap(value) != value):
-        raise FinchError("syntax", f"{type} cannot hold {value}", argument.span)
+        is_fraction = (
+            isinstance(value, float)
+            and math.isfinite(value)
+            and type.wrap(int(value)) == int(value)
+        )
+        hint = write(f"trunc({type}, {value})") if is_fraction else None
+        place = span if is_fraction else argument.span
+        raise FinchError("syntax", f"{type} cannot hold {value}", place, hint)
     return Literal(type.wrap(value), type.name, span=span)
 
 

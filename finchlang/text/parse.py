@@ -15,11 +15,11 @@ from lark.lexer import LexerThread
 from finchlang.base.errors import FinchError, Source, Span, source_of
 from finchlang.base.locks import reentrant_lock
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.text import mend
 from finchlang.text.build_script import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
 from finchlang.text.grammar_tables import parser_of
 from finchlang.text.lines import STRAY, Fault, Frame, Lines, Pass, span_of
-from finchlang.text.other_languages import explained
 from finchlang.text.terminals import grammar
 
 
@@ -79,14 +79,49 @@ def _parse(text: str, name: str, start: str) -> Any:
 def _run(source: Source, text: str, start: str) -> Any:
     """Parse `text` (the source, or a part of it at its own place) by the rule `start`."""
     try:
+        return _raw(source, text, start)
+    except Unparsed as error:
+        raise mend.explained(error.told, error.in_kernel, start) from None
+
+
+class Unparsed(Exception):
+    """What is wrong with a text in terms of the grammar, and whether a kernel is open there."""
+
+    def __init__(self, told: FinchError, in_kernel: bool = False):
+        super().__init__(told, in_kernel)
+        self.told, self.in_kernel = told, in_kernel
+
+
+def _raw(source: Source, text: str, start: str) -> Any:
+    try:
         return _lark().parse(text, start=start)
     except Fault as fault:
         kind, span = Incomplete if fault.incomplete else FinchError, span_of(source, fault.token)
-        raise explained(kind("syntax", fault.message, span, fault.hint)) from None
+        raise Unparsed(kind("syntax", fault.message, span, fault.hint)) from None
     except UnexpectedToken as error:
-        raise explained(unexpected_token(error, source, start)) from None
+        stack = error.state.value_stack
+        is_open = any(isinstance(t, Token) and t.type == "FINCH" for t in stack)
+        in_kernel = start == "program" or is_open
+        raise Unparsed(unexpected_token(error, source, in_kernel), in_kernel) from None
     except UnexpectedCharacters as error:
-        raise explained(unexpected_character(error, source, text)) from None
+        raise Unparsed(unexpected_character(error, source, text)) from None
+
+
+def _told(source: Source, text: str, start: str) -> Any:
+    try:
+        return _raw(source, text, start)
+    except Unparsed as error:
+        raise error.told from None
+
+
+def parse_apart(source: Source, start: str, is_explained: bool) -> Any:
+    """Parse a text by the rule `start`, perhaps while another text is in hand."""
+    with _lock:
+        before, _builder.source = _builder.source, source
+        try:
+            return (_run if is_explained else _told)(source, _without_block_comments(source), start)
+        finally:
+            _builder.source = before
 
 
 def _expression_at(text: str, line: int, column: int) -> ast.Node:
@@ -151,6 +186,8 @@ def _lark() -> lark.Lark:
         maybe_placeholders=False,
     )
 
+
+mend.parsers[:] = [parse_apart]
 
 #: how many errors of a text are reported at most
 MOST = 20

@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.algebra import program_context as ctx
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, Hint, write
 from finchlang.normalize.passes.dimensions import DeclaredTensor, Facts, Parts, Resolve
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.text.meant import from_one, indices_as_typed
 from finchlang.text.print import pretty
 
 
@@ -81,7 +82,7 @@ class _Rebuild:
         if not parts:
             message = f"could not resolve the dimension of index `{shown}`"
             raise FinchError("dimension", message, index.span, f"write `for {shown} = 1:n`")
-        self.check_agreement(f"index `{shown}`", parts)
+        self.check_agreement(f"`{shown}` runs over", parts, node)
         self.decide(f"`{shown}` runs over", node.extent, parts)
         for part in parts:
             for name in sorted(self.unseen(part, facts.visible)):
@@ -106,7 +107,7 @@ class _Rebuild:
         for mode in range(self.context.level(node.tensor.name).order):
             parts = self.resolve.declared(facts, mode, node.tensor.span)
             what = f"dimension {mode + 1} of `{self.context.shown(facts.name)}`"
-            self.check_agreement(what, parts)
+            self.check_agreement(f"{what} is", parts)
             self.decide(f"{what} is", node.dims[mode] if node.dims else None, parts)
             stable = filter(self.is_stable, parts)
             usable = tuple(p for p in stable if not self.unseen(p, facts.visible))
@@ -174,12 +175,59 @@ class _Rebuild:
                     return False
         return not any(name in self.facts.last_changed for name in ctx.reads(part))
 
-    def check_agreement(self, what: str, parts: Parts) -> None:
+    def check_agreement(self, what: str, parts: Parts, loop: ast.Loop | None = None) -> None:
         if conflicts := [*_conflicts(parts, "start"), *_conflicts(parts, "stop")]:
             a, b = (parts[k] for k in min(conflicts))
             first, second = (f"{pretty(part)} ({ctx.place(part.span)})" for part in (a, b))
-            message = f"{what} is {first} and also {second}"
-            raise FinchError("dimension", message, b.span, _other_bounds(what, a, b))
+            zero = None if loop is None else _from_zero(loop, (a, b))
+            hint = zero or (self.shifted(loop, (a, b)) if loop is not None else None)
+            told = ", but indices count from 1" * (zero is not None)
+            at = (hint.span if hint is not None else None) or b.span
+            raise FinchError("dimension", f"{what} {first} and also {second}{told}", at, hint)
+
+    def shifted(self, loop: ast.Loop, parts: Parts) -> Hint | None:
+        """The statement in which the extents `parts` differ, written so that what is outside of a tensor is
+        its fill: `coalesce(x[~(i - 1)], 0.0)` for `x[i - 1]`."""
+        spans = [part.span for part in parts]
+        for node in walk(loop.body):
+            accesses = [n for n in walk(node) if isinstance(n, ast.Access)]
+            found = [a for a in accesses if any(i.span in spans for i in a.indices)]
+            if not isinstance(node, ast.Assign) or not found or node.span is None:
+                continue
+            is_given = not isinstance(loop.extent, ast.Dimensionless)
+            changes = [
+                c for a in accesses for c in self.permissive(a, loop, is_given, a is node.target)
+            ]
+            text, whole = node.span.source.text, node.span.offsets
+            for (start, stop), code in sorted(changes, reverse=True):
+                text = text[:start] + code + text[stop:]
+            more = len(text) - len(node.span.source.text)
+            return write(text[whole[0] : whole[1] + more], node.span)
+        return None
+
+    def permissive(
+        self, access: ast.Access, loop: ast.Loop, is_given: bool, is_target: bool
+    ) -> list[tuple[tuple[int, int], str]]:
+        """What changes in the text of an access that may be outside of its tensor."""
+        changes, shown = list[tuple[tuple[int, int], str]](), self.context.written(loop.index.name)
+        own = ast.Variable(shown)
+        if access.span is None:
+            return changes
+        for index in indices_as_typed(access.span.text):
+            if index.span is None:
+                continue
+            start, stop = (access.span.offsets[0] + at for at in index.span.offsets)
+            is_marked = ctx.is_call(index, ctx.PERMISSIVE, *ctx.PROTOCOLS)
+            is_shifted = isinstance(index, ast.Call) and not is_marked and own in walk(index)
+            if is_shifted or (is_given and not is_target and index == own):
+                code = f"~({index.span.text})" if is_shifted else f"~{shown}"
+                changes.append(((start, stop), code))
+        root = ctx.root(access.tensor)
+        if changes and not is_target and root is not None:
+            start, stop = access.span.offsets
+            fill = pretty(ast.Literal(self.context.level(root).fill.value))
+            changes += [((start, start), "coalesce("), ((stop, stop), f", {fill})")]
+        return changes
 
 
 def _conflicts(parts: Parts, side: str) -> list[tuple[int, int]]:
@@ -189,13 +237,15 @@ def _conflicts(parts: Parts, side: str) -> list[tuple[int, int]]:
     return [(literals[0][0], k) for k, value in literals if value != literals[0][1]]
 
 
-def _other_bounds(what: str, a: ast.Extent, b: ast.Extent) -> str | None:
-    """A hint for two extents that do not agree: on counting from 0, or on reading a part of a tensor."""
-    for part in (a, b):
-        match part:
-            case ast.Extent(ast.Literal(0), ast.Literal(int(stop))):
-                loop = f"for {what[7:-1]} = " if what.startswith("index `") else ""
-                return f"indices count from 1: `{loop}1:{stop + 1}` or `_`"
-    if a.start == b.start:
+def _from_zero(loop: ast.Loop, parts: Parts) -> Hint | None:
+    """The extents of a loop, and of those directly in it, that count from 0, counted from 1."""
+    if loop.extent not in parts or (first := from_one(loop.extent)) is None:
         return None
-    return "a window reads a part, `A[(2:5)(i)]`; `A[~(i + 1)]` is `missing` where it is outside"
+    span, code, inner = loop.extent.span, first, loop.body
+    while span is not None and isinstance(inner, ast.Loop) and inner.span == loop.span:
+        own = inner.extent.span
+        if (more := from_one(inner.extent)) is not None and own is not None:
+            code += span.source.text[span.offsets[1] : own.offsets[0]] + more
+            span = span.to(own)
+        inner = inner.body
+    return Hint(f"write `{code}`, or `_` for all of a dimension", code, span)

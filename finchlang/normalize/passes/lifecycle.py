@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from finchlang.algebra import program_context as ctx
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError, Span, write
 from finchlang.levels.level import READ, UPDATE
 from finchlang.normalize.write_order.detour import Detour
+from finchlang.operators.operator_table import operator
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.text.literals import ASSIGNMENTS
 from finchlang.text.print import pretty
 
 
@@ -210,6 +212,9 @@ class _Lifecycle:
             message = f"`{shown}` {both} of the scope it belongs to"
             hint = f"use another tensor for one of the two, declare `{shown}` inside of the loop"
             hint += ", or write an update such as `+=`"
+            assign = use.updates[0][0]
+            if (code := _as_update(assign)) is not None:
+                raise FinchError("life cycle", message, assign.span, write(code))
             raise FinchError("life cycle", message, second, hint)
         reductions = [a for a, _ in use.updates if a.op not in ctx.PLAIN]
         others = [a for a in reductions if a.op != reductions[0].op]
@@ -248,3 +253,36 @@ def _uses(node: ast.Node) -> dict[str, _Uses]:
             loops = tuple(h for h in around if isinstance(h, ast.Loop))
             found.setdefault(name, _Uses()).updates.append((s, loops))
     return found
+
+
+def _as_update(node: ast.Node) -> str | None:
+    """`s[] += x[i]` for `s[] = s[] + x[i]`, and so on for other operators; None for other statements."""
+    if not isinstance(node, ast.Assign) or node.op not in ctx.PLAIN or node.target.span is None:
+        return None
+    rest = _without(node.target, node.value)
+    op = getattr(getattr(node.value, "op", None), "name", "")
+    sign = f"{op}=" if f"{op}=" in ASSIGNMENTS else f"<<{op}>>="
+    return rest and f"{node.target.span.text} {sign} {rest}"
+
+
+def _without(target: ast.Access, value: ast.Node) -> str | None:
+    """The text of an operator's operand besides the target, or of several for one that is associative."""
+    if (
+        not isinstance(value, ast.Call)
+        or len(value.args) != 2
+        or not isinstance(value.op, ast.Variable)
+    ):
+        return None
+    row = operator(value.op)
+    left, right = value.args
+    if row is None or left.span is None or right.span is None or value.op.span is None:
+        return None
+    if left == target:
+        return right.span.text
+    if right == target and row.commutative:
+        return left.span.text
+    if isinstance(left, ast.Call) and left.op == value.op and row.associative:
+        rest = _without(target, left)
+        is_infix = not value.op.name.isalpha()
+        return rest and (f"{rest} {value.op.name} {right.span.text}" if is_infix else None)
+    return None

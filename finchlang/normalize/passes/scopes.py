@@ -7,7 +7,8 @@ from functools import reduce
 from typing import Any
 
 from finchlang.algebra import program_context as ctx
-from finchlang.base.errors import FinchError, did_you_mean
+from finchlang.base.errors import FinchError, did_you_mean, write
+from finchlang.levels.level import Level
 from finchlang.normalize.shapes.reader import Reader, with_primitives, wrong_order
 from finchlang.normalize.shapes.shape_table import OPERATORS as SHAPE_OPERATORS
 from finchlang.normalize.shapes.shaped import Shaped
@@ -17,7 +18,7 @@ from finchlang.operators.operator_table import FAMILIES, OPERATORS, operator
 from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.traversal import block, map_children, replace, walk
 from finchlang.syntax.user_function import Operation
-from finchlang.text.other_languages import explained
+from finchlang.text.meant import explained
 from finchlang.text.print import pretty
 from finchlang.wrappers.masks import MASKS
 
@@ -151,6 +152,14 @@ class _Scopes:
                 name in env and env[name].name in self.extents
             ):
                 return replace(env[name], span=node.span)
+        if isinstance(node, ast.Variable) and isinstance(
+            self.context.formats.get(node.name), Level
+        ):
+            entry = _example(node.name, self.context.level(node.name).order)
+            hint = f"write `for i = _`, and `{entry}` for an entry"
+            raise FinchError(
+                "type", f"a loop runs over indices, and `{node.name}` is a tensor", node.span, hint
+            )
         value = self.value(node, env)
         if ctx.is_call(node, "size"):
             return ast.Extent(ast.Literal(1, span=node.span), value, span=node.span)
@@ -175,7 +184,7 @@ class _Scopes:
                 if ctx.is_call(node, *ctx.PROTOCOLS):
                     hint = "write it around an index, as in `A[gallop(i)]`"
                     raise FinchError("type", "a protocol stands in an access only", op.span, hint)
-                self.operator(op, len(args), env)
+                self.operator(op, len(args), env, node)
                 values = tuple(self.value(a, env) for a in args)
                 row = operator(op)
                 if row is not None and row.associative and len(values) > row.arity[1]:
@@ -210,10 +219,21 @@ class _Scopes:
         if name in ast.MODES:
             return ast.Literal(ast.MODES.index(name), types.UInt8.name, span=node.span)
         if isinstance(node, ast.Index):
-            raise FinchError("unknown name", f"unbound index `{name}`", node.span)
+            raise self.unbound(node, (), env)
         raise _unknown(node, (*env, *self.context.formats))
 
-    def operator(self, op: ast.Node, count: int, env: Environment) -> None:
+    def unbound(self, node: Any, known: Iterable[str], env: Environment) -> FinchError:
+        loops = [self.context.written(n.name) for n in env.values() if isinstance(n, ast.Index)]
+        hint: str | None = did_you_mean(node.name, known)
+        if hint is None:
+            hint = f"the loops around it bind {', '.join(f'`{name}`' for name in loops)}"
+            if not loops:
+                hint = f"no loop is around it: write `@finch for {node.name} = _; ... end`, or `@einsum`"
+        return FinchError("unknown name", f"unbound index `{node.name}`", node.span, hint)
+
+    def operator(
+        self, op: ast.Node, count: int, env: Environment, whole: ast.Call | None = None
+    ) -> None:
         """Check that `op` is an operator that takes `count` arguments."""
         row = operator(op)
         if row is not None and not (isinstance(op, ast.Variable) and op.name in env):
@@ -234,13 +254,17 @@ class _Scopes:
         if op.name in env or isinstance(known, types.Type):
             raise FinchError("type", f"`{op.name}` is a value, not an operator", op.span)
         if known is not None:
-            hint = f"write `{_example(op.name, self.context.level(op.name).order)}`"
-            raise FinchError("type", f"`{op.name}` is a tensor, not an operator", op.span, hint)
-        hint = did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS)) or (
-            f"a function of the script is defined before the kernel: `{op.name}(x) = ...`"
-        )
+            place, hint = (
+                (whole or op).span,
+                f"write `{_example(op.name, self.context.level(op.name).order)}`",
+            )
+            if whole is not None:
+                hint = write(f"{op.name}[{', '.join(map(pretty, whole.args))}]")
+            raise FinchError("type", f"`{op.name}` is a tensor, not an operator", place, hint)
+        hint = did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS))
+        hint = hint or "a function of the script is defined before the kernel: `f(x) = ...`"
         message = f"there is no operator `{op.name}`"
-        raise explained(FinchError("unknown name", message, op.span, hint))
+        raise explained(FinchError("unknown name", message, op.span, hint), in_kernel=True)
 
     def size(self, node: ast.Call, env: Environment) -> ast.Node:
         """`size(A, k)`: the size of a tensor's mode k, a number."""
@@ -273,8 +297,7 @@ class _Scopes:
             return map_children(lambda c: c if c is node.op else self.index(c, env), node)
         known = (*env, *self.context.formats)
         if isinstance(node, ast.Variable) and node.name not in known:
-            hint = did_you_mean(node.name, known)
-            raise FinchError("unknown name", f"unbound index `{node.name}`", node.span, hint)
+            raise self.unbound(node, known, env)
         return self.value(node, env)
 
     def output(self, tensor: ast.Node, order: int, env: Environment) -> None:
@@ -319,7 +342,8 @@ class _Scopes:
 
 def _unknown(node: Any, known: Iterable[str]) -> FinchError:
     hint = did_you_mean(node.name, known)
-    return explained(FinchError("unknown name", f"`{node.name}` is not known", node.span, hint))
+    error = FinchError("unknown name", f"`{node.name}` is not known", node.span, hint)
+    return explained(error, in_kernel=True)
 
 
 def _described(tensor: ast.Node) -> str:

@@ -109,4 +109,10 @@ def wrong_order(
     one = "index" if what == "indices" else what.removesuffix("s")
     counted = f"1 {one} is" if len(given) == 1 else f"{len(given)} {what} are"
     message = f"`{name}` has {order} dimension{'s' * (order != 1)}, but {counted} given"
-    return FinchError("dimension", message, node.span)
+    letters = ", ".join("ijklmnopq"[:order])
+    hint = (
+        f"write all of them, as in `{name}[{letters}]`"
+        if what == "indices" and name.isidentifier()
+        else None
+    )
+    return FinchError("dimension", message, node.span, hint)

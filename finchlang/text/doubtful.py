@@ -1,0 +1,105 @@
+"""Notes about what is legal and hardly meant: values that are lost, `=+`, and `&` between comparisons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from finchlang.base.errors import Note
+from finchlang.syntax import nodes as ast, traversal as trees
+
+_COMPARES = frozenset(map(ast.Variable, ("<", "<=", ">", ">=", "==", "!=")))
+_JOINS = ast.Variable("&"), ast.Variable("|")
+#: what a text has that any of these notes is about, besides kernels
+SIGNS = re.compile(r"=\+|[&|]|:-")
+
+
+def doubtful(tree: ast.Node) -> Iterator[Note]:
+    """The notes about signs in a script."""
+    seen = set[int]()
+    for node in trees.walk(tree):
+        if isinstance(node, (ast.Assign, ast.Let)) and node.span is not None:
+            target = node.target if isinstance(node, ast.Assign) else node.targets[0]
+            if target.span is not None and node.value.span is not None:
+                between = node.span.source.text[target.span.offsets[1] : node.value.span.offsets[0]]
+                if re.match(r"\s*=\+\s*$", between):
+                    yield Note(
+                        "`=+` assigns a value with its sign; an update is written `+=`", node.span
+                    )
+        if isinstance(node, ast.Subscript):
+            for index in node.indices:
+                match index:
+                    case ast.Range(ast.Literal(int(a)), None, ast.Literal(int(b))) if b < 0 < a:
+                        last = "end" if b == -1 else f"end - {-b - 1}"
+                        yield Note(
+                            f"`{a}:{b}` is empty; counted from the end it is `{a}:{last}`",
+                            index.span,
+                        )
+        if isinstance(node, ast.Call) and node.op in _COMPARES:
+            for arg in node.args:
+                is_joined = isinstance(arg, ast.Call) and arg.op in _JOINS and len(arg.args) == 2
+                if (
+                    is_joined
+                    and arg.span is not None
+                    and arg.span.text[0] != "("
+                    and id(arg) not in seen
+                ):
+                    seen.add(id(arg))
+                    sign = arg.op.name  # type: ignore[attr-defined]
+                    message = (
+                        f"`{sign}` goes before comparisons, so that this compares `{arg.span.text}`"
+                    )
+                    yield Note(f"{message}; between conditions write `{sign * 2}`", arg.span)
+
+
+def lost(program: ast.Node) -> Iterator[Note]:
+    """Assignments of a kernel by `=` in a loop whose index is not among those of the target, with values
+    that depend on it: all but the last are lost."""
+    yield from _lost(program, (), {}, frozenset())
+
+
+def _lost(
+    node: Any, loops: tuple[ast.Loop, ...], known: dict[str, frozenset[str]], guards: frozenset[str]
+) -> Iterator[Note]:
+    match node:
+        case ast.Annotated(_, inner):
+            yield from _lost(inner, loops, known, guards)
+        case ast.Loop(index, _, body):
+            yield from _lost(
+                body, (*loops, node), known | {index.name: frozenset((index.name,))}, guards
+            )
+        case ast.Define(variable, value, body):
+            yield from _lost(body, loops, known | {variable.name: _indices(value, known)}, guards)
+        case ast.Sieve(condition, body):
+            yield from _lost(body, loops, known, guards | _indices(condition, known))
+        case ast.Block(statements):
+            for statement in statements:
+                yield from _lost(statement, loops, known, guards)
+        case ast.Assign(target, ast.Variable("initwrite"), value) if target.span is not None:
+            kept = guards | frozenset().union(*(_indices(i, known) for i in target.indices))
+            used = _indices(value, known)
+            for loop in loops:
+                name = loop.index.name
+                if name in used and name not in kept and _stays(loop, node):
+                    what = f"`{target.span.text}` is written once for each `{name}`"
+                    message = f"{what}, and only the last value stays; `+=` sums up"
+                    yield Note(message, node.span)
+                    return
+
+
+def _indices(node: ast.Node, known: dict[str, frozenset[str]]) -> frozenset[str]:
+    """The indices of loops on which an expression depends, also by the names of `let`."""
+    names = (n.name for n in trees.walk(node) if isinstance(n, (ast.Index, ast.Variable)))
+    return frozenset().union(*(known.get(name, frozenset()) for name in names))
+
+
+def _stays(loop: ast.Loop, assign: ast.Assign) -> bool:
+    """Whether what a statement writes is neither read nor declared within a loop around it."""
+    tensor = assign.target.tensor
+    for node in trees.walk(loop.body):
+        if isinstance(node, ast.Access) and node is not assign.target and node.tensor == tensor:
+            return False
+        if isinstance(node, (ast.Declare, ast.Freeze)) and node.tensor == tensor:
+            return False
+    return True

@@ -1,0 +1,92 @@
+"""What is wrong with names and values in the words of who typed them: errors of programs that parse, with
+the code that is meant as their hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from finchlang.base.errors import FinchError, Hint, write
+from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.text import foreign_names as names, mend
+from finchlang.text.print import pretty
+
+
+def _with_parser() -> None:
+    """Have the parser, which programs whose trees are kept on disk do without."""
+    from finchlang.text import parse  # noqa: F401  it gives itself to `mend`
+
+
+def explained(error: FinchError, in_kernel: bool = False) -> FinchError:
+    """The error in the words of the row that matches at its place; the error itself if there is none."""
+    _with_parser()
+    return mend.explained(error, in_kernel)
+
+
+def indices_as_typed(text: str) -> tuple[ast.Node, ...]:
+    """The indices of an access as it is typed."""
+    _with_parser()
+    return getattr(mend.parse_fragment(text), "indices", ())
+
+
+def from_one(given: ast.Node) -> str | None:
+    """The text of an extent that counts from 0, counted from 1; None for others."""
+    if not isinstance(given, ast.Extent) or given.start != ast.Literal(0) or given.span is None:
+        return None
+    match given.stop:
+        case ast.Literal(int(stop)):
+            last: ast.Node = ast.Literal(stop + 1)
+        case ast.Call(ast.Variable("-"), (stop, ast.Literal(1))):
+            last = stop
+        case stop:
+            last = ast.Call(ast.Variable("+"), (stop, ast.Literal(1)))
+    return pretty(ast.Extent(ast.Literal(1), last))
+
+
+def called_by(error: FinchError) -> FinchError:
+    """An error about the name of an array that is called, with its access as the hint."""
+    _with_parser()
+    call: Any = mend.node_at(error.span, "script", True) if error.span is not None else None
+    error.hint = call and write(pretty(ast.Subscript(call.op, call.args)), call.span)
+    error.span = call.span if call is not None else error.span
+    return error
+
+
+#: hints of errors about values that code is made of here, where their text is known
+JOINED, INDEXED, REPEATED = "with `string`", "with brackets", "with `repeat`"
+COMPARED = "compare it, as in `x != 0`"
+_MADE: dict[Any, Callable[[Any], ast.Node]] = {
+    JOINED: lambda call: trees.replace(call, op=ast.Variable("string")),
+    REPEATED: lambda call: trees.replace(call, op=ast.Variable("repeat")),
+    INDEXED: lambda call: ast.Subscript(call.op, call.args),
+    COMPARED: names.compared,
+}
+
+
+def called_otherwise(error: FinchError) -> FinchError:
+    """An error of type with how it is written here as the hint, if other languages have it otherwise."""
+    _with_parser()
+    span, hint = error.span, error.hint
+    node = mend.node_at(span, "script") if span is not None and not isinstance(hint, Hint) else None
+    if span is None or node is None:
+        return error
+    is_call = isinstance(node, (ast.Call, ast.KeywordCall)) and isinstance(node.op, ast.Variable)
+    keywords = dict(getattr(node, "keywords", ()))
+    way = None
+    if is_call and hint is not None:
+        way = names.way_of(node.op.name, node, False, mend.parse_fragment, is_known=True)
+    code = names.along_axis(node) or (way and getattr(way.hint, "code", None))
+    if [*keywords] == ["dtype"]:
+        code = pretty(ast.Call(node.op, (keywords["dtype"], *node.args)))
+    elif way is not None and code is None:
+        error.hint = way.hint
+    elif code is None and hint in _MADE:
+        made = _MADE[hint](node)
+        code = None if made == node else names.text_of(made)
+    if code is not None:
+        code = mend.in_place(code, span)
+        if mend.settle(span, code, "script") == (span, code):
+            error.hint = write(code, span)
+        elif code.startswith("@"):
+            error.hint = f"write `t = {code}` in a statement of its own"
+    return error

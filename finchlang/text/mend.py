@@ -1,0 +1,472 @@
+"""What is wrong with a text in the words of who typed it, and the code that is meant: the tables of other
+languages, tried on the text before they are shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+from finchlang.base.errors import FinchError, Hint, Source, Span, write
+from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.text import foreign_names as names
+from finchlang.text.other_languages import FORMS
+
+#: longer lines were not written by a person, and would take long to search
+LONGEST = 1000
+#: how many errors are mended one after the other in one place
+DEEPEST = 6
+PACKAGES = (
+    r"np|numpy|torch|tf|jnp|math|cmath|scipy|sp|sparse|plt|pd|"
+    r"random|operator|Math|Finch|Base|LinearAlgebra|SparseArrays|Statistics|std|System"
+)
+NUMPY = r"np|numpy|torch|tf|jnp"
+NO_METHODS = "there are no methods: a function stands before its arguments"
+_COMMENT_OR_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|#(?!include\b)[^\n]*')
+
+
+#: parses a text by a rule of the grammar, with its errors explained or not; set by the parser, which comes
+#: here with what it cannot parse
+parsers: list[Callable[[Source, str, bool], Any]] = []
+
+
+def parse(source: Source, rule: str, is_explained: bool = False) -> Any:
+    return parsers[0](source, rule, is_explained)
+
+
+class Remedy(NamedTuple):
+    """What is wrong at `start` to `stop` of a line, a hint, and the code that stands in its place."""
+
+    start: int
+    stop: int
+    reason: str
+    way: str | None
+    code: str | None
+
+
+def explained(error: FinchError, in_kernel: bool = False, rule: str = "script") -> FinchError:
+    """The error in the words of the row that matches at its place; the error itself if there is none."""
+    span = error.span
+    if span is None or error.kind not in ("syntax", "unknown name"):
+        return error
+    is_syntax = error.kind == "syntax"
+    places = [(span.line, span.column - 1)]
+    if is_syntax:  # the cause of something unclosed may be at the end of the text
+        places += _ends(span.source, span.line, span.source.text.count("\n") + 2)
+    if error.message.startswith("this `if` is not closed"):
+        places += _else_ifs(span.source, span.line)
+    for line, at in places:
+        for found in _forms_at(span.source, line, at, is_syntax, in_kernel):
+            place = Span(span.source, line, found.start + 1, line, found.stop + 1)
+            if found.code is None:
+                return FinchError(error.kind, found.reason, place, found.way)
+            settled = settle(place, found.code, rule)
+            if settled is None:
+                continue
+            where, code = settled
+            if (where, code) != (place, found.code):
+                return FinchError(error.kind, found.reason, where, write(code, where))
+            return FinchError(error.kind, found.reason, place, Hint(found.way or "", code, place))
+    if not is_syntax and (named := _foreign_name(span, in_kernel, rule)):
+        return FinchError(error.kind, named.reason, named.span or span, named.hint)
+    return error
+
+
+def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
+    """The place and the code of a hint, with what else is wrong there mended too; None if that cannot
+    be, so that the hint would lead to the next error."""
+    whole = span.source.text
+    start, stop = span.offsets
+    tail, text = len(whole) - stop, whole[:start] + code + whole[stop:]
+    for _ in range(DEEPEST):
+        source = Source(text, span.source.name)
+        try:
+            parse(source, rule)
+        except FinchError as error:
+            at, end = (
+                error.span.offsets[0] if error.span is not None else len(text),
+                len(text) - tail,
+            )
+            is_here = start <= at < end or (
+                at == end and text[end : end + 1] not in ("", " ", "\n")
+            )
+            if not is_here and (at < start or "\n" in text[end:at]):
+                break  # what is wrong in another line is another mistake
+            try:
+                parse(source, rule, is_explained=True)
+            except FinchError as told:
+                mended, place = told.mended(), getattr(told.hint, "span", None) or told.span
+                if mended is None or place is None:
+                    if is_here:
+                        return None
+                    break
+                first, last = place.offsets
+                start, tail, text = min(start, first), min(tail, len(text) - last), mended
+        else:
+            break
+    else:
+        return None
+    return _place(span.source, start, len(whole) - tail), text[start : len(text) - tail]
+
+
+def _place(source: Source, start: int, stop: int) -> Span:
+    """The span between two offsets of a text."""
+    ends = []
+    for at in (start, stop):
+        before = source.text[:at]
+        ends += [before.count("\n") + 1, at - before.rfind("\n")]
+    return Span(source, *ends)
+
+
+# ------------------------------------------------------------------------------- forms in a line
+
+
+def _forms_at(
+    source: Source, number: int, at: int, is_syntax: bool, in_kernel: bool
+) -> Iterator[Remedy]:
+    """What matches around position `at` (from 0), for a syntax error also right before it."""
+    line = source.line(number)
+    if len(line) > LONGEST:
+        return
+    code = _COMMENT_OR_STRING.sub(_blank, line)
+    for special in (_member, _choice, _slice, _string) if is_syntax else (_member,):
+        found = special(line, code, at, in_kernel)
+        if found is not None:
+            yield found
+    for form in FORMS:
+        if form.only and (form.only == "kernel") != in_kernel:
+            continue
+        for match in _compiled(form.pattern).finditer(code):
+            if not match.start() <= at < match.end() + is_syntax:
+                continue
+            named = {k: match.span(k) for k, part in match.groupdict().items() if part is not None}
+            parts = {k: line[start:stop] for k, (start, stop) in named.items()}
+            start, stop = named.get("at", match.span())
+            ours = form.code and form.code.format(**parts)
+            way = form.way and form.way.format(code=ours, **parts)
+            yield Remedy(
+                start,
+                stop,
+                form.reason.format(**parts),
+                way,
+                ours if form.code is not None else None,
+            )
+
+
+def _ends(source: Source, *lines: int) -> list[tuple[int, int]]:
+    """The ends of the last lines with code before those."""
+    found = []
+    for line in lines:
+        for number in range(line - 1, max(line - 5, 0), -1):
+            code = _COMMENT_OR_STRING.sub(_blank, source.line(number)).rstrip()
+            if code:
+                found.append((number, len(code)))
+                break
+    return found
+
+
+def _else_ifs(source: Source, first: int) -> list[tuple[int, int]]:
+    """Where a line from `first` on begins with `else if`, which opens a block of its own."""
+    lines = source.text.split("\n")[first:]
+    return [
+        (first + k, len(s) - len(s.lstrip()))
+        for k, s in enumerate(lines, 1)
+        if re.match(r"\s*else\s+if\b", s)
+    ]
+
+
+#: compiled only once there is an error; `re` would not keep this many
+_compiled = cache(re.compile)
+
+
+def _blank(found: re.Match[str]) -> str:
+    """A comment as blanks, a string as its quotes with `_` between them."""
+    whole = found[0]
+    return " " * len(whole) if whole[0] == "#" else f'"{"_" * len(found[1])}"'
+
+
+# ------------------------------------------------------------- forms that need balanced brackets
+
+
+def _before(code: str, at: int) -> int:
+    """Where the operand that ends at `at` begins: a name with its calls and subscripts, or a string."""
+    start = at
+    while start > 0:
+        c = code[start - 1]
+        if c in ")]}":
+            depth, k = 0, start - 1
+            while k >= 0:
+                depth += (code[k] in ")]}") - (code[k] in "([{")
+                if depth == 0:
+                    break
+                k -= 1
+            if k < 0:
+                return start
+            start = k
+        elif c == '"' and (quote := code.rfind('"', 0, start - 1)) >= 0:
+            return quote
+        elif c.isalnum() or c in "_'":
+            start -= 1
+        else:
+            break
+    return start
+
+
+def _closing(code: str, at: int) -> int:
+    """Where the bracket that opens at `at` closes, the end of the code if nowhere."""
+    depth = 0
+    for k in range(at, len(code)):
+        depth += (code[k] in "([{") - (code[k] in ")]}")
+        if depth == 0:
+            return k
+    return len(code)
+
+
+def _bounds(code: str, at: int) -> tuple[int, int]:
+    """Where the expression around `at` begins and ends: at a bracket, comma or assignment."""
+    start, depth = at, 0
+    while start > 0:
+        c = code[start - 1]
+        depth += (c in ")]}") - (c in "([{")
+        is_sign = (
+            c == "="
+            and code[start - 2 : start - 1] not in tuple("=!<>")
+            and code[start : start + 1] != "="
+        )
+        if depth < 0 or (
+            depth == 0 and (c in ",;" or is_sign or re.search(r"(->|\breturn)$", code[:start]))
+        ):
+            break
+        start -= 1
+    stop, depth = at, 0
+    while stop < len(code):
+        depth += (code[stop] in "([{") - (code[stop] in ")]}")
+        if depth < 0 or (depth == 0 and (code[stop] in ",;" or re.match(r"\s+end\b", code[stop:]))):
+            break
+        stop += 1
+    start += len(code[start:stop]) - len(code[start:stop].lstrip())
+    return start, start + len(code[start:stop].rstrip())
+
+
+def _choice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
+    """`a if c else b`."""
+    for word in re.finditer(r"\bif\b", code):
+        start, stop = _bounds(code, word.start())
+        other = re.search(r"\belse\b", code[word.end() : stop])
+        if other is None or start == word.start() or not start <= at <= stop:
+            continue
+        middle = word.end() + other.start()
+        a, c, b = line[start : word.start()], line[word.end() : middle], line[middle + 4 : stop]
+        ours = f"{_grouped(c)} ? {_grouped(a)} : {_grouped(b)}"
+        reason = "a choice is not written with `if` and `else` in a line"
+        return Remedy(start, stop, reason, f"write `{ours}`", ours)
+    return None
+
+
+def _grouped(text: str) -> str:
+    """A part of a choice, in parentheses if a colon or a choice in it would be taken for another."""
+    text = text.strip()
+    return (
+        f"({text})"
+        if re.search(r"[?:]|\bif\b", text) and not re.fullmatch(r"\(.*\)", text)
+        else text
+    )
+
+
+def _slice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
+    """`x[1:]`, `x[:2]` and `x[::2]` of Python, which count from 0 and leave the last one out."""
+    for found in re.finditer(
+        r"(?<=[\w)\]])\[\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(-?\d*))?\s*\]", code
+    ):
+        if not found.start() <= at <= found.end() or (found[1] and found[2] and found[3] is None):
+            continue
+        first = (
+            "1"
+            if not found[1]
+            else f"end - {int(found[1][1:]) - 1}"
+            if found[1][0] == "-"
+            else str(int(found[1]) + 1)
+        )
+        last = (
+            "end" if not found[2] else f"end - {found[2][1:]}" if found[2][0] == "-" else found[2]
+        )
+        first = "end" if first == "end - 0" else first
+        ours = f"[{first}:{last}]" if found[3] in (None, "") else f"[{first}:{found[3]}:{last}]"
+        if (found[3] or "").startswith("-"):
+            ours = f"[end:{found[3]}:1]"
+        reason = "a range has both ends, and indices count from 1"
+        return Remedy(found.start(), found.end(), reason, f"write `{ours}`", ours)
+    return None
+
+
+def _string(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
+    """`f"x = {x}"`, a string of Python with values in it; `{"a": 1}`, a dictionary."""
+    for found in re.finditer(r'\bf("_*")', code):
+        if found.start() <= at <= found.end():
+            text = re.sub(
+                r"\{([^{}:]+)(?::[^{}]*)?\}", r"$(\1)", line[found.start(1) : found.end(1)]
+            )
+            return Remedy(
+                found.start(),
+                found.end(),
+                "strings have no letter before them",
+                f"write `{text}`",
+                text,
+            )
+    for found in re.finditer(r"(?<![\w])\{([^{}]*:[^{}]*)\}", code):
+        if found.start() <= at <= found.end():
+            ours = "Dict(" + re.sub(r"\s*:\s*", " => ", line[found.start(1) : found.end(1)]) + ")"
+            return Remedy(
+                found.start(),
+                found.end(),
+                "there are no dictionaries in braces",
+                f"write `{ours}`",
+                ours,
+            )
+    return None
+
+
+def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
+    """`np.sum(x)`, `x.sum()` and `x.shape`: packages, methods and attributes."""
+    for dot in re.finditer(r"\.(?=[A-Za-z_])", code):
+        start = _before(code, dot.start())
+        head = re.compile(
+            r"(?:\.\w+)*\.(\w+)"
+            if re.fullmatch(PACKAGES, code[start : dot.start()])
+            else r"\.(\w+)"
+        )
+        chain = head.match(code, dot.start())
+        assert chain is not None
+        if start == dot.start() or not start <= at <= chain.end():
+            continue
+        name, end = chain[1], chain.end()
+        is_call = code[end : end + 1] == "("
+        if name == "shape" and (size := re.match(r"\[(\d+)\]", code[end:])):
+            ours = f"size({line[start : dot.start()]}, {int(size[1]) + 1})"
+            return Remedy(
+                start, end + size.end(), "there is no member access", f"write `{ours}`", ours
+            )
+        stop = _closing(code, end) + 1 if is_call else end
+        inside = line[end + 1 : stop - 1].strip() if is_call else ""
+        if re.fullmatch(PACKAGES, code[start : dot.start()]):
+            is_array = (
+                names.ELEMENTWISE.fullmatch(name)
+                and not in_kernel
+                and not re.fullmatch(r"[-.\d]*", inside)
+            )
+            text = f"{name}{'.' * bool(is_array and is_call)}({inside})" if is_call else name
+            if is_array and re.fullmatch(NUMPY, code[start : dot.start()]):
+                return Remedy(
+                    start,
+                    stop,
+                    "there are no packages: functions stand alone",
+                    f"write `{text}`",
+                    text,
+                )
+            text = text.replace(".(", "(", 1)
+            return _translated(
+                start, stop, "there are no packages: functions stand alone", name, text, in_kernel
+            )
+        reason = NO_METHODS if is_call else "there is no member access"
+        args = ", ".join(filter(None, [line[start : dot.start()], inside]))
+        known = f".{name}" in names.rows(in_kernel)
+        found = _translated(
+            start, stop, reason, f".{name}" if known else name, f"{name}({args})", in_kernel
+        )
+        return (
+            found
+            if is_call or known
+            else Remedy(start, stop, reason, f"no value has a part `{name}`", None)
+        )
+    return None
+
+
+def _translated(
+    start: int, stop: int, reason: str, name: str, text: str, in_kernel: bool
+) -> Remedy:
+    """A call or a name without its package, in our way if it has another one."""
+    try:
+        call = parse_fragment(text)
+    except FinchError:
+        return Remedy(start, stop, reason, f"write `{text}`", text)
+    if (of_axis := names.along_axis(call)) is not None:
+        return Remedy(start, stop, reason, f"write `{of_axis}`", of_axis)
+    called = call if isinstance(call, (ast.Call, ast.KeywordCall)) else None
+    way = names.way_of(name, called, in_kernel, parse_fragment)
+    if way is None:
+        ours = names.text_of(names.ours_of(call, in_kernel, parse_fragment))
+        return Remedy(start, stop, reason, f"write `{ours}`", ours)
+    if not isinstance(way.hint, Hint):
+        return Remedy(start, stop, reason, way.hint, None)
+    ours = way.hint.code if way.span else text.replace(name.lstrip("."), way.hint.code, 1)
+    return Remedy(start, stop, reason, f"write `{ours}`", ours)
+
+
+def parse_fragment(text: str) -> Any:
+    """The only statement of a text."""
+    source = Source(text, "<hint>")
+    for _ in range(DEEPEST):
+        try:
+            script = parse(source, "script", is_explained=True)
+            return script.statements[0] if script.statements else ast.NOTHING
+        except FinchError as error:
+            mended = error.mended()
+            if mended is None:
+                raise
+            source = Source(mended, "<hint>")
+    raise FinchError("syntax", "too much of it is foreign")
+
+
+# -------------------------------------------------------------------------------- names and calls
+
+
+def node_at(span: Span, rule: str, of_name: bool = False) -> Any:
+    """The outermost expression at a place of a text, or the call whose function stands there."""
+    try:
+        tree = parse(span.source, rule)
+    except FinchError:
+        return None if rule == "program" else node_at(span, "program", of_name)
+    node: Any
+    for node in trees.walk(tree):
+        is_call = isinstance(node, (ast.Call, ast.KeywordCall, ast.Broadcast))
+        place = node.op.span if of_name and is_call else None if of_name else node.span
+        if isinstance(node, ast.Script):
+            continue
+        if place is not None and (place.line, place.column, place.end) == (
+            span.line,
+            span.column,
+            span.end,
+        ):
+            return node
+    return None
+
+
+def _foreign_name(span: Span, in_kernel: bool, rule: str) -> names.OurWay | None:
+    """Our way for the name at a place."""
+    name = span.text
+    if not names.is_foreign(name):
+        return None
+    way = names.way_of(name, node_at(span, rule, True), in_kernel, parse_fragment)
+    return way and _placed(way, span)
+
+
+def _placed(way: names.OurWay, span: Span) -> names.OurWay | None:
+    """A way whose code stands in parentheses where it has to."""
+    hint, place = way.hint, way.span or span
+    if not isinstance(hint, Hint):
+        return way
+    code = in_place(hint.code, place)
+    return way if code == hint.code else way._replace(hint=write(code, place))
+
+
+def in_place(code: str, span: Span) -> str:
+    """The code of an expression in parentheses, if others than separators stand beside its place."""
+    if re.fullmatch(r"[\w.]+([(\[].*[)\]])?'?|[(\[@].*|_", code):
+        return code
+    start, stop = span.offsets
+    before, after = span.source.text[:start].rstrip(" "), span.source.text[stop:].lstrip(" ")
+    is_alone = before[-1:] in ("", "\n", "(", ",", ";", "[") or re.search(
+        r"(?<![=!<>])=$|\b(?:in|if|elseif|while)$", before
+    )
+    return code if is_alone and re.match(r"$|[\n),;\]#]|end\b", after) else f"({code})"
