@@ -16,6 +16,7 @@ from finchlang.text.print import pretty
 #: is a method, whose object is the first parameter.
 TABLE = """
 # Python, NumPy, SciPy
+solve(A, b) | A \\ b
 arange(n) | 0:n - 1
 arange(a, b) | a:b - 1
 arange | : `a:s:b` is a range with both of its ends
@@ -23,7 +24,7 @@ range(n) | : `1:n` counts from 1, as indices do; the numbers of Python's `range(
 linspace(a, b, n) | range(a, b, length=n)
 where ifelse np_where(c, a, b) | @. ifelse(c, a, b)
 where flatnonzero argwhere nonzero find(x) | findall((t) -> t != 0, x)
-clip clamp(x, a, b) | @. min(max(x, a), b)
+clip(x, a, b) | @. clamp(x, a, b)
 len(x) | : `length(x)` counts the entries; the rows of a matrix are `size(x, 1)`
 array asarray(x) | x
 numel ndarray_size(x) | length(x)
@@ -31,8 +32,8 @@ nrow nrows(x) | size(x, 1)
 ncol ncols(x) | size(x, 2)
 shape | size
 ndim | ndims
-tensordot matmul mm(a, b) | : a product of matrices is `C = @array A * B`, any other one `@einsum C[i, j] += A[i, k] * B[k, j]`
-tensordot matmul einsum outer | : name the indices: `@einsum C[i, j] += A[i, k] * B[k, j]`
+matmul mm(a, b) | a * b
+einsum outer | : name the indices: `@einsum C[i, j] += A[i, k] * B[k, j]`
 vstack concatenate row_stack | : `vcat(a, b)` joins vectors and puts matrices below each other
 hstack column_stack | : `hcat(a, b)` puts columns and matrices side by side, `vcat(a, b)` joins vectors
 zeros_like(x) | 0 .* x
@@ -50,10 +51,8 @@ amin nanmin np_min | minimum
 max(x) | maximum(x)
 min(x) | minimum(x)
 average | mean
-std var | : with `m = mean(x)`, the variance is `mean((x .- m) .^ 2)`
 count_nonzero(x) | count((t) -> t != 0, x)
-diff(x) | x[2:end] .- x[1:end - 1]
-square sqr abs2(x) | @. x * x
+square sqr(x) | @. x * x
 power pow(x, y) | @. x ^ y
 fabs fabsf absolute | abs
 sqrtf | sqrt
@@ -84,11 +83,9 @@ set | : `unique(x)` has each entry once, `x in v` looks for one
 dict | Dict
 type class | typeof
 isinstance isa(x, T) | typeof(x) == T
-csr_matrix csc_matrix coo_matrix csc_array csr_array sparse(A) | Tensor(Dense(SparseList(Element(0.0))), A)
+csr_matrix csc_matrix coo_matrix csc_array csr_array(A) | Tensor(Dense(SparseList(Element(0.0))), A)
 csr_matrix csc_matrix coo_matrix csc_array csr_array | : `fsparse(I, J, V, (m, n))` makes one of coordinates, which count from 1
-sparse(I, J, V, m, n) | fsparse(I, J, V, (m, n))
-sparse(I, J, V) | fsparse(I, J, V)
-spdiagm diagm diag_matrix | : write a kernel: `@finch for i = _; A[i, i] = x[i] end`
+diagm diag_matrix | Diagonal
 load open read_csv loadtxt loadmat genfromtxt mmread imread | : `fread("matrix.mtx")` reads a tensor
 save savetxt savemat mmwrite imwrite | : `fwrite("matrix.mtx", A)` writes a tensor
 .append append(x, e) | : `push!(x, e)` appends to a vector that began as `[]`; `x = vcat(x, [e])` makes a longer one
@@ -110,7 +107,7 @@ save savetxt savemat mmwrite imwrite | : `fwrite("matrix.mtx", A)` writes a tens
 .upper(s) | uppercase(s)
 .lower(s) | lowercase(s)
 .log .info .println .print .write(o, x) | println(x)
-det eig eigs eigh eigvals svd qr lu pinv lstsq solve cholesky chol expm | : NumPy and SciPy have it: call them from Python on the arrays of a session
+eig eigs eigh eigvals svd qr lu pinv lstsq cholesky chol expm | : NumPy and SciPy have it: call them from Python on the arrays of a session
 random randint randn rand_normal | : `rand(3)` has numbers from 0 to 1, `rand(Int64, 3)` whole ones
 exit quit | : a script ends by itself, `error("why")` stops it; the prompt is left by Ctrl-D
 help doc man | : at the prompt `?sum` explains a word, `:help` lists them
@@ -136,19 +133,14 @@ Fiber! Fiber fiber | Tensor
 CSC | CSCFormat(0.0)
 COO | COOFormat(2, 0.0)
 CSR CSRFormat DCSRFormat | : formats go by columns: make `B = Tensor(CSCFormat(0.0), A')`, and `B'` has the rows of `A`
-Array Vector Matrix SparseMatrixCSC SparseVector AbstractArray | : arrays are made by `zeros(3, 3)`, tensors by `Tensor(Dense(SparseList(Element(0.0))), 3, 3)`
-similar(x) | copy(x)
+SparseMatrixCSC SparseVector AbstractArray | : arrays are made by `zeros(3, 3)`, tensors by `Tensor(Dense(SparseList(Element(0.0))), 3, 3)`
 fill!(x, v) | : write `@finch x .= 0`, and a kernel for other values than the fill
 zero(x) | 0 * x
 one(x) | 0 * x + 1
-iseven(x) | x % 2 == 0
-isodd(x) | x % 2 != 0
 muladd fma(x, y, z) | x * y + z
 default | fill_value
-findnz | ffindnz
-nonzeros(A) | last(ffindnz(A))
 dropfills! | dropfills
-tr trace(A) | sum(diagonal(A))
+trace(A) | tr(A)
 transpose! adjoint! | transpose
 fix | trunc
 idivide floordiv | div
