@@ -187,7 +187,7 @@ def trace(options: Namespace) -> int:
         return SUCCESS
     with paged() as colours, suppress(Enough):
         chosen = Chosen.by(options, colours)
-        chosen.left = MANY if options.whole else LINES
+        chosen.left = MANY if options.whole or options.kernel else LINES
         if options.staged:
             _look(options, "native", StagedTrace(chosen))
         else:
