@@ -125,6 +125,7 @@ class Recording:
             decided.setdefault(name, []).append(what)
         before: ast.Node | None = None
         says = {name: said for name, _, said in PASSES}
+        says["unit"] = "The loop or function, with its kernels, is one program."
         for name, program in self.event.passes:
             if before is None:
                 self._add("Overview", 0, program, program, kind="overview")

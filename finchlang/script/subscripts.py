@@ -55,6 +55,10 @@ def subscript(value: Any, indices: list[Any]) -> Any:
     return np.array(found, order="F") if isinstance(found, np.ndarray) else data.plain(found)
 
 
+#: the hint where an entry behind the last one is set
+KEEPS = "an array keeps its size; a vector that grows begins as `[]`, and `push!(x, 1)` appends"
+
+
 def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = False) -> None:
     """`target[indices...] = value`, or `.= value` if the value `spreads` as in broadcasting. Raises
     FinchErrors as `subscript`, and "access order" for a tensor that is not dense, whose entries cannot be
@@ -88,8 +92,12 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
     target = as_tensor(target) if is_scipy(target) else target
     indices = _spread_tuple(indices)
     subscripts: Any = _places(target, indices)
-    if subscripts is None:
-        subscripts = _crossed(_subscripts(target, target.shape, indices), target.shape)
+    try:
+        if subscripts is None:
+            subscripts = _crossed(_subscripts(target, target.shape, indices), target.shape)
+    except FinchError as error:
+        error.hint = error.hint or (KEEPS if error.kind == "bounds" else None)
+        raise
     array = dense_view(target)
     if array is None:
         hint = f"build it in a kernel: `@finch begin A .= {target.fill}; for ... end end`"
@@ -275,8 +283,6 @@ def index_of(index: Any, size: int) -> Any:
             hint = f"indices count from 1: the first is `x[1]`, the last `x[end]`, which is {size}"
             if -size < k < -1:
                 hint = f"{hint}; this is `x[end - {-k - 1}]`"
-        elif k == size + 1:
-            hint = "an array keeps its size; a vector that grows begins as `[]`, and `push!(x, 1)` appends"
         raise FinchError("bounds", f"index {k} is not in 1:{size}", hint=hint)
     return k - 1
 

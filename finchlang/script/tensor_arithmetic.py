@@ -81,7 +81,9 @@ def combined(name: str, args: list[Any]) -> Any:
                 if args[0].shape == args[1].shape:
                     return _by_elements(name, args)
                 sizes = " and ".join(size_text(x.shape) for x in args)
-                hint = "`vcat(a, b)` joins them" if len(args[0].shape + args[1].shape) == 2 else None
+                hint = (
+                    "`vcat(a, b)` joins them" if len(args[0].shape + args[1].shape) == 2 else None
+                )
                 raise FinchError("dimension", f"arrays of sizes {sizes} do not match", hint=hint)
             case "*", [True, True]:
                 return _product(*args)

@@ -192,7 +192,12 @@ def rows(in_kernel: bool) -> dict[str, list[NameRow]]:
         left, _, ours = line.partition(" | ")
         names, is_call, given = left.partition("(")
         parameters = tuple(given.rstrip(")").split(", ")) if is_call else None
-        row = NameRow(parameters, ours.lstrip(":@. "), ours[0] == ":", ours[:2] == "@.")
+        row = NameRow(
+            parameters,
+            ours.removeprefix(": ").removeprefix("@. "),
+            ours[0] == ":",
+            ours[:2] == "@.",
+        )
         for name in names.split():
             found.setdefault(name, []).append(row)
     return found

@@ -260,3 +260,12 @@ def plain(value: Any) -> Any:
     """A tensor, an array or a scalar as numbers in lists."""
     array = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
     return array.tolist()
+
+
+def test_a_trace_of_all_steps_ends_after_200_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(Path(__file__).parents[2] / "examples" / "spmv.finch")
+    assert main(["trace", path]) == 0
+    lines = capsys.readouterr().out.rstrip("\n").split("\n")
+    assert 200 <= len(lines) < 240 and "`--steps 1:` shows all steps" in lines[-1]
+    assert main(["trace", "--steps", "1:120", path]) == 0
+    assert len(capsys.readouterr().out.split("\n")) > 240

@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 from finchlang.base.errors import FinchError, Hint, Source
 from finchlang.calls.runner import ENGINES
 from finchlang.python.session import Session
+from finchlang.text import foreign_names
 from finchlang.text.parse import is_incomplete, parse_kernel, parse_script, syntax_errors
 from finchlang.text.print import pretty
 
@@ -137,6 +138,35 @@ def parses(code: str) -> bool:
                 continue
             return True
     return False
+
+
+def test_every_name_of_other_languages_has_our_way() -> None:
+    """Code that parses with its parameters as names, or words; and none is guessed for another name."""
+    found = foreign_names.rows(True)
+    assert len(found) >= 200
+    for name, rows in found.items():
+        assert all(row.ours for row in rows)
+        for row in rows:
+            assert row.is_text or row.ours == "_" or parses(row.ours), (name, row.ours)
+            assert not row.is_text or all(map(parses, re.findall(r"write `([^`]+)`", row.ours))), (
+                name
+            )
+    for name in ("sigmoid", "len", "CSRFormat", "arange"):
+        error = error_of(f"{name}(1, 2, 3, 4, 5)")
+        assert "did you mean" not in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("sqtr", "sqrt"), ("lenght", "length"), ("prinln", "println"), ("Zeros", "zeros")],
+)
+def test_one_slip_is_guessed(typed: str, meant: str) -> None:
+    assert error_of(f"{typed}(1)").hint == f"did you mean `{meant}`?"
+
+
+@pytest.mark.parametrize("typed", ["spln", "sin2d", "summit", "ab", "tann2", "absent"])
+def test_more_than_one_slip_is_not_guessed(typed: str) -> None:
+    assert error_of(f"{typed}(1)").hint is None
 
 
 def test_independent_errors_come_together() -> None:

@@ -17,7 +17,7 @@ from pygments.token import Error, Keyword, Name
 
 from finchlang.base.errors import Bug
 from finchlang.python.session import Session
-from finchlang.repl import terminal
+from finchlang.repl import directives, terminal
 from finchlang.repl.completion import Completions
 from finchlang.repl.highlight import COLOURS, FinchLexer, depth
 from finchlang.repl.outline import Outline
@@ -173,3 +173,17 @@ def test_paths_are_completed(
     (tmp_path / "data.mtx").write_text("")
     monkeypatch.chdir(tmp_path)
     assert list(complete('fread("da')) == list(complete(":load da")) == ["ta.mtx"]
+
+
+def test_help_begins_with_eight_lines_that_run() -> None:
+    lines = directives.overview().split("\n")[:8]
+    printed: list[str] = []
+    Session(output=printed.append).run("\n".join(lines))
+    assert "".join(printed) == "6.03.0\n"
+
+
+@pytest.mark.parametrize("prompt", ["finch> ", "julia> "])
+def test_prompts_before_pasted_lines_are_dropped(prompt: str) -> None:
+    blank = " " * len(prompt)
+    text = f"{prompt}x = [1,\n{blank}2]\n[1, 2]\n{prompt}sum(x)\n3"
+    assert terminal.without_prompts(text) == "x = [1,\n2]\nsum(x)"
