@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 from finchlang.base.errors import FinchError
 from finchlang.base.paths import read_script, replace_file
+from finchlang.functions.unit import Unit
 from finchlang.python.session import Session
 from finchlang.script.display import display_text
 from finchlang.script.make_tensors import tensor_of
@@ -217,7 +218,8 @@ def _look(name: str) -> Callable[[Conversation, str], None]:
 
 
 def _trace(conversation: Conversation, text: str) -> None:
-    """`:trace`: interprets the last kernel again, on copies of the variables' present values."""
+    """`:trace`: interprets the last kernel again, on copies of the variables' present values, or the last
+    loop that is run as a whole, on copies of its first ones."""
     parser = ArgumentParser(prog=":trace", add_help=False, exit_on_error=False)
     add_options(parser)
     try:
@@ -232,7 +234,12 @@ def _trace(conversation: Conversation, text: str) -> None:
     if options.staged:
         page(_printed(lambda: StagedTrace(chosen).kernel(event)))
         return
-    session = Session("interpret", output=lambda text: None, observer=Trace(chosen))
+    observer = Trace(chosen)
+    if isinstance(event.source, Unit):
+        page(_printed(lambda: observer.whole(event)))
+        chosen.check_ran()
+        return
+    session = Session("interpret", output=lambda text: None, observer=observer)
     for name in conversation.session.names():
         session.environment.set(name, copy_of(conversation.session[name]))
     page(_printed(lambda: session.execute(event.source)))
@@ -242,8 +249,6 @@ def _trace(conversation: Conversation, text: str) -> None:
 def _last(conversation: Conversation) -> Any:
     if conversation.kernel is None:
         hint = "`?@finch` has one"
-        if any(line.endswith("is staged") for line in conversation.session.staged):
-            hint = "`finch --no-staging` shows the kernels in loops, which are compiled whole"
         raise FinchError("unknown name", "no kernel was compiled yet", hint=hint)
     return conversation.kernel
 

@@ -152,6 +152,12 @@ class Trace(Observer):
     def finished(self, event: KernelEvent, steps: Counter[str]) -> None:
         self.stop(True)
 
+    def whole(self, event: KernelEvent) -> None:
+        """Interpret a loop that is run as a whole, on copies of its first arguments."""
+        self.started(event)
+        event.run("interpret", event.compiled.staged.one_by_one(self.rule))
+        self.stop(True)
+
     def stop(self, is_last: bool) -> None:
         """Raises Enough after the last step of the chosen kernel, if there is a last step to print."""
         if is_last and self.is_this and self.chosen.ends:

@@ -33,7 +33,8 @@ class Passes(Observer):
                 for n, level in event.workspaces.items()
                 if n in used
             ]
-            text = "\n".join([*lines, pretty(ast.KernelNode(program))])
+            is_unit = isinstance(event.source, Unit)
+            text = "\n".join([*lines, pretty(program if is_unit else ast.KernelNode(program))])
             print(f"# {name}" if text != before else f"# {name}: the same")
             if text != before:
                 print(text)

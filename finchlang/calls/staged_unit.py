@@ -29,6 +29,7 @@ from finchlang.host.inspecting import Shielded
 from finchlang.host.interface import Host
 from finchlang.levels.level import Level, level_of
 from finchlang.operators.body_rules import BodyNames
+from finchlang.rules.base.trace_printer import spelled
 from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.traversal import forget
@@ -100,7 +101,7 @@ class StagedUnit(Staged):
         )
 
     def passes(self) -> list[tuple[str, Node]]:
-        return [("unit", self.source.body)]
+        return [("unit", spelled(self.source.body))]
 
     @property
     def decisions(self) -> tuple[tuple[str, str], ...]:

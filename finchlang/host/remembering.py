@@ -32,9 +32,11 @@ class RememberingHost(ExecutingHost):
         action()
 
     def _once(self, derive: Callable[[], Any]) -> Callable[[], Any]:
-        """A function that does and returns what `derive` does, but calls it the first time only."""
+        """A function that does and returns what `derive` does, but calls it the first time only; failures
+        and floats are then as they are where this is asked for, which may be rounds before."""
         noted: list[Body] | None = None
         answer: Any = None
+        here = self.note, self.is_exact
 
         def run() -> Any:
             nonlocal noted, answer
@@ -43,7 +45,9 @@ class RememberingHost(ExecutingHost):
                     action()
                 return answer
             around, self._noted = self._noted, []
+            now, (self.note, self.is_exact) = (self.note, self.is_exact), here
             answer = derive()
+            self.note, self.is_exact = now
             noted, self._noted = self._noted, around
             return answer
 

@@ -12,6 +12,7 @@ from finchlang.calls import arguments as args
 from finchlang.calls.arguments import Argument
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
+from finchlang.calls.runner import UNITS
 from finchlang.script.evaluate_expressions import Leave
 from finchlang.script.functions import FinchFunction
 from finchlang.script.unit_names import (
@@ -196,7 +197,7 @@ class StagedLoops:
         """How many rounds of the loop were done now, OVER for all of them; of one over a range what is
         `left` of it. None if none can be. If fewer are done, the next one fails, or cannot be done whole.
         Raises FinchError of kind interrupted; all is then as before this call."""
-        if is_calling():
+        if is_calling() or self.runner.engine not in UNITS:
             return None
         self.known[id(loop)] = self.known.pop(id(loop), loop)
         while len(self.known) > KNOWN:  # a dict keeps its order: the first was run longest ago
