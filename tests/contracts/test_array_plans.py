@@ -51,6 +51,8 @@ def loops(text: str) -> list[str]:
 TENSOR, CSR = Tensor(CSC, A), xp.asarray(sp.csr_array(A))
 DIAGONAL = Tensor(CSC, np.diag(np.arange(5.0)))
 FEW, LARGE = matrix(3000, 3000, 20, "csc", 1), matrix(3000, 3000, 90_000, "csr")
+TALL, LONG = xp.asarray(RNG.random((3000, 8))), xp.asarray(RNG.random(3000))
+RING = matrix(600, 600, 20_000, "csr")
 #: expressions, what their plan says, and what it does not say; `;` and a text: so often
 PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "one kernel": (lambda: (TENSOR * V[:6, None] + TENSOR).sum(axis=0), ["1 @finch", "1 .="], []),
@@ -94,6 +96,20 @@ PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "sums are not": (
         lambda: matrix(300, 300, 30_000, "csr") + matrix(300, 300, 300, "csr"), [], ["gallop"]
     ),
+    "a product where a factor stores": (
+        lambda: LARGE * (TALL @ TALL.T), ["x0[i, j] * x1[i, k] * x1[j, k]", "as written"], ["t1 .="]
+    ),
+    "a vector first": (lambda: (TALL @ TALL.T) @ LONG, ["as written", "2 .="], []),
+    "a mask goes into a sum": (
+        lambda: LARGE * xp.exp(TALL @ TALL.T), ["t0 = swizzle(Tensor(Dense(SparseList"], []
+    ),
+    "a sum is multiplied out": (
+        lambda: (LARGE + LONG[:, None] * LONG[None, :]) @ LONG, ["multiplied out"], []
+    ),
+    "a difference is not": (
+        lambda: (LARGE - xp.mean(LARGE, axis=0)) @ LONG, ["reorder='any'", "2 .="], []
+    ),
+    "equal parts once": (lambda: xp.einsum("ij,jk,kl,li->", RING, RING, RING, RING), ["2 .="], []),
 }  # fmt: skip
 
 

@@ -92,11 +92,12 @@ class Operands:
         try:
             with np.errstate(all="ignore"):
                 wanted = np.asarray(eval(text, {"xp": np, **self.numpy}))
+            made = eval(text, {"xp": xp, **self.ours})
         except (ValueError, TypeError, AttributeError):
             return None
         if wanted.size > 60_000 or not np.all(np.abs(wanted.astype(float)) < 2.0**50):
             return None
-        self.ours[name], self.numpy[name] = eval(text, {"xp": xp, **self.ours}), wanted
+        self.ours[name], self.numpy[name] = made, wanted
         return name
 
 
