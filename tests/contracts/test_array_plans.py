@@ -297,3 +297,19 @@ def test_formats_have_room_for_other_sizes(sizes: tuple[int, ...]) -> None:
     for size in sizes:
         x, y = (Tensor("SparseList{Int8}(Element(0.0))", np.full(size, v)) for v in (1.0, 2.0))
         assert xp.concat([x, y]).compute().to_numpy().tolist() == [1.0] * size + [2.0] * size
+
+
+def test_differences_are_multiplied_out_by_the_users_word() -> None:
+    array = np.zeros((400, 60))
+    array[::40, :] = RNG.random((10, 60))
+    array[:, 3] = 1e8 + RNG.standard_normal(400)
+    rest = array - array.mean(axis=0)
+    x = xp.asarray(sp.csc_array(array))
+    covariance = (x - xp.mean(x, axis=0)).T @ (x - xp.mean(x, axis=0))
+    exact, quick = (xp.todense(xp.compute(covariance, reorder=r)) for r in ("exact", "any"))
+    np.testing.assert_allclose(exact, rest.T @ rest, rtol=1e-9, atol=1e-6)
+    others = np.delete(np.arange(60), 3)
+    wanted = (rest.T @ rest)[np.ix_(others, others)]
+    np.testing.assert_allclose(quick[np.ix_(others, others)], wanted, rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="reorder"):
+        xp.compute(covariance, reorder="some")

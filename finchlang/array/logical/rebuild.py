@@ -120,7 +120,7 @@ class LogicalPlanner:
         stored = [statistics.of_factor(expr, labels, form.times) for expr, labels in form.factors]
         division = Division(form, stored, numbers)
         written, best = division.as_written(), division.best()
-        self.is_choice = True
+        self.is_choice = self.is_choice or len(given) > 1
         cost = self.costs[self.graph.add(node)] = min(written.cost, best.cost)
         others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
         other = min(others, key=lambda nest: nest.cost, default=None)
