@@ -299,6 +299,14 @@ def test_formats_have_room_for_other_sizes(sizes: tuple[int, ...]) -> None:
         assert xp.concat([x, y]).compute().to_numpy().tolist() == [1.0] * size + [2.0] * size
 
 
+def test_masks_that_store_zeros_give_zeros() -> None:
+    stored = sp.random_array((300, 300), density=0.01, rng=1, format="csr")
+    stored.data[::2] = 0.0
+    left, right = xp.asarray(np.ones((300, 40))), xp.asarray(np.ones((40, 300)))
+    found = xp.compute(xp.asarray(stored) * (1 / (left @ right)))
+    np.testing.assert_allclose(found.to_numpy(), stored.toarray() / 40)
+
+
 def test_differences_are_multiplied_out_by_the_users_word() -> None:
     array = np.zeros((400, 60))
     array[::40, :] = RNG.random((10, 60))

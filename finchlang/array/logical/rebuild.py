@@ -172,9 +172,27 @@ class LogicalPlanner:
             for mask in masks:
                 if None not in mask.labels:
                     new = self.within(factor.expr, factor.labels, mask)
-                    is_any = is_any or new is not factor.expr
-                    factor = form.factors[k] = factor._replace(expr=new)
+                    if new is not factor.expr:
+                        is_any, new = True, self.chosen(new, factor.labels, mask, form)
+                        factor = form.factors[k] = factor._replace(expr=new)
         return is_any
+
+    def chosen(
+        self, node: Expression, labels: Labels, mask: Factor, form: SumProduct
+    ) -> Expression:
+        """A masked factor, with the identity where the mask stores its fill: that times what the factor is
+        without its sums, as 1 / 0, might not be the fill."""
+        places, row = self.places_of(node), operator(op_node(form.times))
+        assert row is not None and row.identity is not None
+        one = Constant(typed_literal(row.identity.value(form.type), form.type))
+        own = tuple([labels.index(label) for label in mask.labels])
+        view = self.made(View(self.is_there(mask), own, node.shape), places)
+        return self.made(apply(SELECT.name, view, node, one), places)
+
+    def is_there(self, mask: Factor) -> Expression:
+        """Where a mask is not its fill."""
+        fill = Constant(mask.expr.values.fill)
+        return self.made(apply(DIFFERS.name, mask.expr, fill), self.places_of(mask.expr))
 
     def has_sum(self, node: Expression) -> bool:
         """Whether there is a reduction in a node."""
@@ -208,10 +226,8 @@ class LogicalPlanner:
         unit = identity_of(node.op, type).value
         if row is None or row.identity is None or unit not in zeros or not row.commutative:
             return node
-        fill = Constant(mask.expr.values.fill)
-        is_there = self.made(apply(DIFFERS.name, mask.expr, fill), self.places_of(mask.expr))
         ends = (Constant(typed_literal(value, type)) for value in (row.identity.value(type), unit))
-        own = self.made(apply(SELECT.name, is_there, *ends), self.places_of(mask.expr))
+        own = self.made(apply(SELECT.name, self.is_there(mask), *ends), self.places_of(mask.expr))
         rest = iter(range(len(labels)))
         modes = [None if k in node.axes else next(rest) for k in range(len(arg.shape))]
         places = [modes.index(labels.index(label)) for label in mask.labels]
