@@ -98,6 +98,8 @@ def _program(
 ) -> Program:
     """The program for expressions, from the cache or new, with results in the formats of `outs`. If its
     plan `is_counted` it has a second key with the magnitudes of the operands."""
+    if reorder not in ("exact", "any", "none"):
+        raise ValueError(f"`reorder` is 'exact', 'any' or 'none', not {reorder!r}")
     stored = [None if out is None else as_expression(out).static for out in outs or ()]
     usual: tuple[Any, ...] = (is_dense, reorder, tuple(stored), *found.key)
     key, program = usual, _programs.get(usual)
@@ -184,7 +186,7 @@ def compute(*arrays: Any, out: Any = None, reorder: str = "exact") -> Any:
     stay of the same size, "any" also where differences of great numbers may cancel, "none" not at all.
     Raises TypeError if an output cannot hold the type or the fill of its result, or if a result
     is dense and much larger than its sparse operands; ValueError for an output of another shape, or if an
-    operand has changed its shape or type."""
+    operand has changed its shape or type, or for another `reorder`."""
     roots = tuple([as_expression(array) for array in arrays])
     outs = (out,) if out is not None and not isinstance(out, (tuple, list)) else out
     results = computed(roots, outs=outs, reorder=reorder)

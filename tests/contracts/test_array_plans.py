@@ -51,6 +51,8 @@ def loops(text: str) -> list[str]:
 TENSOR, CSR = Tensor(CSC, A), xp.asarray(sp.csr_array(A))
 DIAGONAL = Tensor(CSC, np.diag(np.arange(5.0)))
 FEW, LARGE = matrix(3000, 3000, 20, "csc", 1), matrix(3000, 3000, 90_000, "csr")
+TALL, LONG = xp.asarray(RNG.random((3000, 8))), xp.asarray(RNG.random(3000))
+RING = matrix(600, 600, 20_000, "csr")
 #: expressions, what their plan says, and what it does not say; `;` and a text: so often
 PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "one kernel": (lambda: (TENSOR * V[:6, None] + TENSOR).sum(axis=0), ["1 @finch", "1 .="], []),
@@ -94,6 +96,20 @@ PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "sums are not": (
         lambda: matrix(300, 300, 30_000, "csr") + matrix(300, 300, 300, "csr"), [], ["gallop"]
     ),
+    "a product where a factor stores": (
+        lambda: LARGE * (TALL @ TALL.T), ["x0[i, j] * x1[i, k] * x1[j, k]", "as written"], ["t1 .="]
+    ),
+    "a vector first": (lambda: (TALL @ TALL.T) @ LONG, ["as written", "2 .="], []),
+    "a mask goes into a sum": (
+        lambda: LARGE * xp.exp(TALL @ TALL.T), ["t0 = swizzle(Tensor(Dense(SparseList"], []
+    ),
+    "a sum is multiplied out": (
+        lambda: (LARGE + LONG[:, None] * LONG[None, :]) @ LONG, ["multiplied out"], []
+    ),
+    "a difference is not": (
+        lambda: (LARGE - xp.mean(LARGE, axis=0)) @ LONG, ["reorder='any'", "2 .="], []
+    ),
+    "equal parts once": (lambda: xp.einsum("ij,jk,kl,li->", RING, RING, RING, RING), ["2 .="], []),
 }  # fmt: skip
 
 
@@ -333,3 +349,27 @@ def test_formats_have_room_for_other_sizes(sizes: tuple[int, ...]) -> None:
     for size in sizes:
         x, y = (Tensor("SparseList{Int8}(Element(0.0))", np.full(size, v)) for v in (1.0, 2.0))
         assert xp.concat([x, y]).compute().to_numpy().tolist() == [1.0] * size + [2.0] * size
+
+
+def test_masks_that_store_zeros_give_zeros() -> None:
+    stored = sp.random_array((300, 300), density=0.01, rng=1, format="csr")
+    stored.data[::2] = 0.0
+    left, right = xp.asarray(np.ones((300, 40))), xp.asarray(np.ones((40, 300)))
+    found = xp.compute(xp.asarray(stored) * (1 / (left @ right)))
+    np.testing.assert_allclose(found.to_numpy(), stored.toarray() / 40)
+
+
+def test_differences_are_multiplied_out_by_the_users_word() -> None:
+    array = np.zeros((400, 60))
+    array[::40, :] = RNG.random((10, 60))
+    array[:, 3] = 1e8 + RNG.standard_normal(400)
+    rest = array - array.mean(axis=0)
+    x = xp.asarray(sp.csc_array(array))
+    covariance = (x - xp.mean(x, axis=0)).T @ (x - xp.mean(x, axis=0))
+    exact, quick = (xp.todense(xp.compute(covariance, reorder=r)) for r in ("exact", "any"))
+    np.testing.assert_allclose(exact, rest.T @ rest, rtol=1e-9, atol=1e-6)
+    others = np.delete(np.arange(60), 3)
+    wanted = (rest.T @ rest)[np.ix_(others, others)]
+    np.testing.assert_allclose(quick[np.ix_(others, others)], wanted, rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="reorder"):
+        xp.compute(covariance, reorder="some")

@@ -74,8 +74,8 @@ def _letter(k: int) -> str:
     return "ijklmnopqrstuvwxyz"[k % 18] + (str(k // 18) if k > 17 else "")
 
 
-def _shown(expr: Expression, name_of: NameOf) -> str:
-    """A factor as text: an operand's name, or its operator and operands."""
+def _shown(expr: Expression, name_of: NameOf, depth: int = 4) -> str:
+    """A factor as text: an operand's name, or its operator and operands, so many deep."""
     name = name_of(expr)
     if name is not None:
         return name
@@ -83,4 +83,5 @@ def _shown(expr: Expression, name_of: NameOf) -> str:
         return pretty(expr.values.fill)
     op = getattr(expr, "op", None)
     what = type(expr).__name__.lower() if op is None else pretty(op_node(op))
-    return f"{what}({', '.join([_shown(arg, name_of) for arg in expr.args])})"
+    args = [_shown(arg, name_of, depth - 1) for arg in expr.args] if depth else ["..."]
+    return f"{what}({', '.join(args)})"

@@ -170,7 +170,7 @@ class Division:
         for operand in sparse:
             if operand.mask & bit:
                 order = operand.order
-                if order and operand.dense & bit == 0:
+                if label in order and operand.dense & bit == 0:
                     place = order.index(label)
                     if any([not outer >> k & 1 for k in order[:place]]):
                         copies += costs.COPY * operand.entries

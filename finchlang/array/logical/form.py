@@ -168,7 +168,7 @@ class Flattening:
 
 def form_of(root: Expression, is_whole: Any, place: Any) -> SumProduct | None:
     """The SumProduct of an expression; None if it is neither reduced nor a product."""
-    if type(root) not in (lazy.Reduce, lazy.Map, lazy.View):
+    if type(root) not in (lazy.Reduce, lazy.Map):
         return None
     form = Flattening(root, is_whole, place).form
     return form if form.factors and (form.total is not None or form.times is not None) else None

@@ -52,6 +52,7 @@ class LogicalPlanner:
         self.uses = Counter[int]()
         for node in graph.nodes:
             self.uses.update(map(graph.add, node.args))
+        self.sums: dict[int, bool] = {}
         self.planned: dict[int, Expression] = {}
         self.is_choice = False
         self.alive: list[Expression] = []
@@ -78,6 +79,8 @@ class LogicalPlanner:
         """An equal expression that takes fewer steps, as is expected; or the same."""
         number = self.graph.add(node)
         found = self.planned.get(number)
+        if found is None and not self.has_sum(node):
+            found = self.planned[number] = node
         if found is None:
             form = form_of(node, self.is_whole, self.place)
             found, told = (None, None) if form is None else self.divided(node, form)
@@ -106,8 +109,10 @@ class LogicalPlanner:
         given = list(form.factors)
         is_masked = self.masked(form)
         form.factors = [f._replace(expr=self.plan(f.expr)) for f in form.factors]
+        pairs = zip(form.factors, given, strict=True)
+        is_same = all([new.expr is old.expr for new, old in pairs])
         if form.total is None:
-            return self.like(self.built(as_one(form), form), node) if is_masked else None, None
+            return node if is_same else self.like(self.built(as_one(form), form), node), None
         if not self.repeated(form):
             return None, None
         numbers = [self.graph.add(factor.expr) for factor in form.factors]
@@ -115,7 +120,7 @@ class LogicalPlanner:
         stored = [statistics.of_factor(expr, labels, form.times) for expr, labels in form.factors]
         division = Division(form, stored, numbers)
         written, best = division.as_written(), division.best()
-        self.is_choice = True
+        self.is_choice = self.is_choice or len(given) > 1
         cost = self.costs[self.graph.add(node)] = min(written.cost, best.cost)
         others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
         other = min(others, key=lambda nest: nest.cost, default=None)
@@ -125,8 +130,6 @@ class LogicalPlanner:
             self.costs[self.graph.add(node)] = told.multiplied = least
             return self.like(terms, node), told
         if best.cost > GAIN * written.cost and not is_masked:
-            pairs = zip(form.factors, given, strict=True)
-            is_same = all([new.expr is old.expr for new, old in pairs])
             return node if is_same else self.like(self.built(written, form), node), told
         return self.like(self.built(best, form), node), told
 
@@ -160,17 +163,43 @@ class LogicalPlanner:
     def masked(self, form: SumProduct) -> bool:
         """Restricts reductions inside a factor to where another factor, which annihilates all else, stores
         something; whether that was worth while for any."""
-        masks = [
-            f for f in form.factors if annihilates(form.times, f.expr.values.type, f.expr.values)
-        ]
+        sums = [k for k, f in enumerate(form.factors) if self.has_sum(f.expr)]
+        others = [f for f in form.factors if sums and not self.has_sum(f.expr)]
+        masks = [f for f in others if annihilates(form.times, form.type, f.expr.values)]
         is_any = False
-        for k, factor in enumerate(form.factors):
+        for k in sums:
+            factor = form.factors[k]
             for mask in masks:
-                if mask is not factor and not has_sum(mask.expr) and None not in mask.labels:
+                if None not in mask.labels:
                     new = self.within(factor.expr, factor.labels, mask)
-                    is_any = is_any or new is not factor.expr
-                    factor = form.factors[k] = factor._replace(expr=new)
+                    if new is not factor.expr:
+                        is_any, new = True, self.chosen(new, factor.labels, mask, form)
+                        factor = form.factors[k] = factor._replace(expr=new)
         return is_any
+
+    def chosen(
+        self, node: Expression, labels: Labels, mask: Factor, form: SumProduct
+    ) -> Expression:
+        """A masked factor, with the identity where the mask stores its fill: that times what the factor is
+        without its sums, as 1 / 0, might not be the fill."""
+        places, row = self.places_of(node), operator(op_node(form.times))
+        assert row is not None and row.identity is not None
+        one = Constant(typed_literal(row.identity.value(form.type), form.type))
+        own = tuple([labels.index(label) for label in mask.labels])
+        view = self.made(View(self.is_there(mask), own, node.shape), places)
+        return self.made(apply(SELECT.name, view, node, one), places)
+
+    def is_there(self, mask: Factor) -> Expression:
+        """Where a mask is not its fill."""
+        fill = Constant(mask.expr.values.fill)
+        return self.made(apply(DIFFERS.name, mask.expr, fill), self.places_of(mask.expr))
+
+    def has_sum(self, node: Expression) -> bool:
+        """Whether there is a reduction in a node."""
+        number = self.graph.add(node)
+        if number not in self.sums:
+            self.sums[number] = isinstance(node, Reduce) or any(map(self.has_sum, node.args))
+        return self.sums[number]
 
     def within(self, node: Expression, labels: Labels, mask: Factor) -> Expression:
         """A node with the reductions in it taken only where a mask stores something."""
@@ -197,10 +226,8 @@ class LogicalPlanner:
         unit = identity_of(node.op, type).value
         if row is None or row.identity is None or unit not in zeros or not row.commutative:
             return node
-        fill = Constant(mask.expr.values.fill)
-        is_there = self.made(apply(DIFFERS.name, mask.expr, fill), self.places_of(mask.expr))
         ends = (Constant(typed_literal(value, type)) for value in (row.identity.value(type), unit))
-        own = self.made(apply(SELECT.name, is_there, *ends), self.places_of(mask.expr))
+        own = self.made(apply(SELECT.name, self.is_there(mask), *ends), self.places_of(mask.expr))
         rest = iter(range(len(labels)))
         modes = [None if k in node.axes else next(rest) for k in range(len(arg.shape))]
         places = [modes.index(labels.index(label)) for label in mask.labels]
@@ -329,10 +356,6 @@ class LogicalPlanner:
 def as_one(form: SumProduct) -> PlannedNest:
     """All of a form as one nest."""
     return PlannedNest(form.kept, form.kept, tuple(range(len(form.factors))), inf, inf, False)
-
-
-def has_sum(node: Expression) -> bool:
-    return isinstance(node, Reduce) or any(map(has_sum, node.args))
 
 
 def is_negated(node: Expression, group: Operator) -> bool:

@@ -73,6 +73,7 @@ class Statistics:
 
     def __init__(self, sizes: list[int]):
         self.sizes = sizes
+        self.parts: dict[int, float] = {}  # by the id of a node
 
     def places(self, labels: tuple[int, ...] | set[int]) -> float:
         return prod([float(self.sizes[label]) for label in labels])
@@ -82,12 +83,17 @@ class Statistics:
         own = {label for label in labels if label is not None}
         mask = sum([1 << label for label in own])
         is_sparse = annihilates(times, expr.values.type, expr.values)
-        part = self.part(expr, labels) if is_sparse else 1.0
+        part = self.part(expr) if is_sparse else 1.0
         order, dense = self.order(expr, labels)
         return FactorEntries(mask, self.places(own) * part, is_sparse, order, dense)
 
-    def part(self, node: Expression, labels: Labels) -> float:
+    def part(self, node: Expression) -> float:
         """The expected part of the places of a node that differ from its fill."""
+        if id(node) not in self.parts:
+            self.parts[id(node)] = self._part(node)
+        return self.parts[id(node)]
+
+    def _part(self, node: Expression) -> float:
         if not node.values.is_fill:
             return 1.0
         kind = type(node)
@@ -97,12 +103,12 @@ class Statistics:
         if kind is lazy.Constant:
             return 0.0
         if kind is lazy.View:
-            return self.part(node.args[0], labels)
+            return self.part(node.args[0])
         if kind is lazy.Reduce:
-            inner, count = self.part(node.args[0], labels), prod(map(float, node.args[0].shape))
+            inner, count = self.part(node.args[0]), prod(map(float, node.args[0].shape))
             places = prod(map(float, node.shape))
             return distinct(places, inner * count) / max(places, 1.0)
-        parts = [self.part(arg, labels) for arg in node.args]
+        parts = [self.part(arg) for arg in node.args]
         if isinstance(node, lazy.Map):
             alone = [p for k, p in enumerate(parts) if p < 1 and _decides(node, k)]
             return prod(alone) if alone else 1 - prod([1 - p for p in parts])
