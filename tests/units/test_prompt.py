@@ -162,7 +162,7 @@ def test_what_is_completed(complete: Callable[[str], dict[str, str]]) -> None:
     assert complete("sqr") == {"sqrt": "sqrt(x)"}
     assert "sqrt" in complete(":help sq") and "sqrt" in complete("?sq")
     assert complete("2 * m")["mat"] == "an array of size 2 x 3, Float64"
-    assert complete("x = spr") == {"spread": "1x2 Tensor(Dense(SparseList(Element(0.0))))"}
+    assert complete("x = spre") == {"spread": "1x2 Tensor(Dense(SparseList(Element(0.0))))"}
     assert complete("fsprand(3, 3, 0.1; se")["seed = "] == "fsprand(m, n, density; seed)"
     assert complete("countstored(") == {"countstored(A)": ""}
 
