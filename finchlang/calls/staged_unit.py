@@ -13,7 +13,7 @@ from finchlang.calls.arguments import Argument
 from finchlang.calls.call import Made, MadeByUnit
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.staging import Staged
-from finchlang.functions.unit import RunKernel, Unit
+from finchlang.functions.unit import RunKernel, Unit, in_script
 from finchlang.functions.unit_rules import (
     UNIT_RULES,
     Kernels,
@@ -29,7 +29,6 @@ from finchlang.host.inspecting import Shielded
 from finchlang.host.interface import Host
 from finchlang.levels.level import Level, level_of
 from finchlang.operators.body_rules import BodyNames
-from finchlang.rules.base.trace_printer import spelled
 from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.traversal import forget
@@ -101,7 +100,7 @@ class StagedUnit(Staged):
         )
 
     def passes(self) -> list[tuple[str, Node]]:
-        return [("unit", spelled(self.source.body))]
+        return [("unit", in_script(self.source.body))]
 
     @property
     def decisions(self) -> tuple[tuple[str, str], ...]:

@@ -153,3 +153,9 @@ class Unit(Node):
     def exchanging(self) -> tuple[str, ...]:
         """The slots that exchange, in the order of groups."""
         return tuple([name for group in self.groups for name in group])
+
+
+def in_script(node: Any) -> Any:
+    """A part of a unit as it would be in a script."""
+    own = getattr(node, "in_script", None)
+    return trees.map_children(in_script, node) if own is None else in_script(own)

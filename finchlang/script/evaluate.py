@@ -26,7 +26,6 @@ from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
 from finchlang.script.values import FinchRange, is_array, shaped, truth
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
-from finchlang.text.foreign_names import is_foreign
 from finchlang.text.literals import SPELLINGS
 from finchlang.text.meant import called_by
 from finchlang.text.tree_cache import script_of
@@ -590,6 +589,8 @@ def _is_plain(target: ast.Subscript) -> bool:
 
 def _named(error: FinchError, env: Environment) -> FinchError:
     """The error of a kernel about a name, with what the script has of it as the hint."""
+    from finchlang.text.foreign_names import is_foreign  # not needed where nothing is wrong
+
     span = error.span
     if span is None or isinstance(error.hint, Hint):
         return error

@@ -3,30 +3,28 @@ the code that is meant as their hint."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from finchlang.base.errors import FinchError, Hint, write
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.text import foreign_names as names, mend
 from finchlang.text.print import pretty
 
 
-def _with_parser() -> None:
-    """Have the parser, which programs whose trees are kept on disk do without."""
-    from finchlang.text import parse  # noqa: F401  it gives itself to `mend`
+def _mend() -> Any:
+    """The module `mend` with its parser, which programs whose trees are kept on disk do without."""
+    from finchlang.text import mend, parse  # noqa: F401  the parser gives itself to `mend`
+
+    return mend
 
 
 def explained(error: FinchError, in_kernel: bool = False) -> FinchError:
     """The error in the words of the row that matches at its place; the error itself if there is none."""
-    _with_parser()
-    return mend.explained(error, in_kernel)
+    return _mend().explained(error, in_kernel)
 
 
 def indices_as_typed(text: str) -> tuple[ast.Node, ...]:
     """The indices of an access as it is typed."""
-    _with_parser()
-    return getattr(mend.parse_fragment(text), "indices", ())
+    return getattr(_mend().parse_fragment(text), "indices", ())
 
 
 def from_one(given: ast.Node) -> str | None:
@@ -45,7 +43,7 @@ def from_one(given: ast.Node) -> str | None:
 
 def called_by(error: FinchError) -> FinchError:
     """An error about the name of an array that is called, with its access as the hint."""
-    _with_parser()
+    mend = _mend()
     call: Any = mend.node_at(error.span, "script", True) if error.span is not None else None
     error.hint = call and write(pretty(ast.Subscript(call.op, call.args)), call.span)
     error.span = call.span if call is not None else error.span
@@ -55,17 +53,25 @@ def called_by(error: FinchError) -> FinchError:
 #: hints of errors about values that code is made of here, where their text is known
 JOINED, INDEXED, REPEATED = "with `string`", "with brackets", "with `repeat`"
 COMPARED = "compare it, as in `x != 0`"
-_MADE: dict[Any, Callable[[Any], ast.Node]] = {
-    JOINED: lambda call: trees.replace(call, op=ast.Variable("string")),
-    REPEATED: lambda call: trees.replace(call, op=ast.Variable("repeat")),
-    INDEXED: lambda call: ast.Subscript(call.op, call.args),
-    COMPARED: names.compared,
-}
+
+
+def _made(hint: Any, node: Any) -> Any:
+    """The expression that one of these hints is about; None for other hints."""
+    from finchlang.text import foreign_names as names
+
+    match hint:
+        case "with `string`" | "with `repeat`":
+            return trees.replace(node, op=ast.Variable(hint[6:-1]))
+        case "with brackets":
+            return ast.Subscript(node.op, node.args)
+    return names.compared(node) if hint == COMPARED else None
 
 
 def called_otherwise(error: FinchError) -> FinchError:
     """An error of type with how it is written here as the hint, if other languages have it otherwise."""
-    _with_parser()
+    from finchlang.text import foreign_names as names
+
+    mend = _mend()
     span, hint = error.span, error.hint
     node = mend.node_at(span, "script") if span is not None and not isinstance(hint, Hint) else None
     if span is None or node is None:
@@ -80,8 +86,7 @@ def called_otherwise(error: FinchError) -> FinchError:
         code = pretty(ast.Call(node.op, (keywords["dtype"], *node.args)))
     elif way is not None and code is None:
         error.hint = way.hint
-    elif code is None and hint in _MADE:
-        made = _MADE[hint](node)
+    elif code is None and (made := _made(hint, node)) is not None:
         code = None if made == node else names.text_of(made)
     if code is not None:
         code = mend.in_place(code, span)
