@@ -12,22 +12,21 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
-from finchlang.base.errors import FinchError, Hint, Span, did_you_mean
+from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.calls.runner import Runner
 from finchlang.script import functions, law_declarations
 from finchlang.script.containers import items
 from finchlang.script.evaluate_calls import Calls
-from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, placed
+from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, named, placed
 from finchlang.script.show import show, text
 from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, of_function
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
-from finchlang.script.values import FinchRange, is_array, shaped, truth
+from finchlang.script.values import FinchRange, shaped, truth
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
 from finchlang.text.literals import SPELLINGS
-from finchlang.text.meant import called_by
 from finchlang.text.tree_cache import script_of
 
 _NONE: Mapping[str, Any] = {}
@@ -128,7 +127,7 @@ class Evaluator(Calls):
             try:
                 return run_kernel(node, env)
             except FinchError as error:
-                raise _named(error, env) if error.kind == "unknown name" else error from None
+                raise named(error, env) if error.kind == "unknown name" else error from None
 
         return placed(node.span, run)
 
@@ -585,19 +584,3 @@ def interruptible(span: Span | None, loop: Callable[[Environment], Any]) -> Clos
 def _is_plain(target: ast.Subscript) -> bool:
     """Whether computing the indices twice is the same as once."""
     return all(isinstance(i, (ast.Variable, ast.Literal, ast.Colon)) for i in target.indices)
-
-
-def _named(error: FinchError, env: Environment) -> FinchError:
-    """The error of a kernel about a name, with what the script has of it as the hint."""
-    from finchlang.text.foreign_names import is_foreign  # not needed where nothing is wrong
-
-    span = error.span
-    if span is None or isinstance(error.hint, Hint):
-        return error
-    name, _, call = span.text.partition("(")
-    names = {*env.names()}
-    if not is_foreign(name) and (guess := did_you_mean(name, names)):
-        error.hint = guess
-    elif name in names and not call and is_array(env.get(name)):
-        return called_by(error)
-    return error

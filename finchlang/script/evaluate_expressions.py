@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.base.errors import FinchError, Span, did_you_mean
+from finchlang.base.errors import FinchError, Hint, Span, did_you_mean
 from finchlang.calls.environment import Environment, Scope
 from finchlang.levels.workspace import POLICIES
 from finchlang.levels.workspace.workspace import Workspace
@@ -19,7 +19,7 @@ from finchlang.script.tensor_arithmetic import forced, settled, stacked
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar
-from finchlang.text.meant import explained
+from finchlang.text.meant import called_by, explained
 
 #: runs a kernel on the values of its free names, and returns what the kernel returns
 RunKernel = Callable[[ast.KernelNode, Environment], Any]
@@ -305,3 +305,19 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
 def unknown_name(name: str, span: Span | None, known: set[str]) -> FinchError:
     guess = did_you_mean(name, known)
     return explained(FinchError("unknown name", f"{name} is not defined", span, guess))
+
+
+def named(error: FinchError, env: Environment) -> FinchError:
+    """The error of a kernel about a name, with what the script has of it as the hint."""
+    from finchlang.text.foreign_names import is_foreign  # not needed where nothing is wrong
+
+    span = error.span
+    if span is None or isinstance(error.hint, Hint):
+        return error
+    name, _, call = span.text.partition("(")
+    names = {*env.names()}
+    if not is_foreign(name) and (guess := did_you_mean(name, names)):
+        error.hint = guess
+    elif name in names and not call and data.is_array(env.get(name)):
+        return called_by(error)
+    return error
