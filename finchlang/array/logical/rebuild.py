@@ -30,6 +30,8 @@ from finchlang.operators.operator_table import DIFFERS, SELECT, operator, referr
 #: a division is taken where it is expected to take at most this part of the steps of what was written:
 #: costs are estimates
 GAIN = 0.8
+#: so many sums are tried multiplied out in a program: terms may have sums again
+EXPANSIONS = 16
 
 
 class Graph(Protocol):
@@ -52,6 +54,7 @@ class LogicalPlanner:
         self.uses = Counter[int]()
         for node in graph.nodes:
             self.uses.update(map(graph.add, node.args))
+        self.expansions = EXPANSIONS
         self.sums: dict[int, bool] = {}
         self.planned: dict[int, Expression] = {}
         self.is_choice = False
@@ -250,8 +253,9 @@ class LogicalPlanner:
         """The cost of the terms, and the expression, if the best factor that is a sum is multiplied out."""
         planned, best, found = form.factors, inf, None
         for k, (expr, labels) in enumerate(given):
-            if not isinstance(expr, Map) or not self.is_sum(expr, form):
+            if not isinstance(expr, Map) or not self.is_sum(expr, form) or not self.expansions:
                 continue
+            self.expansions -= 1
             terms: list[Expression] = []
             for term in expr.args:
                 form.factors = [
