@@ -30,6 +30,8 @@ from finchlang.operators.operator_table import DIFFERS, SELECT, operator, referr
 #: a division is taken where it is expected to take at most this part of the steps of what was written:
 #: costs are estimates
 GAIN = 0.8
+#: so many sums are tried multiplied out in a program: terms may have sums again
+EXPANSIONS = 16
 
 
 class Graph(Protocol):
@@ -49,35 +51,40 @@ class LogicalPlanner:
         self.costs: dict[int, float] = {}
         self.graph, self.count = graph, len(graph.nodes)
         self.origins: dict[int, tuple[Place, ...]] = {}
+        self.alive: list[Expression] = []
         self.uses = Counter[int]()
         for node in graph.nodes:
-            self.uses.update(map(graph.add, node.args))
+            self.uses.update(map(self.number, node.args))
+        self.expansions = EXPANSIONS
         self.sums: dict[int, bool] = {}
         self.planned: dict[int, Expression] = {}
         self.is_choice = False
-        self.alive: list[Expression] = []
         self.told: dict[int, Described] = {}  # by the number of the node that was made
+
+    def number(self, node: Expression) -> int:
+        """The number of a node, which is kept, so that no other node gets its id."""
+        self.alive.append(node)
+        return self.graph.add(node)
 
     def place(self, node: Expression, mode: int) -> Place:
         """Where the size of a node's mode comes from."""
-        number = self.graph.add(node)
+        number = self.number(node)
         return (number, mode) if number < self.count else self.origins[number][mode]
 
     def made(self, node: Expression, places: Sequence[Place]) -> Expression:
         """A new node, or the one equal to it that there is."""
-        number = self.graph.add(node)
-        self.alive.append(node)  # so that no other node gets its id
+        number = self.number(node)
         if number >= self.count:
             self.origins.setdefault(number, tuple(places))
         return self.graph.nodes[number]
 
     def is_whole(self, node: Expression) -> bool:
         """Whether a node is made once for several uses, and so is no part of the product around it."""
-        return self.uses[self.graph.add(node)] > 1 and type(node) is not View
+        return self.uses[self.number(node)] > 1 and type(node) is not View
 
     def plan(self, node: Expression) -> Expression:
         """An equal expression that takes fewer steps, as is expected; or the same."""
-        number = self.graph.add(node)
+        number = self.number(node)
         found = self.planned.get(number)
         if found is None and not self.has_sum(node):
             found = self.planned[number] = node
@@ -87,7 +94,7 @@ class LogicalPlanner:
             if found is None:
                 found = self.with_args(node, [self.plan(arg) for arg in node.args])
             if told is not None and told.is_choice:
-                self.told.setdefault(self.graph.add(found), told)
+                self.told.setdefault(self.number(found), told)
             self.planned[number] = found
         return found
 
@@ -115,19 +122,19 @@ class LogicalPlanner:
             return node if is_same else self.like(self.built(as_one(form), form), node), None
         if not self.repeated(form):
             return None, None
-        numbers = [self.graph.add(factor.expr) for factor in form.factors]
+        numbers = [self.number(factor.expr) for factor in form.factors]
         statistics = Statistics(form.sizes)
         stored = [statistics.of_factor(expr, labels, form.times) for expr, labels in form.factors]
         division = Division(form, stored, numbers)
         written, best = division.as_written(), division.best()
         self.is_choice = self.is_choice or len(given) > 1
-        cost = self.costs[self.graph.add(node)] = min(written.cost, best.cost)
+        cost = self.costs[self.number(node)] = min(written.cost, best.cost)
         others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
         other = min(others, key=lambda nest: nest.cost, default=None)
         told = Described(form, best, written, other, self.refused(form, given))
         least, terms = self.multiplied_out(form, given) if len(given) > 1 else (inf, None)
         if terms is not None and least < GAIN * cost:
-            self.costs[self.graph.add(node)] = told.multiplied = least
+            self.costs[self.number(node)] = told.multiplied = least
             return self.like(terms, node), told
         if best.cost > GAIN * written.cost and not is_masked:
             return node if is_same else self.like(self.built(written, form), node), told
@@ -196,7 +203,7 @@ class LogicalPlanner:
 
     def has_sum(self, node: Expression) -> bool:
         """Whether there is a reduction in a node."""
-        number = self.graph.add(node)
+        number = self.number(node)
         if number not in self.sums:
             self.sums[number] = isinstance(node, Reduce) or any(map(self.has_sum, node.args))
         return self.sums[number]
@@ -236,7 +243,7 @@ class LogicalPlanner:
         product = self.made(apply(op, arg, view), sizes)
         new = self.made(Reduce(node.op, product, node.axes), self.places_of(node))
         self.plan(node), self.plan(new)
-        costs = [self.costs.get(self.graph.add(n), 0.0) for n in (new, node)]
+        costs = [self.costs.get(self.number(n), 0.0) for n in (new, node)]
         return new if costs[0] < GAIN * costs[1] else node
 
     def places_of(self, node: Expression) -> list[Place]:
@@ -250,8 +257,9 @@ class LogicalPlanner:
         """The cost of the terms, and the expression, if the best factor that is a sum is multiplied out."""
         planned, best, found = form.factors, inf, None
         for k, (expr, labels) in enumerate(given):
-            if not isinstance(expr, Map) or not self.is_sum(expr, form):
+            if not isinstance(expr, Map) or not self.is_sum(expr, form) or not self.expansions:
                 continue
+            self.expansions -= 1
             terms: list[Expression] = []
             for term in expr.args:
                 form.factors = [
@@ -262,7 +270,7 @@ class LogicalPlanner:
                 terms.append(self.built(as_one(form), form))
             form.factors = planned
             parts = [self.plan(term) for term in terms]
-            cost = sum([self.costs.get(self.graph.add(term), inf) for term in terms])
+            cost = sum([self.costs.get(self.number(term), inf) for term in terms])
             if cost < best:
                 values = result_of(expr.op, *[part.values for part in parts])
                 best, places = cost, self.places_of(terms[0])
@@ -294,7 +302,7 @@ class LogicalPlanner:
 
     def own(self, expr: Expression) -> Expression:
         """A factor, which may be a new node: of a conversion, with the sizes of its argument."""
-        if self.graph.add(expr) < self.count:
+        if self.number(expr) < self.count:
             return expr
         return self.made(expr, [self.place(expr.args[0], k) for k in range(len(expr.shape))])
 
