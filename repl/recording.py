@@ -58,9 +58,10 @@ class Table:
 
 class Recording:
     """Records a kernel's steps. Lines of terms, terms, looplets and places in the source are stored once
-    each, in tables, and referred to by number: most terms share most of their lines."""
+    each, in tables, and referred to by number: most terms share most of their lines. With `reads_data` the
+    kernel is run for its first values, on arguments that are as they were given."""
 
-    def __init__(self, event: KernelEvent):
+    def __init__(self, event: KernelEvent, reads_data: bool = True):
         self.event = event
         self.lines, self.terms, self.parts, self.places = Table(), Table(), Table(), Table()
         self.steps: list[dict[str, Any]] = []
@@ -83,7 +84,8 @@ class Recording:
         self._passes()
         event.stage(self._host, self._step, self._noted)
         self._step_of_lines()
-        self._values()
+        if reads_data:
+            self._values()
         self._key_steps()
         self._end()
 

@@ -42,7 +42,9 @@ class Passes(Observer):
 
 class Explanations(Observer):
     """For each kernel, what passes decided and why, and the steps that decide how much is done, as the page
-    of `--html` says them (`finch explain`)."""
+    of `--html` says them (`finch explain`). `reads_data` if its arguments are as they were given."""
+
+    reads_data = True
 
     def kernel(self, event: KernelEvent) -> None:
         exchanged = "".join(f", another `{name}`" for name in sorted(event.compiled.exchanged))
@@ -65,7 +67,7 @@ class Explanations(Observer):
             yield "call", f"`{name}` has {places} places: {_choice(totals, updates)}"
         from .recording import Recording
 
-        yield from (("steps", said) for said in Recording(event).key_sentences)
+        yield from (("steps", said) for said in Recording(event, self.reads_data).key_sentences)
 
 
 def _sum_text(total: Sum) -> str:
@@ -116,7 +118,7 @@ class Assembly(Observer):
 
 
 #: the observers of one stage, by the command that prints it
-LOOKS: dict[str, type[Observer]] = {
+LOOKS: dict[str, type[Any]] = {
     "normalize": Passes,
     "explain": Explanations,
     "residual": Residuals,
