@@ -272,7 +272,8 @@ class Recording:
         for line in self.residual:
             if line[0].split(None, 1)[:1] in (["for"], ["while"]) and line[2] >= 0:
                 at = line[2]  # of a rule that takes several steps the last one is known
-                while at > 0 and self.steps[at]["rule"] != line[1]:
+                wanted = line[1], self.steps[at]["depth"]
+                while at > 0 and (self.steps[at]["rule"], self.steps[at]["depth"]) != wanted:
                     at -= 1
                 self.steps[at]["key"] = True
         seen: set[str] = set()
