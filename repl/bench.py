@@ -15,6 +15,7 @@ from finchlang.calls.runner import KernelEvent, Observer, Runner
 from finchlang.tensors.adopt import as_tensor
 
 from .counting_host import Place, iterations
+from .report import duration
 
 #: the most timed calls of a kernel
 MOST = 10_000
@@ -93,13 +94,6 @@ def timed(call: Callable[[], float], seconds: float) -> Timing:
         times.append(call())
     low, median, high = statistics.quantiles(times, n=4)
     return Timing(median, low, high, len(times))
-
-
-def duration(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
 
 
 def table(rows: Iterable[Sequence[Any]], left: int = 1) -> str:

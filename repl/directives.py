@@ -24,11 +24,10 @@ from finchlang.tensors.convert import copy_of
 from finchlang.testing.compare_engines import SEMANTICS
 
 from . import views
-from .bench import duration
 from .fit_to_screen import described, screen
 from .manual import Entry, entries, near, words
 from .prompt_session import PROMPT, Conversation
-from .report import has_colours, page, write
+from .report import duration, has_colours, page, write
 from .trace import Chosen, Enough, StagedTrace, Trace, add_options
 
 #: how `:help` begins: lines that run as they are
@@ -212,7 +211,9 @@ def _time(conversation: Conversation, text: str) -> None:
 
 def _look(name: str) -> Callable[[Conversation, str], None]:
     def look(conversation: Conversation, _: str) -> None:
-        page(_printed(lambda: views.LOOKS[name]().kernel(_last(conversation))))
+        observer = views.LOOKS[name]()
+        observer.reads_data = False  # since its run the arguments may hold something else
+        page(_printed(lambda: observer.kernel(_last(conversation))))
 
     return look
 

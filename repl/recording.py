@@ -62,9 +62,10 @@ class Table:
 
 class Recording:
     """Records a kernel's steps. Lines of terms, terms, looplets and places in the source are stored once
-    each, in tables, and referred to by number: most terms share most of their lines."""
+    each, in tables, and referred to by number: most terms share most of their lines. With `reads_data` the
+    kernel is run for its first values, on arguments that are as they were given."""
 
-    def __init__(self, event: KernelEvent):
+    def __init__(self, event: KernelEvent, reads_data: bool = True):
         self.event = event
         self.lines, self.terms, self.parts, self.places = Table(), Table(), Table(), Table()
         self.steps: list[dict[str, Any]] = []
@@ -87,7 +88,8 @@ class Recording:
         self._passes()
         self._own = event.stage(self._host, self._step, self._noted)
         self._step_of_lines()
-        self._values()
+        if reads_data:
+            self._values()
         self._key_steps()
         self._end()
 
@@ -276,7 +278,8 @@ class Recording:
         for line in self.residual:
             if line[0].split(None, 1)[:1] in (["for"], ["while"]) and line[2] >= 0:
                 at = line[2]  # of a rule that takes several steps the last one is known
-                while at > 0 and self.steps[at]["rule"] != line[1]:
+                wanted = line[1], self.steps[at]["depth"]
+                while at > 0 and (self.steps[at]["rule"], self.steps[at]["depth"]) != wanted:
                     at -= 1
                 self.steps[at]["key"] = True
         seen: set[str] = set()

@@ -109,6 +109,14 @@ def wrapped(text: str, columns: int) -> str:
     return "\n".join(lines)
 
 
+def duration(seconds: float) -> str:
+    """A time with three digits, in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
 def coloured(text: str) -> str:
     """A message with colours for the kind of error, the carets and the word `hint`."""
     first, *rest = text.split("\n")

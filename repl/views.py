@@ -50,7 +50,9 @@ class Stages(Observer):
 
 class Explanations(Stages):
     """For each kernel, what passes decided and why, and the steps that decide how much is done, as the page
-    of `--html` says them (`finch explain`)."""
+    of `--html` says them (`finch explain`). `reads_data` if its arguments are as they were given."""
+
+    reads_data = True
 
     def kernel(self, event: KernelEvent) -> None:
         exchanged = "".join(f", another `{name}`" for name in sorted(event.compiled.exchanged))
@@ -75,7 +77,7 @@ class Explanations(Stages):
             yield "call", f"`{name}` has {places} places: {_choice(totals, updates)}"
         from .recording import Recording
 
-        yield from (("steps", said) for said in Recording(event).key_sentences)
+        yield from (("steps", said) for said in Recording(event, self.reads_data).key_sentences)
 
 
 def _sum_text(total: Sum) -> str:
@@ -126,7 +128,7 @@ class Assembly(Stages):
 
 
 #: the observers of one stage, by the command that prints it
-LOOKS: dict[str, type[Observer]] = {
+LOOKS: dict[str, type[Any]] = {
     "normalize": Passes,
     "explain": Explanations,
     "residual": Residuals,
