@@ -37,23 +37,23 @@ _MODULES = {
     "operator": "python.operator_decorator",
     **dict.fromkeys(("Scalar", "SwizzledTensor", "Tensor"), "tensors.tensor"),
 }
-#: what arrays have as methods and operators that is no function of `finchlang.array`
-_METHODS = {
-    "getitem": "array.indexing",
+#: what tensors and arrays have as methods that stands neither in `finchlang.array` nor in its protocols
+_ELSEWHERE = {
     "html": "script.display",
+    **dict.fromkeys(("preview", "show"), "script.show"),
     "run_kernel": "calls.runner",
     "tensor_in_python": "python.from_python",
-    **dict.fromkeys(
-        (
-            *("array", "array_function", "array_namespace", "array_ufunc", "dlpack"),
-            *("dlpack_device", "flattened", "iterate", "length", "reshaped", "setitem"),
-            *("to_bool", "to_complex", "to_device", "to_float", "to_index", "to_int"),
-            "transposed",
-        ),
-        "array.numpy_protocols",
-    ),
 }
-late.load = lambda name: getattr(import_module(f"finchlang.{_METHODS.get(name, 'array')}"), name)
+
+
+def _load(name: str) -> Any:
+    """The function that a method of tensors and arrays stands for."""
+    rooms = (_ELSEWHERE[name],) if name in _ELSEWHERE else ("array", "array.numpy_protocols")
+    modules = [import_module(f"finchlang.{room}") for room in rooms]
+    return getattr(next((m for m in modules if hasattr(m, name)), modules[-1]), name)
+
+
+late.load = _load
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,10 @@ from finchlang.array import (
     concatenation,
     creation,
     elementwise,
+    fft,
+    linalg,
     namespace_info,
+    numpy_functions,
     ordering,
     reshaping,
 )
@@ -36,6 +39,7 @@ from finchlang.array.expression import Array
 from finchlang.array.indexing import argmax, argmin, flip, take
 from finchlang.array.namespace_info import *
 from finchlang.array.namespace_info import device_of, size_of  # noqa: F401
+from finchlang.array.numpy_functions import *
 from finchlang.array.ordering import *
 from finchlang.array.products import dot, einsum, matmul, tensordot, vecdot
 from finchlang.array.reductions import all, any, count_nonzero, max, mean, min, prod, std, sum, var
@@ -48,11 +52,26 @@ newaxis = None
 
 __all__ = ["Array", "__array_api_version__", "__array_namespace_info__", "all", "any", "argmax"]
 __all__ += ["argmin", "bool", "compute", "count_nonzero", "dot", "e", "einsum", "flip", "inf"]
-__all__ += ["matmul", "max", "mean", "min", "nan", "newaxis", "pi", "plan", "prod", "std", "sum"]
+__all__ += [
+    "fft",
+    "linalg",
+    "matmul",
+    "max",
+    "mean",
+    "min",
+    "nan",
+    "newaxis",
+    "pi",
+    "plan",
+    "prod",
+    "std",
+    "sum",
+]
 __all__ += ["take", "tensordot", "todense", "var", "vecdot"]
 __all__ += concatenation.__all__
 __all__ += creation.__all__
 __all__ += elementwise.__all__
 __all__ += namespace_info.__all__
+__all__ += numpy_functions.__all__
 __all__ += ordering.__all__
 __all__ += reshaping.__all__

@@ -236,6 +236,11 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     return Array(converted(as_expression(x), type_of(dtype)))
 
 
+def is_operator(op: Any) -> bool:
+    """Whether the language has this operator: its name, or a user's."""
+    return operator(op_node(op)) is not None
+
+
 def map_elements(op: Any, *arrays: Any) -> Array:
     """An operator of the language by its name, a NumPy ufunc or a user's operator of elements of arrays,
     which keep their types unless one is a Python number. Raises TypeError if there is none."""
@@ -244,14 +249,14 @@ def map_elements(op: Any, *arrays: Any) -> Array:
         if function is not None:
             return function(*arrays)
         op = op.__name__
-    if operator(op_node(op)) is None:
+    if not is_operator(op):
         raise TypeError(f"there is no operator {op}")
     has_number = any([type(value) in (bool, int, float) for value in arrays])
     return Array(apply(op, *(operands(*arrays) if has_number else map(as_expression, arrays))))
 
 
 FUNCTIONS |= {"where": where, "clip": clip, "round": round, "astype": astype}
-#: NumPy's names of functions, where they differ
+#: NumPy's names of functions of this package, where they differ
 ALIASES = {
     **{"absolute": "abs", "fabs": "abs", "true_divide": "divide", "power": "pow"},
     **{"mod": "remainder", "conjugate": "conj", "rint": "round", "around": "round"},
@@ -259,4 +264,6 @@ ALIASES = {
     **{"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"},
     **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"},
     **{"arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh"},
+    **{"amax": "max", "amin": "min", "round_": "round", "concatenate": "concat"},
+    **{"transpose": "permute_dims", "newaxis": "expand_dims", "unique": "unique_values"},
 }

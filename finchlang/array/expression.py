@@ -10,6 +10,7 @@ import numpy as np
 
 from finchlang.array import inferred_values
 from finchlang.array.promotion import broadcast_shapes
+from finchlang.base.late import late
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import level_of
 from finchlang.syntax.nodes import Literal
@@ -229,5 +230,8 @@ class Array(ArrayMethods):
     fill_value = fill
 
     def __repr__(self) -> str:
-        size = "x".join(map(str, self.shape))
-        return f"{size or '0-d'} lazy array of {self.dtype}, fill {self.fill}"
+        return late("preview")(self)
+
+    def __reduce__(self) -> Any:
+        """Copied and pickled as the expression, each operand once."""
+        return Array, (self.node,)

@@ -3,6 +3,7 @@ least and the greatest elements."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,10 +16,11 @@ from finchlang.array.expression import Array, Constant, Expression, Map, Reduce,
 from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import listed, normalized_axis
-from finchlang.array.reshaping import with_axes
+from finchlang.array.reshaping import reshaped, with_axes
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.levels.element import typed_literal
 from finchlang.syntax import nodes as ast, types
+from finchlang.tensors.array_base import ArrayMethods
 
 ALL, AT, WINDOW, SLICE, LISTED = "all", "at", "window", "slice", "listed"
 
@@ -63,52 +65,104 @@ def _part(to: Lowering, node: IndexedPart, indices: tuple[ast.Node, ...]) -> ast
 
 
 def getitem(x: Any, key: Any) -> Array:
-    """`x[key]`: integers, slices, `...`, None for a new axis, a mask of the array's shape, and at most one
-    list of integers or mask of one axis. Masks and lists are computed at once. Raises IndexError for an
-    index out of range, too many indices or a mask of another shape, TypeError for another kind of index."""
+    """`x[key]` as NumPy has it: integers, slices, `...`, None for a new axis, masks, and lists or arrays of
+    integers, which broadcast. Masks and lists are computed at once. Raises IndexError for an index out of
+    range, too many indices, lists that do not broadcast or a mask of another shape, TypeError for another
+    kind of index."""
     arg = as_expression(x)
     keys = list(key) if isinstance(key, tuple) else [key]
     for one in keys:
         if isinstance(one, (bool, np.bool_)):
             raise _no_index(one)
-    if len(keys) == 1 and _is_mask(keys[0]) and (len(arg.shape) == 1 or _order(keys[0]) != 1):
+    if len(keys) == 1 and _is_mask(keys[0]) and _order(keys[0]) == len(arg.shape):
         return masked(arg, keys[0])
-    named = sum(k is not None and k is not Ellipsis for k in keys)
-    dots = [n for n, k in enumerate(keys) if k is Ellipsis]
+    orders = [_order(k) if _is_mask(k) else int(k is not None and k is not Ellipsis) for k in keys]
+    named, dots = sum(orders), [n for n, k in enumerate(keys) if k is Ellipsis]
     if len(dots) > 1 or named > len(arg.shape):
         what = f"{named} indices of an array of {len(arg.shape)} dimensions"
         raise IndexError(f"{what}, or `...` twice")
     at = dots[0] if dots else len(keys)
-    keys[at : at + 1] = [slice(None)] * (len(arg.shape) - named)
+    whole: list[Any] = [slice(None)] * (len(arg.shape) - named)
+    keys[at : at + 1] = whole or [Ellipsis] * len(dots)
     return Array(_parted(arg, keys))
 
 
 def _parted(arg: Expression, keys: list[Any]) -> Expression:
+    """`arg` indexed in each axis; `...` only divides lists from each other."""
+    given: list[tuple[Any, Any]] = []  # each axis: the kind of its index, and that
+    for key in keys:
+        axis = sum([kind is not None for kind, _ in given])
+        if key is None or key is Ellipsis:
+            given.append((None, key))
+        elif isinstance(key, slice):
+            given.append((SLICE, _slice(key, arg.shape[axis])))
+        elif hasattr(key, "__index__") and not getattr(key, "shape", ()):
+            given.append((AT, _coordinate(key, arg.shape[axis], axis) + 1))
+        elif _is_mask(key):
+            found = _where(key, arg.shape, axis)
+            given += [(LISTED, coordinates + 1) for coordinates in found]
+        else:
+            given.append((LISTED, _coordinates(key, arg.shape[axis], axis)))
+    lists = [index for kind, index in given if kind == LISTED]
+    try:
+        common = np.broadcast_shapes(*[index.shape for index in lists])
+    except ValueError:
+        told = ", ".join([str(index.shape) for index in lists])
+        raise IndexError(f"lists of indices of shapes {told} do not broadcast") from None
+    return _joined(arg, given, lists, common)
+
+
+def _joined(
+    arg: Expression, given: list[tuple[Any, Any]], lists: list[np.ndarray], common: tuple[int, ...]
+) -> Expression:
+    """The part for indices whose lists broadcast to a `common` shape. Lists of which each has an axis of
+    its own (`np.ix_`) are modes of their own, others are one mode that they go through together."""
+    own = [
+        [k for k, n in enumerate(index.shape, len(common) - index.ndim) if n != 1]
+        for index in lists
+    ]
+    is_apart = sum(map(len, own)) == len({*sum(own, [])}) and max(map(len, own), default=0) <= 1
+    block = [*common] if is_apart else [math.prod(common)]
+    # where the axes of lists are: at the first if they (and integers) stand together, else in front
+    marks = [n for n, (kind, _) in enumerate(given) if kind in (LISTED, AT)] if lists else []
+    is_together = not marks or marks[-1] - marks[0] + 1 == len(marks)
+    start = (
+        sum([index is not Ellipsis for _, index in given[: marks[0]]])
+        if is_together and marks
+        else 0
+    )
     kinds: list[Any] = []
     places: list[int | None] = []
     numbers: list[int] = []
-    lists: list[Expression] = []
-    shape: list[int] = []
-    for key in keys:
-        if key is None:
-            shape.append(1)
+    args: list[Expression] = [arg]
+    shape: list[int] = [*block] if lists and not start else []
+    for kind, index in given:
+        if lists and start and len(shape) == start:
+            shape += block
+        if kind is None:
+            shape += [1] if index is None else []
             continue
-        axis, size = len(kinds), arg.shape[len(kinds)]
-        if isinstance(key, slice):
-            kind, bounds, length = _slice(key, size)
-        elif hasattr(key, "__index__") and not getattr(key, "shape", ()):
-            kind, bounds, length = AT, [_coordinate(key, size, axis) + 1], None
+        if kind == LISTED:
+            axes = own.pop(0)
+            if is_apart and not axes:  # one coordinate
+                kind, place, bounds = AT, None, [int(index.reshape(-1)[0])]
+            else:
+                place, bounds = start + (axes[0] if is_apart else 0), []
+                index = index if is_apart else np.broadcast_to(index, common)
+                args.append(as_expression(np.ascontiguousarray(index.reshape(-1))))
+        elif kind == AT:
+            place, bounds = None, [index]
         else:
-            coordinates = _where(key, size, axis) if _is_mask(key) else key
-            lists.append(_coordinates(coordinates, size, axis))
-            kind, bounds, length = LISTED, [], lists[-1].shape[0]
+            (kind, bounds, length), place = index, len(shape)
+            shape.append(length)
         kinds.append(kind)
-        places.append(None if length is None else len(shape))
+        places.append(place)
         numbers += bounds
-        shape += [] if length is None else [length]
-    if len(lists) > 1:
-        raise TypeError("at most one axis is indexed by a list")
-    return IndexedPart((arg, *lists), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
+    shape += block if lists and start and len(shape) == start else []
+    part = IndexedPart(tuple(args), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
+    if not lists or is_apart or len(common) == 1:
+        return part
+    return reshaped(part, (*shape[:start], *common, *shape[start + 1 :]))
 
 
 def _slice(key: slice, size: int) -> tuple[Any, list[int], int]:
@@ -129,15 +183,15 @@ def _coordinate(key: Any, size: int, axis: int) -> int:
     return number % size
 
 
-def _coordinates(key: Any, size: int, axis: int) -> Expression:
-    """A list of integers as an operand, counted from 1. Raises IndexError if one is out of range."""
-    found = np.asarray(todense(key) if isinstance(key, Array) else key)
-    if found.dtype.kind not in "iu" and found.size or found.ndim != 1:
+def _coordinates(key: Any, size: int, axis: int) -> np.ndarray:
+    """Integers as coordinates, counted from 1. Raises IndexError if one is out of range."""
+    found = np.asarray(todense(key) if isinstance(key, ArrayMethods) else key)
+    if found.dtype.kind not in "iu" and found.size:
         raise _no_index(key)
     found = found.astype(np.int64)
     if found.size and not (found.min() >= -size and found.max() < size):
         raise IndexError(f"an index is out of range of axis {axis} of size {size}")
-    return as_expression(np.where(found < 0, found + size, found) + 1)
+    return np.where(found < 0, found + size, found) + 1
 
 
 def _no_index(key: Any) -> TypeError:
@@ -145,13 +199,13 @@ def _no_index(key: Any) -> TypeError:
     return TypeError(f"an axis is indexed by {what}, not {key!r}")
 
 
-def _where(mask: Any, size: int, axis: int) -> np.ndarray:
-    found = todense(mask) if isinstance(mask, Array) else np.asarray(mask)
-    if found.ndim != 1:
-        raise TypeError("a mask is of the shape of the whole array or of one axis")
-    if found.shape != (size,):
-        raise IndexError(f"a mask of shape {found.shape} of axis {axis} of size {size}")
-    return np.flatnonzero(found)
+def _where(mask: Any, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, ...]:
+    """The coordinates where a mask of some axes, from `axis` on, is true."""
+    found = todense(mask) if isinstance(mask, ArrayMethods) else np.asarray(mask)
+    wanted = shape[axis : axis + found.ndim]
+    if found.shape != wanted or not found.ndim:
+        raise IndexError(f"a mask of shape {found.shape} of axes from {axis} on of shape {wanted}")
+    return np.nonzero(found)
 
 
 def _order(mask: Any) -> int:
@@ -187,7 +241,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
     order = len(as_expression(x).shape)
     if axis is None and order != 1:
         raise ValueError("take needs an axis for an array that is no vector")
-    coordinates = np.asarray(todense(indices) if isinstance(indices, Array) else indices)
+    coordinates = np.asarray(todense(indices) if isinstance(indices, ArrayMethods) else indices)
     return along(x, {normalized_axis(axis or 0, order): coordinates})
 
 

@@ -30,6 +30,11 @@ class Values:
     is_fill: bool
     is_number: bool = False
 
+    def __reduce__(self) -> Any:
+        if self.is_number:
+            return values_of_number, (self.type,)
+        return values_of, (self.fill, self.is_fill)
+
 
 @lru_cache(4096)
 def values_of(fill: Literal, is_fill: bool) -> Values:
@@ -54,6 +59,9 @@ class StoredValues:
 
     format: Format
     values: Values
+
+    def __reduce__(self) -> Any:
+        return stored_of, (self.format,)
 
 
 _formats: dict[int, tuple[Any, StoredValues]] = {}

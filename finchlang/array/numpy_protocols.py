@@ -1,41 +1,65 @@
-"""The protocols of Python and NumPy that arrays implement: conversions, NumPy's functions and ufuncs,
-DLPack, and methods as NumPy arrays have them."""
+"""The protocols of Python, NumPy and SciPy that tensors and arrays implement: conversions, functions and
+ufuncs of NumPy, linear operators, DLPack, and methods as other libraries have them."""
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
 from collections.abc import Callable, Iterator
+from functools import cache
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
 
 import finchlang.array as namespace
-from finchlang.array.compute import compute, dense_array, todense
+from finchlang.array.compute import bytes_of, compute, dense_array, todense
 from finchlang.array.elementwise import ALIASES, map_elements
+from finchlang.array.expression import Array, Leaf, Refilled
+from finchlang.array.indexing import getitem  # noqa: F401
+from finchlang.array.linalg import dense_operands
 from finchlang.array.operands import as_expression, expression_of
+from finchlang.tensors.array_base import ArrayMethods
+from finchlang.tensors.tensor import Scalar
 
-#: NumPy's names of functions that have another name here
-_NUMPY = {
-    **ALIASES,
-    **{"amax": "max", "amin": "min", "round_": "round", "concatenate": "concat"},
-    **{"transpose": "permute_dims", "newaxis": "expand_dims", "unique": "unique_values"},
-}
+#: reductions and scans by ufuncs
 _REDUCTIONS = {
     **{"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"},
     **{"logical_or": "any", "logical_and": "all"},
 }
+_SCANS = {"add": "cumsum", "multiply": "cumprod"}
+#: where NumPy has its functions, and where ours of the same names are
+_ROOMS = {
+    **{"numpy": namespace, "numpy.linalg": namespace.linalg, "numpy.fft": namespace.fft},
+}
 
 
-def array(x: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+def array(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     """`__array__`: a dense copy. Raises TypeError as `dense_array`, ValueError if it must not be a copy."""
     if copy is False:
         raise ValueError("a dense array of this is a copy")
+    if _is_operand_of_scipy():
+        none = np.empty((), object)
+        none[()] = x
+        return none
     found = dense_array(x)
     return found if dtype is None else found.astype(dtype)
 
 
+def _is_operand_of_scipy() -> bool:
+    """Whether `S @ x` or `S * x` of a SciPy array asks. It calls the operator of `x` if that is no array to
+    NumPy, and has no other way to tell; of a dense array it would make a dense product."""
+    frame = sys._getframe(2).f_back
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse._"):
+        if frame.f_code.co_name in ("__matmul__", "__mul__"):
+            return frame.f_globals["__name__"] == "scipy.sparse._base"
+        frame = frame.f_back
+    return False
+
+
 def dlpack(x: Any, **keywords: Any) -> Any:
-    return array(x).__dlpack__(**keywords)
+    return dense_array(x).__dlpack__(**keywords)
 
 
 def dlpack_device(x: Any) -> tuple[int, int]:
@@ -43,42 +67,110 @@ def dlpack_device(x: Any) -> tuple[int, int]:
 
 
 def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-    """`__array_ufunc__`: the function of the ufunc's name, or a reduction by it; else NotImplemented."""
+    """`__array_ufunc__`: the function of the ufunc's name, a reduction, scan or outer product by it, or
+    what NumPy makes of dense arrays; NotImplemented for operands that are no arrays here."""
     out = keywords.pop("out", None)
-    if any(expression_of(value) is None for value in inputs):
+    arrays = inputs[:1] if method in ("reduce", "accumulate", "reduceat") else inputs
+    if any(expression_of(value) is None for value in arrays):
         return NotImplemented
-    name = ufunc.__name__
-    if method == "reduce" and name in _REDUCTIONS:
-        keywords.setdefault("axis", 0)
-        result = getattr(namespace, _REDUCTIONS[name])(*inputs, **_given(keywords))
-    elif method == "__call__" and ufunc.signature is not None:  # of whole axes, as `matmul`
-        if name not in namespace.__all__ or keywords.keys() - {"axis"}:
-            return NotImplemented
-        result = getattr(namespace, name)(*inputs, **keywords)
-    elif method == "__call__" and not keywords.keys() - {"dtype"} and ufunc.nout == 1:
-        result = map_elements(ufunc, *inputs)
-        if keywords.get("dtype") is not None:
-            result = namespace.astype(result, keywords["dtype"])
-    else:
-        return NotImplemented
+    result = _of_ufunc(ufunc, method, inputs, keywords)
+    if result is NotImplemented:
+        keywords |= {"out": out} if out else {}
+        return _by_numpy(ufunc.__name__, getattr(ufunc, method), inputs, keywords)
     return result if out is None else compute(result, out=out)
+
+
+def _of_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
+    """An array of ours for a call of a ufunc; NotImplemented if there is none."""
+    name, given = ufunc.__name__, _given(keywords)
+    if method in ("reduce", "accumulate"):
+        found = (_REDUCTIONS if method == "reduce" else _SCANS).get(name)
+        function = getattr(namespace, found or "", None)
+        return _called(function, inputs, {"axis": 0, **given})
+    if method == "outer" and len(inputs) == 2:
+        x, y = map(as_expression, inputs)
+        places = tuple(range(len(x.shape), len(x.shape) + len(y.shape)))
+        inputs = namespace.expand_dims(Array(x), axis=places) if places else inputs[0], inputs[1]
+    elif method != "__call__":
+        return NotImplemented
+    if ufunc.signature is not None:  # of whole axes, as `matmul`
+        function = getattr(namespace, name) if name in namespace.__all__ else None
+        return _called(function, inputs, given)
+    if given.keys() - {"dtype"} or ufunc.nout > 1 or not _has(ufunc):
+        return NotImplemented
+    result = map_elements(ufunc, *inputs)
+    return namespace.astype(result, given["dtype"]) if "dtype" in given else result
+
+
+def _has(ufunc: np.ufunc) -> bool:
+    name = ufunc.__name__
+    return ALIASES.get(name, name) in namespace.__all__ or namespace.elementwise.is_operator(name)
 
 
 def _given(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Keywords without those that NumPy passes with their defaults."""
-    silent = {"initial": np._NoValue, "where": True}
-    return {k: v for k, v in keywords.items() if not (k in silent and v is silent[k])}
+    """Keywords without those that have NumPy's defaults."""
+    none = {"initial": np._NoValue, "where": True, "dtype": None, "optimize": None, "casting": None}
+    none |= {"keepdims": np._NoValue}
+    return {k: v for k, v in keywords.items() if not (k in none and v is none[k])}
+
+
+@cache
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _called(function: Callable[..., Any] | None, args: Any, keywords: dict[str, Any]) -> Any:
+    """What our function gives; NotImplemented if there is none that takes these arguments."""
+    if function is None:
+        return NotImplemented
+    try:
+        _signature(function).bind(*args, **keywords)
+    except TypeError:
+        return NotImplemented
+    return function(*args, **keywords)
+
+
+def _by_numpy(name: str, function: Callable[..., Any], args: Any, keywords: dict[str, Any]) -> Any:
+    """What NumPy makes of dense arrays. Raises TypeError if one is much larger than its operand."""
+    named = {k: dense_operands(name, value) for k, value in keywords.items()}
+    return function(*dense_operands(name, tuple(args)), **named)
 
 
 def array_function(x: Any, function: Any, types: Any, args: Any, keywords: Any) -> Any:
-    """`__array_function__`: the function of the same name, or NotImplemented."""
-    name = _NUMPY.get(function.__name__, function.__name__)
-    found = getattr(namespace, name, None) if name in namespace.__all__ else None
-    if found is None or not callable(found):
+    """`__array_function__`: the function of the same name here, an attribute, or what NumPy makes of dense
+    arrays. NotImplemented where an argument is of another library."""
+    if not all([issubclass(t, (np.ndarray, ArrayMethods)) for t in types]):
         return NotImplemented
-    out = keywords.pop("out", None) if isinstance(keywords, dict) else None
-    result = found(*args, **_given(keywords))
+    name = function.__name__
+    if name in ("shape", "ndim", "size") and len(args) == 1:
+        return getattr(args[0], name)
+    if name in ("iscomplexobj", "isrealobj"):
+        return name == "isrealobj"
+    given = _given(keywords)
+    out = given.pop("out", None)
+    if name == "einsum" and isinstance(args[0], str):
+        args = (_letters(args[0], args[1:]), *args[1:])
+        given.pop("optimize", None)
+    room, name = _ROOMS.get(function.__module__), ALIASES.get(name, name)
+    ours = getattr(room, name) if room is not None and name in room.__all__ else None
+    result = _called(ours if callable(ours) else None, args, given)
+    if result is NotImplemented:
+        return _by_numpy(name, function, args, keywords)
     return result if out is None else compute(result, out=out)
+
+
+def _letters(subscripts: str, arrays: Any) -> str:
+    """Subscripts of `einsum` with letters in place of `...`."""
+    if "..." not in subscripts:
+        return subscripts
+    given, arrow, result = subscripts.replace(" ", "").replace("...", ".").partition("->")
+    parts = given.split(",")
+    orders = [len(np.shape(x)) - len(p) + 1 for p, x in zip(parts, arrays, strict=True)]
+    most = max([order for part, order in zip(parts, orders, strict=True) if "." in part])
+    free = "".join([c for c in ascii_letters if c not in subscripts])[:most]
+    found = [p.replace(".", free[most - n :]) for p, n in zip(parts, orders, strict=True)]
+    once = sorted([c for c in given if c.isalpha() and given.count(c) == 1])
+    return f"{','.join(found)}->{(result if arrow else '.' + ''.join(once)).replace('.', free)}"
 
 
 def array_namespace(x: Any, *, api_version: str | None = None) -> Any:
@@ -145,3 +237,73 @@ def transposed(x: Any, *axes: Any) -> Any:
     if len(axes) == 1 and isinstance(axes[0], (tuple, list)):
         (axes,) = axes
     return namespace.permute_dims(x, axes or tuple(range(len(x.shape)))[::-1])
+
+
+# ------------------------------------------------------------------------------------------- SciPy
+
+
+def tocsc(x: Any, copy: bool = False) -> Any:
+    """A SciPy CSC matrix of what is stored, or of what is not 0 if that is dense. Its values may share
+    memory with a tensor of that format. Raises FinchError "type" if the fill is not 0."""
+    return _scipy(x).tocsc(copy=copy)
+
+
+def tocsr(x: Any, copy: bool = False) -> Any:
+    """A SciPy CSR matrix, as `tocsc`."""
+    return _scipy(x).tocsr(copy=copy)
+
+
+def tocoo(x: Any, copy: bool = False) -> Any:
+    """A SciPy COO array of any number of dimensions but 0, as `tocsc`."""
+    return _scipy(x).tocoo(copy=copy)
+
+
+def _scipy(x: Any) -> Any:
+    import scipy.sparse
+
+    found = compute(x)
+    if isinstance(found, Scalar) or not as_expression(found).values.is_fill:
+        return scipy.sparse.coo_array(todense(found))
+    return found.to_scipy()
+
+
+def toarray(x: Any, order: Any = None) -> np.ndarray:
+    """A dense NumPy array, as `todense`, by rows or by columns as `order` says."""
+    return np.asarray(todense(x), order=order)
+
+
+def matvec(x: Any, vector: Any) -> np.ndarray:
+    """`x @ vector` as a NumPy array: what SciPy asks of a linear operator."""
+    return todense(namespace.matmul(x, vector))
+
+
+def rmatvec(x: Any, vector: Any) -> np.ndarray:
+    """`x.T @ vector` as a NumPy array."""
+    return todense(namespace.matmul(namespace.matrix_transpose(x), vector))
+
+
+# ------------------------------------------------------------------------------------------ memory
+
+
+def nbytes(x: Any) -> int:
+    """The bytes of the operands of a lazy array, each counted once; it has no others before it is
+    computed."""
+    found: dict[int, Any] = {}
+    todo = [as_expression(x)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Leaf):
+            value = node.source if type(node) is Refilled else node.value
+            found[id(value)] = value
+        todo += node.args
+    return sum(map(bytes_of, found.values()))
+
+
+def sizeof(x: Any) -> int:
+    """`sys.getsizeof`: the object, and `nbytes`."""
+    return object.__sizeof__(x) + int(x.nbytes)
+
+
+def item(x: Any, *place: int) -> Any:
+    """The element at a place, or the only one, as a Python number."""
+    return _number(x[place] if place else x).item()

@@ -18,6 +18,8 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: tensors of more entries print as a summary
 SMALL = 1000
+#: arrays that are not computed yet and have more elements are told without them
+FEW = 64
 #: tuples and vectors are printed and compared to this depth, since a vector may contain itself
 NESTED = 200
 #: the most characters of a string
@@ -72,6 +74,20 @@ def show(value: Any, depth: int = 0) -> str:
             return f"{value!r}\n{_array(value.to_numpy())}"
         return f"{value!r} with {value.countstored()} stored entries"
     return text(value, depth)
+
+
+def preview(array: Any) -> str:
+    """What `repr` tells of a lazy array: what it is, whether it is computed, and the elements of a small
+    one, of few elements if it is not."""
+    size, is_stored = "x".join(map(str, array.shape)) or "0-d", not array.node.args
+    told = f"{size} lazy array of {array.dtype}, fill {array.fill}"
+    told += "" if is_stored else ", not computed yet"
+    if math.prod(array.shape) > (SMALL if is_stored else FEW):
+        return told
+    try:
+        return f"{told}\n{_array(array.todense())}"
+    except (ArithmeticError, FinchError, LookupError, TypeError, ValueError):
+        return told  # its operands have been changed in shape or type
 
 
 def text(value: Any, depth: int = 0) -> str:

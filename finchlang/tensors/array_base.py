@@ -21,14 +21,10 @@ Method = Callable[..., Any]
 
 #: names that other libraries use, with ours in their place
 ELSEWHERE = {
-    **dict.fromkeys(
-        ("toarray", "numpy", "values", "A"), "`todense()`, or `to_numpy()` of a tensor"
-    ),
-    **dict.fromkeys(("tocsc", "tocsr", "tocoo", "to_coo", "asformat"), "`to_scipy()` of a tensor"),
+    **dict.fromkeys(("numpy", "values", "A"), "`todense()`"),
+    **dict.fromkeys(("to_coo", "asformat"), "`tocoo()`"),
     **dict.fromkeys(("coords", "data", "indices", "row", "col"), "`entries()` of a tensor"),
-    "multiply": "`*`",
     **dict.fromkeys(("to_numpy", "to_scipy", "entries", "nnz", "copy"), "of `x.compute()`"),
-    "item": "`float(x)` or `int(x)`",
     "getnnz": "`nnz`",
 }
 
@@ -103,7 +99,9 @@ class ArrayMethods:
     __array__, __array_ufunc__ = _methods("array", "array_ufunc")
     __array_function__, __array_namespace__ = _methods("array_function", "array_namespace")
     __dlpack__, __dlpack_device__ = _methods("dlpack", "dlpack_device")
-    _repr_html_ = _method("html")
+    __sizeof__, _repr_html_ = _methods("sizeof", "html")
+    #: above that of SciPy's matrices
+    __array_priority__ = 11.0
 
     sum, prod, mean, var, std = _methods("sum", "prod", "mean", "var", "std")
     min, max, any, all = _methods("min", "max", "any", "all")
@@ -112,10 +110,14 @@ class ArrayMethods:
     take, ravel, repeat, squeeze = _methods("take", "ravel", "repeat", "squeeze")
     reshape, flatten, transpose = _methods("reshaped", "flattened", "transposed")
     diagonal, swapaxes, cumsum, cumprod = _methods("diagonal", "swapaxes", "cumsum", "cumprod")
+    multiply, power, maximum, minimum = _methods("multiply", "pow", "maximum", "minimum")
+    conj, conjugate, trace, item = _methods("conj", "conj", "trace", "item")
     compute, plan, todense, to_device = _methods("compute", "plan", "todense", "to_device")
-    T, mT, size, device = map(
-        property, _methods("transpose", "matrix_transpose", "size_of", "device_of")
-    )
+    toarray, tocsc, tocsr, tocoo = _methods("toarray", "tocsc", "tocsr", "tocoo")
+    matvec, rmatvec = _methods("matvec", "rmatvec")
+    T, mT, real, imag = map(property, _methods("transpose", "matrix_transpose", "real", "imag"))
+    size, device, nbytes = map(property, _methods("size_of", "device_of", "nbytes"))
+    itemsize = property(lambda self: self.dtype.itemsize)
 
     if not TYPE_CHECKING:  # or the type checker would accept every name
 
@@ -178,6 +180,10 @@ class TensorBase(ArrayMethods):
     def __repr__(self) -> str:
         size, is_swizzled = "x".join(map(str, self.shape)), isinstance(self.format, Swizzled)
         return f"{size} {self.format}" if is_swizzled else f"{size} Tensor({self.format})"
+
+    def __str__(self) -> str:
+        """As `println` prints it: with its elements, if it is small."""
+        return late("show")(self)
 
     def copy(self) -> Self:
         """A tensor of the same format that shares no memory with this one."""

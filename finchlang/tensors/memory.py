@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from finchlang.base.aligned_memory import ALIGNMENT, empty_aligned
+from finchlang.base.aligned_memory import ALIGNMENT, aligned_copy, empty_aligned
 from finchlang.base.errors import FinchError
 from finchlang.levels.layout import ByName
 from finchlang.levels.numpy_layout import Sizes, child_count, lengths
@@ -78,8 +78,11 @@ class Memory:
         return memory
 
     def __reduce__(self) -> Any:
-        """A deep or unpickled copy has its own arrays, and is neither shared nor borrowed."""
-        return Memory, (self.shape, [array.copy() for array in self.arrays], self.counters)
+        """Pickled by its arrays as they are; the unpickled one has arrays of its own."""
+        return _unpickled, (self.shape, [*self.arrays], self.counters)
+
+    def __deepcopy__(self, memo: object) -> Memory:
+        return _unpickled(self.shape, self.arrays, self.counters)
 
     def storage(self, format: Level) -> list[ByName]:
         """For each level its counters and its arrays, cut to what is in use: views that are not resized."""
@@ -93,6 +96,11 @@ class Memory:
             used = [arrays for _, _, arrays in in_use(parts)]
             self._storage = [own | cut for own, cut in zip(storage, used, strict=True)]
         return self._storage
+
+
+def _unpickled(shape: Sizes, arrays: Sequence[np.ndarray], counters: tuple[Any, ...]) -> Memory:
+    """Memory with copies: what was pickled out of band may still be the memory of another tensor."""
+    return Memory(shape, [*map(aligned_copy, arrays)], counters)
 
 
 #: the levels of a format, each with its arrays and counters, and its sizes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 from typing import Any, overload
@@ -91,9 +90,18 @@ class Tensor(array_base.TensorBase):
         sizes = array_base.checked_shape(format, tuple(shape))
         return cls.over(format, Memory.of(format, sizes, storage, True), checked)
 
-    def __copy__(self) -> Tensor:
+    def __copy__(self, memo: object = None) -> Tensor:
         """A tensor that shares no memory with this one."""
-        return copy.deepcopy(self)
+        return self.copy()
+
+    __deepcopy__ = __copy__
+
+    def __reduce__(self) -> Any:
+        """Pickled by what is in use of its arrays."""
+        used = zip(self.format.levels(), self._storage, strict=True)
+        arrays = [storage[name] for level, storage in used for name, _ in level.arrays]
+        memory = Memory(self.shape, arrays, self.memory.counters)
+        return Tensor.over, (self.format, memory, self.checked)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -317,6 +325,8 @@ class Scalar(array_base.TensorBase):
 
     def __repr__(self) -> str:
         return f"{type(self.format).__name__}({self.value})"
+
+    __str__ = __repr__
 
 
 class SwizzledTensor(array_base.TensorBase):

@@ -303,7 +303,6 @@ DECIDING = ("algebra", "normalize", "rules", "calls", "array")
 BY_NAME = {
     "array.elementwise": "`fld` and `div`, of which NumPy's functions say something else",
     "array.indexing": "`minby` and `maxby`, which NumPy's argmin and argmax are made of",
-    "array.numpy_protocols": "options of NumPy's functions, `min` and `max`",
     "array.concatenation": "the sign of a triangle, which is its own",
     "array.reductions": "whether there is a fill to be replaced",
     "calls.substitute": "whether there is a fill to be replaced",
