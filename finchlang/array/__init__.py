@@ -36,6 +36,7 @@ from finchlang.array.concatenation import *
 from finchlang.array.creation import *
 from finchlang.array.elementwise import *
 from finchlang.array.expression import Array
+from finchlang.array.frozen import FrozenArray, frozen
 from finchlang.array.indexing import argmax, argmin, flip, take
 from finchlang.array.namespace_info import *
 from finchlang.array.namespace_info import device_of, size_of  # noqa: F401
@@ -50,7 +51,16 @@ __array_namespace_info__ = namespace_info.Info
 bool = namespace_info.bool_
 newaxis = None
 
-__all__ = ["Array", "__array_api_version__", "__array_namespace_info__", "all", "any", "argmax"]
+__all__ = [
+    "Array",
+    "FrozenArray",
+    "frozen",
+    "__array_api_version__",
+    "__array_namespace_info__",
+    "all",
+    "any",
+    "argmax",
+]
 __all__ += ["argmin", "bool", "compute", "count_nonzero", "dot", "e", "einsum", "flip", "inf"]
 __all__ += [
     "fft",

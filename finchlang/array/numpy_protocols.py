@@ -21,7 +21,7 @@ from finchlang.array.indexing import getitem  # noqa: F401
 from finchlang.array.linalg import dense_operands
 from finchlang.array.operands import as_expression, expression_of
 from finchlang.tensors.array_base import ArrayMethods
-from finchlang.tensors.tensor import Scalar
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, coo_array
 
 #: reductions and scans by ufuncs
 _REDUCTIONS = {
@@ -150,7 +150,8 @@ def array_function(x: Any, function: Any, types: Any, args: Any, keywords: Any) 
     out = given.pop("out", None)
     if name == "einsum" and isinstance(args[0], str):
         args = (_letters(args[0], args[1:]), *args[1:])
-        given.pop("optimize", None)
+        dtype = [given.pop(k, None) for k in ("optimize", "casting", "order", "dtype")][-1]
+        args = args if dtype is None else (args[0], *[namespace.astype(x, dtype) for x in args[1:]])
     room, name = _ROOMS.get(function.__module__), ALIASES.get(name, name)
     ours = getattr(room, name) if room is not None and name in room.__all__ else None
     result = _called(ours if callable(ours) else None, args, given)
@@ -242,29 +243,29 @@ def transposed(x: Any, *axes: Any) -> Any:
 # ------------------------------------------------------------------------------------------- SciPy
 
 
+def tocoo(x: Any, copy: bool = False) -> Any:
+    """A SciPy COO array, of any number of dimensions but 0, of what is stored, or of what is not 0 if that
+    is dense. Raises FinchError "type" if the fill is not 0."""
+    found = compute(x)
+    if isinstance(found, Scalar) or as_expression(found).values.is_fill:
+        return coo_array(found)
+    import scipy.sparse
+
+    return scipy.sparse.coo_array(todense(found))
+
+
 def tocsc(x: Any, copy: bool = False) -> Any:
-    """A SciPy CSC matrix of what is stored, or of what is not 0 if that is dense. Its values may share
-    memory with a tensor of that format. Raises FinchError "type" if the fill is not 0."""
-    return _scipy(x).tocsc(copy=copy)
+    """A SciPy CSC matrix, as `tocoo`. Its values may share memory with a tensor of that format unless
+    `copy` is true."""
+    found = compute(x)
+    if isinstance(found, (Tensor, SwizzledTensor)) and as_expression(found).values.is_fill:
+        return found.to_scipy().tocsc(copy=copy)
+    return tocoo(found).tocsc()
 
 
 def tocsr(x: Any, copy: bool = False) -> Any:
     """A SciPy CSR matrix, as `tocsc`."""
-    return _scipy(x).tocsr(copy=copy)
-
-
-def tocoo(x: Any, copy: bool = False) -> Any:
-    """A SciPy COO array of any number of dimensions but 0, as `tocsc`."""
-    return _scipy(x).tocoo(copy=copy)
-
-
-def _scipy(x: Any) -> Any:
-    import scipy.sparse
-
-    found = compute(x)
-    if isinstance(found, Scalar) or not as_expression(found).values.is_fill:
-        return scipy.sparse.coo_array(todense(found))
-    return found.to_scipy()
+    return tocsc(namespace.matrix_transpose(x), copy).T
 
 
 def toarray(x: Any, order: Any = None) -> np.ndarray:

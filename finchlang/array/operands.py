@@ -74,6 +74,8 @@ def expression_of(value: Any) -> Expression | None:
             return make(value)
         except FinchError as error:
             raise TypeError(error.message) from None
+    if isinstance(value, Array):
+        return value.node
     if isinstance(value, np.ndarray):
         return _leaf_of_array(value)
     if is_scipy(value):

@@ -357,5 +357,7 @@ def pointers(fibers: np.ndarray, count: int) -> np.ndarray:
 def are_new(*rows: np.ndarray) -> np.ndarray:
     """A mask of the entries that differ from the one before in any of `rows`."""
     new = np.ones(len(rows[0]), bool)
-    new[1:] = np.any([row[1:] != row[:-1] for row in rows], axis=0)
+    new[1:] = rows[0][1:] != rows[0][:-1]
+    for row in rows[1:]:
+        new[1:] |= row[1:] != row[:-1]
     return new

@@ -21,6 +21,9 @@ from finchlang.tensors.formats import Format, nest_of, permuted
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import AnyTensor, Scalar, SwizzledTensor, Tensor, tensor_over
 
+#: a COO matrix of more columns than this, and than entries, is taken as lists of its columns
+MANY = 1 << 20
+
 
 def as_tensor(value: Any) -> AnyTensor | None:
     """The value as a tensor, over the same memory: a NumPy array (contiguous in any order of its axes) or a
@@ -87,7 +90,10 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     if matrix.format not in ("csc", "csr"):
         if (in_order := _listed_in_order(matrix)) is not None:
             return in_order
-        matrix = _checked_coordinates(matrix).tocsc()
+        matrix = _checked_coordinates(matrix)
+        if matrix.shape[1] > max(MANY, len(matrix.data)):
+            return _from_coordinates(matrix, are_dense=(False, False))
+        matrix = matrix.tocsc()
     rows, fibers = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
     data, idx, ptr = (_part(matrix, name) for name in ("data", "indices", "indptr"))
     element_of("matrices", data.dtype.newbyteorder("="))
@@ -140,18 +146,18 @@ def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
     return Swizzled(level, (2, 1)) if is_by_rows else level
 
 
-def list_format(element: Type, order: int, fill: Any = 0) -> Level:
-    """The default format of a sparse tensor."""
+def list_format(element: Type, order: int, fill: Any = 0, are_dense: Any = (True, False)) -> Level:
+    """The default format of a sparse tensor; `are_dense` are the levels of a matrix."""
     leaf = Element(typed_literal(fill, element))
     if order > 2:
         return SparseCOO(leaf, Int64, order)
-    return nest_of([True, False] if order == 2 else [False] * order, leaf)
+    return nest_of([*are_dense] if order == 2 else [False] * order, leaf)
 
 
-def _from_coordinates(array: Any, fill: Any = 0) -> Tensor:
+def _from_coordinates(array: Any, fill: Any = 0, are_dense: Any = (True, False)) -> Tensor:
     """A tensor with the entries of a COO array of SciPy or PyData."""
     element = element_of("arrays", array.dtype)
-    level = list_format(element, array.ndim, element.wrap(fill))
+    level = list_format(element, array.ndim, element.wrap(fill), are_dense)
     return Tensor.from_coo(level, array.shape, array.coords, array.data)
 
 

@@ -12,6 +12,7 @@ from finchlang.levels.pattern import Pattern
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax.types import can_store, type_of_dtype
 from finchlang.tensors.array_base import LazyTensor, TensorBase, is_whole, size_text
+from finchlang.tensors.entries import chosen
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 
@@ -36,9 +37,9 @@ def convert(target: Any, source: Any) -> Any:
     if not _same(source.fill, format.fill.value) or is_whole(format):
         return Tensor.from_numpy(source.to_numpy().astype(format.element_type.dtype), format)
     coordinates, values = source.entries()
-    stored = differs(values, source.fill)
-    values = values[stored].astype(format.element_type.dtype)
-    return Tensor.from_coo(format, source.shape, coordinates[:, stored], values)
+    coordinates, values = chosen(differs(values, source.fill), coordinates, values)
+    values = values.astype(format.element_type.dtype, copy=False)
+    return Tensor.from_coo(format, source.shape, list(coordinates), values)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -4,7 +4,6 @@ numbered by the subtensors they belong to."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,10 @@ def coordinates_of(order: int, given: Sequence[Any], count: int) -> np.ndarray:
     for row in rows:
         if count and row.dtype.kind not in "iu":
             raise FinchError("type", f"coordinates are integers, not {row.dtype}")
-    return np.array([row.astype(np.int64) for row in rows], np.int64).reshape(order, count)
+    found = np.empty((order, count), np.int64)
+    for own, row in zip(found, rows, strict=True):
+        own[:] = row
+    return found
 
 
 def check_within(coordinates: Any, shape: Sequence[int], what: str = "") -> None:
@@ -72,6 +74,11 @@ def check_within(coordinates: Any, shape: Sequence[int], what: str = "") -> None
         if len(row) and not (row.min() >= 0 and row.max() < size):
             message = f"{what}a coordinate of mode {mode} is not in 0..{size - 1}"
             raise FinchError("bounds", message)
+
+
+def chosen(kept: np.ndarray, coordinates: np.ndarray, values: np.ndarray) -> Entries:
+    """The entries that a mask keeps, without a copy if it keeps all."""
+    return (coordinates, values) if kept.all() else (coordinates[:, kept], values[kept])
 
 
 def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> np.ndarray:
@@ -116,9 +123,9 @@ def summed(
     same coordinates are summed as `dtype`; of Bool the result is whether one is true. Raises FinchError
     "type" for repeated coordinates if `duplicates` is "error", or if the values are pairs."""
     if not is_sorted(coordinates):
-        order = _order(coordinates)
-        coordinates, values = coordinates[:, order], values[order]
-    new = are_new(np.zeros(len(values)), *coordinates)
+        coordinates, order = _ordered(coordinates)
+        values = values[order]
+    new = are_new(*coordinates) if len(coordinates) else np.arange(len(values)) == 0
     if new.all():
         return coordinates, values
     if duplicates == "error" or dtype.names:
@@ -128,19 +135,27 @@ def summed(
     return coordinates[:, new], add.reduceat(values, np.flatnonzero(new), dtype=dtype)
 
 
-def _order(coordinates: np.ndarray) -> np.ndarray:
-    """The stable permutation that sorts entries by coordinates: as one number each, if 64 bits hold it,
-    which takes a tenth of the time if they are distinct."""
-    sizes = [int(row.max()) + 1 for row in coordinates]
-    if prod(sizes) >= 2**63:
-        return np.lexsort(coordinates)
-    number = np.zeros(coordinates.shape[1], np.int64)
-    for row, size in zip(coordinates[::-1], sizes[::-1], strict=True):
-        number = number * size + row
-    order = np.argsort(number)
-    at = number[order]
-    # the faster sort is not stable, which matters only if numbers repeat
-    return order if np.all(at[1:] > at[:-1]) else np.argsort(number, kind="stable")
+def _ordered(coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted coordinates, and the stable permutation that sorts them. Where 63 bits hold the coordinates of
+    an entry and its place, entries are sorted as one number each, in a tenth of the time."""
+    count = coordinates.shape[1]
+    bits = [int(row.max()).bit_length() for row in coordinates]
+    own = (count - 1).bit_length()
+    if sum(bits) + own > 63:
+        order = np.lexsort(coordinates)
+        return coordinates[:, order], order
+    key = np.zeros(count, np.int64)
+    for row, size in zip(coordinates[::-1], bits[::-1], strict=True):
+        key = (key << size) | row
+    key = (key << own) | np.arange(count)
+    key.sort()
+    order = key & ((1 << own) - 1)
+    key >>= own
+    found = np.empty_like(coordinates)
+    for row, size in zip(found, bits, strict=True):
+        row[:] = key & ((1 << size) - 1)
+        key >>= size
+    return found, order
 
 
 def mirrored(coordinates: np.ndarray, values: np.ndarray, is_skew: bool) -> Entries:

@@ -23,6 +23,7 @@ from finchlang.tensors.entries import (
     Entries,
     array_of,
     check_within,
+    chosen,
     coordinates_of,
     summed,
     values_of,
@@ -147,8 +148,7 @@ class Tensor(array_base.TensorBase):
         coords = coordinates_of(tensor.order, coordinates, len(values))
         check_within(coords, tensor.shape)
         coords, values = summed(coords, values, tensor.dtype, duplicates)
-        own = tensor._own(coords, values)
-        tensor._pack(tensor.shape, coords[:, own], values[own])
+        tensor._pack(tensor.shape, *chosen(tensor._own(coords, values), coords, values))
         return tensor
 
     @classmethod
@@ -242,15 +242,13 @@ class Tensor(array_base.TensorBase):
         fill is not zero or there are no modes."""
         import scipy.sparse
 
-        if self.order == 0 or self.fill != 0:
-            raise FinchError("type", "SciPy holds sparse arrays of fill 0 only")
         kinds = Dense, SparseList, Element
-        if self.order == 2 and all(map(isinstance, self.format.levels(), kinds)):
+        if self.order == 2 and self.fill == 0 and all(map(isinstance, self.format.levels(), kinds)):
             # the values are given away, which `storage` notes; the index arrays are copied
             parts = self.storage[2]["val"], self._storage[1]["idx"], self._storage[1]["ptr"]
             parts = parts[0], parts[1].copy(), parts[2].copy()
             return scipy.sparse.csc_array(parts, self.shape)
-        return _coo_array(self).tocsc() if self.order == 2 else _coo_array(self)
+        return coo_array(self).tocsc() if self.order == 2 else coo_array(self)
 
     def countstored(self) -> int:
         """The number of stored leaves: of a run, one."""
@@ -382,7 +380,7 @@ class SwizzledTensor(array_base.TensorBase):
         array = self.body.to_scipy()
         if self.permutation == modes_of(self.body.format):
             return array
-        return array.T if self.order == 2 else _coo_array(self)
+        return array.T if self.order == 2 else coo_array(self)
 
     def countstored(self) -> int:
         return self.body.countstored()
@@ -414,9 +412,12 @@ def body_of(tensor: Any) -> Tensor:
     return tensor.body if isinstance(tensor, SwizzledTensor) else tensor
 
 
-def _coo_array(tensor: Tensor | SwizzledTensor) -> Any:
+def coo_array(tensor: Tensor | SwizzledTensor) -> Any:
+    """A SciPy COO array of the stored leaves. Raises FinchError "type" as `Tensor.to_scipy`."""
     import scipy.sparse
 
+    if tensor.order == 0 or tensor.fill != 0:
+        raise FinchError("type", "SciPy holds sparse arrays of fill 0 only")
     coordinates, values = tensor.entries()
     return scipy.sparse.coo_array((values, tuple(coordinates)), tensor.shape)
 
