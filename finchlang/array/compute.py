@@ -294,7 +294,8 @@ def dense_array(x: Any) -> np.ndarray:
     if not isinstance(x, Scalar):
         size = math.prod(x.shape) * x.dtype.itemsize
         if size > SMALL and size > TIMES * bytes_of(x):
-            raise TypeError(f"a dense array of this has {size} bytes: `todense()` makes one")
+            ways = "`todense()` makes one, `tocsr()` or `tocoo()` a SciPy array"
+            raise TypeError(f"a dense array of this has {size} bytes: {ways}")
     return todense(x)
 
 

@@ -17,9 +17,9 @@ __all__ = ["FrozenArray", "frozen"]
 
 
 class FrozenArray(Array):
-    """An array that is computed and never changed. Operators, methods and NumPy's functions of it give frozen
-    arrays, and NumPy's numbers in place of arrays without dimensions; functions of `finchlang.array`, lazy
-    ones. Pickled by the buffers of its tensor, once."""
+    """An array that is computed and never changed. Operators, methods and NumPy's functions of it give
+    frozen arrays, and NumPy's numbers in place of arrays without dimensions; functions of
+    `finchlang.array` give lazy ones. Pickled by the buffers of its tensor, once."""
 
     __slots__ = ()
 
@@ -68,5 +68,10 @@ def _at_once(method: Callable[..., Any]) -> Callable[..., Any]:
 for _name, _method in vars(ArrayMethods).items():
     if isinstance(_method, property) and _method.fget is not None:
         setattr(FrozenArray, _name, property(_at_once(_method.fget)))
-    elif callable(_method) and _name not in {*vars(FrozenArray), "__hash__", "__getattr__"}:
+    elif callable(_method) and _name not in {
+        *vars(FrozenArray),
+        "__dask_tokenize__",
+        "__getattr__",
+        "__hash__",
+    }:
         setattr(FrozenArray, _name, _at_once(_method))

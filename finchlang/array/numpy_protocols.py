@@ -8,7 +8,6 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,9 @@ from finchlang.array.expression import Array, Leaf, Refilled
 from finchlang.array.indexing import getitem  # noqa: F401
 from finchlang.array.linalg import dense_operands
 from finchlang.array.operands import as_expression, expression_of
+from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.array_base import ArrayMethods
+from finchlang.tensors.storage_report import measure
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, coo_array
 
 #: reductions and scans by ufuncs
@@ -149,7 +150,6 @@ def array_function(x: Any, function: Any, types: Any, args: Any, keywords: Any) 
     given = _given(keywords)
     out = given.pop("out", None)
     if name == "einsum" and isinstance(args[0], str):
-        args = (_letters(args[0], args[1:]), *args[1:])
         dtype = [given.pop(k, None) for k in ("optimize", "casting", "order", "dtype")][-1]
         args = args if dtype is None else (args[0], *[namespace.astype(x, dtype) for x in args[1:]])
     room, name = _ROOMS.get(function.__module__), ALIASES.get(name, name)
@@ -158,20 +158,6 @@ def array_function(x: Any, function: Any, types: Any, args: Any, keywords: Any) 
     if result is NotImplemented:
         return _by_numpy(name, function, args, keywords)
     return result if out is None else compute(result, out=out)
-
-
-def _letters(subscripts: str, arrays: Any) -> str:
-    """Subscripts of `einsum` with letters in place of `...`."""
-    if "..." not in subscripts:
-        return subscripts
-    given, arrow, result = subscripts.replace(" ", "").replace("...", ".").partition("->")
-    parts = given.split(",")
-    orders = [len(np.shape(x)) - len(p) + 1 for p, x in zip(parts, arrays, strict=True)]
-    most = max([order for part, order in zip(parts, orders, strict=True) if "." in part])
-    free = "".join([c for c in ascii_letters if c not in subscripts])[:most]
-    found = [p.replace(".", free[most - n :]) for p, n in zip(parts, orders, strict=True)]
-    once = sorted([c for c in given if c.isalpha() and given.count(c) == 1])
-    return f"{','.join(found)}->{(result if arrow else '.' + ''.join(once)).replace('.', free)}"
 
 
 def array_namespace(x: Any, *, api_version: str | None = None) -> Any:
@@ -303,6 +289,19 @@ def nbytes(x: Any) -> int:
 def sizeof(x: Any) -> int:
     """`sys.getsizeof`: the object, and `nbytes`."""
     return object.__sizeof__(x) + int(x.nbytes)
+
+
+def dask_token(x: Any) -> Any:
+    """What tells arrays of Dask apart: format, shape and what is in use of memory; of a lazy array that of
+    its result."""
+    from dask.base import normalize_token
+
+    found = compute(x)
+    if isinstance(found, Scalar):
+        return normalize_token((str(found), str(found.dtype)))
+    tensor: Any = as_tensor(found)
+    arrays = [array for use in measure(tensor) for array in use.arrays.values()]
+    return normalize_token((str(tensor.format), tensor.shape, arrays))
 
 
 def item(x: Any, *place: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from finchlang.array.expression import Array, Expression, Reduce, View, apply
 from finchlang.array.operands import operands
-from finchlang.array.promotion import broadcast_shapes, normalized_axis
+from finchlang.array.promotion import broadcast_shapes, normalized_axis, with_letters
 from finchlang.syntax.types import Bool
 
 
@@ -100,10 +100,10 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 
 def einsum(subscripts: str, /, *arrays: Any) -> Array:
-    """The sum of products in NumPy's notation, `einsum("ik,kj->ij", A, B)`, without `...`; without `->`
-    letters that occur once are kept, sorted. Raises ValueError for a notation that does not fit."""
+    """The sum of products in NumPy's notation, `einsum("ik,kj->ij", A, B)`; without `->` letters that occur
+    once are kept, sorted. Raises ValueError for a notation that does not fit."""
     args = operands(*arrays)
-    text = subscripts.replace(" ", "")
+    text = with_letters(subscripts.replace(" ", ""), [len(arg.shape) for arg in args])
     given, arrow, result = text.partition("->")
     parts = given.split(",")
     if len(parts) != len(args):

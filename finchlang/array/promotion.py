@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import zip_longest
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,23 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
                 raise ValueError(f"shapes {found} and {shape} do not broadcast: {what}")
         found = tuple([n if m == 1 else m for m, n in pairs])
     return found
+
+
+def with_letters(subscripts: str, orders: list[int]) -> str:
+    """Subscripts of `einsum` with letters in place of `...`, for arrays of these orders."""
+    if "..." not in subscripts:
+        return subscripts
+    given, arrow, result = subscripts.replace("...", ".").partition("->")
+    parts = given.split(",")
+    free = "".join([letter for letter in ascii_letters if letter not in subscripts])
+    counts = [
+        n - len(part) + 1 if "." in part else 0 for part, n in zip(parts, orders, strict=False)
+    ]
+    most = max(counts, default=0)
+    found = [p.replace(".", free[most - n : most]) for p, n in zip(parts, counts, strict=False)]
+    once = [letter for letter in sorted(given) if letter.isalpha() and given.count(letter) == 1]
+    kept = result if arrow else "." + "".join(once)
+    return f"{','.join([*found, *parts[len(found) :]])}->{kept.replace('.', free[:most])}"
 
 
 def listed(value: Any) -> list[Any]:

@@ -18,8 +18,8 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: tensors of more entries print as a summary
 SMALL = 1000
-#: arrays that are not computed yet and have more elements are told without them
-FEW = 64
+#: lazy arrays of more elements are told without them by `repr`
+FEW = 100
 #: tuples and vectors are printed and compared to this depth, since a vector may contain itself
 NESTED = 200
 #: the most characters of a string
@@ -77,12 +77,11 @@ def show(value: Any, depth: int = 0) -> str:
 
 
 def preview(array: Any) -> str:
-    """What `repr` tells of a lazy array: what it is, whether it is computed, and the elements of a small
-    one, of few elements if it is not."""
+    """What `repr` tells of a lazy array: what it is, whether it is computed, and elements if few."""
     size, is_stored = "x".join(map(str, array.shape)) or "0-d", not array.node.args
     told = f"{size} lazy array of {array.dtype}, fill {array.fill}"
     told += "" if is_stored else ", not computed yet"
-    if math.prod(array.shape) > (SMALL if is_stored else FEW):
+    if math.prod(array.shape) > FEW:
         return told
     try:
         return f"{told}\n{_array(array.todense())}"

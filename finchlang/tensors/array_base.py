@@ -99,7 +99,7 @@ class ArrayMethods:
     __array__, __array_ufunc__ = _methods("array", "array_ufunc")
     __array_function__, __array_namespace__ = _methods("array_function", "array_namespace")
     __dlpack__, __dlpack_device__ = _methods("dlpack", "dlpack_device")
-    __sizeof__, _repr_html_ = _methods("sizeof", "html")
+    __sizeof__, __dask_tokenize__, _repr_html_ = _methods("sizeof", "dask_token", "html")
     #: above that of SciPy's matrices
     __array_priority__ = 11.0
 

@@ -244,9 +244,12 @@ class Tensor(array_base.TensorBase):
 
         kinds = Dense, SparseList, Element
         if self.order == 2 and self.fill == 0 and all(map(isinstance, self.format.levels(), kinds)):
-            # the values are given away, which `storage` notes; the index arrays are copied
-            parts = self.storage[2]["val"], self._storage[1]["idx"], self._storage[1]["ptr"]
-            parts = parts[0], parts[1].copy(), parts[2].copy()
+            # the values are given away, which `storage` notes; the index arrays are copied, as int32
+            # where that holds them, which many users of SciPy matrices ask for
+            values, arrays = self.storage[2]["val"], self._storage[1]
+            most = max(*self.shape, len(values))
+            dtype = np.int32 if most <= np.iinfo(np.int32).max else np.int64
+            parts = values, arrays["idx"].astype(dtype), arrays["ptr"].astype(dtype)
             return scipy.sparse.csc_array(parts, self.shape)
         return coo_array(self).tocsc() if self.order == 2 else coo_array(self)
 

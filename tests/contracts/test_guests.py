@@ -1,0 +1,362 @@
+"""The contract of guests: tensors and arrays in the functions of other libraries do what NumPy arrays do
+there, or are refused with a word on what to call.
+
+Each row is a call with `T`, a tensor or array, and `D`, the NumPy array of its elements; rows have the
+kinds of `T` in turn. A library that is not installed skips its rows: the extra `guests` has all.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import math
+import operator
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import finchlang
+import finchlang.array as xp
+from finchlang import FinchError, Tensor
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+RNG = np.random.default_rng(7)
+D = np.round(RNG.random((9, 9)) * (RNG.random((9, 9)) < 0.4), 2)
+B, E = RNG.random(9), RNG.random((9, 4))
+CSC, HALF = "Dense(SparseList(Element(0.0)))", D + D.T + 9 * np.eye(9)
+KINDS = {
+    "tensor": lambda d: Tensor(CSC, d),
+    "by rows": lambda d: xp.asarray(sp.csr_array(d)),
+    "lazy": lambda d: xp.asarray(Tensor(CSC, d)) * 1,
+    "frozen": lambda d: xp.frozen(Tensor(CSC, d)),
+}
+MODULES = {
+    **{
+        "ac": "array_api_compat",
+        "ad": "anndata",
+        "da": "dask.array",
+        "linalg": "sklearn.linear_model",
+    },
+    **{"pd": "pandas", "plt": "matplotlib.pyplot", "pre": "sklearn.preprocessing", "xr": "xarray"},
+    **{
+        "sla": "scipy.sparse.linalg",
+        "graphs": "scipy.sparse.csgraph",
+        "dec": "sklearn.decomposition",
+    },
+    **{"near": "sklearn.neighbors", "sc": "scanpy", "stats": "scipy.stats"},
+}
+
+#: calls that give what they give for the NumPy array in place of `T`
+SAME = """
+np.ones(9) @ T
+D @ T
+sp.csr_array(D) @ T
+T @ sp.csr_array(D)
+sp.csr_array(D) * T
+sp.csr_array(D) + T
+sp.csr_matrix(D) @ T
+sp.csr_matrix(D) * T
+sp.csr_array(D).dot(T)
+np.float64(2) * T
+np.add.outer(T[0], B)
+np.add.reduceat(T, [0, 3])
+np.maximum.reduce(T, axis=1)
+np.add.accumulate(T, axis=1)
+np.sum(T, axis=0, where=D > 0.5)
+np.min(T, initial=-1)
+np.median(T, axis=0)
+np.percentile(T, 30)
+np.divmod(T, 0.5)[1]
+np.histogram(T, bins=3)[0]
+np.average(T, axis=0, weights=B)
+np.einsum("...ij->...ji", T)
+np.einsum("ij,jk", D, T, optimize=True)
+np.shape(T)
+np.linalg.cond(HALF + 0 * T)
+np.linalg.solve(T + 9 * np.eye(9), B)
+np.linalg.eig(HALF + 0 * T)[0]
+sla.cg(HALF + 0 * T, B)[0]
+sla.gmres(T + 9 * np.eye(9), B)[0]
+abs(sla.eigsh(T + T.T, k=2, v0=B)[0])
+sla.svds(T, k=2, v0=B)[1]
+sla.lsqr(T + 9 * np.eye(9), B)[0]
+sla.aslinearoperator(T) @ B
+sla.aslinearoperator(T).T @ B
+sla.aslinearoperator(T) @ E
+stats.zscore(T, axis=1)
+pd.DataFrame(T).sum()
+pd.Series(B) * T[0]
+xr.DataArray(T, dims=("x", "y")).sum("x").data
+xr.DataArray(T, dims=("x", "y")).max("y").data
+(xr.DataArray(T, dims=("x", "y")) * 2 + 1).data
+xr.DataArray(T, dims=("x", "y")).isel(x=slice(1, 4), y=[0, 2]).data
+xr.DataArray(T, dims=("x", "y")).transpose("y", "x").data
+xr.dot(xr.DataArray(T, dims=("x", "y")), xr.DataArray(B, dims="y")).data
+xr.concat([xr.DataArray(T, dims=("x", "y"))] * 2, "x").data
+xr.where(xr.DataArray(T, dims=("x", "y")) > 0.5, 1, 0).data
+linalg.Ridge().fit(T, B).coef_
+near.NearestNeighbors(n_neighbors=2).fit(T).kneighbors(T)[0]
+plt.imshow(T).get_array()
+"""
+
+#: calls, and what they give, of conversions that the other library asks for
+OTHERWISE = """
+T.tocsr().toarray() :: D
+T.tocsc().indices.dtype :: np.dtype("int32")
+T.tocoo().toarray() :: D
+T.toarray(order="C") :: D
+T.todense() :: D
+np.from_dlpack(T) :: D
+T.conjugate().minimum(1).todense() :: D
+T.itemsize :: 8
+T.rmatvec(B) :: D.T @ B
+T.__array_namespace__().finfo(T.dtype).eps :: np.finfo(float).eps
+T.__array_priority__ > sp.csr_array(D).__array_priority__ :: True
+sys.getsizeof(T) > T.nbytes > 0 :: True
+copy.deepcopy(T).todense() :: D
+pickle.loads(pickle.dumps(T)).todense() :: D
+Tensor(CSC, T.compute()).to_numpy() :: D
+xp.asarray(T.tocoo(), format="SparseList(SparseList(Element(0.0)))").todense() :: D
+sla.norm(T.tocsr()) :: np.linalg.norm(D)
+sla.spsolve((T + 9 * np.eye(9)).tocsc(), B) :: np.linalg.solve(D + 9 * np.eye(9), B)
+graphs.connected_components(T.tocsr())[0] :: graphs.connected_components(sp.csr_array(D))[0]
+pd.DataFrame.sparse.from_spmatrix(T.tocsc()).to_numpy() :: D
+xp.asarray(pd.DataFrame.sparse.from_spmatrix(T.tocsc()).sparse.to_coo()).todense() :: D
+xr.DataArray(T, dims=("x", "y")).copy(deep=True).values :: D
+pre.normalize(T.tocsr()).toarray() :: pre.normalize(D)
+dec.TruncatedSVD(2, random_state=0).fit(T.tocsr()).singular_values_ :: np.linalg.svd(D)[1][:2]
+plt.spy(T, markersize=1).get_xdata().size :: np.count_nonzero(D)
+ad.AnnData(T.tocsr()).X.toarray() :: D
+xp.asarray(ad.AnnData(T.tocsr()).X).sum(axis=0).todense() :: D.sum(axis=0)
+sc.pp.log1p(ad.AnnData(T.tocsr()), copy=True).X.toarray() :: np.log1p(D)
+ac.is_array_api_obj(T) and ac.device(T) :: "cpu"
+ac.size(T) :: 81
+ac.array_namespace(T).sum(T).todense() :: D.sum()
+"""
+
+#: of a large sparse array: what is raised, and what that tells to call
+REFUSED = """
+np.median(BIG) :: TypeError :: todense
+np.linalg.inv(BIG) :: TypeError :: splu
+np.fft.fft(BIG) :: TypeError :: todense
+np.asarray(BIG) :: TypeError :: tocsr
+sla.norm(BIG) :: TypeError :: numpy.linalg.norm
+pd.DataFrame(BIG) :: TypeError :: todense
+linalg.Ridge().fit(BIG, B) :: TypeError :: tocsr
+ad.AnnData(BIG) :: ValueError :: csr
+BIG.data :: AttributeError :: entries
+xp.asarray(BIG, dtype=complex) :: TypeError :: no arrays of complex
+(BIG + 1).tocsr() :: FinchError :: fill 0 only
+sp.csr_array(D) @ object() :: TypeError :: unsupported
+"""
+
+#: of `x`, a Dask array of chunks of ours, or of NumPy's
+DASK = """
+x[2:8, ::2]
+x[[1, 3, 5]]
+x.T @ x
+x @ da.from_array(E, chunks=(3, 2))
+np.exp(x) - 1
+x.sum()
+x.mean(axis=1)
+x.std(axis=0)
+(x > 0.5).any(axis=0)
+x.argmax(axis=1)
+da.tensordot(x, E, axes=1)
+da.einsum("ij,jk->ik", x, E)
+da.concatenate([x, x], axis=1)
+x.rechunk((3, 9)).map_blocks(lambda c: c * 2)
+x / (x.sum(axis=0, keepdims=True) + 1)
+da.where(x > 0.5, x, 0).persist()
+x.map_overlap(lambda c: c, depth=1)
+da.linalg.norm(x)
+"""
+
+
+def names_in(text: str) -> dict[str, Any]:
+    """What a row may name; the libraries that it names are imported, or the row is skipped."""
+    names: dict[str, Any] = {
+        "np": np,
+        "sp": sp,
+        "xp": xp,
+        "Tensor": Tensor,
+        "CSC": CSC,
+        "HALF": HALF,
+    }
+    names |= {"D": D, "B": B, "E": E, "copy": copy, "pickle": pickle, "sys": sys}
+    for name, module in MODULES.items():
+        if f"{name}." in text.replace("_.", ""):
+            if module == "matplotlib.pyplot":
+                pytest.importorskip("matplotlib").use("Agg")
+            pytest.importorskip(module.partition(".")[0])
+            names[name] = importlib.import_module(module)
+    return names
+
+
+def dense(value: Any) -> Any:
+    return value.todense() if hasattr(value, "todense") else value
+
+
+def rows(table: str, parts: int) -> list[Any]:
+    """The rows of a table, each with the next kind of `T`."""
+    found = [line.split(" :: ") for line in table.strip().splitlines()]
+    kinds = [*KINDS]
+    assert all(len(row) == parts for row in found)
+    return [pytest.param(kinds[k % len(kinds)], *row, id=row[0]) for k, row in enumerate(found)]
+
+
+@pytest.mark.parametrize(("kind", "call"), rows(SAME, 1))
+def test_calls_of_other_libraries_give_what_they_give_for_numpy(kind: str, call: str) -> None:
+    names = names_in(call)
+    found, wanted = (eval(call, {**names, "T": T}) for T in (KINDS[kind](D), D))
+    np.testing.assert_allclose(dense(found), np.asarray(dense(wanted)), rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "call", "wanted"), rows(OTHERWISE, 2))
+def test_what_other_libraries_take_is_made(kind: str, call: str, wanted: str) -> None:
+    names = names_in(call) | {"T": KINDS[kind](D)}
+    found, other = dense(eval(call, names)), eval(wanted, names)
+    if isinstance(other, (str, np.dtype)):
+        assert found == other
+    else:
+        np.testing.assert_allclose(found, other, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "call", "error", "told"), rows(REFUSED, 3))
+def test_what_cannot_be_had_is_refused_with_the_way(
+    kind: str, call: str, error: str, told: str
+) -> None:
+    names = names_in(call) | {"BIG": xp.eye(10**5)}
+    with pytest.raises(
+        {**vars(__import__("builtins")), "FinchError": FinchError}[error], match=told
+    ):
+        eval(call, names)
+
+
+# -------------------------------------------------------------------------------------------- Dask
+
+
+@pytest.mark.parametrize("call", DASK.strip().splitlines())
+def test_chunks_of_dask(call: str) -> None:
+    da = pytest.importorskip("dask.array")
+    names = {"np": np, "da": da, "E": E}
+    given = xp.frozen(Tensor(CSC, D)), D
+    found, wanted = (eval(call, {**names, "x": da.from_array(x, chunks=(4, 5))}) for x in given)
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    result = found.compute(scheduler="sync")
+    assert not isinstance(result, xp.Array) or isinstance(result, xp.FrozenArray)
+    np.testing.assert_allclose(dense(result), wanted.compute(scheduler="sync"))
+
+
+def test_chunks_have_a_token_and_a_size() -> None:
+    tokenize = pytest.importorskip("dask.base").tokenize
+    one, same, other = (xp.frozen(Tensor(CSC, d)) for d in (D, D, D.T))
+    assert tokenize(one) == tokenize(same) == tokenize(pickle.loads(pickle.dumps(one)))
+    assert tokenize(one) != tokenize(other)
+    assert pytest.importorskip("dask.sizeof").sizeof(one) >= one.compute().nbytes
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_what_one_process_gives(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    example = Path(__file__).parents[2] / "examples" / "cluster.py"
+    given = [sys.executable, str(example), "--size", "60", "--folder", str(tmp_path)]
+    run = subprocess.run(given, capture_output=True, text=True, env={**os.environ}, timeout=300)
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert run.stdout.splitlines() == [
+        "SpMV equals that of one process",
+        "PageRank equals that of one process",
+        "normalised counts equal those of one process, with a worker killed",
+    ]
+
+
+# ------------------------------------------------------------------------------------------ memory
+
+
+def test_pickles_have_each_operand_once_and_what_is_in_use() -> None:
+    """Also what a kernel has made, with room to grow and with a buffer of its last result."""
+    T = Tensor(CSC, sp.random_array((300, 300), density=0.2, rng=0))
+    total = xp.sum(T * xp.asarray(T) + T, axis=0)
+    made = (xp.asarray(T) + T).compute()
+    xp.compute(made * 2, out=made)
+    for x in (T, xp.asarray(T), total, xp.frozen(T), made):
+        assert len(pickle.dumps(x)) < T.nbytes + 3000
+    buffers: list[Any] = []
+    text = pickle.dumps(T, 5, buffer_callback=buffers.append)
+    assert len(text) < 1000 and len(buffers) == 3
+    again = pickle.loads(text, buffers=buffers)
+    again.storage[2]["val"][:] = 0
+    assert again.nnz == T.nnz and xp.sum(T).compute().value > 0
+
+
+def test_unpickled_expressions_are_programs_that_are_known() -> None:
+    """Types, fills and formats are compared by identity, which pickling must keep."""
+    x = xp.sum(xp.asarray(Tensor(CSC, D)) * 3 + 1, axis=0)
+    for again in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert again.node.values is x.node.values
+        assert again.node.args[0].static is x.node.args[0].static
+        np.testing.assert_allclose(again.todense(), x.todense())
+
+
+def test_frozen_arrays_do_not_change() -> None:
+    T = Tensor("Dense(Element(0.0))", B)
+    frozen = xp.frozen(T)
+    T.storage[1]["val"][:] = 0
+    own = frozen.compute()
+    own.storage[1]["val"][:] = 1
+    with pytest.raises(TypeError, match="not changed in place"):
+        operator.setitem(frozen, 0, 1)
+    assert np.array_equal(frozen.todense(), B) and frozen.copy() is frozen
+    doubled = finchlang.kernel("@finch for i = _; x[i] *= 2 end")
+    doubled(frozen)
+    assert np.array_equal(frozen.todense(), B)
+    assert isinstance(frozen + 1, xp.FrozenArray) and isinstance(frozen.sum(), float)
+
+
+def test_previews() -> None:
+    x = xp.asarray(np.eye(2))
+    assert repr(x) == "2x2 lazy array of float64, fill 0.0\n[[1. 0.]\n [0. 1.]]"
+    assert (
+        repr(x + 1) == "2x2 lazy array of float64, fill 0.0, not computed yet\n[[2. 1.]\n [1. 2.]]"
+    )
+    assert repr(xp.eye(99) * 2) == "99x99 lazy array of float64, fill 0.0, not computed yet"
+    assert str(Tensor(CSC, np.eye(2))) == f"2x2 Tensor({CSC})\n[[1. 0.]\n [0. 1.]]"
+    assert str(Tensor(CSC, np.eye(99))).endswith("with 99 stored entries")
+
+
+def test_memory_is_in_proportion_to_entries() -> None:
+    """Of a COO matrix of any shape; its repeated entries are summed, or refused."""
+    size = 10**12
+    coordinates = np.array([[1, size - 1, 7, 7], [size - 2, 5, 9, 9]])
+    big = sp.coo_array((np.ones(4), tuple(coordinates)), (size, size))
+    for format in (None, "SparseList(SparseList(Element(0.0)))", "SparseCOO{2}(Element(0.0))"):
+        x = xp.asarray(big, format=format)
+        assert sorted((x * 2).tocoo().data) == [2, 2, 4] and x.compute().nbytes < 1000
+    given = "SparseList(SparseList(Element(0.0)))", (size, size), coordinates, np.ones(4)
+    assert Tensor.from_coo(*given).nnz == 3
+    with pytest.raises(FinchError, match=r"more than one value at the coordinates \(7, 9\)"):
+        Tensor.from_coo(*given, duplicates="error")
+
+
+@pytest.mark.parametrize("size", [8, 2**20, 2**31, 2**62])
+def test_entries_are_sorted_and_summed_in_the_order_given(size: int) -> None:
+    """By one number for each entry with its place where these fit in 63 bits, else by each mode."""
+    rng = np.random.default_rng(size % 97)
+    coordinates = rng.integers(0, 8, (3, 200)) * (size // 8)
+    values = rng.random(200) * 10.0 ** rng.integers(-12, 12, 200)
+    T = Tensor.from_coo("SparseCOO{3}(Element(0.0))", (size,) * 3, [*coordinates], values)
+    wanted: dict[tuple[int, ...], float] = {}
+    for place, value in zip(zip(*coordinates.tolist(), strict=True), values, strict=True):
+        wanted[place] = wanted.get(place, 0) + value
+    found, sums = T.entries()
+    places = [*zip(*found.tolist(), strict=True)]
+    assert places == sorted(wanted, key=lambda place: place[::-1])
+    assert [math.isclose(s, wanted[p]) for s, p in zip(sums, places, strict=True)].count(False) == 0
