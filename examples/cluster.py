@@ -1,5 +1,5 @@
-"""Sparse arrays on a cluster, in chunks of dask.array: products with a vector, PageRank, and the normalisation
-of a count matrix that lies in a folder of files and is never in one place; each compared with one process.
+"""Sparse arrays on a cluster, in chunks of dask.array: products with a vector, PageRank, and normalising a
+count matrix that lies in a folder of files and is never in one place; each compared with one process.
 
     python examples/cluster.py --size 100000 --workers 4
 """
@@ -52,28 +52,28 @@ def main(size: int, workers: int, folder: str) -> None:
     rng = np.random.default_rng(1)
     A = sp.random_array((size, size), density=min(1, 8 / size), rng=rng, format="csr")
     A.data[:] = 1
-    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
-        with Client(cluster) as client:
-            links = da.from_array(xp.frozen(A), chunks=(-(-size // ROWS), size)).persist()
-            x = rng.random(size)
-            told("SpMV equals that of one process", (links @ x).compute().todense(), A @ x)
-            out = np.asarray(A.sum(axis=0))
-            ranks = pagerank(links, out), pagerank(xp.asarray(A), out)
-            told("PageRank equals that of one process", *ranks)
+    local = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+    with local as cluster, Client(cluster) as client:
+        links = da.from_array(xp.frozen(A), chunks=(-(-size // ROWS), size)).persist()
+        x = rng.random(size)
+        told("SpMV equals that of one process", (links @ x).compute().todense(), A @ x)
+        out = np.asarray(A.sum(axis=0))
+        ranks = pagerank(links, out), pagerank(xp.asarray(A), out)
+        told("PageRank equals that of one process", *ranks)
 
-            parts = [rng.poisson(0.3, (size, 20)).astype(float) for _ in range(2 * workers)]
-            paths = [str(Path(folder) / f"counts{k}.npz") for k in range(len(parts))]
-            for path, part in zip(paths, parts, strict=True):
-                sp.save_npz(path, sp.csr_array(part))
-            meta, read = xp.frozen(sp.csr_array((0, 0))), dask.delayed(load)
-            chunks = [da.from_delayed(read(p), (size, 20), float, meta=meta) for p in paths]
-            means = normalised(da.concatenate(chunks)).mean(axis=0)
-            future = client.compute(means)
-            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-            whole = np.concatenate(parts)
-            scaled = np.log1p(whole * (1e4 / np.maximum(whole.sum(axis=1, keepdims=True), 1)))
-            what = "normalised counts equal those of one process, with a worker killed"
-            told(what, future.result().todense(), scaled.mean(axis=0))
+        parts = [rng.poisson(0.3, (size, 20)).astype(float) for _ in range(2 * workers)]
+        paths = [str(Path(folder) / f"counts{k}.npz") for k in range(len(parts))]
+        for path, part in zip(paths, parts, strict=True):
+            sp.save_npz(path, sp.csr_array(part))
+        meta, read = xp.frozen(sp.csr_array((0, 0))), dask.delayed(load)
+        chunks = [da.from_delayed(read(p), (size, 20), float, meta=meta) for p in paths]
+        means = normalised(da.concatenate(chunks)).mean(axis=0)
+        future = client.compute(means)
+        os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        whole = np.concatenate(parts)
+        scaled = np.log1p(whole * (1e4 / np.maximum(whole.sum(axis=1, keepdims=True), 1)))
+        what = "normalised counts equal those of one process, with a worker killed"
+        told(what, future.result().todense(), scaled.mean(axis=0))
 
 
 if __name__ == "__main__":
