@@ -11,7 +11,6 @@ from finchlang.array.compute import compute, todense
 from finchlang.array.expression import Array
 from finchlang.array.operands import as_expression
 from finchlang.tensors.array_base import ArrayMethods
-from finchlang.tensors.convert import copy_of
 
 __all__ = ["FrozenArray", "frozen"]
 
@@ -33,10 +32,6 @@ class FrozenArray(Array):
         """The array itself, as it never changes."""
         return self
 
-    def compute(self, *, out: Any = None) -> Any:
-        """A tensor of its own with the elements."""
-        return copy_of(compute(Array(self.node))) if out is None else compute(self, out=out)
-
 
 def frozen(x: Any, /) -> Any:
     """A tensor, array or matrix as a frozen array: a copy, or what is computed of a lazy one; a number of
@@ -46,8 +41,7 @@ def frozen(x: Any, /) -> Any:
     node = as_expression(x)
     if not node.shape:
         return todense(Array(node))[()]
-    found = compute(Array(node))  # of an operand: that itself
-    return FrozenArray(as_expression(found if node.args else copy_of(found)))
+    return FrozenArray(as_expression(compute(Array(node))))
 
 
 def _results(found: Any) -> Any:

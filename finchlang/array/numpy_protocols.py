@@ -229,10 +229,16 @@ def transposed(x: Any, *axes: Any) -> Any:
 # ------------------------------------------------------------------------------------------- SciPy
 
 
+def _tensor(x: Any) -> Any:
+    """An operand as a tensor over its own memory, or what is computed of another array."""
+    node = as_expression(x)
+    return as_tensor(node.value) if isinstance(node, Leaf) else compute(x)
+
+
 def tocoo(x: Any, copy: bool = False) -> Any:
     """A SciPy COO array, of any number of dimensions but 0, of what is stored, or of what is not 0 if that
     is dense. Raises FinchError "type" if the fill is not 0."""
-    found = compute(x)
+    found = _tensor(x)
     if isinstance(found, Scalar) or as_expression(found).values.is_fill:
         return coo_array(found)
     import scipy.sparse
@@ -240,18 +246,21 @@ def tocoo(x: Any, copy: bool = False) -> Any:
     return scipy.sparse.coo_array(todense(found))
 
 
+def _by_columns_or_rows(x: Any) -> Any:
+    found = _tensor(x)
+    is_sparse = isinstance(found, (Tensor, SwizzledTensor)) and as_expression(found).values.is_fill
+    return found.to_scipy() if is_sparse else tocoo(found)
+
+
 def tocsc(x: Any, copy: bool = False) -> Any:
     """A SciPy CSC matrix, as `tocoo`. Its values may share memory with a tensor of that format unless
     `copy` is true."""
-    found = compute(x)
-    if isinstance(found, (Tensor, SwizzledTensor)) and as_expression(found).values.is_fill:
-        return found.to_scipy().tocsc(copy=copy)
-    return tocoo(found).tocsc()
+    return _by_columns_or_rows(x).tocsc(copy=copy)
 
 
 def tocsr(x: Any, copy: bool = False) -> Any:
     """A SciPy CSR matrix, as `tocsc`."""
-    return tocsc(namespace.matrix_transpose(x), copy).T
+    return _by_columns_or_rows(x).tocsr(copy=copy)
 
 
 def toarray(x: Any, order: Any = None) -> np.ndarray:
@@ -296,12 +305,11 @@ def dask_token(x: Any) -> Any:
     its result."""
     from dask.base import normalize_token
 
-    found = compute(x)
+    found = _tensor(x)
     if isinstance(found, Scalar):
         return normalize_token((str(found), str(found.dtype)))
-    tensor: Any = as_tensor(found)
-    arrays = [array for use in measure(tensor) for array in use.arrays.values()]
-    return normalize_token((str(tensor.format), tensor.shape, arrays))
+    arrays = [array for use in measure(found) for array in use.arrays.values()]
+    return normalize_token((str(found.format), found.shape, arrays))
 
 
 def item(x: Any, *place: int) -> Any:

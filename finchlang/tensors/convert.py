@@ -39,7 +39,7 @@ def convert(target: Any, source: Any) -> Any:
     coordinates, values = source.entries()
     coordinates, values = chosen(differs(values, source.fill), coordinates, values)
     values = values.astype(format.element_type.dtype, copy=False)
-    return Tensor.from_coo(format, source.shape, list(coordinates), values)
+    return Tensor(format, *source.shape).holding(coordinates, values)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -147,9 +147,13 @@ class Tensor(array_base.TensorBase):
         values = values_of(tensor.format.element_type, values).reshape(-1)
         coords = coordinates_of(tensor.order, coordinates, len(values))
         check_within(coords, tensor.shape)
-        coords, values = summed(coords, values, tensor.dtype, duplicates)
-        tensor._pack(tensor.shape, *chosen(tensor._own(coords, values), coords, values))
-        return tensor
+        return tensor.holding(coords, values, duplicates)
+
+    def holding(self, coords: np.ndarray, values: np.ndarray, duplicates: str = "sum") -> Self:
+        """This tensor, which is new, with entries of its own type within its shape, as `from_coo`."""
+        coords, values = summed(coords, values, self.dtype, duplicates)
+        self._pack(self.shape, *chosen(self._own(coords, values), coords, values))
+        return self
 
     @classmethod
     def from_numpy(
