@@ -74,7 +74,6 @@ class _Loops:
     reads: list[Read] = field(default_factory=list)
     accesses: list[ast.Access] = field(default_factory=list)
     covered: set[ast.Node] = field(default_factory=set)
-    fills: dict[ast.Node, ast.Node] = field(default_factory=dict)  # of elements that are read
 
 
 class Lowering:
@@ -111,12 +110,8 @@ class Lowering:
             self.tensor(node)
         if number in self.tensors:
             name, format = self.tensors[number]
-            found = self.read(name, format, self.expected[name], indices)
-        else:
-            found = LOWERINGS[type(node)](self, node, indices)
-        if node.values.is_fill and (number in self.tensors or isinstance(node, lazy.Leaf)):
-            self._loops.fills[found] = plain(node.values.fill)
-        return found
+            return self.read(name, format, self.expected[name], indices)
+        return LOWERINGS[type(node)](self, node, indices)
 
     def read(self, name: str, format: Any, stored: float, indices: Indices) -> ast.Node:
         """An access of a tensor of the kernel, noted for the planner; its fill if out of range."""
@@ -129,19 +124,6 @@ class Lowering:
         if not any(map(goes_beyond, indices)):
             return found
         return ast.Call(op_node("coalesce"), (found, plain(level_of(format).fill)))
-
-    def differs(self, *values: ast.Node) -> ast.Node | None:
-        """Whether any element with a fill that is read in expressions is not it; None without any."""
-        found = dict.fromkeys(n for v in values for n in trees.walk(v) if n in self._loops.fills)
-        conditions: list[ast.Node] = []
-        for element in found:
-            fill = self._loops.fills[element]
-            is_nan = isinstance(fill, ast.Literal) and fill.value != fill.value
-            test = ast.Call(op_node("isnan"), (element,)) if is_nan else None
-            conditions.append(
-                ast.Call(NOT, (test,)) if test else ast.Call(DIFFERS, (element, fill))
-            )
-        return reduce(lambda a, b: ast.Call(OR, (a, b)), conditions) if conditions else None
 
     def operand(self, node: lazy.Leaf) -> str:
         return self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
@@ -397,17 +379,28 @@ def _constant(to: Lowering, node: lazy.Constant, indices: Indices) -> ast.Node:
 
 @lowers(lazy.Map)
 def _map(to: Lowering, node: lazy.Map, indices: Indices) -> ast.Node:
-    """With limits, structure decides where all operands are at their fills, before any number is seen."""
+    """With limits, the result is its fill where all operands are, before any number is seen."""
     parts = [to.value(arg, indices if arg.shape else ()) for arg in node.args]
     value = ast.Call(op_node(node.op), tuple(parts))
     if not node.has_limits:
         return value
-    fill, condition = plain(node.values.fill), to.differs(*parts)
-    if condition is None:
+    tests = [
+        _differs(part, plain(arg.values.fill))
+        for arg, part in zip(node.args, parts, strict=True)
+        if arg.shape and arg.values.is_fill
+    ]
+    if not tests:
         return value
+    fill, condition = plain(node.values.fill), reduce(lambda a, b: ast.Call(OR, (a, b)), tests)
     if fill.value is False:
         return ast.Call(AND, (condition, value))
     return ast.Call(SELECT, (condition, value, fill))
+
+
+def _differs(value: ast.Node, fill: ast.Literal) -> ast.Node:
+    if fill.value != fill.value:
+        return ast.Call(NOT, (ast.Call(op_node("isnan"), (value,)),))
+    return ast.Call(DIFFERS, (value, fill))
 
 
 @lowers(lazy.Reduce)

@@ -373,3 +373,13 @@ def test_differences_are_multiplied_out_by_the_users_word() -> None:
     np.testing.assert_allclose(quick[np.ix_(others, others)], wanted, rtol=1e-9, atol=1e-9)
     with pytest.raises(ValueError, match="reorder"):
         xp.compute(covariance, reorder="some")
+
+
+def test_a_stored_zero_meets_infinity_beside_a_number() -> None:
+    """0 * Inf is NaN where the 0 is stored, also below `clip` and others that take numbers as arguments."""
+    entries = np.array([0.0, 2.0]), np.array([0, 1]), np.array([0, 1, 2])
+    zero, dense = sp.csr_array(entries, shape=(2, 2)), np.full((2, 2), np.inf)
+    product = xp.asarray(zero) * xp.asarray(dense)
+    for found in (xp.clip(product, -1, 1), xp.maximum(product, 0), product**3):
+        assert np.isnan(xp.compute(found).to_numpy()[0, 0])
+        assert xp.compute(found).to_numpy()[0, 1] == 0
