@@ -260,6 +260,9 @@ class LogicalPlanner:
             if not isinstance(expr, Map) or not self.is_sum(expr, form) or not self.expansions:
                 continue
             self.expansions -= 1
+            rest = {n for f in given if f.expr is not expr for n in f.labels} | {*form.kept, None}
+            if not all([term.shape for term in expr.args]) and not rest.issuperset(labels):
+                continue  # a number would lose the label that it is summed over
             terms: list[Expression] = []
             for term in expr.args:
                 form.factors = [
