@@ -383,3 +383,13 @@ def test_a_stored_zero_meets_infinity_beside_a_number() -> None:
     for found in (xp.clip(product, -1, 1), xp.maximum(product, 0), product**3):
         assert np.isnan(xp.compute(found).to_numpy()[0, 0])
         assert xp.compute(found).to_numpy()[0, 1] == 0
+
+
+def test_a_number_keeps_the_label_over_which_it_is_summed() -> None:
+    """Each term of a sum in a product is summed as often as the sum, also one that is a number alone."""
+    for rows in (3, 30):
+        a, b = np.arange(rows * 30).reshape(rows, 30), np.arange(40).reshape(1, 40) - 7
+        for reorder in ("exact", "any", "none"):
+            summed = xp.sum(xp.asarray(a) + 1, axis=0, keepdims=True)
+            found = xp.compute(xp.permute_dims(summed, (1, 0)) @ xp.asarray(b), reorder=reorder)
+            np.testing.assert_array_equal(found.to_numpy(), (a + 1).sum(0)[:, None] @ b)
