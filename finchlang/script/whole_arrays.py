@@ -216,7 +216,7 @@ def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: A
 
 @FUNCTIONS.add(
     "mapreduce(f, op, A...; dims, init)",
-    "what f gives for the entries, put together by op",
+    "the results of f for the entries, combined by op",
     calls=True,
     is_lazy=True,
 )
