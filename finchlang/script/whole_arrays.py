@@ -37,7 +37,7 @@ def grid(value: Any) -> np.ndarray:
 
 def no_product(a: tuple[int, ...], b: tuple[int, ...]) -> FinchError:
     message = f"arrays of sizes {size_text(a)} and {size_text(b)} have no product"
-    return FinchError("dimension", message, hint=data.WITH_DOT)
+    return FinchError("dimension", message, hint=data.WITH_DOT if a == b else None)
 
 
 def not_stacked(axis: int, shapes: list[tuple[int, ...]]) -> FinchError:
