@@ -168,8 +168,9 @@ def mistakes() -> Iterator[tuple[str, str, str, str]]:
         program, *messages = path.read_text("utf-8").rstrip("\n").split("\n-----\n")
         for rest in messages:
             message, _, following = rest.partition("\n\n")
-            _, kind, said = re.split(r":\d+:\d+: | error: ", message.split("\n")[0], maxsplit=2)
-            yield said, kind, program, message
+            found = re.split(r":\d+:\d+: | error: ", message.split("\n")[0], maxsplit=2)
+            if len(found) == 3:  # others are notes
+                yield found[2], found[1], program, message
             program = following
 
 
