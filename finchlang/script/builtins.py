@@ -69,7 +69,7 @@ def _print(write: Callable[[str], Any], *values: Any) -> Any:
 
 @BUILTINS.add(
     "display(A)",
-    "print a tensor's levels with what they take, then its entries or a picture of a large one",
+    "print the levels of a tensor with their sizes, then its entries, or a picture of a large one",
     prints=True,
 )
 def _display(write: Callable[[str], Any], value: Any) -> Any:
@@ -201,7 +201,7 @@ def _sizeof(value: Any) -> int:
     return tensor_of(value).nbytes
 
 
-@BUILTINS.add("fill_value(A)", "the value of what is not stored")
+@BUILTINS.add("fill_value(A)", "the value of every entry that is not stored")
 def _fill_value(value: Any) -> Any:
     tensor = tensor_of(value)
     return data.number(tensor.fill, element_type(tensor))
@@ -218,7 +218,7 @@ def _countstored(value: Any) -> int:
     return tensor_of(value).countstored()
 
 
-@BUILTINS.add("dropfills(A)", "a copy that stores only what differs from the fill")
+@BUILTINS.add("dropfills(A)", "a copy that stores only entries that differ from the fill")
 def _without_fills(value: Any) -> Any:
     return convert(tensor_of(value), tensor_of(value))
 

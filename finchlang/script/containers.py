@@ -277,7 +277,7 @@ _of_dictionary("haskey(d, k)", "whether a dictionary has a key", lambda d, k: k 
 _of_dictionary("keys(d)", "the keys of a dictionary", lambda d: data.shaped(list(d)))
 _of_dictionary("values(d)", "the values of a dictionary", lambda d: data.shaped([*d.values()]))
 _of_dictionary(
-    "get(d, k, x)", "what a dictionary has for a key, else x", lambda d, k, x: d.get(k, x)
+    "get(d, k, x)", "the value of a dictionary for a key, else x", lambda d, k, x: d.get(k, x)
 )
 _of_dictionary("delete!(d, k)", "take a key out of a dictionary", _delete)
 _of_dictionary("pairs(d)", "the pairs of a dictionary", data.entries)

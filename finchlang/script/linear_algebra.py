@@ -268,7 +268,7 @@ def _stored_values(value: Any) -> np.ndarray:
 
 
 @FUNCTIONS.add("findnz(A)", "the same as ffindnz")
-@FUNCTIONS.add("ffindnz(A)", "the coordinates of what is stored, and the values")
+@FUNCTIONS.add("ffindnz(A)", "the coordinates of the stored entries, and their values")
 def _find_stored(value: Any) -> tuple[Any, ...]:
     coordinates, values = tensor_of(value).entries()
     return (*(np.asfortranarray(c + 1) for c in coordinates), np.array(values))

@@ -112,7 +112,7 @@ class Division:
         for operand in sparse:
             own = operand.mask & labels
             if own:
-                found *= operand.distinct(own, self.places) / self.places(own)
+                found *= operand.distinct(own, self.places) / (self.places(own) or 1)
         return found
 
     def steps(
@@ -176,7 +176,7 @@ class Division:
                         copies += costs.COPY * operand.entries
                 if not operand.dense & bit:
                     before = operand.distinct(outer, self.places) if outer & operand.mask else 1.0
-                    fibers.append(operand.distinct(outer | bit, self.places) / before)
+                    fibers.append(operand.distinct(outer | bit, self.places) / (before or 1.0))
         if fibers:
             fibers.sort()
             steps = fibers[0] + sum([min(f, searched(fibers[0], f)) for f in fibers[1:]])
