@@ -23,6 +23,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,8 @@ def test_transcript(
     request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # as in a process of its own: a program that is known tells the plan of the data it was made for
+    monkeypatch.setattr(import_module("finchlang.array.compute"), "_programs", {})
     for name, value in {"COLUMNS": "80", "LINES": "24", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
