@@ -373,7 +373,7 @@ MAKERS = _Makers(
 
 def in_use(argument: Argument, level: Level, is_renewed: bool = False) -> list[np.ndarray]:
     """The arrays of a value of this format, cut to what is in use; nothing of them if it is renewed."""
-    if argument[KIND].is_undeclared:
+    if argument[KIND].is_undeclared or not any(map(len, argument[ARRAYS])):  # as a workspace begins
         return [*argument[ARRAYS]]
     memory = Memory(*argument[SHAPE:OWNER])
     storage = zip(level.levels(), memory.storage(level), strict=True)
