@@ -170,6 +170,13 @@ ELEMENTWISE = re.compile(
     "sqrt|cbrt|exp2?|expm1|log(2|10|1p)?|a?(sin|cos|tan)h?|abs|floor|ceil|sign|isnan"
 )
 _REDUCTIONS = ("sum", "prod", "mean", "maximum", "minimum", "any", "all")
+#: functions that take an array as a whole, besides these
+_OF_WHOLE = frozenset(
+    (*_REDUCTIONS, *("count", "std", "var", "median", "norm", "dot", "length", "size", "ndims"))
+    + ("extrema", "first", "last", "sort", "reverse", "cumsum", "cumprod", "vec", "vcat", "hcat")
+    + ("reshape", "zeros", "ones", "rand", "fill", "range", "collect", "argmax", "argmin")
+    + ("findmax", "findmin", "tr", "det", "inv", "tensordot", "kron", "copy", "diff")
+)
 _LOGIC = tuple(map(ast.Variable, ("&&", "||", "!")))
 
 
@@ -338,8 +345,11 @@ def compared(node: Any) -> Any:
 
 
 def dotted(node: Any) -> Any:
-    """An expression for each entry of arrays: `x .> 1` for `x > 1`, `sqrt.(x)` for `sqrt(x)`."""
+    """An expression for each entry of arrays: `x .> 1` for `x > 1`, `sqrt.(x)` for `sqrt(x)`. Functions of
+    whole arrays stay as they are."""
     if not isinstance(node, ast.Call) or not isinstance(node.op, ast.Variable):
+        return node
+    if node.op.name in _OF_WHOLE:
         return node
     args = tuple(map(dotted, node.args))
     name = node.op.name
