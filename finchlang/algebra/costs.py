@@ -1,4 +1,5 @@
-"""What things cost in steps, a step being a coordinate that a loop comes to; all constants are measured."""
+"""What things cost in steps, a step being a coordinate that a loop comes to. The constants are measured,
+but for those of a nest, which are taken over from a trial."""
 
 from __future__ import annotations
 
