@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import os
 import select
@@ -18,7 +19,8 @@ from finchlang.testing.apart import Limit
 @dataclass(frozen=True)
 class Ended:
     """How a child ended: `said` is what it reported, with the traceback if something was raised;
-    `fault` is empty if it came to its end, else "raised", "hung" or the name of a signal."""
+    `fault` is empty if it came to its end, else "raised", "hung" or the name of a signal. One that hung
+    says where its threads were."""
 
     fault: str
     said: str
@@ -39,9 +41,11 @@ def in_child(work: Callable[[Callable[[str], None]], None], seconds: float = 60.
         _work(work, writing)
     os.close(writing)
     said, hung = _listen(reading, child, seconds)
-    os.close(reading)
     if hung:
+        os.kill(child, signal.SIGUSR1)
+        said += _listen(reading, child, 2)[0]
         os.kill(child, signal.SIGKILL)
+    os.close(reading)
     status = os.waitpid(child, 0)[1]
     if hung:
         return Ended("hung", said)
@@ -65,6 +69,7 @@ def _work(work: Callable[[Callable[[str], None]], None], to: int) -> None:
     """Never returns, and runs nothing that is registered for the end of the parent."""
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 2)  # what the C library says of a broken heap
+    faulthandler.register(signal.SIGUSR1, file=to)
     status = 1
     try:
         work(lambda text: _write(to, text))

@@ -164,7 +164,8 @@ def test_transcript(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # as in a process of its own: a program that is known tells the plan of the data it was made for
-    monkeypatch.setattr(import_module("finchlang.array.compute"), "_programs", {})
+    for cache in ("_programs", "_kernels"):
+        monkeypatch.setattr(import_module("finchlang.array.compute"), cache, {})
     for name, value in {"COLUMNS": "80", "LINES": "24", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
