@@ -110,9 +110,9 @@ def table(rows: Iterable[Sequence[Any]], left: int = 1) -> str:
     return "\n".join(lines)
 
 
-def report(bench: Bench, is_profiled: bool, against: Timing | None = None) -> str:
-    """The table of all kernels, with that of a reference below it; with `is_profiled` then a table for each
-    kernel of its loops by lines."""
+def report(bench: Bench, is_profiled: bool, against: Timing | None = None, made: int = 0) -> str:
+    """The table of all kernels, with that of a reference below it, which does what the kernels after the
+    first `made` do; with `is_profiled` then a table for each kernel of its loops by lines."""
     rows: list[Sequence[Any]] = [("kernel", "median", "spread", "calls", "rounds", "bytes")]
     found = bench.timings()
     for number, (event, timing, count, size) in enumerate(found, 1):
@@ -127,8 +127,10 @@ def report(bench: Bench, is_profiled: bool, against: Timing | None = None) -> st
         rows.append(("reference", duration(against.median), spread, against.calls, "", ""))
     parts = [table(rows)]
     if against is not None:
-        own = sum(timing.median for _, timing, *_ in found)
-        what = "all kernels" if len(found) > 1 else "the kernel"
+        own, last = sum(timing.median for _, timing, *_ in found[made:]), len(found)
+        what = "all kernels" if last > 1 else "the kernel"
+        if made:
+            what = f"kernels {made + 1} to {last}" if made + 1 < last else f"kernel {last}"
         parts.append(f"{what}: {own / against.median:.3g} times the reference's time")
     for number, rounds in enumerate(bench.rounds if is_profiled else (), 1):
         loops = [(line, said, f"{count:,}") for (line, said), count in sorted(rounds.items())]

@@ -97,3 +97,28 @@ def test_rounds_are_those_of_the_first_run(tmp_path: Path, capsys) -> None:
     assert bench(path, "--profile") == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["2", "for", "i", "399"] in rows and ["3", "for", "i", "500"] in rows
+
+
+def test_a_reference_gets_the_data_that_kernels_make(tmp_path: Path, capsys) -> None:
+    """A function fills A, a kernel fills x; the reference does what the third kernel does."""
+    path = tmp_path / "made.finch"
+    path.write_text(
+        "function fill(M)\n"
+        "    @finch for j = _, i = _; M[i, j] = i == j ? 2.0 : 0.0 end\n"
+        "end\n"
+        "A = Tensor(Dense(SparseList(Element(0.0))), 4, 4)\n"
+        "x = zeros(4)\n"
+        "fill(A)\n"
+        "@finch for i = _; x[i] = i end\n"
+        "y = Tensor(Dense(Element(0.0)), 4)\n"
+        "@finch begin y .= 0; for j = _, i = _; y[i] += A[i, j] * x[j] end end\n"
+        "@finch for i = _; x[i] += 1 end\n"
+    )
+    (tmp_path / "made.py").write_text(
+        'def right(A, x):\n    assert x[3] == 4\n    return {"y": A @ x, "x": x + 1}\n'
+        'def wrong(A, x):\n    return {"y": A @ x + 1}\n'
+    )
+    assert bench(path, "--against", f"{tmp_path}/made.py:right") == 0
+    assert "\nkernels 3 to 4: " in capsys.readouterr().out
+    assert bench(path, "--against", f"{tmp_path}/made.py:wrong") == 1
+    assert "by " in capsys.readouterr().out
