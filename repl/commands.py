@@ -186,7 +186,7 @@ def bench(options: Namespace) -> int:
     from .bench import Bench, report as bench_report, timed
 
     text, against, made, status = read_script(options.file), None, 0, SUCCESS
-    seen = Bench(options.seconds, options.rules)
+    seen = Bench(options.seconds, options.rules, options.profile)
     _look(options, "native", seen)
     if options.against:
         own = Reference(options.against, text, options.file, options.args)
@@ -203,7 +203,7 @@ def bench(options: Namespace) -> int:
         if not found.agrees:
             write(found.report + "\n")
             status = USER_ERROR
-    write(bench_report(seen, options.profile, against, made) + "\n")
+    write(bench_report(seen, against, made) + "\n")
     return status
 
 
