@@ -53,7 +53,7 @@ class OperandEntries:
         return before not in (None, own) and own in self.outside.values()
 
 
-class Places:
+class PlaceCounts:
     """How many places sets of indices of these sizes have."""
 
     def __init__(self, sizes: Sequence[float]):
@@ -73,7 +73,7 @@ class Counts:
 
     def __init__(
         self,
-        places: Places,
+        places: PlaceCounts,
         operands: Sequence[OperandEntries],
         absent: Where,
         kept: int,

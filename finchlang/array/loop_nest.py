@@ -9,7 +9,7 @@ from functools import cached_property
 from finchlang.algebra.absence import Absence, Where, either
 from finchlang.algebra.expression_types import Names, annotate
 from finchlang.algebra.laws import is_value
-from finchlang.array.cost import Counts, OperandEntries, Places
+from finchlang.array.cost import Counts, OperandEntries, PlaceCounts
 from finchlang.array.index_paths import is_path, loops_of
 from finchlang.array.inferred_values import Values, stored_of
 from finchlang.base.records import record
@@ -110,7 +110,7 @@ class LoopNest:
             dense = sum([1 << k for k in order if read.is_dense_at(self.indices[k])])
             mask = sum([1 << k for k in order])
             operands.append(OperandEntries(mask, read.stored, read.is_sparse, order, dense))
-        places = Places([float(self.extents[index]) for index in self.indices])
+        places = PlaceCounts([float(self.extents[index]) for index in self.indices])
         return Counts(places, operands, self.absent, (1 << len(self.kept)) - 1, followed)
 
 

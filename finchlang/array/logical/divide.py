@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from finchlang.algebra import costs
 from finchlang.algebra.absence import either
-from finchlang.array.cost import Counts, OperandEntries, Places
+from finchlang.array.cost import Counts, OperandEntries, PlaceCounts
 from finchlang.array.logical.form import SumProduct, WrittenNest
 
 #: so many choices are made before the best division that was found is taken
@@ -37,7 +37,7 @@ class Division:
 
     def __init__(self, form: SumProduct, stored: Sequence[OperandEntries], numbers: Sequence[int]):
         self.form, self.stored, self.numbers = form, stored, numbers
-        self.places = Places(list(map(float, form.sizes)))
+        self.places = PlaceCounts(list(map(float, form.sizes)))
         self.kept = _bits(form.kept)
         self._masks = {0: 0}
         self.everything = (1 << len(stored)) - 1
