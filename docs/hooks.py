@@ -55,7 +55,7 @@ def bare_bars(row: re.Match[str]) -> str:
 
 def with_pictures(markdown: str) -> str:
     """A page with a picture in place of each `<!-- picture: NAME TENSOR... -->`: the tensor itself if NAME
-    is `tensor`, else what `pictures.py` draws. Tensors are what the page's programs before it have bound."""
+    is `tensor`, else a picture of `pictures.py`. The programs of the page before it bind the tensors."""
     parts = re.split(r"^<!-- picture: ([\w ]+) -->$", markdown, flags=re.MULTILINE)
     if len(parts) == 1:
         return markdown
