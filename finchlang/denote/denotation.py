@@ -96,7 +96,8 @@ class Denotation(Places):
         self.functions = functions
         self.declared: set[str] = set()  # the tensors that the program came to declare
         self.is_idle = False  # whether the value being computed is not needed
-        self.decided: set[ast.Node] = set()  # what steps of the loops around do not reduce into any more
+        #: what steps of the loops around do not reduce into any more
+        self.decided: set[ast.Node] = set()
         self.dimensions = self.solve(program, env)
 
     # ---------------------------------------------------------------- statements
@@ -115,7 +116,7 @@ class Denotation(Places):
                 start, stop = self.extent_of(node, env)
                 before, reduced = self.decided, self.reduced_by(body)
                 for i in range(start, stop + 1):
-                    self.decided = before | {name for name, op in reduced if self.is_decided(name, op)}
+                    self.decided = before.union(self.decided_of(reduced))
                     self.run(body, env | {index.name: number(i)}, ())
                 self.decided = before
             case ast.Define(variable, value, body):
@@ -154,10 +155,10 @@ class Denotation(Places):
             and names.count(name) == 1
         }
 
-    def is_decided(self, name: ast.Variable, op: ast.Node) -> bool:
-        """Whether the value of a scalar decides what `op` makes of it."""
-        array = self.arrays[name.name]
-        return is_kept(op, array.data[()], array.type.dtype)
+    def decided_of(self, reduced: set[tuple[Any, ast.Node]]) -> set[ast.Node]:
+        """The scalars whose value their operator gives back now, whatever is reduced into them."""
+        arrays = [(name, op, self.arrays[name.name]) for name, op in reduced]
+        return {name for name, op, a in arrays if is_kept(op, a.data[()], a.type.dtype)}
 
     def holds(self, condition: ast.Node, env: Environment) -> bool:
         value = needed(self.value(condition, env), condition)
@@ -261,9 +262,8 @@ class Denotation(Places):
         return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
 
     def as_structure(self, node: ast.Call, value: Any, env: Environment) -> Any:
-        """The value of a call, structural where the text alone tells it: of a comparison of an index with an
-        integer that is the same in all steps of its loop, as of the mask it stands for, and of a difference
-        of integers with itself."""
+        """The value of a call, structural where the text alone tells it: a comparison of an index with an
+        integer that is the same in all steps of its loop, like a mask, and an integer less itself."""
         name = node.op.name if isinstance(node.op, ast.Variable) else ""
         if len(node.args) != 2 or not isinstance(value, (Number, Failed)):
             return value
