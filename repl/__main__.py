@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from argparse import (
@@ -40,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = parse(arguments)
     except SystemExit as leave:  # after --help (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else 2
-    perform = _commands(options.command).perform
+    is_prompt = options.command == "directly" and options.file is None and options.e is None
+    perform = _commands(needs_session=not (is_prompt or options.command in _OF_TEXT)).perform
     if getattr(options, "watch", False):
         from .watch import watched_file
 
@@ -48,16 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return perform(options)
 
 
-def _commands(command: str) -> ModuleType:
-    """The module `commands`. Most commands import modules with very many objects that stay: the garbage
-    collector is off meanwhile, and then told to ignore these objects, which it would search in vain."""
-    is_new = "finchlang.python.session" not in sys.modules
-    if command not in _OF_TEXT and is_new and gc.isenabled():
-        gc.disable()
-        from finchlang.python import session  # noqa: F401
+def _commands(needs_session: bool) -> ModuleType:
+    """The module `commands`; the prompt imports the language while its user types."""
+    if needs_session:
+        from .prompt_session import import_language
 
-        gc.freeze()
-        gc.enable()
+        import_language()
     from . import commands
 
     return commands
