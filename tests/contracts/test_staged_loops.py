@@ -335,3 +335,36 @@ f(3)
     assert told.endswith("for is staged")
     with pytest.raises(FinchError, match="`@staged` is true or false"):
         Session().run("@staged 1")
+
+
+def test_what_a_function_has_given_stays_when_it_is_called_again() -> None:
+    """Also after calls for other sizes, and one that fails when it has made its tensors."""
+    session = Session()
+    session.run(
+        f"""function f(x, n)
+    y, z = Tensor(Dense(Element(0)), size(x, 1)), Tensor(SparseList(Element(0)), size(x, 1))
+    w = Tensor(SparseByteMap(Element(0)), size(x, 1))
+    for k = 1:n
+        @finch (y .= 0; for i = _; y[i] = k + x[i] end)
+        @finch (w .= 0; for i = _; w[i] += y[i] end)
+        @finch (z .= 0; for i = _; z[i] = w[i] * x[i] end)
+    end
+    if n > 3
+        error("too many")
+    end
+    return y, z, w
+end
+x, few = {LIST}, Tensor(SparseList(Element(0)), [3])"""
+    )
+    f, found = session["f"], []
+    for name, n in (("x", 1), ("x", 2), ("x", 3), ("few", 1), ("x", 4), ("x", 2), ("few", 3)):
+        x = session[name].to_numpy()
+        if n > 3:
+            with pytest.raises(FinchError, match="too many"):
+                f(session[name], n)
+        else:
+            found.append((x, n, f(session[name], n)))
+    for x, n, (y, z, w) in found:
+        for tensor, expected in ((y, x + n), (z, x * (x + n)), (w, x + n)):
+            assert tensor.to_numpy().tolist() == expected.tolist()
+    assert "function f is staged" in session.staged[0]
