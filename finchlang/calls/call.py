@@ -4,7 +4,7 @@ results or undo them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,7 +121,7 @@ class NativeCall:
         if self._checked:  # cut to what is in use, so that a read beyond that is caught
             both = zip((*arguments, *own.arguments()), self._bounds, strict=True)
             arrays = [array for a, bound in both for array in args.in_use(a, bound.level)]
-        else:
+        elif self._kept:
             arrays += own.arrays
         inputs += own.inputs
         inputs += numbers
@@ -157,12 +157,15 @@ class NativeCall:
     ) -> Made:
         """The tensors that are written with their new memory, after a call. `arrays` then has what they and
         the kernel's own tensors have."""
-        grown, found = self._take_grown(arrays), []
-        for at, output in self._outputs:
-            found.append((at, output.finish(arguments[at], arrays, grown, inputs, outputs)))
-        return found
+        grown = self._take_grown(arrays)
+        return [
+            (at, output.finish(arguments[at], arrays, grown, inputs, outputs))
+            for at, output in self._outputs
+        ]
 
-    def _take_grown(self, arrays: list[np.ndarray]) -> dict[int, np.ndarray]:
+    def _take_grown(self, arrays: list[np.ndarray]) -> Collection[int]:
+        if not self._native.layout.grown:
+            return ()
         grown = self._native.grown()
         for number, array in grown.items():
             arrays[number] = array
