@@ -42,6 +42,8 @@ VARIANTS, LONG = 8, 1_000
 KNOWN = 256
 #: so often it is tried again whether names have got values
 PATIENCE = 6
+#: so many calls of a function are often
+OFTEN = 8
 #: all rounds of a loop, and so many that there are never more
 OVER, MOST = -1, 2**63 - 1
 #: the rounds of a loop before which it is staged: names may have other values after the first ones
@@ -149,6 +151,7 @@ class StagedLoop:
     #: whether it has kernels, as was found when it was first run
     has_kernels: bool | None = None
     late: int = 0  # how often names had no values yet
+    left: int = 0  # of a function without loops: how many calls are left until it is called often
     #: what prevented that its unit was run the last time
     apart: str = ""
     #: of a function its name, and where it is defined
@@ -177,10 +180,18 @@ class StagedLoop:
         return (line, column), f"{where} is not staged: {why}"
 
     def is_tried(self, environment: Environment) -> bool:
-        """Whether a body of a function is staged: it has loops, with kernels in them."""
+        """Whether a body of a function is staged: it has loops, with kernels in them; or it is called often,
+        and has kernels beside other statements."""
         if self.has_kernels is None:
             loops = [n for n in trees.walk(self.node) if isinstance(n, (ast.While, ast.For))]
             self.has_kernels = any(has_kernels(loop, environment) for loop in loops)
+            parts = [*trees.children(self.node)] if isinstance(self.node, ast.Script) else []
+            parts = [part for part in parts if not isinstance(part, (ast.Return, ast.Variable))]
+            if not self.has_kernels and len(parts) > 1 and has_kernels(self.node, environment):
+                self.left = OFTEN
+        if self.left:
+            self.left -= 1
+            self.has_kernels = not self.left
         return self.has_kernels
 
     def tries(self, environment: Environment, range: FinchRange | None) -> tuple[int, ...]:

@@ -31,6 +31,7 @@ class Type:
         return _the_type, (self.name,)
 
     @property
+    @cache
     def dtype(self) -> np.dtype:
         return np.dtype(self.name.lower())
 

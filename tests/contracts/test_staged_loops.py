@@ -368,3 +368,22 @@ x, few = {LIST}, Tensor(SparseList(Element(0)), [3])"""
         for tensor, expected in ((y, x + n), (z, x * (x + n)), (w, x + n)):
             assert tensor.to_numpy().tolist() == expected.tolist()
     assert "function f is staged" in session.staged[0]
+
+
+def test_a_function_that_is_called_often_is_whole_without_a_loop() -> None:
+    session = Session()
+    session.run(
+        """function f(x, k)
+    y = Tensor(Dense(Element(0)), size(x, 1))
+    y[1] = k
+    @finch for i = _; y[i] += x[i] end
+    return y
+end"""
+    )
+    x, f = Tensor("SparseList(Element(0))", [0, 2, 5]), session["f"]
+    found = [f(x, k).to_numpy().tolist() for k in range(12)]
+    assert found == [[k, 2, 5] for k in range(12)]
+    [told] = session.staged
+    assert "function f is staged" in told
+    with pytest.raises(FinchError, match="index 1 "):
+        f(Tensor("SparseList(Element(0))", 0), 1)
