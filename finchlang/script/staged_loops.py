@@ -180,8 +180,8 @@ class StagedLoop:
         return (line, column), f"{where} is not staged: {why}"
 
     def is_tried(self, environment: Environment) -> bool:
-        """Whether a body of a function is staged: it has loops, with kernels in them; or it is called often,
-        and has kernels beside other statements."""
+        """Whether a body of a function is staged: it has loops, with kernels in them; or it is called
+        often, and has kernels beside other statements."""
         if self.has_kernels is None:
             loops = [n for n in trees.walk(self.node) if isinstance(n, (ast.While, ast.For))]
             self.has_kernels = any(has_kernels(loop, environment) for loop in loops)
@@ -211,6 +211,14 @@ class StagedLoop:
 def of_function(definition: ast.Function) -> StagedLoop:
     """The body of a function, to be staged when it is called."""
     return StagedLoop(definition.body, name=definition.name, place=definition.span)
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether an error was raised by this package, not by a signal's handler."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_globals["__name__"].startswith("finchlang.")
 
 
 class StagedLoops:
@@ -293,7 +301,7 @@ class StagedLoops:
                 raise
             variant.refusal = NotStaged(error.message, error.span)
         except Exception as error:  # a fault of staging is none of the loop
-            if os.environ.get("FINCH_CHECK") == "1":
+            if os.environ.get("FINCH_CHECK") == "1" or not _is_ours(error):
                 raise
             variant.refusal = NotStaged(f"{type(error).__name__}: {error}", None)
         variant.take(units.names, environment)  # also what a refusal was due to
