@@ -50,6 +50,9 @@ def loops(text: str) -> list[str]:
 
 TENSOR, CSR = Tensor(CSC, A), xp.asarray(sp.csr_array(A))
 DIAGONAL = Tensor(CSC, np.diag(np.arange(5.0)))
+SHORT = Tensor(
+    "Dense(SparseList{Int8}(Element(0.0)))", A[:5] + 1.0
+)  # twice its entries need more bits
 FEW, LARGE = matrix(3000, 3000, 20, "csc", 1), matrix(3000, 3000, 90_000, "csr")
 TALL, LONG = xp.asarray(RNG.random((3000, 8))), xp.asarray(RNG.random(3000))
 RING = matrix(600, 600, 20_000, "csr")
@@ -171,6 +174,8 @@ def test_what_is_shared_is_computed_once() -> None:
         (lambda: xp.reshape(CSR, -1), "SparseList(Element(0.0))", np.count_nonzero(A)),
         (lambda: xp.concat([CSR, CSR]), None, 2 * np.count_nonzero(A)),
         (lambda: xp.kron(CSR, CSR), None, np.count_nonzero(A) ** 2),
+        (lambda: CSR[:5] + CSR[:5].T, "Dense(SparseList{Int32}(Element(0.0)))", None),
+        (lambda: SHORT + SHORT.T, "Dense(SparseList(Element(0.0)))", None),
         (lambda: xp.sort(xp.asarray(np.eye(4, 10**5), fill_value=0)), None, 4),
         (lambda: matrix(10**5, 10**5, 500, "csr") @ matrix(10**5, 10**5, 500, "csc", 1), None, None),
     ],

@@ -107,8 +107,8 @@ class Division:
         return found or start
 
     def greedy(self, bound: float) -> PlannedNest | None:
-        """What costs least is made, one part after the other, as long as that helps: a factor reduced alone,
-        or the product of two parts."""
+        """The part that costs least is made, one after the other, as long as that helps: a factor reduced
+        alone, or the product of two."""
         parts: dict[int, PlannedNest | int] = {1 << k: k for k in range(len(self.stored))}
         best, limit = None, bound
         tried: dict[tuple[int, ...], PlannedNest | None] = {}
