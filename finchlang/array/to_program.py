@@ -412,6 +412,4 @@ def _reduce(to: Lowering, node: lazy.Reduce, indices: Indices) -> ast.Node:
 
 @lowers(lazy.View)
 def _view(to: Lowering, node: lazy.View, indices: Indices) -> ast.Node:
-    (arg,) = node.args
-    places: Any = zip(node.places, node.stretched, strict=True)
-    return to.value(arg, tuple([ONE if repeats else indices[place] for place, repeats in places]))
+    return to.value(node.args[0], node.read_at(indices, ONE))

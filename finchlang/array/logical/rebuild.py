@@ -213,8 +213,7 @@ class LogicalPlanner:
         if self.is_whole(node):
             return node
         if isinstance(node, View):
-            pairs = zip(node.places, node.stretched, strict=True)
-            own = tuple([None if is_one or p is None else labels[p] for p, is_one in pairs])
+            own = node.read_at(labels, None)
             return self.with_args(node, [self.within(node.args[0], own, mask)])
         if isinstance(node, Reduce):
             return self.sum_within(node, labels, mask)
