@@ -55,6 +55,16 @@ SHORT = Tensor("Dense(SparseList{Int8}(Element(0.0)))", np.ones((8, 8)))
 FEW, LARGE = matrix(3000, 3000, 20, "csc", 1), matrix(3000, 3000, 90_000, "csr")
 TALL, LONG = xp.asarray(RNG.random((3000, 8))), xp.asarray(RNG.random(3000))
 RING = matrix(600, 600, 20_000, "csr")
+
+
+def repeated(times: int) -> Any:
+    """A sum of a sparse matrix and a product of vectors, applied to a vector so many times."""
+    found = xp.asarray(V)
+    for _ in range(times):
+        found = (matrix(30, 30, 90, "csr") + V[:, None] * V) @ found
+    return found
+
+
 #: expressions, what their plan says, and what it does not say; `;` and a text: so often
 PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "one kernel": (lambda: (TENSOR * V[:6, None] + TENSOR).sum(axis=0), ["1 @finch", "1 .="], []),
@@ -110,6 +120,9 @@ PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     ),
     "a difference is not": (
         lambda: (LARGE - xp.mean(LARGE, axis=0)) @ LONG, ["reorder='any'", "2 .="], []
+    ),
+    "where the search ends": (
+        lambda: repeated(20), ["after 16 sums no more are weighed", "no more divisions are weighed"], []
     ),
     "equal parts once": (lambda: xp.einsum("ij,jk,kl,li->", RING, RING, RING, RING), ["2 .="], []),
 }  # fmt: skip

@@ -50,6 +50,11 @@ class Division:
         self._found: dict[int, tuple[float, PlannedNest | None]] = {}
         self._keys: dict[int, tuple[object, tuple[int, ...]]] = {}
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the search ended before all divisions were weighed."""
+        return self.choices > MOST
+
     def mask_of(self, factors: int) -> int:
         found = self._masks.get(factors)
         if found is None:

@@ -20,7 +20,7 @@ from finchlang.array.expression import (
 )
 from finchlang.array.inferred_values import identity_of, op_node, result_of
 from finchlang.array.logical.describe import Described
-from finchlang.array.logical.divide import Division, PlannedNest
+from finchlang.array.logical.divide import MOST, Division, PlannedNest
 from finchlang.array.logical.form import Factor, Labels, Place, SumProduct, form_of, product_of
 from finchlang.array.logical.stats import Statistics, annihilates
 from finchlang.levels.element import typed_literal
@@ -32,6 +32,8 @@ from finchlang.operators.operator_table import DIFFERS, SELECT, operator, referr
 GAIN = 0.8
 #: so many sums are tried multiplied out in a program: terms may have sums again
 EXPANSIONS = 16
+#: told of a difference that is not multiplied out
+REFUSED = "a difference is not multiplied out, since great terms may cancel: reorder='any' does"
 
 
 class Graph(Protocol):
@@ -131,8 +133,12 @@ class LogicalPlanner:
         cost = self.costs[self.number(node)] = min(written.cost, best.cost)
         others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
         other = min(others, key=lambda nest: nest.cost, default=None)
-        told = Described(form, best, written, other, self.refused(form, given))
-        least, terms = self.multiplied_out(form, given) if len(given) > 1 else (inf, None)
+        told = Described(form, best, written, other)
+        if division.is_cut:
+            told.notes.append(f"after {MOST} choices no more divisions are weighed")
+        if self.refused(form, given):
+            told.notes.append(REFUSED)
+        least, terms = self.multiplied_out(form, given, told) if len(given) > 1 else (inf, None)
         if terms is not None and least < GAIN * cost:
             self.costs[self.number(node)] = told.multiplied = least
             return self.like(terms, node), told
@@ -251,13 +257,16 @@ class LogicalPlanner:
     # -------------------------------------------------------------------------------- multiplying out
 
     def multiplied_out(
-        self, form: SumProduct, given: list[Factor]
+        self, form: SumProduct, given: list[Factor], told: Described
     ) -> tuple[float, Expression | None]:
         """The cost of the terms, and the expression, if the best factor that is a sum is multiplied out."""
         planned, best, found = form.factors, inf, None
         for k, (expr, labels) in enumerate(given):
-            if not isinstance(expr, Map) or not self.is_sum(expr, form) or not self.expansions:
+            if not isinstance(expr, Map) or not self.is_sum(expr, form):
                 continue
+            if not self.expansions:
+                told.notes.append(f"after {EXPANSIONS} sums no more are weighed multiplied out")
+                break
             self.expansions -= 1
             rest = {n for f in given if f.expr is not expr for n in f.labels} | {*form.kept, None}
             if not all([term.shape for term in expr.args]) and not rest.issuperset(labels):
@@ -279,18 +288,12 @@ class LogicalPlanner:
                 found = self.made(Map(expr.op, tuple(parts), values), places)
         return best, found
 
-    def refused(self, form: SumProduct, given: list[Factor]) -> str:
-        """What is not multiplied out, though it is a sum, and why."""
-        reorder, self.reorder = self.reorder, "any"
-        sums = [f.expr for f in given if isinstance(f.expr, Map) and self.is_sum(f.expr, form)]
-        self.reorder = reorder
-        if all([self.is_sum(expr, form) for expr in sums]):
-            return ""
-        return (
-            "a difference is not multiplied out, since great terms may cancel: reorder='any' does"
-        )
+    def refused(self, form: SumProduct, given: list[Factor]) -> bool:
+        """Whether a sum is not multiplied out that `reorder="any"` allows to."""
+        sums = [f.expr for f in given if isinstance(f.expr, Map)]
+        return any([self.is_sum(s, form, "any") and not self.is_sum(s, form) for s in sums])
 
-    def is_sum(self, expr: Map, form: SumProduct) -> bool:
+    def is_sum(self, expr: Map, form: SumProduct, reorder: str = "") -> bool:
         """Whether a factor is a sum or a difference that may be multiplied out: of floats only sums without
         a minus, in which errors stay of the same size, unless any order may be taken."""
         group, row = operator(op_node(form.total)), operator(op_node(expr.op))
@@ -300,7 +303,7 @@ class LogicalPlanner:
         if row is not group and row is not referred(group.undone_by):
             return False
         is_plain = row is group and not any([is_negated(arg, group) for arg in expr.args])
-        return is_plain or not form.type.is_float or self.reorder == "any"
+        return is_plain or not form.type.is_float or (reorder or self.reorder) == "any"
 
     def own(self, expr: Expression) -> Expression:
         """A factor, which may be a new node: of a conversion, with the sizes of its argument."""
