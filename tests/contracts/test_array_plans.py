@@ -59,10 +59,15 @@ RING = matrix(600, 600, 20_000, "csr")
 
 def repeated(times: int) -> Any:
     """A sum of a sparse matrix and a product of vectors, applied to a vector so many times."""
-    found = xp.asarray(V)
+    found = ones = xp.asarray(np.ones(600))
     for _ in range(times):
-        found = (matrix(30, 30, 90, "csr") + V[:, None] * V) @ found
+        found = (RING + ones[:, None] * ones) @ found
     return found
+
+
+def summed(count: int) -> Any:
+    """The sum of so many matrices, applied to a vector."""
+    return sum([RING[k : k + 30, :30] for k in range(1, count)], RING[:30, :30]) @ V
 
 
 #: expressions, what their plan says, and what it does not say; `;` and a text: so often
@@ -121,9 +126,9 @@ PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "a difference is not": (
         lambda: (LARGE - xp.mean(LARGE, axis=0)) @ LONG, ["reorder='any'", "2 .="], []
     ),
-    "where the search ends": (
-        lambda: repeated(20), ["after 16 sums no more are weighed", "no more divisions are weighed"], []
-    ),
+    "where divisions end": (lambda: repeated(20), ["no more divisions are weighed"], ["1 * x1"]),
+    "where sums end": (lambda: summed(20), ["after 16 sums no more are weighed"], []),
+    "each sum of a chain": (lambda: repeated(3), ["multiplied out", "7 .="], []),
     "equal parts once": (lambda: xp.einsum("ij,jk,kl,li->", RING, RING, RING, RING), ["2 .="], []),
 }  # fmt: skip
 

@@ -47,7 +47,7 @@ class Described:
             whole += f"; next {self.nest(self.other, name_of, 't')}: {self.other.cost:.2g}"
         if self.multiplied:
             whole = f"multiplied out, {self.multiplied:.2g} steps, not {whole}"
-        return "; ".join([whole, *self.notes])
+        return "; ".join(dict.fromkeys([whole, *self.notes]))
 
     def nest(self, nest: PlannedNest, name_of: NameOf, name: str) -> str:
         parts = []
