@@ -367,7 +367,9 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
             if name in bound:
                 is_mode = isinstance(node, ast.Mode)
                 what = "a tensor has a mode" if is_mode else "`::` types a number"
-                raise syntax_error(f"{what}, and `{name}` is a loop's index here", node.span)
+                hint = f"how it is walked is written as `gallop({name})` or `walk({name})`"
+                message = f"{what}, and `{name}` is a loop's index here"
+                raise syntax_error(message, node.span, None if is_mode else hint)
             if isinstance(node, ast.Typed) and named_type(node.kind) is None:
                 raise syntax_error(f"there is no type {node.kind}", node.span)
             return node
@@ -452,6 +454,8 @@ def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
         raise syntax_error("all indices of an access stand together", node.span, write(code))
     else:
         hint = "an access is written `A[i, j]`"
+        if isinstance(tensor, ast.Rows):
+            hint = "before the kernel give it a name, `w = [1.0, 2.0]`, and write `w[i]`"
         raise syntax_error("only tensors and wrappers can be accessed", tensor.span, hint)
     for index in indices:
         if isinstance(index, ast.Colon):
