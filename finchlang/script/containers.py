@@ -207,7 +207,9 @@ def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     return (data.truth(call(*function, x) if function else x) for x in items(value))
 
 
-@FUNCTIONS.add("findall(f, v)", "the places of the entries for which a function is true", calls=True)
+@FUNCTIONS.add(
+    "findall(f, v)", "the places of the entries for which a function is true", calls=True
+)
 def _findall(call: Call, *args: Any) -> Any:
     return data.shaped([k + 1 for k, held in enumerate(are_true(call, args, "findall")) if held])
 
@@ -280,7 +282,12 @@ _of_dictionary(
     "get(d, k, x)", "the value of a dictionary for a key, else x", lambda d, k, x: d.get(k, x)
 )
 _of_dictionary("delete!(d, k)", "take a key out of a dictionary", _delete)
-_of_dictionary("pairs(d)", "the pairs of a dictionary", data.entries)
+
+
+@FUNCTIONS.add("pairs(d)", "the pairs of a dictionary; of a vector, places with entries")
+def _pairs(value: Any) -> Any:
+    return data.entries(value) if isinstance(value, dict) else _enumerated(value)
+
 
 # ------------------------------------------------------------------------------ strings
 

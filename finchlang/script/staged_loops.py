@@ -177,6 +177,14 @@ def of_function(definition: ast.Function) -> StagedLoop:
     return StagedLoop(definition.body, name=definition.name, place=definition.span)
 
 
+def _is_ours(error: BaseException) -> bool:
+    """Whether an error was raised by this package, not by a signal's handler."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_globals["__name__"].startswith("finchlang.")
+
+
 class StagedLoops:
     """The loops that are run whole. `runner` runs their units, `evaluate` gives the value of a node in an
     environment."""
@@ -256,7 +264,7 @@ class StagedLoops:
                 raise
             variant.refusal = NotStaged(error.message, error.span)
         except Exception as error:  # a fault of staging is none of the loop
-            if os.environ.get("FINCH_CHECK") == "1":
+            if os.environ.get("FINCH_CHECK") == "1" or not _is_ours(error):
                 raise
             variant.refusal = NotStaged(f"{type(error).__name__}: {error}", None)
         variant.take(units.names, environment)  # also what a refusal was due to

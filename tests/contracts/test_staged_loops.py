@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from in_child import isolated
 
 from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.testing.compare_engines import Way, compare
@@ -204,6 +205,32 @@ def test_ctrl_c_leaves_all_as_it_was(loop: str) -> None:
     if "finch" in loop:
         assert session["x"] == 1.0 and (session["t"], session["u"]) == tensors
         assert not any(t.to_numpy().any() for t in tensors)
+
+
+class Alarm(Exception):
+    """What a signal's handler raises."""
+
+
+@isolated
+def test_what_a_handler_raises_ends_the_loop() -> None:
+    """Also while the loop is compiled, where a fault of ours would leave it to be run kernel by kernel."""
+    os.environ["FINCH_CHECK"] = "0"
+
+    def handler(number: int, frame: Any) -> None:
+        while frame is not None:
+            if frame.f_code.co_name in ("remove", "__del__"):  # Python ignores what is raised there
+                signal.setitimer(signal.ITIMER_REAL, 0.001)
+                return
+            frame = frame.f_back
+        raise Alarm
+
+    signal.signal(signal.SIGALRM, handler)
+    for number in range(16):
+        session = Session()
+        session["x"], session["t"] = 1.0, np.ones(3)
+        with pytest.raises(Alarm):
+            signal.setitimer(signal.ITIMER_REAL, 0.004 * (1 + number))
+            session.run(f"while x > 0\n    @finch for i = _; t[i] += {number}.5; end\nend")
 
 
 def test_a_function_that_changes_is_staged_anew() -> None:
