@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from argparse import (
     REMAINDER,
@@ -11,8 +12,9 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import current_thread, main_thread
 from types import ModuleType
 
 from .command_table import BANNER, COMMANDS, OF_FILES, WATCHED
@@ -36,16 +38,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(BANNER)
         return 0
     try:
-        options = parse(arguments)
+        with _plain_ctrl_c():
+            options = parse(arguments)
+            talks = options.command == "directly" and options.file is None and options.e is None
+            perform = _commands(not talks and options.command not in _OF_TEXT).perform
     except SystemExit as leave:  # after --help (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else 2
-    is_prompt = options.command == "directly" and options.file is None and options.e is None
-    perform = _commands(needs_session=not (is_prompt or options.command in _OF_TEXT)).perform
     if getattr(options, "watch", False):
         from .watch import watched_file
 
         return watched_file(options.file, lambda: perform(options))
     return perform(options)
+
+
+@contextmanager
+def _plain_ctrl_c() -> Iterator[None]:
+    """Ctrl-C ends the process at once, without the traceback of an import."""
+    usual = signal.getsignal(signal.SIGINT)
+    if current_thread() is not main_thread() or usual is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def _commands(needs_session: bool) -> ModuleType:
