@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import itertools
 import math
 import operator
 import os
@@ -450,3 +451,42 @@ def test_matrices_have_memory_of_their_own() -> None:
     with pytest.raises(FinchError, match=r"Int8 has no room for the 200 positions"):
         given = "Dense(SparseList{Int8}(Element(0.0)))", (100, 100)
         Tensor.from_coo(*given, np.divmod(np.arange(200), 100), np.ones(200))
+
+
+@pytest.mark.parametrize("fill", [0.0, 2.0])
+@pytest.mark.parametrize(
+    "kind", ["csr", "csc", "SparseList(SparseList", "SparseCOO{2}", "Dense(SparseRunList"]
+)
+def test_parts_at_lists_store_what_is_stored(kind: str, fill: float) -> None:
+    """Of any format, in any order of the lists, with coordinates several times; never dense."""
+    rng = np.random.default_rng(3)
+    d = np.where(rng.random((40, 30)) < 0.1, rng.random((40, 30)), fill)
+    level = "Dense(SparseList" if kind.startswith("cs") else kind
+    format = f"{level}(Element({fill})" + ")" * (1 + level.count("("))
+    T = xp.asarray(d.T, format=format).T if kind == "csr" else xp.asarray(d, format=format)
+    T = T.tocsr() if kind == "csr" and not fill else T
+    T = xp.asarray(T)
+    i, j, mask = rng.integers(0, 40, 17), rng.integers(-30, 30, 13), rng.random(40) < 0.5
+    keys = [
+        np.ix_(i, j),
+        (i,),
+        (slice(None), j),
+        (mask, slice(2, 9)),
+        (i[:, None], j),
+        (i, None, 3),
+    ]
+    for key, x in itertools.product(keys, (T, T * 1)):
+        found = x[key]
+        np.testing.assert_array_equal(found.todense(), d[key])
+        if not any(part is None for part in key):
+            assert found.compute().nnz == np.count_nonzero(d[key] != fill)
+    np.testing.assert_array_equal(T[i][:, j].T[i[:3] % 13].todense(), d[i][:, j].T[i[:3] % 13])
+    np.testing.assert_array_equal(T[i[:, None] % 5, j[None]].todense(), d[i[:, None] % 5, j[None]])
+    np.testing.assert_array_equal(T[i[None], i[:, None] % 5].todense(), d[i[None], i[:, None] % 5])
+
+
+def test_lists_of_great_sparse_arrays_take_no_time_for_pairs() -> None:
+    size, places = 10**6, np.arange(0, 10**6, 5)
+    assert xp.eye(size)[np.ix_(places, places)].compute().nnz == len(places)
+    cube = Tensor.from_coo("SparseCOO{3}(Element(0.0))", (size,) * 3, [[5, 7]] * 3, [1.0, 2.0])
+    assert xp.asarray(cube)[:, places][places].compute().nnz == 1
