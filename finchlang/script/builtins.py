@@ -83,7 +83,7 @@ def _string(*values: Any) -> str:
     return joined([*map(text, values)])
 
 
-@BUILTINS.add("parse(type, s)", 'the number a string is written as: `parse(Int64, "12")`')
+@BUILTINS.add("parse(type, s)", 'the number that a string spells: `parse(Int64, "12")`')
 def _parse(type: Any, string: str) -> Any:
     if not isinstance(type, types.Type) or not isinstance(string, str):
         raise FinchError("type", "parse takes a type and a string", hint='parse(Int64, "12")')
@@ -159,12 +159,29 @@ def _filled(value: Any, *sizes: Any) -> np.ndarray:
     return _full("fill", _sizes(sizes)[1], value, None)
 
 
+@BUILTINS.add("randn(n...; seed)", "an array of normal random numbers, or one number")
+def _normal(*args: Any, seed: int | None = None) -> Any:
+    shape = _sizes(args)[1]
+    found = np.random.default_rng(seed).standard_normal(shape)
+    return np.asfortranarray(found) if shape else float(found)
+
+
 @BUILTINS.add(
     "rand(n...; seed)",
-    "an array of random numbers from 0 to 1, or one number; of any numbers of a type: `rand(Int64, 3)`",
+    "an array of random numbers from 0 to 1, or one number; of any numbers of a type: `rand(Int64, 3)`;"
+    " of the entries of a range or vector: `rand(1:6, 3)`",
 )
 def _random(*args: Any, seed: int | None = None) -> Any:
-    generator, (type, shape) = np.random.default_rng(seed), _sizes(args)
+    generator = np.random.default_rng(seed)
+    if args and (isinstance(args[0], (list, data.FinchRange)) or data.is_array(args[0])):
+        (values, *sizes), shape = args, _sizes(args[1:])[1]
+        if not (values := list(data.entries(values))):
+            raise FinchError("type", "there is no entry to take")
+        places = generator.integers(len(values), size=shape)
+        taken = [values[place] for place in np.ravel(places, order="F")]
+        return data.shaped(taken, shape) if sizes else taken[0]
+    type, shape = _sizes(args)
+    found: Any
     if type.is_float:
         found = generator.random(shape, type.dtype)
     else:
@@ -192,7 +209,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return shape
 
 
-@BUILTINS.add("sizeof(A)", "the bytes that A is stored in")
+@BUILTINS.add("sizeof(A)", "the number of bytes that A takes")
 def _sizeof(value: Any) -> int:
     if isinstance(value, types.Type):
         return value.bits // 8
@@ -225,7 +242,7 @@ def _without_fills(value: Any) -> Any:
 
 @BUILTINS.add(
     "include(path)",
-    "run the script in a file, whose path is taken from the folder of the one that asks",
+    "run the script in a file; its path is relative to the file of the call",
     calls=True,
 )
 def _include(caller: Any, path: Any) -> Any:

@@ -106,7 +106,7 @@ def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
 
 @FUNCTIONS.add(
     "fsparse(I, J, V, shape)",
-    "the sparse tensor with entries V at the coordinates I, J, ..., summed where these are equal",
+    "the sparse tensor with entries V at the coordinates I, J, ...; entries at equal coordinates are added",
 )
 def sparse_of(*args: Any) -> Tensor:
     """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1. Without a
@@ -161,7 +161,7 @@ def _coordinates(value: Any) -> np.ndarray:
 
 @FUNCTIONS.add(
     "sparse(I, J, V, m, n)",
-    "as `fsparse`, the sparse matrix with entries V at coordinates; `sparse(A)` is A as one",
+    "the same as `fsparse` for a matrix; `sparse(A)` is A as a sparse matrix",
 )
 def sparse_matrix(*args: Any) -> Any:
     if len(args) == 1:
@@ -189,11 +189,12 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     value uniformly from 0 to 1. Raises FinchError "type", "dimension" for too many entries to count."""
     if len(args) < 2:
         raise FinchError("type", "fsprand takes sizes and a density")
-    *given, density = args
+    *given, density = args[isinstance(args[0], Type) and args[0] == Float64 :]
     given = [*given[0]] if len(given) == 1 and isinstance(given[0], tuple) else given
     sizes = tuple(whole(size, "a size") for size in given)
     if type_of_value(density) is None or not 0 <= density <= 1:
-        raise FinchError("type", "a density is a number from 0 to 1")
+        hint = "the sizes come first, and a density last: `fsprand(3, 3, 0.5)`"
+        raise FinchError("type", "a density is a number from 0 to 1", hint=hint)
     format = list_format(Float64, len(sizes))
     empty = Tensor(format, *sizes)  # checks the sizes
     total = math.prod(empty.shape)
