@@ -30,7 +30,7 @@ _PREDEFINED = {id(value): name for name, value in PREDEFINED.items()}
 _FAULTS = (pickle.PickleError, TypeError, AttributeError, ValueError, RecursionError, FinchError)
 
 
-class _Writer(pickle.Pickler):
+class _Pickler(pickle.Pickler):
     """Pickles values of a script whose names have `values`."""
 
     def __init__(self, file: Any, values: Any, buffers: list[Any]):
@@ -53,7 +53,7 @@ class _Writer(pickle.Pickler):
         return _new_function, (), (_EVALUATOR, parts), None, None, _fill
 
 
-class _Reader(pickle.Unpickler):
+class _Unpickler(pickle.Unpickler):
     def __init__(self, pickled: Pickled, session: Session):
         super().__init__(io.BytesIO(pickled[0]), buffers=pickled[1])
         known = session._evaluator, session.environment.values
@@ -76,7 +76,7 @@ def _fill(function: FinchFunction, state: Any) -> None:
 def _written(values: Any, chosen: dict[str, Any], protocol: int) -> Pickled:
     """The values chosen, by their names. Raises FinchError "type" that names what cannot be pickled."""
     file, buffers = io.BytesIO(), list[Any]()
-    writer = _Writer(file, values, buffers)
+    writer = _Pickler(file, values, buffers)
     for name, value in chosen.items():
         try:
             with EnoughFrames():
@@ -88,7 +88,7 @@ def _written(values: Any, chosen: dict[str, Any], protocol: int) -> Pickled:
 
 
 def _read(pickled: Pickled, session: Session) -> Iterator[tuple[str, Any]]:
-    reader = _Reader(pickled, session)
+    reader = _Unpickler(pickled, session)
     with suppress(EOFError), EnoughFrames():
         while True:
             yield reader.load()
