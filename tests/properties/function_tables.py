@@ -91,6 +91,10 @@ STATEMENTS = rows("""
 1   {D1}[{at}] += {l}
 1   {i1} = {V1}[{at}] > {l} ? {i} : {l}
 1   {i1} = sum({I1})
+1   {x1} = sum({F1}) + maximum({F2})
+1   {i1} = maximum({I1}) - minimum({D1}) + prod({D1})
+1   {i1} = sum(abs, {I1}) + count({B1})
+1   {D1}[end] = {D1}[end] + {i}
 1   {i1} = size({M1}, 1) + length({V1})
 2   {V1} = Tensor({+V}, {n})
 1   {V1} = copy({V2})
@@ -116,6 +120,8 @@ TROUBLE = rows("""
 1   @finch for i = _ // {I1}[i] += {x1} // end
 1   @finch for i = _ // {I1}[i] += {i1} ÷ ({i2} - i) // end
 1   {i1} = size({V1}, 2)
+1   {b} || error("not ", {i1}, ", ", {x1})
+1   {i1} = round(Int64, {x1} * 1.5)
 0.3 {i1} = {x1} ? 1 : 2
 """)
 #: what only the interpreter of scripts does
@@ -171,6 +177,8 @@ EXPRESSIONS = {
 1 {S1}[] > {i}
 1 {B1}[{at}]
 1 countstored({V1}) > {l}
+1 any({B1})
+1 all({B1})
 """),
     "w": rows("""
 4 {I1}[i]
