@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
 from llvmlite.binding.newpassmanagers import ModulePassManager, NewPassManager
 
 from finchlang.base.disk_cache import DiskCache, kept
 from finchlang.native.emit import emit_procedure
-from finchlang.native.target import key_of, target_machine
+from finchlang.native.target import key_of, target_machine, uninterrupted
+
+T = TypeVar("T")
 
 #: an access to entries of one or two bytes; see `_optimise`
 _NARROW = re.compile(r"\b(load|store) (volatile )?i(8|16)\b")
@@ -80,21 +81,32 @@ def _optimise_briefly(module: Any) -> None:
     _run(passes, module, builder)
 
 
-@contextmanager
-def optimised(source: str, is_rare: bool = False) -> Iterator[Any]:
-    """The optimised module of a text. Brief optimisation is enough for a rare part, whose loops merge one
-    entry at a time: the merging of a workspace compiles in 50 ms in place of 78, and runs as fast.
+def optimised(source: str, use: Callable[[Any], T], is_rare: bool = False) -> T:
+    """What `use` gives for the optimised module of a text. Brief optimisation is enough for a rare part,
+    whose loops merge one entry at a time: the merging of a workspace compiles in 50 ms in place of 78, and
+    runs as fast."""
 
-    The module is freed here, also at an interrupt: the garbage collector might free its context first."""
-    machine = target_machine()
-    with llvm.parse_assembly(source, llvm.create_context()) as module:
-        # gives passes the offsets of the parts of pairs: without it, an i64 may stand at offset 4
-        module.data_layout = str(machine.target_data)
+    def optimise(module: Any) -> T:
         if is_rare or source.count("\n") >= LARGE:
             _optimise_briefly(module)
         else:
             _optimise(module, _NARROW.search(source) is not None)
-        yield module
+        return use(module)
+
+    return _parsed(source, target_machine(), optimise)
+
+
+def _parsed(source: str, machine: Any, use: Callable[[Any], T]) -> T:
+    """What `use` gives for the module of a text. The module is freed here: the garbage collector might free
+    its context first."""
+
+    def work() -> T:
+        with llvm.parse_assembly(source, llvm.create_context()) as module:
+            # gives passes the offsets of the parts of pairs: without it, an i64 may stand at offset 4
+            module.data_layout = str(machine.target_data)
+            return use(module)
+
+    return uninterrupted(work)
 
 
 _is_plain = False
@@ -117,11 +129,8 @@ def machine_code(source: str, is_rare: bool = False) -> bytes:
     """The machine code of a module's text as an object file."""
     if _is_plain:
         machine = target_machine(0)
-        with llvm.parse_assembly(source, llvm.create_context()) as module:
-            module.data_layout = str(machine.target_data)
-            return machine.emit_object(module)
-    with optimised(source, is_rare) as module:
-        return generator(source).emit_object(module)
+        return _parsed(source, machine, machine.emit_object)
+    return optimised(source, generator(source).emit_object, is_rare)
 
 
 #: object code of rare parts, by the names under which it is on disk, too

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from finchlang.base.disk_cache import DiskCache, kept
@@ -17,24 +18,24 @@ from finchlang.native.target import key_of
 from finchlang.optimize.pipeline import lower, transform
 
 
-def _modules(residual: Residual) -> Iterator[tuple[str, Any]]:
-    """The texts of the modules of `residual`, each with the module after LLVM's passes."""
+def _optimised(residual: Residual, use: Callable[[str, Any], str]) -> str:
+    """What `use` says of the text of each module of `residual` and the module after LLVM's passes."""
     kernel, *parts = emit(lower(residual)[0])
-    for part in (kernel, *parts):
-        with optimised(part, is_rare=part is not kernel) as module:
-            yield part, module
+    texts = (
+        optimised(part, partial(use, part), is_rare=part is not kernel) for part in (kernel, *parts)
+    )
+    return "\n".join(texts)
 
 
 def llvm_text(residual: Residual, optimised: bool = True) -> str:
     """The LLVM IR of `residual`: as emitted, or after LLVM's passes."""
     if optimised:
-        return "\n".join(str(module) for _, module in _modules(residual))
+        return _optimised(residual, lambda source, module: str(module))
     return "\n".join(emit(lower(residual)[0]))
 
 
 def assembly_text(residual: Residual) -> str:
-    modules = _modules(residual)
-    return "\n".join(generator(source).emit_assembly(module) for source, module in modules)
+    return _optimised(residual, lambda source, module: generator(source).emit_assembly(module))
 
 
 def object_code(residual: Residual, cache: DiskCache | None = None) -> bytes:

@@ -15,7 +15,7 @@ from finchlang.base.disk_cache import DiskCache, default_cache, kept
 from finchlang.base.locks import reentrant_lock
 from finchlang.native.abi import Layout
 from finchlang.native.compiled_kernel import ADDRESS, CALL, NativeKernel, built_in
-from finchlang.native.target import key_of, llvm, target_machine
+from finchlang.native.target import discarded, key_of, llvm, target_machine, uninterrupted
 
 _EXPORTS = (
     *("PyErr_CheckSignals", "PyErr_Occurred", "PyLong_AsVoidPtr", "PyLong_FromLong"),
@@ -39,6 +39,22 @@ linking = reentrant_lock()
 _SHARING = 32
 
 
+class _Linked:
+    """Object code in memory; indexing it by a symbol gives an address. LLVM frees it when it next works."""
+
+    __slots__ = ("_linked",)
+
+    def __init__(self, linked: Any):
+        self._linked = linked
+
+    def __getitem__(self, symbol: str) -> int:
+        address: int = self._linked[symbol]
+        return address
+
+    def __del__(self, discarded=discarded) -> None:
+        discarded.append(self._linked)
+
+
 class Linker:
     """Links libraries; each library keeps its linker alive."""
 
@@ -46,20 +62,25 @@ class Linker:
         self._names = count()
         self._current: Any = None
 
-    def link(self, code: bytes, symbol: str, addresses: dict[str, int]) -> Any:
+    def link(self, code: bytes, symbol: str, addresses: dict[str, int]) -> _Linked:
         """Load object code that defines `symbol`; it stays in memory as long as the result does."""
-        library = llvm().JITLibraryBuilder().add_current_process()
-        for image in _images(code):
-            library.add_object_img(image)
-        for name, address in {**SYMBOLS, **addresses}.items():
-            library.import_symbol(name, address)
-        number = next(self._names)
-        if self._current is None or number % _SHARING == 0:
-            self._current = llvm().create_lljit_compiler(target_machine())
-        current = self._current
-        linked = library.export_symbol(symbol).link(current, f"library{number}")
-        linked.linker = current  # the library must be freed before its linker
-        return linked
+        machine = target_machine()
+
+        def work() -> Any:
+            library = llvm().JITLibraryBuilder().add_current_process()
+            for image in _images(code):
+                library.add_object_img(image)
+            for name, address in {**SYMBOLS, **addresses}.items():
+                library.import_symbol(name, address)
+            number = next(self._names)
+            if self._current is None or number % _SHARING == 0:
+                self._current = llvm().create_lljit_compiler(machine)
+            current = self._current
+            linked = library.export_symbol(symbol).link(current, f"library{number}")
+            linked.linker = current  # the library must be freed before its linker
+            return linked
+
+        return _Linked(uninterrupted(work))
 
 
 def joined(images: Iterable[bytes]) -> bytes:

@@ -7,6 +7,7 @@ import gc
 import re
 import signal
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -196,6 +197,32 @@ def test_an_interrupt_in_llvms_passes_leaves_nothing_to_the_collector() -> None:
             with pytest.raises(KeyboardInterrupt):
                 compiler.machine_code("define void @f() {\n  ret void\n}\n")
             gc.collect()
+
+    ended = in_child(work)
+    assert ended, f"{ended.fault}\n{ended.said}"
+
+
+def test_no_handler_runs_within_llvmlite() -> None:
+    """What it raises there would leave an object half freed, which is then freed twice: the process died
+    after compiling had been interrupted some hundred times."""
+
+    def work(report: Callable[[str], None]) -> None:
+        places = Counter[str]()
+
+        def handler(number: int, frame: Any) -> None:
+            while frame is not None and "llvmlite" not in frame.f_code.co_filename:
+                frame = frame.f_back
+            places[frame.f_code.co_qualname if frame else ""] += 1
+
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        for n in range(4):
+            compiler.machine_code(emit(SPMV.residual)[0])
+            compile_residual(Program(programs.spmv, (n % 2 == 0,)).residual)
+            assembly_text(SPMV.residual)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        report(str(places))
+        assert set(places) == {""}
 
     ended = in_child(work)
     assert ended, f"{ended.fault}\n{ended.said}"
