@@ -33,7 +33,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Links to what is in the project and not on the site become names; pictures are drawn."""
-    markdown = with_tensors(with_pictures(markdown))
+    markdown = with_pictures(markdown)
 
     def kept(found: re.Match[str]) -> str:
         path = found[2].partition("#")[0]
@@ -54,29 +54,22 @@ def bare_bars(row: re.Match[str]) -> str:
 
 
 def with_pictures(markdown: str) -> str:
-    """A page with the pictures of `pictures.py` in place of each `<!-- picture: NAME -->`."""
-    made = runpy.run_path(str(ROOT / "docs/pictures.py"))["PICTURES"]
-
-    def picture(found: re.Match[str]) -> str:
-        return f'<div class="drawn">{made[found[1]]()}</div>'
-
-    return re.sub(r"^<!-- picture: (\w+) -->$", picture, markdown, flags=re.MULTILINE)
-
-
-def with_tensors(markdown: str) -> str:
-    """A page with the picture of a tensor in place of each `<!-- draw: NAME -->`: that which the page's
-    programs before it have bound to the name."""
-    parts = re.split(r"^<!-- draw: (\w+) -->$", markdown, flags=re.MULTILINE)
+    """A page with a picture in place of each `<!-- picture: NAME TENSOR... -->`: the tensor itself if NAME
+    is `tensor`, else a picture of `pictures.py`. The programs of the page before it bind the tensors."""
+    parts = re.split(r"^<!-- picture: ([\w ]+) -->$", markdown, flags=re.MULTILINE)
     if len(parts) == 1:
         return markdown
     from finchlang import Session
     from finchlang.repl.tensor_picture import tensor_svg
 
+    pictures = runpy.run_path(str(ROOT / "docs/pictures.py"))["PICTURES"] | {"tensor": tensor_svg}
     session, made = Session(output=lambda text: None), [parts[0]]
-    for before, name, after in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
+    for before, wanted, after in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
         for program in re.findall(r"^```finch\n(.*?)^```$", before, re.MULTILINE | re.DOTALL):
             session.run(program)
-        made += [f'\n<div class="drawn">{tensor_svg(session[name])}</div>\n', after]
+        name, *tensors = wanted.split()
+        drawn = pictures[name](*[session[tensor] for tensor in tensors])
+        made += [f'\n<div class="drawn">{drawn}</div>\n', after]
     return "".join(made)
 
 

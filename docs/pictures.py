@@ -1,15 +1,23 @@
 """Pictures of the site as SVG: bars beside other libraries from the table of benchmarks, places that loops
-visit, and how a column becomes a loop. `python docs/pictures.py` writes the file that the README shows."""
+visit, how a column becomes a loop, a workspace that fills, a search by rounds, and a session at the prompt.
+`python docs/pictures.py` writes the two files that the README shows."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import math
+import os
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS, CHART = ROOT / "tests/benchmarks/RESULTS.md", ROOT / "docs/speed.svg"
+RECORDING = ROOT / "docs/prompt.svg"
 
 BLUE, GREY, ORANGE = "#3f51b5", "#9aa3b2", "#e4572e"
 #: colours of text on light and on dark pages
@@ -169,12 +177,231 @@ def phases_svg() -> str:
     return svg(440, 132, parts, "three parts of a loop, of which one stays")
 
 
-PICTURES = {
+# ------------------------------------------------------------------------------------- workspaces
+
+
+def workspace_svg(A: Any, B: Any, C: Any) -> str:
+    """What a workspace of one column holds after each step of `C[i, j] += A[i, k] * B[k, j]`, and what is
+    copied from it. The last row of each column has the entries of `C` itself."""
+    left, right, result = A.to_numpy(), B.to_numpy(), C.to_numpy()
+    parts, cell, y, start = [STYLE], 44.0, 18.0, 150.0
+    rows = left.shape[0]
+    for i in range(rows):
+        parts.append(text(start + i * cell + 20, y, f"{i + 1}", "s", "middle"))
+    parts.append(text(0, y, "row of the workspace", "s"))
+    y += 8
+
+    def row(said: str, column: dict[int, float], lit: set[int], kind: str) -> None:
+        nonlocal y
+        parts.append(text(0, y + 18, said, kind))
+        for i in range(rows):
+            x, kept = start + i * cell, i in column
+            colour = ORANGE if i in lit else BLUE if kept else GREY
+            parts.append(
+                box(x, y, cell - 4, 26, colour, 0.45 if i in lit else 0.2 if kept else 0.1)
+            )
+            if kept:
+                parts.append(text(x + 20, y + 18, f"{column[i]:g}", "m", "middle"))
+        y += 30
+
+    for j in range(right.shape[1]):
+        held: dict[int, float] = {}
+        for k in map(int, right[:, j].nonzero()[0]):
+            met = {*map(int, left[:, k].nonzero()[0])}
+            for i in met:
+                held[i] = held.get(i, 0.0) + left[i, k] * right[k, j]
+            row(f"j = {j + 1}, k = {k + 1}", held, met, "m")
+        assert held == {int(i): result[i, j] for i in result[:, j].nonzero()[0]}
+        row(f"copied to C[:, {j + 1}]", dict(sorted(held.items())), set(), "")
+        y += 8
+    parts.append(
+        text(0, y + 12, "Orange: updated in this step. A copied workspace is empty again.", "s")
+    )
+    return svg(start + rows * cell, y + 18, parts, "a workspace that fills, column by column")
+
+
+# ------------------------------------------------------------------------------------------ rounds
+
+
+def rounds_svg(G: Any, P: Any) -> str:
+    """A graph before the first round of a breadth-first search and after each that finds a vertex, from
+    the adjacency `G` and `P`, the vertex (from 1) that each was reached from."""
+    edges, found_by = G.to_numpy().nonzero(), [int(p) - 1 for p in P.to_numpy()]
+
+    def found_in(v: int) -> int:
+        return 0 if found_by[v] == v else 1 + found_in(found_by[v])
+
+    count, parts = len(found_by), [STYLE]
+    place = [
+        (70 + 56 * math.cos(a), 88 + 56 * math.sin(a))
+        for a in (2 * math.pi * v / count - math.pi / 2 for v in range(count))
+    ]
+    for panel in range(max(map(found_in, range(count))) + 1):
+        left, top = panel % 2 * 210.0, panel // 2 * 180.0
+        new = [v + 1 for v in range(count) if found_in(v) == panel]
+        parts.append(text(left, top + 14, f"round {panel}: F has " if panel else "start: F has "))
+        parts.append(text(left + (96 if panel else 78), top + 14, ", ".join(map(str, new)), "m"))
+        for a, b in zip(*edges, strict=True):
+            (x1, y1), (x2, y2) = place[a], place[b]
+            used = found_by[b] == a and found_in(b) <= panel
+            parts.append(
+                f'<path d="M{left + x1:.1f} {top + y1:.1f}L{left + x2:.1f} {top + y2:.1f}" stroke='
+                f'"{ORANGE if used else GREY}" stroke-width="{3 if used else 1}"/>'
+            )
+        for v, (x, y) in enumerate(place):
+            rank = found_in(v) - panel
+            colour = ORANGE if rank == 0 else BLUE if rank < 0 else GREY
+            parts.append(
+                f'<circle cx="{left + x:.1f}" cy="{top + y:.1f}" r="15" fill="{colour}"/>'
+                f'<text x="{left + x:.1f}" y="{top + y + 5:.1f}" text-anchor="middle" '
+                f'style="fill:#fff">{v + 1}</text>'
+            )
+    parts.append(text(0, top + 186, "Orange: F, found in this round, and the edges to it.", "s"))
+    parts.append(text(0, top + 202, "Blue: visited before. Grey: not yet found.", "s"))
+    return svg(380, top + 208, parts, "a breadth-first search, round by round")
+
+
+# ------------------------------------------------------------------------------------------ prompt
+
+#: what is typed at the prompt, line after line
+TYPED = """\
+A = sparse([4.0 0 0; 0 0 2.0; 1.0 0 3.0])
+x = [1.0, 2.0];
+y = Tensor(Dense(Element(0.0)));
+@finch begin
+    y .= 0
+    for j = _, i = _
+        y[i] += A[i, j] * x[j]
+    end
+end
+x = [1.0, 2.0, 3.0];
+@finch begin
+    y .= 0
+    for j = _, i = _
+        y[i] += A[i, j] * x[j]
+    end
+end
+y
+A * x
+"""
+PROMPTS, COLUMNS = ("finch> ", "     | "), 60
+#: on the dark ground of a terminal, by the names of `highlight.py`
+DARK = {
+    "green": "#7fd07f",
+    "violet": "#d0a0ff",
+    "blue": "#93b4ff",
+    "teal": "#6fd3e0",
+    "red": "#ff8a9a",
+}
+DARK |= {"grey": "#9aa3b2", "brown": "#e0a96f"}
+#: seconds: for a letter, before an output, before the next input, and at the end
+LETTER, ANSWER, REST, LAST = 0.045, 0.35, 0.9, 6.0
+
+
+class Typist(io.StringIO):
+    """A person at a terminal who types lines; the terminal prints them."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:
+        line = super().readline()
+        print(line.rstrip("\n"))
+        return line
+
+
+def recorded() -> list[str]:
+    """The lines of a session at the prompt, in which `TYPED` is typed."""
+    from unittest.mock import patch
+
+    from finchlang.repl.__main__ import main
+
+    out, screen = io.StringIO(), {"COLUMNS": str(COLUMNS), "LINES": "40", "TERM": "dumb"}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, screen))
+        stack.enter_context(patch("sys.stdin", Typist(TYPED)))
+        stack.enter_context(contextlib.redirect_stdout(out))
+        stack.enter_context(contextlib.redirect_stderr(out))
+        main([])
+    lines = out.getvalue().rstrip().removesuffix(PROMPTS[0].strip()).rstrip().split("\n")
+    return [line[k : k + COLUMNS] for line in lines for k in range(0, max(len(line), 1), COLUMNS)]
+
+
+def coloured(code: str) -> Iterator[tuple[str, str]]:
+    """The pieces of a line with their colours, as the prompt has them."""
+    from pygments.token import string_to_tokentype
+
+    from finchlang.repl.highlight import COLOURS, STYLE, FinchLexer
+
+    looks = {
+        string_to_tokentype(name.removeprefix("pygments.").title()): look
+        for name, look in STYLE.style_rules
+        if name.startswith("pygments.")
+    }
+    for kind, piece in FinchLexer().get_tokens(code):
+        while kind.parent is not None and kind not in looks:
+            kind = kind.parent
+        hue = next((n for n, c in COLOURS.items() if c in looks.get(kind, "")), "")
+        yield piece.rstrip("\n"), DARK.get(hue, "#e6e6e6")
+
+
+def prompt_svg() -> str:
+    """The session as an animation: inputs appear letter by letter, outputs at once. A reader who wants no
+    motion sees the whole."""
+    lines, now, before, wide = list[tuple[float, float, str, str]](), 0.6, "", 7.2
+    for line in recorded():
+        mark = next((p for p in PROMPTS if line.startswith(p)), "")
+        if mark:
+            now += REST if mark == PROMPTS[0] else 0.0
+            pieces = [(mark, DARK["green"]), *coloured(line.removeprefix(mark))]
+        else:
+            now += ANSWER if before else 0.0
+            pieces = [(line, DARK["red"] if " error: " in line else "#b8c0cc")]
+        before, took = mark, LETTER * (len(line) - len(mark)) if mark else 0.0
+        spans = "".join(f'<tspan fill="{c}">{escape(p)}</tspan>' for p, c in pieces if p)
+        lines.append((now, now + took, line, spans))
+        now += took
+    total = now + LAST
+    width, height = 20 + wide * COLUMNS, 17 * len(lines) + 22
+    rules, parts = [], [f'<rect width="{width:g}" height="{height}" rx="8" fill="#1f2430"/>']
+    for k, (begin, end, line, spans) in enumerate(lines):
+        y, a, b = 17 * k + 26, 100 * begin / total, 100 * end / total
+        rules.append(f"@keyframes q{k}{{0%,{a:.2f}%{{opacity:0}}{a + 0.01:.2f}%,to{{opacity:1}}}}")
+        parts.append(
+            f'<text class="typed" style="animation-name:q{k}" x="10" y="{y}" '
+            f'textLength="{wide * len(line):g}">{spans}</text>'
+        )
+        if end > begin:
+            letters = len(line) - len(PROMPTS[0])
+            rules.append(
+                f"@keyframes r{k}{{0%,{a:.2f}%{{transform:none;animation-timing-function:steps("
+                f"{letters})}}{b:.2f}%,to{{transform:scaleX(0)}}}}"
+            )
+            parts.append(
+                f'<rect class="cover" style="animation-name:r{k}" x="{10 + wide * len(PROMPTS[0]):g}" '
+                f'y="{y - 13}" width="{wide * letters:g}" height="17" fill="#1f2430"/>'
+            )
+    style = (
+        ".picture .typed{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
+        "white-space:pre}.cover{transform:scaleX(0);transform-box:fill-box;transform-origin:100% 0}"
+        f".typed,.cover{{animation:{total:.1f}s infinite}}"
+        "@media(prefers-reduced-motion:reduce){.typed,.cover{animation:none}}"
+    )
+    said = "a session at the prompt: a kernel, an error with its place, and the result"
+    return svg(width, height, [f"<style>{style}{''.join(rules)}</style>", *parts], said)
+
+
+PICTURES: dict[str, Callable[..., str]] = {
     "speed": speed_svg,
     "visits": visits_svg,
     "column": column_svg,
     "phases": phases_svg,
+    "workspace": workspace_svg,
+    "rounds": rounds_svg,
+    "prompt": prompt_svg,
 }
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # without an installation
     CHART.write_text(speed_svg() + "\n", "utf-8")
+    RECORDING.write_text(prompt_svg() + "\n", "utf-8")

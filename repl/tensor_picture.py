@@ -36,7 +36,8 @@ class _Drawing:
 
     def text(self) -> str:
         size = f'viewBox="0 0 {self.width + 4:.0f} {self.y + 4:.0f}" width="{self.width + 4:.0f}"'
-        return f'<svg class="tensor" role="img" {size}>{"".join(self.parts)}</svg>'
+        said = 'role="img" aria-label="a tensor with the arrays of its levels"'
+        return f'<svg class="tensor" {said} {size}>{"".join(self.parts)}</svg>'
 
     def _cell(self, x: float, y: float, w: float, h: float, text: str, kind: str, at: int) -> None:
         place = f' data-at="{at}"' if at >= 0 else ""

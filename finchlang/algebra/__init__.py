@@ -1,9 +1,9 @@
-"""What is true of an expression: types, laws, simplification, bounds, absence, sparsity, index arithmetic.
+"""Facts about an expression: its type, laws, bounds, sparsity, and a simpler form of it.
 
-An expression comes in; a fact, or a simpler expression, goes out. Passes, rules and the planner stand
-above and ask the same questions here, so that none of them asks another; so they do for what things
-cost (`costs.py`). The one idea: facts follow
-from the rows of the operator table alone, an operator is never known by name.
+In: an expression. Out: a fact about it, or a simpler expression. Passes, rules and the planner ask here
+and do not import each other. `costs.py` has the costs that all three use.
+
+The one idea: facts follow from the rows of the operator table. No operator is known by its name.
 
 >>> from finchlang.algebra.simplify import simplify
 >>> from finchlang.text.parse import parse_kernel

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from math import expm1, log2
 
-#: steps to copy an entry of an operand into another order, to add to a workspace of one mode, and to sort
-#: an entry into a workspace of several modes
-COPY, SCATTER, SORT = 4.0, 0.5, 6.0
+#: steps to copy an entry of an operand into another order, and more to sort one into a workspace of several
+#: modes than of one
+COPY, SORT = 4.0, 6.0
 #: steps to store a place of a dense result
 PLACE = 0.1
 #: steps of a search beside its halvings: a fiber of twice the length is walked in the same time
@@ -27,9 +27,9 @@ PLACES, PER_ENTRY = 1 << 22, 16
 #: a table of several modes has at least so many places, or nothing is gained, at most so many, and at most
 #: so many for each expected update. (With 5 a transpose takes as long either way.)
 LEAST, MOST, FEW = 1 << 10, 1 << 27, 4
-#: a nest of an array program: entering it, a step of an innermost loop over dense memory in its order, to
-#: store a place of its result, and to update one that is dense, or sparse, out of its order
-NEST, STEP_INSIDE, PLACE_OF_NEST = 2000.0, 0.25, 0.15
+#: a nest of an array program: entering it, a step of an innermost loop over dense memory in its order, and
+#: to update a result that is dense, or sparse, out of its order
+NEST, STEP_INSIDE = 2000.0, 0.25
 UPDATE_OUT_OF_ORDER, UPDATE_OF_SPARSE = 1.0, 16.0
 
 

@@ -1,12 +1,13 @@
 """The array API standard (2024.12) over tensors of any format, lazily. There are no complex and no half
 types.
 
-Arrays of any library come in; a function gives an expression (`expression.py`), which knows its shape,
-type and fill and computes nothing; `compute` gives a tensor. The planner (`plan.py`, by the costs of
-`cost.py`) divides an expression into nests (`loop_nest.py`), each becomes a program of the language
-(`to_program.py`), and `calls/runner.py` runs them. The one idea (SparseArray'21): any function over any
-fill, so what is stored is what differs from the result's fill, and several functions become one kernel
-without a temporary array.
+In: arrays of any library. A function makes an expression (`expression.py`): it knows its shape, type and
+fill, and computes nothing. Out: a tensor, made by `compute`. The planner (`plan.py`, with the costs of
+`cost.py`) divides an expression into loop nests (`loop_nest.py`). Each nest becomes a program of the
+language (`to_program.py`), and `calls/runner.py` runs it.
+
+The one idea (SparseArray'21): any function works over any fill. A result stores the entries that differ
+from its own fill, and several functions become one kernel without a temporary array.
 
 >>> import numpy as np
 >>> import finchlang.array as xp

@@ -1,102 +1,247 @@
-"""What a loop nest costs, by how many entries its operands store: expected counts of steps, as if
+"""What loop nests cost, by how many entries their operands store: expected counts of steps, as if
 entries were uniformly distributed.
 
 A step is a coordinate that a loop visits. An operand that is stored in another order than that of the
 loops is copied, or looked up at the coordinates that others give; a result that is written out of order
 goes through a workspace. In an intersection, long fibers are searched (galloped) for the coordinates of
-the shortest. The weights are in `algebra/costs.py`.
+the shortest. The weights are in `algebra/costs.py`. Indices of loops are bits of integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, permutations
-from math import prod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from math import inf, prod
 
 from finchlang.algebra import costs
 from finchlang.algebra.absence import AbsenceFormula, Where
 from finchlang.algebra.costs import distinct, searched
-from finchlang.array.loop_nest import LoopNest, Read
-from finchlang.base.records import record
-from finchlang.syntax.nodes import Index
 
-#: a nest of more loops gets the order in which its operands are stored: there are n! orders to compare
-MOST = 6
+#: so many sets of outer loops are kept for each number of them: all of six loops
+STATES = 20
+
+
+@dataclass(slots=True, eq=False)
+class OperandEntries:
+    """How an operand is stored: the set of its indices, the expected number of its entries, whether all
+    else does nothing (`is_sparse`), its indices as they are stored, the outermost first, empty for one that
+    can be made in any order, and which of them have all places (`dense`)."""
+
+    mask: int
+    entries: float
+    is_sparse: bool
+    order: tuple[int, ...] = ()
+    dense: int = 0
+    #: the indices stored outside each of them
+    outside: dict[int, int] = field(default_factory=dict)
+    known: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        before = 0
+        for index in self.order:
+            self.outside[index] = before
+            before |= 1 << index
+
+    def follows(self, order: Sequence[int]) -> bool:
+        """Whether it is stored in this order of loops."""
+        return [index for index in order if index in self.outside] == [*self.order]
+
+    def is_left(self, outer: int, index: int) -> bool:
+        """Whether a loop over an index is the first that is not in the order in which it is stored."""
+        own, before = outer & self.mask, self.outside.get(index)
+        return before not in (None, own) and own in self.outside.values()
+
+
+class PlaceCounts:
+    """How many places sets of indices of these sizes have."""
+
+    def __init__(self, sizes: Sequence[float]):
+        self.sizes, self.known = sizes, {0: 1.0}
+
+    def __call__(self, indices: int) -> float:
+        found = self.known.get(indices)
+        if found is None:
+            low = indices & -indices
+            found = self.known[indices] = self.sizes[low.bit_length() - 1] * self(indices ^ low)
+        return found
 
 
 class Counts:
-    """Expected numbers of coordinate tuples that loops in this order visit. Reads that are `followed` are
-    looked up, and so do not restrict the loops."""
+    """Expected numbers of coordinate tuples that loops visit, which do nothing where they are `absent`, a
+    formula over numbers of operands. Those `followed` are looked up, and so do not restrict the loops."""
 
-    def __init__(self, nest: LoopNest, order: Sequence[Index] = (), followed: Sequence[Read] = ()):
-        self.nest, self.followed = nest, {id(read) for read in followed}
-        self.sparse = [read for read in nest.reads if read.is_sparse]
-        self.are_dense = {id(read): _are_dense(read, order) for read in self.sparse}
+    def __init__(
+        self,
+        places: PlaceCounts,
+        operands: Sequence[OperandEntries],
+        absent: Where,
+        kept: int,
+        followed: frozenset[int] = frozenset(),
+    ):
+        self.places, self.operands, self.absent, self.kept = places, operands, absent, kept
+        self.followed, self.every = followed, kept
+        for operand in operands:
+            self.every |= operand.mask
+        self.sparse = [o for k, o in enumerate(operands) if o.is_sparse and k not in followed]
+        self.ordered = [o for o in self.sparse if len(o.order) > 1]
+        self._reached: dict[int, float] = {}
+        self.updates = self.reached(self.every)
+        self.entries = self.stored(kept)
+        is_vector = not kept & (kept - 1) and places(kept) <= costs.SHORT
+        self.is_dense = is_vector or self.entries >= costs.FULL * places(kept)
 
-    def places(self, indices: Iterable[Index]) -> float:
-        return prod([float(self.nest.extents[index]) for index in indices])
-
-    def distinct(self, read: Read, indices: Iterable[Index]) -> float:
-        """At how many coordinates of these indices a sparse operand stored in this order has a position:
-        a dense level has one for each place, a sparse one for each that has an entry."""
-        are_dense, found, known = self.are_dense[id(read)], 1.0, 1.0
-        own = [index for index in indices if index in read.own]
-        for count, index in enumerate(own, 1):
-            places = float(self.nest.extents[index])
-            known, found = known * places, found * places
-            if not are_dense[index]:
-                is_all = count == len(read.own)
-                found = min(found, read.stored if is_all else distinct(known, read.stored))
+    def distinct(self, operand: OperandEntries, indices: int) -> float:
+        """At how many coordinates of these indices an operand has a position: a dense level has one for
+        each place, a sparse one for each that has an entry."""
+        own = indices & operand.mask
+        found = operand.known.get(own)
+        if found is None:
+            found = operand.entries
+            if own != operand.mask:
+                found = self.places(own)
+                found = found if not own & ~operand.dense else distinct(found, operand.entries)
+            found = operand.known[own] = max(found, 1e-9)
         return found
 
-    def part(self, absent: Where, indices: Sequence[Index]) -> float:
+    def part(self, absent: Where, indices: int) -> float:
         """The expected fraction of the coordinates of these indices that are not absent."""
         if isinstance(absent, int):
-            read = self.nest.reads[absent]
-            if id(read) in self.followed:
+            operand = self.operands[absent]
+            own = indices & operand.mask
+            if not own or absent in self.followed:
                 return 1.0
-            own = [index for index in indices if index in read.own]
-            return self.distinct(read, own) / max(self.places(own), 1.0)
+            return self.distinct(operand, own) / (self.places(own) or 1.0)
         parts = [self.part(part, indices) for part in absent.parts]
         return 1 - prod([1 - part for part in parts]) if absent.is_and else prod(parts)
 
-    def reached(self, indices: Sequence[Index]) -> float:
+    def reached(self, indices: int) -> float:
         """How many coordinate tuples of these indices loops visit."""
-        return self.places(indices) * self.part(self.nest.absent, indices)
+        found = self._reached.get(indices)
+        if found is None:
+            found = self.places(indices) * self.part(self.absent, indices)
+            self._reached[indices] = found
+        return found
 
-    def stored(self, kept: Sequence[Index]) -> float:
+    def stored(self, kept: int) -> float:
         """How many coordinate tuples of these indices of the result are written."""
-        full = Counts(self.nest)
-        full.are_dense = {id(read): dict.fromkeys(read.own, False) for read in self.sparse}
-        order = (*self.nest.kept, *self.nest.reduced)
-        return distinct(self.places(kept), full.reached(order))
+        if kept == self.every:
+            return self.updates
+        places = self.places(kept)
+        if self.updates >= self.places(self.every):
+            return places
+        return min(distinct(places, self.updates), self.reached(kept))
 
-    def fiber(self, read: Read, outer: Sequence[Index], index: Index) -> float | None:
-        """The entries of a fiber in the mode of `index`, inside loops over `outer`; None if dense."""
-        if id(read) in self.followed or self.are_dense[id(read)].get(index, True):
+    def fiber(self, operand: OperandEntries, outer: int, index: int) -> float | None:
+        """The entries of a fiber in the mode of an index, inside loops over `outer`; None if dense. An
+        operand that is stored in another order is copied, dense over lists."""
+        bit, own = 1 << index, outer & operand.mask
+        is_copied = operand.outside.get(index, own) != own
+        if not operand.mask & bit or (not own if is_copied else operand.dense & bit):
             return None
-        return self.distinct(read, (*outer, index)) / max(self.distinct(read, outer), 1e-9)
+        return self.distinct(operand, own | bit) / (self.distinct(operand, own) if own else 1.0)
 
-    def steps(self, absent: Where, outer: Sequence[Index], index: Index) -> float | None:
+    def steps(self, absent: Where, outer: int, index: int) -> float | None:
         """The steps of a loop over `index` inside loops over `outer`; None if it visits all places."""
         if isinstance(absent, int):
-            return self.fiber(self.nest.reads[absent], outer, index)
-        parts = [self.steps(part, outer, index) for part in absent.parts]
-        known = [steps for steps in parts if steps is not None]
+            operand = self.operands[absent]
+            return None if absent in self.followed else self.fiber(operand, outer, index)
+        known = []
+        for part in absent.parts:
+            if isinstance(part, int) and not self.operands[part].mask >> index & 1:
+                continue
+            steps = self.steps(part, outer, index)
+            if steps is not None:
+                known.append(steps)
         if not known or absent.is_and:
-            return sum(known) if known and len(known) == len(parts) else None
+            return sum(known) if known and len(known) == len(absent.parts) else None
+        if len(known) == 1:
+            return known[0]
         least, *others = sorted(known)
         return least + sum([min(steps, searched(least, steps)) for steps in others])
 
-    def galloped(self, order: Sequence[Index]) -> Iterator[tuple[Read, Index]]:
-        """The reads, each with an index, better galloped than walked along the shortest fiber."""
-        for depth, index in enumerate(order):
-            for absent in intersections(self.nest.absent):
-                parts = [(part, self.steps(part, order[:depth], index)) for part in absent.parts]
+    def loop(self, outer: int, index: int) -> float:
+        """The steps of a loop inside those of a set, with copies of operands that are stored in another
+        order, and with what it costs to write the result out of order."""
+        steps, bit = self.steps(self.absent, outer, index), 1 << index
+        if steps is None:
+            is_last = outer | bit == self.every
+            rate = costs.STEP_INSIDE if is_last and self.is_along(index) else 1.0
+            total = rate * self.places(bit)
+        else:
+            total = steps
+        total *= self.reached(outer)
+        for operand in self.ordered:
+            if operand.is_left(outer, index):
+                total += costs.COPY * operand.entries
+        if self.kept & bit and outer & ~self.kept:
+            total += self.updates * self.rate_of_updates(outer | bit, steps is not None)
+        return total
+
+    def is_along(self, index: int) -> bool:
+        """Whether operands are read in the order of their memory in an innermost loop over an index."""
+        return all([index not in o.outside or o.order[-1] == index for o in self.operands])
+
+    def rate_of_updates(self, outer: int, is_walked: bool) -> float:
+        """What an update costs more since a mode of the result is inside of a reduced one."""
+        if self.is_dense:
+            return costs.UPDATE_OUT_OF_ORDER if is_walked else 0.0
+        return costs.SORT if self.kept & ~outer else costs.UPDATE_OF_SPARSE
+
+    def of_order(self, order: Sequence[int]) -> float:
+        """The cost of loops in this order, the outermost first."""
+        total, outer = self.fixed(), 0
+        for index in order:
+            total += self.loop(outer, index)
+            outer |= 1 << index
+        return total
+
+    def fixed(self) -> float:
+        """What is the same for all orders: updates, storing the result in order, and finding what is looked
+        up."""
+        written = costs.PLACE * self.places(self.kept) if self.is_dense else self.entries
+        total = costs.STEP_INSIDE * self.updates + written
+        for number in self.followed:
+            read = self.operands[number]
+            outer = read.mask & ~(1 << read.order[-1])
+            total += self.updates * searched(1.0, read.entries / max(self.places(outer), 1.0))
+        return total
+
+    def orders(self, bound: float = inf) -> list[tuple[float, tuple[int, ...]]]:
+        """The cheapest order for each innermost loop, with its cost, the cheapest first, by dynamic
+        programming over sets of outer loops; none that costs more than a bound."""
+        least, found = self.fixed(), list[tuple[float, tuple[int, ...]]]()
+        if least + costs.STEP_INSIDE * self.updates >= bound:
+            return found
+        indices = [k for k in range(self.every.bit_length()) if self.every >> k & 1]
+        states: dict[int, tuple[float, tuple[int, ...]]] = {0: (least, ())}
+        for count in range(len(indices)):
+            best: dict[int, tuple[float, tuple[int, ...]]] = {}
+            for outer, (cost, order) in states.items():
+                for index in indices:
+                    if outer >> index & 1:
+                        continue
+                    now, total = outer | 1 << index, cost + self.loop(outer, index)
+                    if total >= bound:
+                        continue
+                    if count == len(indices) - 1:
+                        found.append((total, (*order, index)))
+                    elif now not in best or total < best[now][0]:
+                        best[now] = total, (*order, index)
+            states = dict(nsmallest(STATES, best.items(), key=lambda item: item[1][0]))
+        return sorted(found) if indices else [states[0]]
+
+    def galloped(self, order: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """The operands, each with an index, better galloped than walked along the shortest fiber."""
+        outer = 0
+        for index in order:
+            for absent in intersections(self.absent):
+                parts = [(part, self.steps(part, outer, index)) for part in absent.parts]
                 known = [steps for _, steps in parts if steps is not None]
                 for part, steps in parts:
                     if isinstance(part, int) and steps and searched(min(known), steps) < steps:
-                        yield self.nest.reads[part], index
+                        yield part, index
+            outer |= 1 << index
 
 
 def intersections(absent: Where) -> Iterator[AbsenceFormula]:
@@ -108,82 +253,15 @@ def intersections(absent: Where) -> Iterator[AbsenceFormula]:
             yield from intersections(part)
 
 
-def _are_dense(read: Read, order: Sequence[Index]) -> dict[Index, bool]:
-    """Which modes of an operand are dense in loops of this order, for which it may be copied to lists."""
-    own = [index for index in order if index in read.own]
-    if own == read.own or not order:
-        return {index: read.is_dense_at(index) for index in read.own}
-    return {index: index == own[0] for index in own}
-
-
-@record
-class Candidate:
-    """An order of loops, the reads that are looked up in it, and what this costs."""
-
-    cost: float
-    order: tuple[Index, ...]
-    followed: tuple[Read, ...]
-
-    def __str__(self) -> str:
-        names = "".join([f", {read.name} looked up" for read in self.followed])
-        return f"{' '.join([index.name for index in self.order])}{names}: {self.cost:.2g}"
-
-
-def cost(nest: LoopNest, order: Sequence[Index], followed: Sequence[Read] = ()) -> float:
-    """The steps of loops in this order, and the costs of copies, of lookups and of the result, in steps."""
-    counts, total = Counts(nest, order, followed), 0.0
-    for depth, index in enumerate(order):
-        outer = order[:depth]
-        steps = counts.steps(nest.absent, outer, index)
-        total += counts.reached(outer) * (counts.places((index,)) if steps is None else steps)
-    for read in counts.sparse:
-        if id(read) in counts.followed:
-            fibers = read.stored / max(counts.places(read.own[:-1]), 1.0)
-            total += counts.reached(order) * searched(1.0, fibers)
-        elif not read.follows(order):
-            total += costs.COPY * read.stored
-    return total + _of_result(nest, order, counts)
-
-
-def _of_result(nest: LoopNest, order: Sequence[Index], counts: Counts) -> float:
-    updates = counts.reached(order)
-    kept = [index for index in order if index in nest.kept]
-    places = counts.places(kept)
-    if places <= costs.SHORT or updates >= costs.FULL * places:
-        return costs.PLACE * places
-    first = next((k for k, index in enumerate(order) if index in nest.reduced), len(order))
-    after = sum(index in nest.kept for index in order[first:])
-    return updates * (0.0 if not after else costs.SCATTER if after == 1 else costs.SORT)
-
-
-def candidates(nest: LoopNest) -> list[Candidate]:
-    """Every order of the loops, with each choice of the reads that are looked up, the cheapest first. Where
-    more than two reads could be looked up, none is: choices are exponentially many."""
-    found = []
-    for order in permutations((*nest.kept, *nest.reduced)):
-        across = [r for r in nest.reads if r.is_sparse and not r.follows(order) and _is_found(r)]
-        for many in range(len(across) + 1 if len(across) <= 2 else 1):
-            for reads in combinations(across, many):
-                found.append(Candidate(cost(nest, order, reads), order, reads))
-    return sorted(found, key=lambda candidate: candidate.cost)
-
-
-def _is_found(read: Read) -> bool:
-    """Whether the entries of a read can be looked up at any coordinates."""
-    levels = [
-        level.is_dense or level.modes == 1 and level.lists_entries for _, level in read.levels()
-    ]
-    return all(levels) and len(read.own) == len(read.indices) and not read.is_reshaped
-
-
-def dense_levels(nest: LoopNest, stored: Sequence[Index]) -> list[bool]:
+def full_levels(counts: Counts, stored: Sequence[int]) -> list[bool]:
     """For each mode of a result, outermost first, whether it is full enough for a dense level."""
-    counts, before, found = Counts(nest), 1.0, []
-    if len(stored) == 1 and counts.places(stored) <= costs.SHORT:
+    if len(stored) == 1 and counts.places(1 << stored[0]) <= costs.SHORT:
         return [True]
+    before, outer, found = 1.0, 0, []
     for k, index in enumerate(stored):
-        now = counts.stored(stored[: k + 1])
+        outer |= 1 << index
+        now = counts.stored(outer)
         full = costs.FULL if k < len(stored) - 1 else costs.FULL_OF_VALUES
-        found.append(now >= full * before * nest.extents[index])
+        found.append(now >= full * before * counts.places(1 << index))
         before = now
     return found

@@ -9,6 +9,7 @@ from functools import cached_property
 from finchlang.algebra.absence import Absence, Where, either
 from finchlang.algebra.expression_types import Names, annotate
 from finchlang.algebra.laws import is_value
+from finchlang.array.cost import Counts, OperandEntries, PlaceCounts
 from finchlang.array.index_paths import is_path, loops_of
 from finchlang.array.inferred_values import Values, stored_of
 from finchlang.base.records import record
@@ -50,9 +51,28 @@ class Read:
         """Whether the levels that are read at an index are dense."""
         return all(level.is_dense for i, level in self.levels() if i == index)
 
+    def is_dense_in(self, order: Sequence[Index], index: Index) -> bool:
+        """As `is_dense_at`, in loops of this order, for which it may be copied, dense over lists."""
+        if self.is_sparse and not self.follows(order):
+            return index == next(i for i in order if i in self.own)
+        return self.is_dense_at(index)
+
     def follows(self, order: Sequence[Index]) -> bool:
         """Whether the tensor is stored in this order of loops."""
         return [index for index in order if index in self.own] == self.own
+
+    @cached_property
+    def is_found(self) -> bool:
+        """Whether its entries can be looked up at any coordinates."""
+        levels = [
+            level.is_dense or level.modes == 1 and level.lists_entries for _, level in self.levels()
+        ]
+        return (
+            self.is_sparse
+            and not self.is_reshaped
+            and len(self.own) == len(self.indices)
+            and all(levels)
+        )
 
     @cached_property
     def own(self) -> list[Index]:
@@ -75,6 +95,23 @@ class LoopNest:
     reads: tuple[Read, ...]
     extents: Mapping[Index, int]
     absent: Where
+
+    @cached_property
+    def indices(self) -> tuple[Index, ...]:
+        """The indices by the numbers that they have in Counts."""
+        return (*self.kept, *self.reduced)
+
+    def counts(self, followed: frozenset[int] = frozenset()) -> Counts:
+        """What is expected of loops, with reads that are looked up, by number."""
+        bits = {index: k for k, index in enumerate(self.indices)}
+        operands = []
+        for read in self.reads:
+            order = tuple(dict.fromkeys([bits[index] for index in read.own]))
+            dense = sum([1 << k for k in order if read.is_dense_at(self.indices[k])])
+            mask = sum([1 << k for k in order])
+            operands.append(OperandEntries(mask, read.stored, read.is_sparse, order, dense))
+        places = PlaceCounts([float(self.extents[index]) for index in self.indices])
+        return Counts(places, operands, self.absent, (1 << len(self.kept)) - 1, followed)
 
 
 def absence_of(

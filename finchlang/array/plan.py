@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from finchlang.array.cost import MOST, Counts, candidates, dense_levels, intersections
+from finchlang.array.cost import full_levels, intersections
 from finchlang.array.loop_nest import LoopNest, Read
 from finchlang.base.records import record
 from finchlang.levels.element import Element
@@ -18,12 +18,15 @@ from finchlang.tensors.formats import Format, nest_of, permuted
 
 #: so many candidates are listed in a plan's text
 SHOWN = 4
+#: costs are estimates: up to so many times the least the order in which operands are stored is preferred
+NEAR = 1.05
 
 
 @record
 class Plan:
     """The loops of a nest, outermost first; the result's format; reads that are looked up (`followed`) or
-    `galloped` at an index; candidates as text; whether entries of operands count (`is_counted`)."""
+    `galloped` at an index; candidates as text; whether entries of operands count (`is_counted`); how many
+    `entries` the result is expected to have."""
 
     order: tuple[Index, ...]
     format: Format
@@ -31,31 +34,68 @@ class Plan:
     galloped: tuple[tuple[Read, Index], ...]
     told: str
     is_counted: bool
+    entries: float
+
+
+@record
+class Candidate:
+    """An order of loops, the numbers of reads that are looked up in it, and what this costs."""
+
+    cost: float
+    order: tuple[int, ...]
+    followed: frozenset[int] = frozenset()
+
+    def text(self, nest: LoopNest) -> str:
+        names = "".join([f", {nest.reads[k].name} looked up" for k in sorted(self.followed)])
+        order = " ".join([nest.indices[k].name for k in self.order])
+        return f"{order}{names}: {self.cost:.2g}"
 
 
 def planned(nest: LoopNest, is_dense: bool) -> Plan:
     """The plan of a nest: loops as operands are stored, if that is one order for all and nothing is reduced
-    over several reads, or if there are too many loops; else in the cheapest order."""
-    usual = order = tuple(loop_order(nest))
-    followed: tuple[Read, ...] = ()
+    over several reads; else in the cheapest order."""
+    order = tuple(loop_order(nest))
+    best = Candidate(0.0, tuple(map(nest.indices.index, order)))
     sparse = [read for read in nest.reads if read.is_sparse]
-    is_alike = all([read.follows(usual) for read in sparse])
+    is_alike = all([read.follows(order) for read in sparse])
     is_choice = not is_alike or bool(nest.reduced) and len(nest.reads) > 1
-    told = f"{' '.join(i.name for i in usual)}, as operands are stored"
-    if is_choice and len(nest.extents) <= MOST:
-        found = candidates(nest)
-        told = "by steps: " + ", ".join(map(str, found[:SHOWN]))
-        # costs are estimates: within 5 % the order in which operands are stored is preferred
-        near = [c for c in found if c.cost <= 1.05 * found[0].cost]
-        best = next((c for c in near if c.order == usual), near[0])
-        order, followed = best.order, best.followed
+    told = f"{' '.join(i.name for i in order)}, as operands are stored"
+    if is_choice:
+        found = candidates(nest, best.order)
+        told = "by steps: " + ", ".join([one.text(nest) for one in found[:SHOWN]])
+        near = [c for c in found if c.cost <= NEAR * found[0].cost]
+        best = next((c for c in near if c.order == best.order), near[0])
+        order = tuple([nest.indices[k] for k in best.order])
+    followed = tuple([nest.reads[k] for k in sorted(best.followed)])
     meets = any(intersections(nest.absent))
-    counts = Counts(nest, order, followed)
-    galloped = tuple(counts.galloped(order)) if meets else ()
+    at = nest.counts(best.followed).galloped(best.order) if meets else ()
+    galloped = tuple([(nest.reads[k], nest.indices[index]) for k, index in at])
     told += "".join([f"; {read.name} is searched by {i.name}" for read, i in galloped])
-    format = result_format(nest, counts, order, is_dense)
+    format = result_format(nest, followed, order, is_dense)
     is_counted = is_choice or meets or bool(nest.reduced and nest.kept)
-    return Plan(order, format, followed, galloped, told, is_counted)
+    return Plan(order, format, followed, galloped, told, is_counted, nest.counts().entries)
+
+
+def candidates(nest: LoopNest, usual: tuple[int, ...]) -> list[Candidate]:
+    """The usual order of loops, and the best for each innermost loop, with reads that are looked up as long
+    as each saves more, the cheapest first."""
+    counts, able = nest.counts(), {k for k, read in enumerate(nest.reads) if read.is_found}
+    found = {usual: Candidate(counts.of_order(usual), usual)}
+    found |= {order: Candidate(cost, order) for cost, order in counts.orders()}
+    every, best = list(found.values()), min(found.values(), key=lambda one: one.cost)
+    while rest := able - best.followed:
+        tried = []
+        for followed in [best.followed | {k} for k in rest]:
+            known = nest.counts(followed)
+            for cost, order in known.orders(NEAR * best.cost):
+                if not any([known.operands[k].follows(order) for k in followed]):
+                    tried.append(Candidate(cost, order, followed))
+        every += tried
+        least = min(every, key=lambda one: one.cost)
+        if least is best:
+            break
+        best = least
+    return sorted(every, key=lambda one: one.cost)
 
 
 def loop_order(nest: LoopNest) -> list[Index]:
@@ -89,7 +129,9 @@ def _reaches(before: dict[Node, set[Node]], index: Node, other: Node) -> bool:
     return other in before[index] or any(_reaches(before, i, other) for i in before[index])
 
 
-def result_format(nest: LoopNest, counts: Counts, order: Sequence[Index], is_dense: bool) -> Format:
+def result_format(
+    nest: LoopNest, followed: Sequence[Read], order: Sequence[Index], is_dense: bool
+) -> Format:
     """The format of the result, whose modes are stored in the order of the loops, swizzled if that is
     another than its own. It is dense if values are not known to have a fill. For a reduction a level is
     dense if it is expected to be full enough. Otherwise the result has the operands' format if that is one
@@ -102,10 +144,11 @@ def result_format(nest: LoopNest, counts: Counts, order: Sequence[Index], is_den
     if is_dense or not nest.values.is_fill:
         level = nest_of([True] * len(stored), leaf)
     elif nest.reduced:
-        level = nest_of(dense_levels(nest, stored), leaf)
+        full = full_levels(nest.counts(), list(map(nest.indices.index, stored)))
+        level = nest_of(full, leaf)
     else:
         same = _same_format(nest, stored)
-        are_dense = [_is_dense(nest, counts, index) for index in stored]
+        are_dense = [_is_dense(nest, followed, order, index) for index in stored]
         level = nest_of(are_dense, leaf) if same is None else same.with_leaf(leaf)
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
     return permuted(level, permutation)
@@ -130,14 +173,12 @@ def joining(
     return None
 
 
-def _is_dense(nest: LoopNest, counts: Counts, index: Index) -> bool:
+def _is_dense(
+    nest: LoopNest, followed: Sequence[Read], order: Sequence[Index], index: Index
+) -> bool:
     """Whether every read with this mode, but those that are looked up, has it dense, or its copy has."""
-    found = [
-        counts.are_dense[id(read)][index] if read.is_sparse else read.is_dense_at(index)
-        for read in nest.reads
-        if index in read.own and id(read) not in counts.followed
-    ]
-    return bool(found) and all(found)
+    reads = [read for read in nest.reads if index in read.own and read not in followed]
+    return bool(reads) and all([read.is_dense_in(order, index) for read in reads])
 
 
 def _same_format(nest: LoopNest, stored: list[Index]) -> Level | None:

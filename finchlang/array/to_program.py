@@ -12,7 +12,6 @@ from typing import Any, cast
 from finchlang.algebra.absence import NEVER, Where
 from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy
-from finchlang.array.cost import Counts
 from finchlang.array.index_paths import accessed, goes_beyond, is_path, joined, loops_of
 from finchlang.array.inferred_values import identity_of, op_node, values_of
 from finchlang.array.logical.form import Place
@@ -198,7 +197,7 @@ class Lowering:
         self.is_counted = self.is_counted or plan.is_counted
         if order:
             self.decisions.append(f"loops of {name}: {plan.told}")
-        self.expected[name] = Counts(nest).stored(kept)
+        self.expected[name] = plan.entries
         value = self.arranged(value, plan, read_at)
         body: ast.Node = ast.Assign(target, op, value)
         if arg is node and not level_of(format).is_all_dense:

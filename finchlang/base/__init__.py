@@ -1,8 +1,9 @@
-"""What knows nothing of the language: errors and their places, files, locks, the cache, aligned memory.
+"""Services that do not know the language: errors with places, files, locks, the cache, aligned memory.
 
-Nothing comes in but texts, arrays and bytes, and every other room may use what is here. The one idea: a
-user's fault is a `FinchError`, which has a kind (one of ten) and the place in the user's text, and
-shows the line it speaks of; whatever else goes wrong is a `Bug`, ours.
+In: texts, arrays and bytes. Every other room may use this one; this one uses no other.
+
+The one idea: a fault of the user is a `FinchError`. It has one of ten kinds and a place in the user's
+text, and it shows that line. Any other fault is a `Bug`, which is ours.
 
 >>> from finchlang.base.errors import FinchError, Source, Span
 >>> place = Span(Source("y[i] = 1", "<input>"), 1, 3, 1, 4)

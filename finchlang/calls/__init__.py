@@ -1,11 +1,12 @@
-"""From values to a call and back, so that a call that fails changes nothing.
+"""From values to a call of a kernel and back. A call that fails changes nothing.
 
-Values of a script or of Python come in, and the text of a kernel; what the kernel wrote goes out to its
-owners. At each call arguments are described afresh (`arguments.py`); their formats choose a compiled
-kernel (`kernel.py`: CallSite, SpecializedKernel), which is found in memory, on disk
-(`compile_cache.py`) or staged (`staging.py`); `undo.py` keeps what is written safe; `runner.py` is all
-of that for one kernel text. The one idea: nothing about the user's memory is believed twice; only what
-depends on formats is kept.
+In: the text of a kernel, and values of a script or of Python. Out: the results, handed to their owners.
+Each call describes its arguments anew (`arguments.py`). Their formats choose a compiled kernel
+(`kernel.py`), from memory, from disk (`compile_cache.py`), or staged now (`staging.py`). `undo.py` keeps
+the old state of outputs. `runner.py` does all this for one text.
+
+The one idea: facts about the user's memory are checked at every call. Only facts that follow from
+formats are kept.
 
 >>> from finchlang import Session
 >>> s = Session()

@@ -1,10 +1,10 @@
-"""The denotation: what a program means on dense arrays (Finch'25 Fig 8b), the oracle of differential
-testing.
+"""The denotation: the meaning of a program on dense arrays (Finch'25 Fig 8b). Tests compare with it.
 
-A program and its bindings come in, NumPy arrays go out. The one idea: it shares nothing with what it
-checks. It has its own operators (NumPy's), its own way to find extents, no levels, no looplets, no
-passes; the layout test forbids it to import them, and only the comparison of engines and tests import
-it.
+In: a program and its bindings. Out: NumPy arrays.
+
+The one idea: it shares nothing with the code that it checks. It has its own operators (those of NumPy)
+and its own way to find extents; it has no levels, looplets or passes. The layout test forbids it to
+import them, and only the comparison of engines and tests may import it.
 
 >>> import numpy as np
 >>> from finchlang.denote.denotation import denote

@@ -1,9 +1,10 @@
 """Tensors in files, one format a file: Matrix Market, FROSTT's `.tns`, `.ttx`, `.npy`, Binsparse.
 
-A path comes in, and for writing a tensor; a tensor goes out, or a file that is there whole or not at
-all (`base/paths.py`). `suffixes.py` chooses by the name's end. The one idea: a file is not trusted. Its
-sizes are held against its length and the memory before anything is made, and its coordinates against
-its shape.
+In: a path, and a tensor to write. Out: a tensor that was read, or a file. A file is written whole or not
+at all (`base/paths.py`). `suffixes.py` chooses the format by the end of the name.
+
+The one idea: a file is not trusted. Its sizes are compared with its length and with the memory before
+anything is allocated, and its coordinates are compared with its shape.
 
 >>> import os, tempfile
 >>> import numpy as np

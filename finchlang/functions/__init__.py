@@ -1,11 +1,12 @@
 """Loops and functions of scripts as wholes: the statements around kernels, run over a host.
 
-In: a `Unit`, which `script/as_unit.py` makes of a loop and of the functions that are called in it: numbers
-that have names of their own, and tensors in slots. Out: what it does, by a host, which executes or records
-it; its kernels are run by the kernel's rules in the same state.
+In: a `Unit`, which `script/as_unit.py` makes of a loop and of the functions that it calls. A unit has
+numbers with names of their own, and tensors in slots; a slot is the memory of one tensor. Out: the
+operations of the unit on a host, which performs or records them. The rules of kernels run its kernels,
+in the same state.
 
-The one idea: a name is a slot, and tensors that change places exchange their memory (`ir.Exchange`), so
-that it is known before anything runs what each name means.
+The one idea: a name stands for a slot. `a, b = b, a` exchanges the memory of two slots (`ir.Exchange`),
+so the meaning of every name is known before anything runs.
 
 >>> from finchlang import Session
 >>> session = Session()

@@ -1,12 +1,11 @@
-"""The small imperative language that rules speak (DESIGN section 3): its terms, who performs it, who
-records it.
+"""The small imperative language that rules write: its terms, a host that runs it, a host that records it.
 
-Rules come with operations (`let`, `load`, `store`, `set`, `branch`, `loop`, `grow`); each is a statement
-of `ir.py` (`interface.py`), and what becomes of that is up to the host. `executing.py` performs it at
-once, on arrays: that is the interpreter. `recording.py` writes it down: the result, a residual
-program, is what staging leaves. The
-one idea, of the whole project: one semantics, two hosts. Constants are folded where terms are made
-(`construct.py`) and nowhere else, and `verify.py` says what a well-formed residual is.
+In: the operations of rules (`let`, `load`, `store`, `set`, `branch`, `loop`, `grow`; `interface.py`). Each
+is a statement of `ir.py`. Out: with `executing.py` each statement is performed at once, on arrays; this
+is the interpreter. With `recording.py` it is written down; the text is the residual program.
+
+The one idea, of the whole project: one semantics, two hosts. Constants are folded where terms are made
+(`construct.py`) and nowhere else. `verify.py` checks that a residual is well formed.
 
 >>> from finchlang.host.construct import add, mul
 >>> from finchlang.host.ir import Var

@@ -1,12 +1,13 @@
 """Looplets, the level interface, and one level a file; `workspace/` has workspaces and their policies.
 
-A tensor is a tree of fibers, one level for each mode (Finch'25 section 4). A level is asked to `unfurl`
-a fiber: it answers with looplets (`looplets.py`, Finch'25 Table 2), data that say of what regions the
-fiber consists, and rules lower those. It is told when writing begins and ends (`declare`, `assemble`,
-`freeze`, `thaw`: Table 3). How its arrays lie it says in its `layout` (`layout.py`): from that follows
-what is done with them as a whole, such as to freeze, move, check and list them. The one idea: a level
-describes its structure and never meets another level; how two of them are walked together is a matter
-of rules.
+A tensor is a tree of fibers, with one level for each mode (Finch'25 section 4). In: a fiber of a level.
+Out: its looplets (`looplets.py`, Finch'25 Table 2), which name the regions of the fiber; `unfurl` makes
+them, and rules lower them. `declare`, `assemble`, `freeze` and `thaw` tell a level when writing begins
+and ends (Table 3). Its `layout` (`layout.py`) names its arrays; operations on whole arrays (check, move,
+list) follow from the layout.
+
+The one idea: a level describes its own structure and never sees another level. The rules know how to
+walk two levels together.
 
 >>> from finchlang.levels.element import Element
 >>> from finchlang.levels.dense import Dense

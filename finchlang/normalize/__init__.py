@@ -1,11 +1,12 @@
 """Any program to Finch Normal Form (Finch'25 sections 5.1-5.5), pass by pass.
 
-A program and the formats of its free names come in; the program in normal form goes out, with
-workspaces it needs, notes, and what was decided (`pass_list.py`: PASSES, `normalize`). Each pass is a
-file in `passes/`; `shapes/` lowers shape operators to indices (Burrito'24), `schedule/` rewrites loop
-nests as annotations ask (Workspaces'24), `write_order/` says what is written out of order and through
-which workspace. The one idea: each stage is a program that can be printed and run, so that the passes
-can be looked at (`finch normalize`) and the last one checked (`passes/normal_form.py`).
+In: a program and the formats of its free names. Out: the program in normal form, with its workspaces,
+notes and decisions (`pass_list.py`: PASSES, `normalize`). Each pass is a file in `passes/`. `shapes/`
+replaces shape operators by indices (Burrito'24), `schedule/` rewrites loop nests as annotations say
+(Workspaces'24), and `write_order/` finds updates out of order and chooses their workspaces.
+
+The one idea: the program after each pass is a program that can be printed and run. So `finch normalize`
+shows each pass, and `passes/normal_form.py` checks the last one.
 
 >>> from finchlang.normalize.pass_list import normalize
 >>> from finchlang.syntax.types import Int64

@@ -1,9 +1,10 @@
-"""What Python programs call: sessions, kernels, operators.
+"""The interface for Python programs: sessions, kernels, operators.
 
-`session.py` keeps names bound between runs of scripts; `kernel_decorator.py` makes a kernel of a Python
-function or of a text; `operator_decorator.py` a user operator with laws; `translate_source.py` reads
-the Python source of both. The one idea: Python functions become nodes of the language and then go the
-way of any script.
+In: texts and functions of Python. Out: functions that run kernels. `session.py` keeps names between runs
+of scripts; `kernel_decorator.py` makes a kernel of a text or a Python function; `operator_decorator.py`
+makes an operator with laws; `translate_source.py` reads the source of Python functions.
+
+The one idea: a Python function becomes nodes of the language, and then goes the way of any script.
 
 >>> import finchlang, numpy as np
 >>> @finchlang.kernel

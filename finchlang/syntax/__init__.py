@@ -1,10 +1,11 @@
 """The language as data: element types, nodes of both strata, traversal, control flow, user functions.
 
-What every other room reads and makes: immutable trees of the kernel language (Finch'25 Fig 8a) and of
-the script around it, one dataclass for a construct, compared by structure, each with its place in the
-text. The one idea: nodes have no behaviour. What they mean is in `rules/` and `denote/`, how they are
-written is in `text/`; here is only how one walks over them and rewrites them. Import the nodes as
-`ast`, what walks over them as `trees`:
+All other rooms read and make these nodes: immutable trees of kernels (Finch'25 Fig 8a) and of scripts.
+There is one dataclass for each construct. Nodes are compared by structure and have a place in the text.
+
+The one idea: nodes have no behaviour. `rules/` and `denote/` have their meaning, `text/` their spelling;
+here are functions that walk over nodes and rewrite them. Import the nodes as `ast`, and the functions as
+`trees`:
 
 >>> from finchlang.syntax import nodes as ast, traversal as trees
 >>> i, j = ast.Index("i"), ast.Index("j")

@@ -1,9 +1,10 @@
 """Values: format, shape and arrays; from and to NumPy and SciPy; formats by name; binding to a kernel.
 
-Data comes in as NumPy arrays, SciPy matrices or coordinates, and goes out the same ways. A `Tensor` is
-a format (levels) and a `Memory`: the arrays and counters that its levels declare. The one idea: what
-NumPy gave is used where it lies when a format has that layout (`adopt.py`), and packed from sorted
-coordinates otherwise (`pack.py`), level by level.
+In: NumPy arrays, SciPy matrices or coordinates. Out: the same kinds. A `Tensor` has a format (its levels)
+and a `Memory` (the arrays and counters that the levels declare).
+
+The one idea: data of NumPy is used in place if the format has the same layout (`adopt.py`). Other data
+is packed from sorted coordinates, level by level (`pack.py`).
 
 >>> import numpy as np
 >>> from finchlang import Tensor

@@ -12,7 +12,7 @@ from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError
 from finchlang.base.late import late
 from finchlang.levels.dense import Dense
-from finchlang.levels.element import Element, differs, typed_literal
+from finchlang.levels.element import Element, differs, literal_text, typed_literal
 from finchlang.levels.layout import ByName
 from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.numpy_layout import listed
@@ -329,7 +329,8 @@ class Scalar(array_base.TensorBase):
         return np.array(self.value, self.dtype)
 
     def __repr__(self) -> str:
-        return f"{type(self.format).__name__}({self.value})"
+        value = literal_text(typed_literal(self.value, self.format.element_type))
+        return f"{type(self.format).__name__}({value})"
 
     __str__ = __repr__
 

@@ -1,10 +1,12 @@
-"""Text to nodes and back, and what is wrong with a text.
+"""Text to nodes and back, and messages about wrong texts.
 
-A text comes in; lines are told apart (`lines.py`), Lark parses by `grammar/finch.lark` (`parse.py`),
-two builders make nodes of its trees (`build_script.py`, `build_kernel.py`); the printer turns nodes to
-text again. The one idea: printing and parsing are inverse to each other, so a program in any stage of
-normalisation is a program that can be read. What does not parse is told in the words of whoever wrote
-it (`diagnostics.py`, `other_languages.py`).
+In: a text. `lines.py` divides it into lines, Lark parses it by `grammar/finch.lark` (`parse.py`), and two
+builders make nodes (`build_script.py`, `build_kernel.py`). Out: nodes; the printer turns nodes to text
+again. `diagnostics.py` and `other_languages.py` explain a text that does not parse, in the words of its
+author.
+
+The one idea: printing and parsing are inverse to each other. So a program in any stage of normalisation
+can be read as text.
 
 >>> from finchlang.text.parse import parse_kernel
 >>> from finchlang.text.print import pretty

@@ -4,21 +4,17 @@ is known to cost more than the best found so far left out (branch and bound, fro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from heapq import nsmallest
 from itertools import groupby, islice, permutations, product
 from math import inf
-from operator import itemgetter
 from typing import NamedTuple
 
 from finchlang.algebra import costs
-from finchlang.algebra.costs import distinct, searched
+from finchlang.algebra.absence import either
+from finchlang.array.cost import Counts, OperandEntries, PlaceCounts
 from finchlang.array.logical.form import SumProduct, WrittenNest
-from finchlang.array.logical.stats import FactorEntries
 
 #: so many choices are made before the best division that was found is taken
 MOST = 3000
-#: so many sets of outer loops are kept for each number of them: all of six loops
-STATES = 20
 #: equal factors are tried in so many orders to find equal parts
 ORDERS = 24
 
@@ -39,9 +35,9 @@ class PlannedNest(NamedTuple):
 class Division:
     """The divisions of a form. Sets of labels and of factors are bits of integers."""
 
-    def __init__(self, form: SumProduct, stored: Sequence[FactorEntries], numbers: Sequence[int]):
+    def __init__(self, form: SumProduct, stored: Sequence[OperandEntries], numbers: Sequence[int]):
         self.form, self.stored, self.numbers = form, stored, numbers
-        self.sizes = list(map(float, form.sizes))
+        self.places = PlaceCounts(list(map(float, form.sizes)))
         self.kept = _bits(form.kept)
         self._masks = {0: 0}
         self.everything = (1 << len(stored)) - 1
@@ -49,7 +45,6 @@ class Division:
         self.spread = self.kept & ~self.mask_of(self.everything)
         self.choices = 0
         self.complete: list[PlannedNest] = []  # whole divisions, each better than those before
-        self._places: dict[int, float] = {0: 1.0}
         self._found: dict[int, tuple[float, PlannedNest | None]] = {}
         self._keys: dict[int, tuple[object, tuple[int, ...]]] = {}
 
@@ -65,14 +60,6 @@ class Division:
         """The labels of a set of factors that others, or the result, have."""
         return self.mask_of(factors) & (self.mask_of(self.everything & ~factors) | self.kept)
 
-    def places(self, labels: int) -> float:
-        found = self._places.get(labels)
-        if found is None:
-            low = labels & -labels
-            found = self.sizes[low.bit_length() - 1] * self.places(labels ^ low)
-            self._places[labels] = found
-        return found
-
     # ------------------------------------------------------------------------------- what a nest costs
 
     def priced_nest(
@@ -80,114 +67,20 @@ class Division:
     ) -> PlannedNest | None:
         """A nest of these parts that keeps these labels; None if it costs more than the bound, with what is
         `spent` on its parts."""
-        kept = _bits(order)
         operands = [self.stored_of(part) for part in parts]
-        every = kept
-        for operand in operands:
-            every |= operand.mask
-        sparse = [operand for operand in operands if operand.is_sparse]
-        updates = self.reached(sparse, every)
-        places = self.places(kept)
-        entries = places
-        if sparse:
-            entries = min(distinct(places, updates), self.reached(sparse, kept))
-        is_dense = not sparse or entries >= costs.FULL * places
-        written = costs.PLACE_OF_NEST * places if is_dense else entries
-        least = spent + costs.NEST + written + costs.STEP_INSIDE * updates
-        if least >= bound:
+        absent = either(*[k for k, operand in enumerate(operands) if operand.is_sparse])
+        counts = Counts(self.places, operands, absent, _bits(order))
+        spent += costs.NEST
+        found = counts.orders(bound - spent)
+        if not found:
             return None
-        steps = self.steps(operands, sparse, every, kept, is_dense, bound - least, updates)
-        if least + steps >= bound:
-            return None
-        return PlannedNest(order, order, tuple(parts), least + steps, entries, not is_dense)
+        cost = spent + found[0][0]
+        return PlannedNest(order, order, tuple(parts), cost, counts.entries, not counts.is_dense)
 
-    def stored_of(self, part: PlannedNest | int) -> FactorEntries:
+    def stored_of(self, part: PlannedNest | int) -> OperandEntries:
         if isinstance(part, int):
             return self.stored[part]
-        return FactorEntries(_bits(part.kept), part.entries, part.is_sparse)
-
-    def reached(self, sparse: Sequence[FactorEntries], labels: int) -> float:
-        """How many coordinates of these labels loops come to."""
-        found = self.places(labels)
-        for operand in sparse:
-            own = operand.mask & labels
-            if own:
-                found *= operand.distinct(own, self.places) / (self.places(own) or 1)
-        return found
-
-    def steps(
-        self,
-        operands: Sequence[FactorEntries],
-        sparse: Sequence[FactorEntries],
-        every: int,
-        kept: int,
-        is_dense: bool,
-        bound: float,
-        updates: float,
-    ) -> float:
-        """The steps of the best order of loops, by dynamic programming over sets of labels."""
-        labels = [k for k in range(every.bit_length()) if every >> k & 1]
-        scatter = (costs.UPDATE_OUT_OF_ORDER if is_dense else costs.UPDATE_OF_SPARSE) * updates
-        states = {0: 0.0}
-        for count in range(len(labels)):
-            found: dict[int, float] = {}
-            is_last = count == len(labels) - 1
-            for outer, cost in states.items():
-                times = self.reached(sparse, outer)
-                for label in labels:
-                    bit = 1 << label
-                    if outer & bit:
-                        continue
-                    now = outer | bit
-                    total = cost + self.loop(operands, sparse, outer, label, times, is_last)
-                    if (
-                        kept & bit
-                        and outer & ~kept
-                        and (not is_dense or self.is_walked(sparse, bit))
-                    ):
-                        total += scatter
-                    if total < bound and total < found.get(now, inf):
-                        found[now] = total
-            states = dict(nsmallest(STATES, found.items(), key=itemgetter(1)))
-        return states.get(every, inf)
-
-    def is_walked(self, sparse: Sequence[FactorEntries], bit: int) -> bool:
-        return any([o.mask & bit and not o.dense & bit for o in sparse])
-
-    def loop(
-        self,
-        operands: Sequence[FactorEntries],
-        sparse: Sequence[FactorEntries],
-        outer: int,
-        label: int,
-        times: float,
-        is_last: bool,
-    ) -> float:
-        """The steps of a loop over a label inside those of a set, entered so many times, with copies of
-        operands that are stored in another order."""
-        bit, copies = 1 << label, 0.0
-        fibers = []
-        for operand in sparse:
-            if operand.mask & bit:
-                order = operand.order
-                if label in order and operand.dense & bit == 0:
-                    place = order.index(label)
-                    if any([not outer >> k & 1 for k in order[:place]]):
-                        copies += costs.COPY * operand.entries
-                if not operand.dense & bit:
-                    before = operand.distinct(outer, self.places) if outer & operand.mask else 1.0
-                    fibers.append(operand.distinct(outer | bit, self.places) / (before or 1.0))
-        if fibers:
-            fibers.sort()
-            steps = fibers[0] + sum([min(f, searched(fibers[0], f)) for f in fibers[1:]])
-            return times * max(steps, 1.0) + copies
-        size = self.sizes[label]
-        if is_last:
-            is_plain = all(
-                [not o.order or o.order[-1] == label or not o.mask & bit for o in operands]
-            )
-            return times * size * (costs.STEP_INSIDE if is_plain else 1.0)
-        return times * size
+        return OperandEntries(_bits(part.kept), part.entries, part.is_sparse)
 
     # ------------------------------------------------------------------------------------- divisions
 

@@ -3,7 +3,6 @@ stored and how many entries they have."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from finchlang.algebra.costs import distinct
 from finchlang.algebra.laws import is_value
 from finchlang.array import expression as lazy
+from finchlang.array.cost import OperandEntries
 from finchlang.array.expression import Expression
 from finchlang.array.inferred_values import op_node, result_of, unknown_values
 from finchlang.levels.level import level_of
@@ -33,34 +33,6 @@ def entries_of(value: Any) -> float:
     return float(getattr(value, "nnz", 1))
 
 
-@dataclass(slots=True, eq=False)
-class FactorEntries:
-    """How a factor is stored: the set of its labels as bits, the expected number of its entries, whether
-    all else is annihilated (`is_sparse`), and its labels as they are stored, the outermost first, empty for
-    one that can be made in any order; which of them have all places (`dense`)."""
-
-    mask: int
-    entries: float
-    is_sparse: bool
-    order: tuple[int, ...] = ()
-    dense: int = 0
-    known: dict[int, float] = field(default_factory=dict)
-
-    def distinct(self, labels: int, places: Any) -> float:
-        """At how many coordinates of these labels there are entries; `places` multiplies sizes."""
-        own = labels & self.mask
-        found = self.known.get(own)
-        if found is None:
-            if own == self.mask:
-                found = self.entries
-            elif not own & ~self.dense:
-                found = places(own)
-            else:
-                found = distinct(places(own), self.entries)
-            self.known[own] = max(found, 1e-9)
-        return found
-
-
 def annihilates(op: Any, type: Type, values: Any) -> bool:
     """Whether `op` of the fill of an argument and anything is one value."""
     row = operator(op_node(op))
@@ -69,7 +41,7 @@ def annihilates(op: Any, type: Type, values: Any) -> bool:
 
 
 class Statistics:
-    """The FactorEntries of expressions at labels of these sizes."""
+    """The OperandEntries of expressions at labels of these sizes."""
 
     def __init__(self, sizes: list[int]):
         self.sizes = sizes
@@ -78,14 +50,14 @@ class Statistics:
     def places(self, labels: tuple[int, ...] | set[int]) -> float:
         return prod([float(self.sizes[label]) for label in labels])
 
-    def of_factor(self, expr: Expression, labels: Labels, times: Any) -> FactorEntries:
-        """The FactorEntries of a factor of a product by `times`."""
+    def of_factor(self, expr: Expression, labels: Labels, times: Any) -> OperandEntries:
+        """The OperandEntries of a factor of a product by `times`."""
         own = {label for label in labels if label is not None}
         mask = sum([1 << label for label in own])
         is_sparse = annihilates(times, expr.values.type, expr.values)
         part = self.part(expr) if is_sparse else 1.0
         order, dense = self.order(expr, labels)
-        return FactorEntries(mask, self.places(own) * part, is_sparse, order, dense)
+        return OperandEntries(mask, self.places(own) * part, is_sparse, order, dense)
 
     def part(self, node: Expression) -> float:
         """The expected part of the places of a node that differ from its fill."""

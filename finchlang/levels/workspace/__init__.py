@@ -1,5 +1,5 @@
-"""The policies of workspaces (Workspaces'24 section 5), by name. A new one is a subclass of
-`policy.Policy` and an entry here."""
+"""The policies of workspaces (Workspaces'24 section 5), by name. A new policy is a subclass of
+`policy.WorkspacePolicy` and an entry here."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The passes, each program to program."""
+"""The passes of normalisation. Each takes a program and gives a program."""

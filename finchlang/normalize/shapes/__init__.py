@@ -1,1 +1,1 @@
-"""Shape operators, lowered to indices of what they are of."""
+"""Shape operators (`reshape`, `concat`, ...), replaced by indices of their operands."""

@@ -1,1 +1,1 @@
-"""What is written out of order, and the workspaces it goes through."""
+"""Updates out of the order of a format, and the workspaces that they go through."""

@@ -1,1 +1,1 @@
-"""Rules that do in one step what several of the others do."""
+"""Derived rules: each takes several steps of other rules at once, for speed."""
