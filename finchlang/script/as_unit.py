@@ -28,8 +28,9 @@ from finchlang.syntax.types import Int64
 from finchlang.text.print import pretty
 
 FALSE = ast.Literal(False)
-#: functions may be called in each other so deeply, and a unit has so many kernels
-DEPTH, KERNELS = 20, 64
+#: functions may be called in each other so deeply; a unit has so many kernels, and so many bodies in place
+#: of calls, which are those of functions that take tensors (others are procedures)
+DEPTH, KERNELS, CALLS = 20, 64, 256
 
 
 class Units(UnitExpressions):
@@ -347,6 +348,12 @@ class Units(UnitExpressions):
             raise NotStaged(f"{what} has parameters with types, or other ones", span)
         if not function.is_staged:
             raise NotStaged(f"{what} is not to be staged", span)
+        found = None if keywords or defaults else self.as_operator(function, given, span)
+        if found is not None:
+            return found
+        self.calls += 1
+        if self.calls > CALLS:
+            raise NotStaged(f"more than {CALLS} calls of functions with tensors stand in it", span)
         if definition in self.within or len(self.within) >= DEPTH:
             raise NotStaged(f"{what} calls itself, or calls nest too deeply", span)
         frame = CallFrame(function.scope.owned, function.parent, True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from finchlang.base.errors import Span
+from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
 from finchlang.functions import unit as ir
 from finchlang.levels.element import typed_literal
@@ -127,8 +127,6 @@ class UnitExpressions(UnitTensors):
         if meant is None or (isinstance(function, Operator) and function.name in _LAZY):
             return self.lazily(op, given, frame, node.span)
         if isinstance(function, FinchFunction):
-            if self.is_lazy:
-                return self.as_operator(function, given, frame, node)
             values = self.several((*given, *(value for _, value in keywords)), frame)
             named = zip([name for name, _ in keywords], values[len(given) :], strict=True)
             return self.call(function, values[: len(given)], dict(named), node.span)
@@ -205,20 +203,19 @@ class UnitExpressions(UnitTensors):
         return self.value(given[1], frame) if first.value is (name == "&&") else first
 
     def as_operator(
-        self,
-        function: FinchFunction,
-        given: tuple[ast.Node, ...],
-        frame: CallFrame | Environment,
-        node: ast.Call | ast.KeywordCall,
-    ) -> ast.Node:
-        """A call as that of an operator, which may be evaluated or not."""
-        found = operation(function)
-        self.check_closed(function, node.span)
-        assert isinstance(found, Operation)
-        if len(found.parameters) != len(given) or isinstance(node, ast.KeywordCall):
-            raise NotStaged("the function takes another number of arguments", node.span)
-        exprs = [self.expression_of(self.value(a, frame), a.span) for a in given]
-        return ast.Call(replace(found, span=node.op.span), tuple(exprs), span=node.span)
+        self, function: FinchFunction, given: list[Any], span: Span | None
+    ) -> ast.Node | None:
+        """A call of a function of numbers as that of an operator, whose code is shared, which may call
+        itself, and may be evaluated or not. None for other functions, and other arguments."""
+        try:
+            found = operation(function, True)
+            self.check_closed(function, span)
+            exprs = [self.expression_of(value, span) for value in given]
+        except (FinchError, NotStaged):
+            return None
+        if not isinstance(found, Operation) or len(found.parameters) != len(exprs):
+            return None
+        return ast.Call(replace(found, span=span), tuple(exprs), span=span)
 
 
 _LAZY = ("&&", "||", "ifelse")

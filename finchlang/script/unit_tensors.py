@@ -65,6 +65,7 @@ class UnitTensors(ABC):
         self.frames: list[CallFrame] = []
         self.loops: list[Callable[[], Any]] = []  # what names mean at the beginning of each
         self.within: list[ast.Function] = []  # the functions around
+        self.calls = 0  # of functions, whose bodies stand in their place
         self.is_lazy = False  # whether what is emitted now might not be run
 
     @abstractmethod
