@@ -157,6 +157,9 @@ class Units(UnitExpressions):
                 raise NotStaged(f"{what} stands in the loop", node.span)
             case _:
                 value = self.value(node, frame)
+                for item in () if is_last else _items(value):
+                    if isinstance(item, ast.Node) and not isinstance(item, ast.Literal):
+                        self.emit(item)  # it may fail
         if is_last:
             self.leave(frame, value, node.span)
 

@@ -73,6 +73,7 @@ STATEMENTS = rows("""
 3   {i1} += {i}
 1   {i1} *= 3
 2   {x1} = {x}
+0.5 r0({i} % 7)
 2   {x1} += {x}
 1   {b1} = {b}
 1   {b1} = !{b1}
@@ -131,8 +132,18 @@ PRINTED = rows("""
 1   word$ = "$({i}),"
 """)
 
+#: functions of numbers that call themselves
+RECURSIVE = rows("""
+3 r0(n) = n < 1 ? {l} : {l+} + r0(n - {l+})
+2 r0(n) = n < 2 ? n : r0(n - 1) - r0(n - 2)
+2 function r0(n) // if n < 1 // return {l} // end // m = r0(n ÷ 2) // m % 2 == 0 ? m + n : 3m + r0(n - 2) // end
+1 function r0(n) // n > 0 && return r0(n - 1) + 7 ÷ (n - {l}) // {l} // end
+1 function r0(n) // for k = 1:{l} // n < k && return k // n -= k // end // n > 9 ? r0(9) : r0(n) + 1 // end
+0.3 r0(n) = n < -99 ? 0 : r0(n - 1)
+""")
 EXPRESSIONS = {
     "i": rows("""
+1 r0({i} % 9)
 6 {i1}
 4 {l}
 3 {i} + {i}
@@ -156,6 +167,7 @@ EXPRESSIONS = {
 2 {x1} + {x}
 1 {x1} - {i}
 1 {x1} / 2
+0.5 r0({x1} / 2)
 1 {l} * 0.5
 1 max({x1}, {x})
 1 Float32({l})
