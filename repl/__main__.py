@@ -236,7 +236,12 @@ def _add_bench(parser: ArgumentParser) -> None:
         default=1.0,
         help="how long each kernel is timed (%(default)s)",
     )
-    add("--profile", action="store_true", help="how often each loop goes round, by lines")
+    add(
+        "--profile",
+        action="store_true",
+        help="by lines, the time in each loop without those in it (a clock is read where loops begin and"
+        " end), and how often it goes round",
+    )
     add("--against", metavar="FILE.py:NAME", default="", help="your function to time and compare")
 
 

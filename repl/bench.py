@@ -14,7 +14,7 @@ from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer, Runner
 from finchlang.tensors.adopt import as_tensor
 
-from .counting_host import Place, iterations
+from .counting_host import Place, iterations, shares
 from .report import duration
 
 #: the most timed calls of a kernel
@@ -38,11 +38,13 @@ class Timing(NamedTuple):
 class Bench(Observer):
     """Keeps the kernels of a file as they are compiled, to time them when it has run."""
 
-    def __init__(self, seconds: float, rules: str):
-        self.seconds, self.rules = seconds, rules
+    def __init__(self, seconds: float, rules: str, is_profiled: bool = False):
+        self.seconds, self.rules, self.is_profiled = seconds, rules, is_profiled
         self.kernels: list[KernelEvent] = []
         #: the rounds of each kernel's loops, counted before its first run: later its arrays may hold others
         self.rounds: list[dict[Place, int]] = []
+        #: the part of its time that each kernel spends at a place, measured then if `is_profiled`
+        self.shares: list[dict[Place, float]] = []
         self._values: list[dict[str, Any]] = []
 
     def kernel(self, event: KernelEvent) -> None:
@@ -50,8 +52,10 @@ class Bench(Observer):
         node, values, _ = event.meaning()
         self.kernels.append(event)
         self.rounds.append({})
+        self.shares.append({})
         with suppress(FinchError):  # which the run raises, too
             self.rounds[-1] = iterations(event)
+            self.shares[-1] = shares(event) if self.is_profiled else {}
         self._values.append({name: deepcopy(value) for name, value in values.items()})
 
     def timings(self) -> list[tuple[KernelEvent, Timing, int, int]]:
@@ -110,9 +114,9 @@ def table(rows: Iterable[Sequence[Any]], left: int = 1) -> str:
     return "\n".join(lines)
 
 
-def report(bench: Bench, is_profiled: bool, against: Timing | None = None) -> str:
-    """The table of all kernels, with that of a reference below it; with `is_profiled` then a table for each
-    kernel of its loops by lines."""
+def report(bench: Bench, against: Timing | None = None, made: int = 0) -> str:
+    """The table of all kernels, with that of a reference below it, which does what the kernels after the
+    first `made` do; with a profile then a table for each kernel of its loops, fills and sorts by lines."""
     rows: list[Sequence[Any]] = [("kernel", "median", "spread", "calls", "rounds", "bytes")]
     found = bench.timings()
     for number, (event, timing, count, size) in enumerate(found, 1):
@@ -127,10 +131,19 @@ def report(bench: Bench, is_profiled: bool, against: Timing | None = None) -> st
         rows.append(("reference", duration(against.median), spread, against.calls, "", ""))
     parts = [table(rows)]
     if against is not None:
-        own = sum(timing.median for _, timing, *_ in found)
-        what = "all kernels" if len(found) > 1 else "the kernel"
+        own, last = sum(timing.median for _, timing, *_ in found[made:]), len(found)
+        what = "all kernels" if last > 1 else "the kernel"
+        if made:
+            what = f"kernels {made + 1} to {last}" if made + 1 < last else f"kernel {last}"
         parts.append(f"{what}: {own / against.median:.3g} times the reference's time")
-    for number, rounds in enumerate(bench.rounds if is_profiled else (), 1):
-        loops = [(line, said, f"{count:,}") for (line, said), count in sorted(rounds.items())]
-        parts.append(table([("line", f"loop of kernel {number}", "rounds"), *loops], 2))
+    for number, (_, timing, *_) in enumerate(found if bench.is_profiled else (), 1):
+        rounds, parted = bench.rounds[number - 1], bench.shares[number - 1]
+        loops: list[Sequence[Any]] = []
+        for at in sorted({*rounds, *parted}):
+            count, share = rounds.get(at, -1), parted.get(at, 0.0)
+            if count >= 0 or share >= 0.005:  # less is only named if it goes round
+                times = f"{100 * share:.0f}%", duration(share * timing.median)
+                loops.append((at[0] or "", at[1], *times, "" if count < 0 else f"{count:,}"))
+        head = "line", f"kernel {number}", "share", "time", "rounds"
+        parts.append(table([head, *loops], 2))
     return "\n\n".join(parts)

@@ -181,30 +181,29 @@ def bench(options: Namespace) -> int:
     from the reference's."""
     from finchlang.base.paths import read_script
     from finchlang.testing.compare_engines import compare, ways_of
-    from finchlang.testing.data import reference_call
+    from finchlang.testing.data import Reference
 
     from .bench import Bench, report as bench_report, timed
 
-    text, against, status = read_script(options.file), None, SUCCESS
-    seen = Bench(options.seconds, options.rules)
+    text, against, made, status = read_script(options.file), None, 0, SUCCESS
+    seen = Bench(options.seconds, options.rules, options.profile)
     _look(options, "native", seen)
     if options.against:
-        given = options.against, text, options.file, options.args
-        call, _ = reference_call(*given)
+        own = Reference(options.against, text, options.file, options.args)
 
         def once() -> float:
             start = time.perf_counter()
-            call()
+            own.call()
             return time.perf_counter() - start
 
         once()
-        against = timed(once, options.seconds)
+        against, made = timed(once, options.seconds), own.made
         ways = ways_of(("native",), rules=options.rules)
         found = compare(text, options.file, args=options.args, ways=ways, against=options.against)
         if not found.agrees:
             write(found.report + "\n")
             status = USER_ERROR
-    write(bench_report(seen, options.profile, against) + "\n")
+    write(bench_report(seen, against, made) + "\n")
     return status
 
 

@@ -9,13 +9,13 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion, Path
 from prompt_toolkit.document import Document
 
 from .manual import entries, signature_of, words
+from .outline import Outline
 from .prompt_session import Conversation
 
 #: commands of the prompt whose argument is a path, a word of the manual, a variable
 OF_PATHS, OF_WORDS, OF_NAMES = (":load", ":save", ":cd"), (":help", "?"), (":show",)
 #: a line up to a string that is not closed, and the string
 _STRING = re.compile(r'^(?:[^"\\]|\\.|"(?:[^"\\]|\\.)*")*"((?:[^"\\]|\\.)*)$')
-_CALL = re.compile(r"(\w+!?)\($")
 
 
 class Completions(Completer):
@@ -49,9 +49,9 @@ class Completions(Completer):
     def in_text(self, text: str) -> Iterator[Completion]:
         found = re.search(r"@?\w*!?$", text)
         word = found[0] if found else ""
-        called = call_around(text[: len(text) - len(word)])
+        called = Outline(text).call_around(len(text) - len(word))
         if called is not None:
-            yield from self.arguments(called, word)
+            yield from self.arguments(called[0], word)
         if word:
             known = {**dict(self.words()), **self.variables()}
             yield from starting(word, known, but=word)
@@ -90,18 +90,3 @@ def starting(word: str, known: dict[str, str], but: str = "") -> Iterator[Comple
 
 def paths(start: str, event: CompleteEvent) -> Iterator[Completion]:
     yield from PathCompleter(expanduser=True).get_completions(Document(start), event)
-
-
-def call_around(text: str) -> str | None:
-    """The name of the function in whose arguments a text ends; None if it ends elsewhere."""
-    open_at: list[int] = []
-    is_string = False
-    for k, c in enumerate(text):
-        if c == '"':
-            is_string = not is_string
-        elif not is_string and c in "([{":
-            open_at.append(k)
-        elif not is_string and c in ")]}" and open_at:
-            open_at.pop()
-    found = _CALL.search(text[: open_at[-1] + 1]) if open_at else None
-    return found[1] if found else None

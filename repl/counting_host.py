@@ -1,4 +1,5 @@
-"""A recording host whose residual counts, as native code, how often each loop goes round."""
+"""Recording hosts whose residual tells, as native code, how often each loop goes round, and what time is
+spent in it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from finchlang.calls.runner import KernelEvent
 from finchlang.host import ir
-from finchlang.host.construct import ONE, add, const
+from finchlang.host.construct import ONE, add, const, op, sub
 from finchlang.host.engine import Machine, Rule, Step
 from finchlang.host.recording import ResidualHost
 from finchlang.rules.base.state import State
@@ -18,17 +19,19 @@ from finchlang.syntax.types import Int64
 
 #: a place in the source: its line, and what stands there
 Place = tuple[int, str]
+#: the timed runs of a kernel, of which the shortest counts
+RUNS = 3
+#: entries of `now`: what the clock said last, the place that time is spent at, the least time of reading it
+LAST, AT, LEAST = (const(k, Int64) for k in range(3))
 
 
-class CountingHost(ResidualHost):
-    """A ResidualHost that adds one to an entry of `counts` in each round of a loop; `places` says for each
-    entry which loop of the source it is of."""
+class PlacesHost(ResidualHost):
+    """A ResidualHost that knows in `places` where in the source the loops stand that it records."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.counts = ir.Buffer("counts", Int64)
         self.places: list[Place] = []
-        self._at: list[Place] = [(0, "of the compiler")]
+        self._at: list[Place] = [(0, "elsewhere")]
 
     def noted(self, rule: Rule) -> Rule:
         """A rule that notes, while it is applied, which statement of the source that is for."""
@@ -50,16 +53,34 @@ class CountingHost(ResidualHost):
             return term.span.line, f"for {term.index.name}"
         return term.span.line, term.span.source.line(term.span.line).strip()
 
-    def _count(self) -> None:
-        at = const(len(self.places), Int64)
+    def new_place(self) -> ir.Expr:
+        """The number of the place that is recorded now, as a place of its own."""
         self.places.append(self._at[-1])
-        self.store(self.counts, at, add(self.load(self.counts, at), ONE))
+        return const(len(self.places) - 1, Int64)
+
+    def add_to(self, buffer: ir.Buffer, at: ir.Expr, value: ir.Expr) -> None:
+        self.store(buffer, at, add(self.load(buffer, at), value))
+
+    def by_place(self, numbers: np.ndarray) -> dict[Place, int]:
+        """Numbers by place, those of places with one name added up."""
+        found: dict[Place, int] = {}
+        for place, number in zip(self.places, numbers.tolist(), strict=False):
+            found[place] = found.get(place, 0) + number
+        return found
+
+
+class CountingHost(PlacesHost):
+    """Adds one to an entry of `counts` in each round of a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts = ir.Buffer("counts", Int64)
 
     def loop(
         self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
     ) -> None:
         def counted() -> None:
-            self._count()
+            self.add_to(self.counts, self.new_place(), ONE)
             body()
 
         super().loop(condition, counted, is_endless)
@@ -68,10 +89,58 @@ class CountingHost(ResidualHost):
         self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
     ) -> None:
         def counted(variable: ir.Expr) -> None:
-            self._count()
+            self.add_to(self.counts, self.new_place(), ONE)
             body(variable)
 
         super().count(start, stop, counted, name)
+
+
+class TimingHost(PlacesHost):
+    """Reads a clock where a loop, fill or sort begins and ends, and adds the time since the last reading to
+    `times` of the place where it was spent, and one to `readings`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        names = "times", "readings", "now"
+        self.times, self.readings, self.now = (ir.Buffer(n, Int64) for n in names)
+        self.places.append(self._at[0])  # what is outside of all others
+        super().count(ONE, const(64, Int64), lambda _: self._read_twice(), "reading")
+        self.store(self.now, LAST, self.clock())
+
+    def _read_twice(self) -> None:
+        first, least = self.clock(), self.load(self.now, LEAST)
+        self.store(self.now, LEAST, op("min", least, sub(self.clock(), first)))
+
+    def _turn(self, at: ir.Expr) -> None:
+        """From here on time is spent at another place."""
+        now, last, before = self.clock(), self.load(self.now, LAST), self.load(self.now, AT)
+        self.add_to(self.times, before, sub(now, last))
+        self.add_to(self.readings, before, ONE)
+        self.store(self.now, LAST, now)
+        self.store(self.now, AT, at)
+
+    def _timed(self, do: Callable[[], None]) -> None:
+        around = self.load(self.now, AT)
+        self._turn(self.new_place())
+        do()
+        self._turn(around)
+
+    def do(self, statement: ir.Stmt) -> None:
+        is_filling = isinstance(statement, ir.Fill) and sub(statement.stop, statement.start) != ONE
+        if is_filling or isinstance(statement, ir.AnySort):
+            self._timed(lambda: super(TimingHost, self).do(statement))
+        else:
+            super().do(statement)
+
+    def loop(
+        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
+    ) -> None:
+        self._timed(lambda: super(TimingHost, self).loop(condition, body, is_endless))
+
+    def count(
+        self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
+    ) -> None:
+        self._timed(lambda: super(TimingHost, self).count(start, stop, body, name))
 
 
 def iterations(event: KernelEvent) -> dict[Place, int]:
@@ -82,7 +151,21 @@ def iterations(event: KernelEvent) -> dict[Place, int]:
     event.stage(host, None, host.noted)
     counts = np.zeros(max(len(host.places), 1), np.int64)
     event.run_native(host, {host.counts: counts})
-    found: dict[Place, int] = {}
-    for place, count in zip(host.places, counts.tolist(), strict=False):
-        found[place] = found.get(place, 0) + count
-    return found
+    return host.by_place(counts)
+
+
+def shares(event: KernelEvent) -> dict[Place, float]:
+    """Which part of a kernel's time is spent at each place of the source, between 0 and 1: in a loop
+    without the loops in it, in a fill or a sort. The time of reading the clock is taken off. It is run as
+    for `iterations`."""
+    host = TimingHost()
+    event.stage(host, None, host.noted)
+    found: list[np.ndarray] = []
+    for _ in range(RUNS):
+        times, readings = (np.zeros(len(host.places), np.int64) for _ in range(2))
+        now = np.array([0, 0, 1 << 62], np.int64)
+        event.run_native(host, {host.times: times, host.readings: readings, host.now: now})
+        found.append(np.maximum(times - readings * now[int(LEAST.value)], 0))
+    least = min(found, key=np.sum)
+    total = max(int(least.sum()), 1)
+    return {place: ticks / total for place, ticks in host.by_place(least).items()}

@@ -19,6 +19,7 @@ from finchlang.functions.unit import Unit
 from finchlang.python.session import Session
 from finchlang.script.display import display_text
 from finchlang.script.make_tensors import tensor_of
+from finchlang.script.show import Format
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.convert import copy_of
 from finchlang.testing.compare_engines import SEMANTICS
@@ -182,6 +183,15 @@ def _keys(conversation: Conversation, name: str) -> None:
     write("vi\n" if conversation.has_vi_keys else "emacs\n")
 
 
+def _digits(conversation: Conversation, number: str) -> None:
+    if number:
+        if not (number.isascii() and number.isdigit() and 1 <= int(number[:3]) <= 17):
+            message = f"`{number}` is no number of digits"
+            raise FinchError("type", message, hint="`:digits 17` shows all digits, `:digits 6` six")
+        Format.digits = int(number)
+    write(f"{Format.digits}\n")
+
+
 def _one_of(name: str, names: tuple[str, ...], what: str) -> None:
     if name not in names:
         raise FinchError(
@@ -271,6 +281,7 @@ _COMMANDS: dict[str, Callable[[Conversation, str], None]] = {
     "cd": _cd,
     "engine": _engine,
     "keys": _keys,
+    "digits": _digits,
     "trace": _trace,
     **{name: _look(name) for name in views.LOOKS},
 }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from finchlang.script.show import SMALL, kind_of, show
+from finchlang.script.show import SMALL, entry, kind_of, show
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, type_of_dtype
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.array_base import LazyTensor, size_text
@@ -54,14 +54,11 @@ def described(value: Any) -> str:
 
 
 def array(value: np.ndarray, columns: int, lines: int, head: str) -> str:
-    """An array as a literal, below its type and size if they cannot be seen from that. Floats have six
-    digits if there is no room for all."""
+    """An array as a literal, below its type and size if they cannot be seen from that."""
     if value.ndim == 0 or value.size == 0:
         return show(value) if value.ndim == 0 else ""
     lay = (_vector, _matrix)[value.ndim - 1] if value.ndim < 3 else _slices
-    text, is_cut = lay(value, columns, lines, _word)
-    if is_cut and value.dtype.kind == "f":
-        text, is_cut = lay(value, columns, lines, _short)
+    text, is_cut = lay(value, columns, lines)
     head = head or (f"{type_of_dtype(value.dtype)} array, " if is_cut else "")
     return f"{head}{size_text(value.shape)}\n{text}" if head else text
 
@@ -69,18 +66,12 @@ def array(value: np.ndarray, columns: int, lines: int, head: str) -> str:
 def _word(value: Any) -> str:
     """A value in one line, as an entry of an array or tuple."""
     if isinstance(value, tuple) and not isinstance(value, Pair):
-        return f"({', '.join(map(_word, value))}{',' * (len(value) == 1)})"
+        parts = [_word(v) if isinstance(v, (tuple, np.ndarray)) else show(v, 1) for v in value]
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
     if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size:
         lay = _vector if value.ndim == 1 else _matrix
-        return lay(value, 60, 5, _short if value.dtype.kind == "f" else _word)[0].replace(
-            "\n ", "; "
-        )
-    return show(value, 1)
-
-
-def _short(value: float) -> str:
-    text = _word(float(f"{value:.6g}"))
-    return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+        return lay(value, 60, 5)[0].replace("\n ", "; ")
+    return entry(value)
 
 
 def _number(value: Any) -> str:
@@ -99,12 +90,10 @@ def _single(text: str) -> str:
     return text.replace("e", "f") if "e" in text else f"{text}f0"
 
 
-def _vector(
-    value: np.ndarray, columns: int, lines: int, word: Callable[[Any], str]
-) -> tuple[str, bool]:
+def _vector(value: np.ndarray, columns: int, lines: int) -> tuple[str, bool]:
     room = columns * lines
-    kept = [*value[:room].tolist(), *value[room:][-1:].tolist()]
-    text = _wrapped([*map(word, kept)], value.size, columns, lines)
+    kept = _values(np.concatenate((value[:room], value[room:][-1:])))
+    text = _wrapped([*map(_word, kept)], value.size, columns, lines)
     return text, "⋮" in text
 
 
@@ -125,16 +114,19 @@ def _wrapped(items: Sequence[str], total: int, columns: int, lines: int) -> str:
     return "\n".join([*rows[: max(lines - 2, 1)], " ⋮", f" {rows[-1].lstrip()}"])
 
 
-def _matrix(
-    value: np.ndarray, columns: int, lines: int, word: Callable[[Any], str]
-) -> tuple[str, bool]:
+def _values(array: np.ndarray) -> Any:
+    """The values of an array: a Float32 itself, as its Float64 has more digits; others as Python's."""
+    return array if array.dtype.kind == "f" else array.tolist()
+
+
+def _matrix(value: np.ndarray, columns: int, lines: int) -> tuple[str, bool]:
     """The rows of a matrix in aligned columns, as many as fit, and whether some are left out."""
     rows = _ends(value.shape[0], lines)
     count = min(value.shape[1], max(columns // 2, 1))
     while True:
         kept = _ends(value.shape[1], count)
         words = [
-            ["⋮" if i is None else "…" if j is None else word(value[i, j].item()) for j in kept]
+            ["⋮" if i is None else "…" if j is None else _word(_values(value[i, j])) for j in kept]
             for i in rows
         ]
         widths = [max(map(len, column)) for column in zip(*words, strict=True)]
@@ -155,15 +147,13 @@ def _ends(size: int, room: int) -> list[int | None]:
     return [*range(first), None, *range(size - max(room - 1 - first, 0), size)]
 
 
-def _slices(
-    value: np.ndarray, columns: int, lines: int, word: Callable[[Any], str]
-) -> tuple[str, bool]:
+def _slices(value: np.ndarray, columns: int, lines: int) -> tuple[str, bool]:
     """The matrices of an array of three or more modes, each below its indices, and whether some are cut."""
     texts: list[str] = []
     is_cut = False
     for at in product(*map(range, value.shape[:1:-1])):
         indices: tuple[Any, ...] = (slice(None), slice(None), *at[::-1])
-        text, is_cut_here = _matrix(value[indices], columns, lines, word)
+        text, is_cut_here = _matrix(value[indices], columns, lines)
         is_cut |= is_cut_here
         title = f"[:, :, {', '.join(str(k + 1) for k in at[::-1])}]"
         if texts and sum(t.count("\n") + 1 for t in [*texts, title, text]) > lines:

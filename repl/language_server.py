@@ -3,166 +3,31 @@ manual."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import re
-import sys
-from collections.abc import Callable
 from typing import Any, BinaryIO
-from urllib.parse import unquote, urlparse
 
 from lsprotocol import types as lsp
-from pygls.lsp.server import LanguageServer
+from pygls.exceptions import JsonRpcException
 from pygls.workspace import TextDocument
 
-from finchlang import __version__
 from finchlang.base.errors import FinchError
 from finchlang.text.formatter import formatted
 
+from .editor_state import Server, path_of, signature
 from .highlight import KEYWORDS
 from .manual import Entry, entries, words
-from .outline import Binding, Outline
+from .renaming import nameable, renamed
 
-#: in seconds: a text is checked when no key has been pressed for PAUSE, and that may take ENOUGH
-PAUSE, ENOUGH = 0.2, 10.0
 #: the most bytes of a message
 LARGEST = 1 << 27
 _LENGTH = re.compile(rb"Content-Length: (\d+)\r\n$")
-#: the diagnostic for a text that takes longer
-TOO_LONG = {
-    "kind": "resource",
-    "message": "this takes too long to be looked over while it is typed",
-    "hint": "`finch check` does that",
-    "place": (1, 1, 1, 1),
-}
 KINDS = {
     "function": (lsp.CompletionItemKind.Function, lsp.SymbolKind.Function),
     "variable": (lsp.CompletionItemKind.Variable, lsp.SymbolKind.Variable),
     "parameter": (lsp.CompletionItemKind.Variable, lsp.SymbolKind.Variable),
     "index": (lsp.CompletionItemKind.Variable, lsp.SymbolKind.Variable),
 }
-
-
-class Glances:
-    """The process that checks texts, one at a time; it is started again after one that takes too long."""
-
-    def __init__(self) -> None:
-        self.process: asyncio.subprocess.Process | None = None
-        self.turn = asyncio.Lock()
-
-    async def at(
-        self, text: str, name: str, is_wanted: Callable[[], bool]
-    ) -> dict[str, Any] | None:
-        """The result of `short_values.look_at`; None if it takes too long, or is not wanted any more when
-        its turn comes."""
-        async with self.turn:
-            if not is_wanted():
-                return None
-            if self.process is None:
-                pipe = asyncio.subprocess.PIPE
-                command = sys.executable, "-m", "finchlang.repl.short_values"
-                self.process = await asyncio.create_subprocess_exec(
-                    *command,
-                    stdin=pipe,
-                    stdout=pipe,
-                    stderr=asyncio.subprocess.DEVNULL,
-                    limit=1 << 24,
-                )
-            process = self.process
-            assert process.stdin is not None and process.stdout is not None
-            try:
-                process.stdin.write(json.dumps({"text": text, "name": name}).encode() + b"\n")
-                return json.loads(await asyncio.wait_for(process.stdout.readline(), ENOUGH))
-            except (TimeoutError, OSError, ValueError):
-                self.stop()
-                return None
-
-    def stop(self) -> None:
-        if self.process is not None and self.process.returncode is None:
-            self.process.kill()
-        self.process = None
-
-
-class Server(LanguageServer):
-    """The language server, with what it knows of the open texts."""
-
-    def __init__(self) -> None:
-        super().__init__("finch", __version__)
-        self.glances = Glances()
-        self.waiting: dict[str, asyncio.Task] = {}
-        self.names: dict[str, dict[str, str | None]] = {}  # by text, descriptions of its variables
-
-    def changed(self, uri: str) -> None:
-        """Check a text once no key has been pressed for a while."""
-        if uri in self.waiting:
-            self.waiting[uri].cancel()
-        self.waiting[uri] = asyncio.ensure_future(self._look(uri))
-
-    async def _look(self, uri: str) -> None:
-        await asyncio.sleep(PAUSE)
-        document = self.workspace.get_text_document(uri)
-        version = document.version
-
-        def is_wanted() -> bool:
-            return self.workspace.get_text_document(uri).version == version
-
-        # a check that has begun is not cancelled by a key: its answer must be read before the next one's
-        looking = self.glances.at(document.source, path_of(uri), is_wanted)
-        found = await asyncio.shield(looking)
-        if not is_wanted():
-            return
-        if found is None:
-            found = {"faults": [TOO_LONG], "names": {}}
-        if found["names"] or not found["faults"]:  # if it does not parse, the old names are kept
-            self.names[uri] = found["names"]
-        diagnostics = [self.diagnostic(document, fault) for fault in found["faults"]]
-        self.text_document_publish_diagnostics(
-            lsp.PublishDiagnosticsParams(uri, diagnostics, version)
-        )
-
-    def diagnostic(self, document: TextDocument, fault: dict[str, Any]) -> lsp.Diagnostic:
-        line, column, end_line, end_column = fault["place"]
-        found = lsp.Range(
-            lsp.Position(line - 1, column - 1),
-            lsp.Position(end_line - 1, max(end_column - 1, column * (line == end_line))),
-        )
-        hint = f"\nhint: {fault['hint']}" if fault["hint"] else ""
-        is_outside = fault["kind"] in ("I/O", "resource")  # it may work where the script is run
-        severities = lsp.DiagnosticSeverity
-        return lsp.Diagnostic(
-            document.position_codec.range_to_client_units(document.lines, found),
-            fault["message"] + hint,
-            severities.Warning if is_outside else severities.Error,
-            code=fault["kind"],
-            source="finch",
-        )
-
-    def outline(self, uri: str) -> tuple[TextDocument, Outline]:
-        document = self.workspace.get_text_document(uri)
-        return document, Outline(document.source)
-
-    def told(self, uri: str, binding: Binding, outline: Outline) -> str:
-        """A line about a name: a function's signature, or a variable's value or kind."""
-        line = outline.text.count("\n", 0, binding.at) + 1
-        if binding.kind == "function":
-            return signature(outline.text, binding)
-        known = self.names.get(uri, {}).get(binding.name) if binding.scope.parent is None else None
-        return (
-            f"{binding.name}: {known}" if known else f"{binding.name}: {binding.kind}, line {line}"
-        )
-
-
-def path_of(uri: str) -> str:
-    """The path of a file's URI, for messages and for files that are included; another URI itself."""
-    parts = urlparse(uri)
-    return unquote(parts.path) if parts.scheme == "file" else uri
-
-
-def signature(text: str, binding: Binding) -> str:
-    """A function's definition up to the bracket after its parameters."""
-    found = re.compile(r"[^()\n]*\((?:[^()]|\([^()]*\))*\)").match(text, binding.at)
-    return re.sub(r"\s+", " ", found[0]) if found else binding.name
 
 
 def range_of(document: TextDocument, at: int, end: int) -> lsp.Range:
@@ -251,6 +116,85 @@ def definition(server: Server, uri: str, position: lsp.Position) -> lsp.Location
     return lsp.Location(uri, range_of(document, binding.at, binding.at + len(binding.name)))
 
 
+def references(
+    server: Server, uri: str, position: lsp.Position, is_all: bool
+) -> list[lsp.Location]:
+    """The places of the name at a place; without those that bind it, unless `is_all`."""
+    document, outline = server.outline(uri)
+    word = outline.name_at(document.offset_at_position(position))
+    found = [] if word is None else outline.references(word)
+    binding = {b.at for b in outline.bindings} if not is_all else set()
+    return [
+        lsp.Location(uri, range_of(document, w.at, w.end)) for w in found if w.at not in binding
+    ]
+
+
+def rename(server: Server, uri: str, position: lsp.Position, name: str | None = None) -> Any:
+    """The edits that give the name at a place another; without one, the place of the name. Raises the
+    protocol's error if that cannot be."""
+    document, outline = server.outline(uri)
+    offset = document.offset_at_position(position)
+    try:
+        if name is None:
+            word = nameable(outline, offset)
+            return range_of(document, word.at, word.end)
+        found = renamed(outline, offset, name)
+    except FinchError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        code = lsp.LSPErrorCodes.RequestFailed.value
+        raise JsonRpcException(error.message + hint, code) from None
+    edits = [lsp.TextEdit(range_of(document, w.at, w.end), name) for w in found]
+    return lsp.WorkspaceEdit(changes={uri: edits})
+
+
+def signature_help(server: Server, uri: str, position: lsp.Position) -> lsp.SignatureHelp | None:
+    """The signatures of the function whose arguments are typed, with the argument at hand."""
+    document, outline = server.outline(uri)
+    offset = document.offset_at_position(position)
+    call = outline.call_around(offset)
+    if call is None:
+        return None
+    binding, entry = outline.visible(offset).get(call[0]), words().get(call[0])
+    if binding is not None:
+        said = outline.comment_before(binding.at)
+        shown = [signature(outline.text, binding)] if binding.kind == "function" else []
+    else:
+        said = entry.text if entry is not None else ""
+        shown = [s for s in entry.signatures if s.startswith(f"{call[0]}(")] if entry else []
+    found = []
+    for text in shown:
+        inside = text.partition("(")[2].rpartition(")")[0]
+        arguments = [part.strip() for part in re.split(r"[,;]", inside) if part.strip()]
+        parameters = [lsp.ParameterInformation(argument) for argument in arguments]
+        found.append(lsp.SignatureInformation(text, said, parameters, call[1]))
+    return lsp.SignatureHelp(found, 0, call[1]) if found else None
+
+
+def inlay_hints(server: Server, uri: str, lines: range) -> list[lsp.InlayHint]:
+    """Kinds of variables, at their first binding, and what was found of kernels, if the text has not
+    changed since."""
+    document, outline = server.outline(uri)
+    version, of_kernels = server.hints.get(uri, (None, []))
+    if version != document.version:
+        return []
+    placed: list[Any] = list(map(tuple, of_kernels))
+    first = {b.name: b for b in reversed(outline.bindings) if b.scope.parent is None}
+    for name, told in server.names.get(uri, {}).items():
+        if told and name in first and first[name].kind == "variable":
+            at = first[name].at + len(name)
+            column = at - outline.text.rfind("\n", 0, at)
+            placed.append((outline.text.count("\n", 0, at) + 1, column, f": {told}", ""))
+    found = []
+    for line, column, label, tip in sorted(placed):
+        place = lsp.Position(line - 1, column - 1)
+        place = document.position_codec.position_to_client_units(document.lines, place)
+        kind = lsp.InlayHintKind.Type if label.startswith(":") else None
+        if line - 1 in lines:
+            pads = kind is None
+            found.append(lsp.InlayHint(place, label, kind, None, tip or None, pads, pads))
+    return found
+
+
 def symbols(server: Server, uri: str) -> list[lsp.DocumentSymbol]:
     """The functions and variables of a text, each at its first binding."""
     document, outline = server.outline(uri)
@@ -315,6 +259,7 @@ def serve() -> None:
         if uri in server.waiting:
             server.waiting.pop(uri).cancel()
         server.names.pop(uri, None)
+        server.hints.pop(uri, None)
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
 
     @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=["@"]))
@@ -328,6 +273,28 @@ def serve() -> None:
     @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
     def defined(params: lsp.DefinitionParams) -> lsp.Location | None:
         return definition(server, params.text_document.uri, params.position)
+
+    @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
+    def referred(params: lsp.ReferenceParams) -> list[lsp.Location]:
+        is_all = params.context.include_declaration
+        return references(server, params.text_document.uri, params.position, is_all)
+
+    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
+    def prepared(params: lsp.PrepareRenameParams) -> Any:
+        return rename(server, params.text_document.uri, params.position)
+
+    @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
+    def named(params: lsp.RenameParams) -> Any:
+        return rename(server, params.text_document.uri, params.position, params.new_name)
+
+    @server.feature(lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(["(", ","]))
+    def helped(params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
+        return signature_help(server, params.text_document.uri, params.position)
+
+    @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
+    def hinted(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
+        lines = range(params.range.start.line, params.range.end.line + 1)
+        return inlay_hints(server, params.text_document.uri, lines)
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def listed(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:

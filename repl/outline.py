@@ -4,7 +4,7 @@ parse."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pygments.token import Comment, Keyword, Name, Punctuation, String, Text, _TokenType
 
@@ -50,12 +50,14 @@ class Scope:
 
 @dataclass(frozen=True)
 class Binding:
-    """A place where a name is bound; `kind` is "variable", "function", "parameter" or "index"."""
+    """A place where a name is bound; `kind` is "variable", "function", "parameter" or "index". The range of
+    an index ends at `until`: there the name means what it does around the loop."""
 
     name: str
     at: int
     kind: str
     scope: Scope = field(compare=False)
+    until: int = 0
 
 
 class Outline:
@@ -66,7 +68,8 @@ class Outline:
         self.words = list(_words(text))
         self.bindings: list[Binding] = []
         self.scopes: list[Scope] = []
-        self._read([word for word in self.words if not word.is_silent])
+        self._silent_free = [word for word in self.words if not word.is_silent]
+        self._read(self._silent_free)
 
     def word_at(self, offset: int) -> Word | None:
         """The word at or right before a place; a name or keyword if one touches it."""
@@ -81,13 +84,65 @@ class Outline:
         found: dict[str, Binding] = {}
         for binding in self.bindings:
             scope = binding.scope
-            if scope.start <= offset <= scope.end:
+            if scope.start <= offset <= scope.end and not binding.at < offset < binding.until:
                 other = found.get(binding.name)
                 is_nearer = other is None or scope.start > other.scope.start
                 is_later = other is not None and scope is other.scope and binding.at <= offset
                 if is_nearer or is_later:
                     found[binding.name] = binding
         return found
+
+    def name_at(self, offset: int) -> Word | None:
+        """The name of a variable, function or index that touches a place."""
+        word = self.word_at(offset)
+        return word if word is not None and word.is_name and not self._is_label(word) else None
+
+    def references(self, word: Word) -> list[Word]:
+        """The words that mean the same variable, function or index as this one, in order. Names that
+        nothing in the text binds mean the same wherever they stand."""
+        same = [w for w in self.words if w.is_name and w.text == word.text]
+        own = self._scope_of(word)
+        return [w for w in same if self._scope_of(w) is own and not self._is_label(w)]
+
+    def label(self, name: str) -> Word | None:
+        """The first place where a name is that of a keyword argument."""
+        same = (w for w in self._silent_free if w.is_name and w.text == name)
+        return next((w for w in same if self._is_label(w)), None)
+
+    def call_around(self, offset: int) -> tuple[str, int] | None:
+        """The function in whose brackets a place is, and how many arguments end before it, if any."""
+        opened: list[tuple[str, int]] = []
+        before: Word | None = None
+        for word in self._silent_free:
+            if word.end > offset:
+                break
+            if word.text in ("(", "[", "{"):
+                is_call = word.text == "(" and before is not None and before.end == word.at
+                opened.append((before.text if is_call and before and before.is_name else "", 0))
+            elif word.text in (")", "]", "}"):
+                opened = opened[:-1]
+            elif word.text in (",", ";") and opened:
+                opened[-1] = opened[-1][0], opened[-1][1] + 1
+            before = word
+        return opened[-1] if opened and opened[-1][0] else None
+
+    def _scope_of(self, word: Word) -> Scope | None:
+        """The scope that a name belongs to; None if nothing in the text binds it."""
+        found = self.visible(word.at).get(word.text)
+        return None if found is None else found.scope
+
+    def _is_label(self, word: Word) -> bool:
+        """Whether a word names a keyword argument of a call, or a field, and so no variable."""
+        k = self._silent_free.index(word)
+        before, after = (self._silent_free[j : j + 1] for j in (max(k - 1, 0), k + 1))
+        if k and before[0].text == "." and before[0].end == word.at:
+            return True
+        is_keyword = k and after and after[0].text == "=" and before[0].text in ("(", ",", ";")
+        inside = [s for s in self.scopes if s.start < word.at <= s.end]
+        innermost = max(inside, key=lambda s: s.start, default=None)
+        if not is_keyword or innermost is None or innermost.word not in ("(", "{"):
+            return False
+        return not any(b.at == word.at for b in self.bindings)
 
     def comment_before(self, offset: int) -> str:
         """The comment lines directly above the line of a place."""
@@ -103,6 +158,7 @@ class Outline:
         """Find scopes and bindings in one pass; scopes end with their `end` or bracket."""
         scope = Scope("", 0)
         open_scopes = [scope]
+        declared: list[tuple[Word, Scope]] = []
         for k, word in enumerate(words):
             scope = open_scopes[-1]
             if word.kind is Keyword and word.text in OPENERS:
@@ -123,20 +179,25 @@ class Outline:
                     open_scopes.pop().end = word.end
             elif word.text in ("=", "∈", "in"):
                 self._assignment(words, k, scope)
+            elif word.text == ".=" and k and words[k - 1].is_first and words[k - 1].is_name:
+                declared.append((words[k - 1], scope))
             elif k and words[k - 1].text == "catch" and word.is_name and not word.is_first:
                 self._bind(word, "variable", scope)
             elif word.text == "->" and k and words[k - 1].is_name:
                 self._bind(
                     words[k - 1], "parameter", self._open(words[k - 1], scope, _line_end(words, k))
                 )
+        for word, scope in declared:  # a tensor of the kernel's own
+            if word.text not in self.visible(word.at):
+                self._bind(word, "variable", _home(scope))
 
     def _open(self, word: Word, parent: Scope, end: int = 1 << 60) -> Scope:
         scope = Scope(word.text, word.at, end, parent)
         self.scopes.append(scope)
         return scope
 
-    def _bind(self, word: Word, kind: str, scope: Scope) -> None:
-        self.bindings.append(Binding(word.text, word.at, kind, scope))
+    def _bind(self, word: Word, kind: str, scope: Scope, until: int = 0) -> None:
+        self.bindings.append(Binding(word.text, word.at, kind, scope, until))
 
     def _function(self, words: list[Word], k: int, outer: Scope, inner: Scope) -> None:
         """`function f(x, y)`: binds the name in the scope around it, the parameters within."""
@@ -176,7 +237,8 @@ class Outline:
                 return
             is_index = _heads(words, at, "for")
             if is_index or _heads(words, at, "let"):
-                self._bind(word, "index" if is_index else "variable", scope)
+                kind, until = "index" if is_index else "variable", _range_end(words, k + 1)
+                self._bind(word, kind, scope, until)
             else:
                 self._bind(word, "variable", _home(scope))
             if before != "," or word.is_first or _heads(words, at, "for", "let"):
@@ -216,6 +278,10 @@ def _words(text: str) -> Iterator[Word]:
     for at, kind, value in FinchLexer().get_tokens_unprocessed(text):
         if kind in Text:
             is_first = is_first or "\n" in value
+        elif kind is String.Interpol:  # `$x` or `$(x + 1)`
+            code = value[2:-1] if value.startswith("$(") else value[1:]
+            inside = at + value.index(code, 1)
+            yield from (replace(w, at=inside + w.at, is_first=False) for w in _words(code))
         else:
             yield Word(at, kind, value, is_first)
             is_first = False
@@ -240,6 +306,23 @@ def _heads(words: list[Word], k: int, *heads: str) -> bool:
         if words[k + 1].is_first and words[k].text != ",":
             return False
     return False
+
+
+def _range_end(words: list[Word], k: int) -> int:
+    """The end of the expression that begins at the k-th word."""
+    depth, end = 0, 0
+    for word in words[k:]:
+        depth += (word.text in ("(", "[", "{")) - (word.text in (")", "]", "}"))
+        if (
+            depth < 0
+            or word.is_first
+            or depth == 0
+            and word.text in (",", ";")
+            or word.kind is Keyword
+        ):
+            break
+        end = word.end
+    return end
 
 
 def _line_end(words: list[Word], k: int) -> int:

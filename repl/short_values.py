@@ -12,6 +12,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.environment import Environment, Scope, assigned_names
+from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.python.session import Session
 from finchlang.script.checker import Checker
 from finchlang.script.evaluate_expressions import Closure
@@ -21,13 +22,30 @@ from finchlang.syntax.traversal import walk
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 from .fit_to_screen import described
+from .kernel_hints import Hint, check_sizes, hints
 
 #: the most memory of the process, in bytes
 MOST = 4 << 30
 
 
+class Seen(Observer):
+    """Keeps the last kernel, and the hints of all that stand in the text of a name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.event: KernelEvent | None = None
+        self.hints: list[Hint] = []
+
+    def kernel(self, event: KernelEvent) -> None:
+        self.event = event
+        if event.source.span is not None and event.source.span.source.name == self.name:
+            self.hints += hints(event)
+
+
 class Glance(Checker):
     """A Checker that runs each loop once, and goes on after a fault."""
+
+    seen: Seen
 
     def __init__(self, *args: Any):
         super().__init__(*args)
@@ -36,13 +54,18 @@ class Glance(Checker):
         self.left_out = 0  # how many kernels were not run, and loops run only once
 
     def _pass_over(self, kernel: KernelNode, environment: Environment) -> Any:
-        self.unsure |= {n.tensor.name for n in walk(kernel.program) if isinstance(n, Declare)}
+        declared = {n.tensor.name for n in walk(kernel.program) if isinstance(n, Declare)}
+        has_sizes = not (names_in(kernel) - declared) & (self.unsure | self._lost)
+        self.unsure |= declared
         self.left_out += 1
+        self.seen.event = None
         try:
-            return super()._pass_over(kernel, environment)
+            super()._pass_over(kernel, environment)
+            if has_sizes and self.seen.event is not None:
+                check_sizes(self.seen.event)
         except FinchError as error:
             self.faults.append(error.at(kernel.span))
-            return None
+        return None
 
     def Script(self, node: Any, scope: Scope) -> Closure:
         statements = list(zip(self.closures(node.statements, scope), node.statements, strict=True))
@@ -93,9 +116,10 @@ class _Session(Session):
 
 def look_at(text: str, name: str) -> dict[str, Any]:
     """The faults of a script, and descriptions of its variables, for JSON."""
-    session = _Session("check", output=lambda text: None)
+    session = _Session("check", output=lambda text: None, observer=(seen := Seen(name)))
     glance = session._evaluator
     assert isinstance(glance, Glance)
+    glance.seen = seen
     try:
         session.run(text, name)
     except FinchError as error:
@@ -105,6 +129,7 @@ def look_at(text: str, name: str) -> dict[str, Any]:
     return {
         "faults": [_fault(fault, name) for fault in faults.values()],
         "names": {n: _said(v, n in glance.unsure) for n, v in names.items()},
+        "hints": list(dict.fromkeys(seen.hints)),
     }
 
 
@@ -133,7 +158,7 @@ def main() -> None:
         try:
             found = look_at(**json.loads(line))
         except Exception:  # a bug of ours: the editor goes on without diagnostics
-            found = {"faults": [], "names": {}}
+            found = {"faults": [], "names": {}, "hints": []}
         print(json.dumps(found), file=answers, flush=True)
 
 

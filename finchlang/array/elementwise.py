@@ -15,7 +15,7 @@ from finchlang.array.operands import as_expression, compared, operands
 from finchlang.array.promotion import floating, type_of
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import operator
-from finchlang.syntax.types import Bool, Float64
+from finchlang.syntax.types import Bool, Float64, Type
 
 __all__ = ["abs", "acos", "acosh", "add", "asin", "asinh", "astype", "atan", "atan2", "atanh"]
 __all__ += ["bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or"]
@@ -112,6 +112,14 @@ def _quotient(op: str, a: Expression, b: Expression) -> Expression:
     return apply("ifelse", is_zero, number(0, a), quotient)
 
 
+def _power(a: Expression, b: Expression) -> Expression:
+    if isinstance(b, NumberOperand) and b.values.type.is_integer and b.value < 0:
+        raise ValueError(
+            "integers have no negative powers among the integers: `x ** -1.0` has floats"
+        )
+    return apply("^", a, b)
+
+
 _NUMBERS = ("int", "uint", "float")
 _BITS = ("bool", "int", "uint")
 
@@ -121,7 +129,7 @@ multiply = _same("multiply", "*")
 divide = _float("divide", "/", 2)
 floor_divide = _of_two("floor_divide", lambda a, b: _quotient("fld", a, b), *_NUMBERS)
 remainder = _of_two("remainder", lambda a, b: _quotient("mod", a, b), *_NUMBERS)
-pow = _same("pow", "^", *_NUMBERS)
+pow = _of_two("pow", lambda a, b: _power(a, b), *_NUMBERS)
 maximum = _same("maximum", "max")
 minimum = _same("minimum", "min")
 equal = _comparison("equal", "==")
@@ -208,13 +216,18 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
-    """The elements of `x` limited to `min` and `max`, numbers or arrays, in the type of `x`."""
+    """The elements of `x` limited to `min` and `max`, numbers or arrays, in the common type."""
     arg = as_expression(x)
-    type = arg.values.type
     for op, limit in (("max", min), ("min", max)):
-        if limit is not None:
+        if limit is not None and not _is_beyond(op, limit, arg.values.type):
             arg = apply(op, *operands(Array(arg), limit))
-    return Array(converted(arg, type))
+    return Array(arg)
+
+
+def _is_beyond(op: str, limit: Any, of: Type) -> bool:
+    """Whether a Python integer limits no integer of a type, which may not hold it."""
+    beyond = (lambda: limit < of.lowest) if op == "max" else (lambda: limit > of.highest)
+    return type(limit) is int and of.is_integer and beyond()
 
 
 def round(x: Any, /, decimals: int = 0) -> Array:
@@ -251,8 +264,11 @@ def map_elements(op: Any, *arrays: Any) -> Array:
         op = op.__name__
     if not is_operator(op):
         raise TypeError(f"there is no operator {op}")
-    has_number = any([type(value) in (bool, int, float) for value in arrays])
-    return Array(apply(op, *(operands(*arrays) if has_number else map(as_expression, arrays))))
+    numbers = {type(value) for value in arrays} & {bool, int, float}
+    args = [as_expression(value) for value in arrays]
+    # beside floats an integer stays one, as the exponent of `ldexp`
+    is_kept = numbers == {int} and any([arg.values.type.is_float for arg in args])
+    return Array(apply(op, *(operands(*arrays) if numbers and not is_kept else args)))
 
 
 FUNCTIONS |= {"where": where, "clip": clip, "round": round, "astype": astype}

@@ -3,27 +3,30 @@ arrays where they are complex, since there are no complex arrays here; a large s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from finchlang.array.linalg import dense_operands
+from finchlang.array.creation import asarray
+from finchlang.array.expression import Array
+from finchlang.array.linalg import by_numpy
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn"]
 __all__ += ["ifftshift", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
 
-
-def _by_numpy(name: str) -> Callable[..., Any]:
-    def function(x: Any, /, *others: Any, **keywords: Any) -> Any:
-        return getattr(np.fft, name)(*dense_operands(name, (x, *others)), **keywords)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"NumPy's `fft.{name}`, as a NumPy array. Raises TypeError for a large sparse array."
-    )
-    return function
+fft, fft2, fftn, fftshift, hfft, ifft, ifft2, ifftn = (
+    by_numpy(np.fft, name) for name in __all__[:9] if name != "fftfreq"
+)
+ifftshift, ihfft, irfft, irfft2, irfftn, rfft, rfft2, rfftn = (
+    by_numpy(np.fft, name) for name in __all__[9:] if name != "rfftfreq"
+)
 
 
-fft, fft2, fftfreq, fftn, fftshift, hfft, ifft, ifft2, ifftn = map(_by_numpy, __all__[:9])
-ifftshift, ihfft, irfft, irfft2, irfftn, rfft, rfft2, rfftfreq, rfftn = map(_by_numpy, __all__[9:])
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies of a transform of `n` numbers at distances `d`."""
+    return asarray(np.fft.fftfreq(n, d), dtype=dtype)
+
+
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies of a transform of `n` real numbers at distances `d`."""
+    return asarray(np.fft.rfftfreq(n, d), dtype=dtype)

@@ -236,13 +236,13 @@ def masked(arg: Expression, mask: Any) -> Array:
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
-    """The parts of `x` at these coordinates of an axis, from 0; a vector needs no axis. Raises IndexError
-    for a coordinate out of range, ValueError if an axis is needed."""
-    order = len(as_expression(x).shape)
-    if axis is None and order != 1:
-        raise ValueError("take needs an axis for an array that is no vector")
+    """The parts of `x` at these coordinates of an axis, from 0, or of all elements in row-major order.
+    Raises IndexError for a coordinate out of range."""
+    arg = as_expression(x)
+    if axis is None:
+        arg, axis = reshaped(arg, (math.prod(arg.shape),)), 0
     coordinates = np.asarray(todense(indices) if isinstance(indices, ArrayMethods) else indices)
-    return along(x, {normalized_axis(axis or 0, order): coordinates})
+    return along(Array(arg), {normalized_axis(axis, len(arg.shape)): coordinates})
 
 
 def along(x: Any, keys: dict[int, Any]) -> Array:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
+from inspect import signature
 from operator import index
 from typing import Any
 
@@ -46,7 +47,9 @@ def dense_operands(name: str, given: Any, sparse: str = "") -> Any:
     if not (isinstance(given, ArrayMethods) or is_scipy(given)):
         return given
     try:
-        return dense_array(given)
+        found = dense_array(given)[...]
+        found.flags.writeable = False  # or a function would change a copy
+        return found
     except TypeError as error:
         way = f"; `scipy.sparse.linalg.{sparse}` takes sparse ones" if sparse else ""
         raise TypeError(f"{name} takes dense arrays: {error}{way}") from None
@@ -59,21 +62,22 @@ def _as_arrays(found: Any) -> Any:
     return found if np.iscomplexobj(found) else asarray(found)
 
 
-def _by_numpy(name: str, sparse: str) -> Callable[..., Any]:
-    def function(x: Any, /, *others: Any, **keywords: Any) -> Any:
-        given = dense_operands(name, (x, *others), sparse)
-        return _as_arrays(getattr(np.linalg, name)(*given, **keywords))
+def by_numpy(room: Any, name: str, sparse: str = "") -> Callable[..., Any]:
+    """A function of NumPy for arrays here, which are made dense. Complex results are NumPy's."""
+    known = getattr(room, name)
 
+    def function(*given: Any, **keywords: Any) -> Any:
+        return _as_arrays(known(*dense_operands(name, given, sparse), **keywords))
+
+    function.__signature__ = signature(known)  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"NumPy's `linalg.{name}` of dense arrays. Raises TypeError for a large sparse one"
-    )
-    function.__doc__ += f", where SciPy has `{sparse}`." if sparse else "."
+    what = f"NumPy's `{name}` of dense arrays. Raises TypeError for a large sparse one"
+    function.__doc__ = what + (f", where SciPy has `{sparse}`." if sparse else ".")
     return function
 
 
 cholesky, cross, det, inv, slogdet, eigh, eigvalsh, matrix_rank, svd, svdvals, pinv, qr, solve = (
-    _by_numpy(*row) for row in _DENSE.items()
+    by_numpy(np.linalg, *row) for row in _DENSE.items()
 )
 
 

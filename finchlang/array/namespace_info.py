@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import listed, promoted, type_of
 
@@ -70,8 +70,7 @@ def result_type(*arrays: Any) -> np.dtype:
 
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether values of one type (or of an array's) can be cast to another by promotion."""
-    own = from_.dtype if isinstance(from_, Array) else type_of(from_).dtype
-    return np.can_cast(own, type_of(to).dtype)
+    return np.can_cast(type_of(getattr(from_, "dtype", from_)).dtype, type_of(to).dtype)
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
@@ -84,13 +83,16 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def finfo(type: Any, /) -> Any:
-    """NumPy's `finfo` of a float type, or of that of an array."""
-    return np.finfo(type.dtype if isinstance(type, Array) else type)
+    """NumPy's `finfo` of a float type, or of that of an array, with Python's floats."""
+    known = np.finfo(getattr(type, "dtype", type))
+    names = "eps", "max", "min", "resolution", "smallest_normal", "tiny"
+    numbers = {name: float(getattr(known, name)) for name in names}
+    return SimpleNamespace(dtype=known.dtype, bits=known.bits, **numbers)
 
 
 def iinfo(type: Any, /) -> Any:
     """NumPy's `iinfo` of an integer type, or of that of an array."""
-    return np.iinfo(type.dtype if isinstance(type, Array) else type)
+    return np.iinfo(getattr(type, "dtype", type))
 
 
 def size_of(x: Any) -> int:

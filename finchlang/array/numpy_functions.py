@@ -16,7 +16,7 @@ from finchlang.array.products import dot, tensordot
 from finchlang.array.reshaping import ravel
 
 __all__ = ["allclose", "argwhere", "array_equal", "inner", "isclose", "nan_to_num", "nansum"]
-__all__ += ["outer", "ptp", "trace", "vdot"]
+__all__ += ["divmod", "outer", "ptp", "trace", "vdot"]
 
 
 def isclose(
@@ -49,6 +49,11 @@ def array_equal(a: Any, b: Any, /) -> bool:
 def argwhere(x: Any, /) -> Array:
     """The coordinates of the elements that are not 0, a row for elementwise."""
     return stack(nonzero(x), axis=1)
+
+
+def divmod(x1: Any, x2: Any, /) -> tuple[Array, Array]:
+    """The quotients, rounded down, and the remainders."""
+    return elementwise.floor_divide(x1, x2), elementwise.remainder(x1, x2)
 
 
 def inner(a: Any, b: Any, /) -> Array:

@@ -8,6 +8,9 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import product
+from operator import index
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from finchlang.array.indexing import getitem  # noqa: F401
 from finchlang.array.linalg import dense_operands
 from finchlang.array.operands import as_expression, expression_of
 from finchlang.tensors.adopt import as_tensor
-from finchlang.tensors.array_base import ArrayMethods
+from finchlang.tensors.array_base import ArrayMethods, NotAnArray
 from finchlang.tensors.storage_report import measure
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, coo_array
 
@@ -30,6 +33,7 @@ _REDUCTIONS = {
     **{"logical_or": "any", "logical_and": "all"},
 }
 _SCANS = {"add": "cumsum", "multiply": "cumprod"}
+NOT_CHANGED = "arrays are not changed in place: `where` makes others"
 #: where NumPy has its functions, and where ours of the same names are
 _ROOMS = {
     **{"numpy": namespace, "numpy.linalg": namespace.linalg, "numpy.fft": namespace.fft},
@@ -49,14 +53,21 @@ def array(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def _is_operand_of_scipy() -> bool:
-    """Whether `S @ x` or `S * x` of a SciPy array asks. It calls the operator of `x` if that is no array to
-    NumPy, and has no other way to tell; of a dense array it would make a dense product."""
-    frame = sys._getframe(2).f_back
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.sparse._"):
-        if frame.f_code.co_name in ("__matmul__", "__mul__"):
-            return frame.f_globals["__name__"] == "scipy.sparse._base"
+    """Whether `S @ x` or `S * x` of a SciPy array asks. It leaves the operation to `x` only if that is no
+    array to NumPy: it looks at no priority and no protocol, and of a dense array it would make a dense
+    product. So this looks for the code of these operators of its public classes among the callers."""
+    sparse, frame = sys.modules.get("scipy.sparse"), sys._getframe(2).f_back
+    while sparse and frame and frame.f_globals.get("__name__", "").startswith("scipy.sparse."):
+        if frame.f_code in _operators_of(sparse):
+            return True
         frame = frame.f_back
     return False
+
+
+@cache
+def _operators_of(sparse: Any) -> set[Any]:
+    given = product((sparse.csr_array, sparse.csr_matrix), ("__matmul__", "__mul__"))
+    return {getattr(kind, name).__code__ for kind, name in given}
 
 
 def dlpack(x: Any, **keywords: Any) -> Any:
@@ -71,6 +82,11 @@ def array_ufunc(x: Any, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: 
     """`__array_ufunc__`: the function of the ufunc's name, a reduction, scan or outer product by it, or
     what NumPy makes of dense arrays; NotImplemented for operands that are no arrays here."""
     out = keywords.pop("out", None)
+    if method == "at":  # whose first operand is changed, and the second are indices
+        if isinstance(inputs[0], ArrayMethods):
+            raise TypeError(NOT_CHANGED)
+        return _by_numpy("at", ufunc.at, inputs, keywords)
+    inputs = tuple([np.asarray(x) if type(x) in (list, tuple) else x for x in inputs])
     arrays = inputs[:1] if method in ("reduce", "accumulate", "reduceat") else inputs
     if any(expression_of(value) is None for value in arrays):
         return NotImplemented
@@ -97,10 +113,19 @@ def _of_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any
     if ufunc.signature is not None:  # of whole axes, as `matmul`
         function = getattr(namespace, name) if name in namespace.__all__ else None
         return _called(function, inputs, given)
+    if name == "divmod" and not given:
+        return namespace.divmod(*inputs)
     if given.keys() - {"dtype"} or ufunc.nout > 1 or not _has(ufunc):
         return NotImplemented
     result = map_elements(ufunc, *inputs)
-    return namespace.astype(result, given["dtype"]) if "dtype" in given else result
+    if "dtype" not in given:
+        return result
+    dtype = np.dtype(given["dtype"])
+    if not np.can_cast(result.dtype, dtype, "same_kind"):
+        raise TypeError(f"a result of {result.dtype} is not cast to {dtype}: `astype` converts it")
+    if result.dtype != np.bool_ or name == "add":  # it is computed in that type
+        result = map_elements(ufunc, *[namespace.astype(x, dtype) for x in inputs])
+    return namespace.astype(result, dtype)
 
 
 def _has(ufunc: np.ufunc) -> bool:
@@ -121,20 +146,30 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _called(function: Callable[..., Any] | None, args: Any, keywords: dict[str, Any]) -> Any:
-    """What our function gives; NotImplemented if there is none that takes these arguments."""
+    """What our function gives; NotImplemented if there is none that takes these arguments, of which a list
+    is an array to NumPy alone."""
     if function is None:
         return NotImplemented
     try:
         _signature(function).bind(*args, **keywords)
     except TypeError:
         return NotImplemented
-    return function(*args, **keywords)
+    try:
+        return function(*args, **keywords)
+    except NotAnArray:
+        return NotImplemented
 
 
 def _by_numpy(name: str, function: Callable[..., Any], args: Any, keywords: dict[str, Any]) -> Any:
-    """What NumPy makes of dense arrays. Raises TypeError if one is much larger than its operand."""
+    """What NumPy makes of dense arrays, which it cannot change. Raises TypeError if one is much larger than
+    its operand, or if it is to be changed."""
     named = {k: dense_operands(name, value) for k, value in keywords.items()}
-    return function(*dense_operands(name, tuple(args)), **named)
+    try:
+        return function(*dense_operands(name, tuple(args)), **named)
+    except ValueError as error:
+        if "read-only" in str(error):
+            raise TypeError(f"{name} changes an array, and {NOT_CHANGED}") from None
+        raise
 
 
 def array_function(x: Any, function: Any, types: Any, args: Any, keywords: Any) -> Any:
@@ -149,7 +184,8 @@ def array_function(x: Any, function: Any, types: Any, args: Any, keywords: Any) 
         return name == "isrealobj"
     given = _given(keywords)
     out = given.pop("out", None)
-    if name == "einsum" and isinstance(args[0], str):
+    if name == "einsum":
+        args = args if isinstance(args[0], str) else _subscripted(*args)
         dtype = [given.pop(k, None) for k in ("optimize", "casting", "order", "dtype")][-1]
         args = args if dtype is None else (args[0], *[namespace.astype(x, dtype) for x in args[1:]])
     room, name = _ROOMS.get(function.__module__), ALIASES.get(name, name)
@@ -158,6 +194,16 @@ def array_function(x: Any, function: Any, types: Any, args: Any, keywords: Any) 
     if result is NotImplemented:
         return _by_numpy(name, function, args, keywords)
     return result if out is None else compute(result, out=out)
+
+
+def _subscripted(*given: Any) -> tuple[Any, ...]:
+    """The arguments of `einsum` with subscripts as a text, given as lists of integers behind the arrays."""
+    *parts, kept = (
+        "".join(["..." if k is Ellipsis else ascii_letters[index(k)] for k in own])
+        for own in (*given[1::2], given[-1])
+    )
+    text = ",".join(parts) + (f"->{kept}" if len(given) % 2 else "")
+    return text, *given[: len(given) // 2 * 2 : 2]
 
 
 def array_namespace(x: Any, *, api_version: str | None = None) -> Any:
@@ -207,8 +253,43 @@ def iterate(x: Any) -> Iterator[Any]:
     return (x[k] for k in range(length(x)))
 
 
+def contains(x: Any, value: Any) -> bool:
+    """`value in x`: whether an element equals it."""
+    return bool(namespace.any(namespace.equal(x, value)))
+
+
 def setitem(x: Any, key: Any, value: Any) -> None:
-    raise TypeError("arrays are not changed in place: `where` makes others")
+    raise TypeError(NOT_CHANGED)
+
+
+def to_round(x: Any, digits: int | None = None) -> Any:
+    return round(_number(x).item(), digits)
+
+
+def to_format(x: Any, form: str) -> str:
+    """An array without dimensions as its number, where a form is given."""
+    return format(_number(x).item(), form) if form and not x.shape else format(str(x), form)
+
+
+def times(x: Any, y: Any) -> Any:
+    """`x * y`: the matrix product if one is a matrix of NumPy or SciPy, whose `*` that is."""
+    is_product = any([isinstance(operand, _matrices()) for operand in (x, y)])
+    return (namespace.matmul if is_product else namespace.multiply)(x, y)
+
+
+def _matrices() -> tuple[type, ...]:
+    sparse = sys.modules.get("scipy.sparse")
+    return (np.matrix, sparse.spmatrix) if sparse else (np.matrix,)
+
+
+def copied(x: Any) -> Any:
+    """A copy with memory of its own; what is not computed yet is computed."""
+    return namespace.asarray(x, copy=True)
+
+
+def tolist(x: Any) -> Any:
+    """Its elements as nested lists. Raises TypeError as `dense_array`."""
+    return dense_array(x).tolist()
 
 
 def reshaped(x: Any, *shape: Any, **keywords: Any) -> Any:
@@ -312,6 +393,10 @@ def dask_token(x: Any) -> Any:
     return normalize_token((str(found.format), found.shape, arrays))
 
 
-def item(x: Any, *place: int) -> Any:
-    """The element at a place, or the only one, as a Python number."""
-    return _number(x[place] if place else x).item()
+def item(x: Any, *place: Any) -> Any:
+    """The element at a place, in row-major order if one number is given, or the only one, as a Python
+    number."""
+    if len(place) == 1:
+        x = x if isinstance(place[0], tuple) else namespace.ravel(x)
+        (place,) = place
+    return _number(x if place == () else x[place]).item()

@@ -84,6 +84,8 @@ def expression_of(value: Any) -> Expression | None:
         return as_expression(as_tensor(value))
     own = type_of_value(value)
     if own is None or isinstance(own, PairType):
+        if isinstance(value, (np.number, complex)):
+            type_of(np.asarray(value).dtype)
         return None
     return NumberOperand(value, own)
 

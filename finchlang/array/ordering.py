@@ -17,7 +17,7 @@ from finchlang.array.expression import Array
 from finchlang.array.indexing import along
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import normalized_axis, type_of
-from finchlang.array.reshaping import broadcast_arrays, expand_dims, ravel
+from finchlang.array.reshaping import broadcast_arrays, broadcast_to, expand_dims, ravel
 from finchlang.tensors.tensor import Tensor
 
 __all__ = ["argsort", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff"]
@@ -189,7 +189,12 @@ def diff(
     """The differences of neighbours along an axis, taken `n` times, of `x` with `prepend` before and
     `append` after it; of Bools whether neighbours differ. Raises ValueError for a negative `n`."""
     at = _axis_of(x, axis)
-    parts = [part for part in (prepend, x, append) if part is not None]
+    end = [1 if k == at else size for k, size in enumerate(as_expression(x).shape)]
+    parts = [
+        part if np.ndim(part) else broadcast_to(part, end)
+        for part in (prepend, x, append)
+        if part is not None
+    ]
     found = concat(parts, axis=at) if len(parts) > 1 else x
     if n < 0:
         raise ValueError(f"differences are taken 0 times or more, not {n}")
@@ -200,7 +205,7 @@ def diff(
     return Array(as_expression(found))
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Array]:
     """Vectors as arrays of one shape, each along its own axis; with "xy" the first vector is along the
     second axis, and the second along the first."""
     if indexing not in ("xy", "ij"):
@@ -212,7 +217,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
         expand_dims(ravel(x), axis=[axis for axis in range(len(arrays)) if axis != own])
         for own, x in zip(axes, arrays, strict=True)
     ]
-    return tuple(broadcast_arrays(*wide))
+    return broadcast_arrays(*wide)
 
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:

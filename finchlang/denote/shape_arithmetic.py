@@ -393,16 +393,16 @@ def _in_diagonal(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Plac
 def _kron(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
     if len(parts) != 2:
         raise FinchError("type", "kron takes two tensors")
-    if len(parts[0]) != len(parts[1]):
-        raise _refused("kron takes tensors of the same order")
-    return [of(_sized(lambda m, n: m * n), a, b) for a, b in zip(*parts, strict=True)]
+    both = zip(*parts, strict=False)
+    rest = max(parts, key=len)[min(map(len, parts)) :]  # what only one of them has
+    return [*(of(_sized(lambda m, n: m * n), a, b) for a, b in both), *rest]
 
 
 def _in_kron(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    sizes = [size(b) for b in shapes[1]]
+    sizes = [size(b) for b in shapes[1]] + [1] * (len(at) - len(shapes[1]))
     slow = tuple((i - 1) // n + 1 for i, n in zip(at, sizes, strict=True))
     fast = tuple((i - 1) % n + 1 for i, n in zip(at, sizes, strict=True))
-    return [(0, slow), (1, fast)]
+    return [(0, slow[: len(shapes[0])]), (1, fast[: len(shapes[1])])]
 
 
 def _triangle(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,9 @@ class ExecutingHost(Host):
 
     def do_Room(self, s: ir.Room) -> None:
         s.variable.held = self.sizes.get(s.buffer, len(self.arrays[s.buffer]))
+
+    def do_Clock(self, s: ir.Clock) -> None:
+        s.variable.held = perf_counter_ns()
 
     def do_Grow(self, s: ir.Grow) -> None:
         self.steps["grow"] += 1

@@ -91,6 +91,12 @@ class Host(ABC):
     def set(self, cell: Cell, value: Expr) -> None:
         self.do(ir.Set(cell, code.cast(value, cell.type)))
 
+    def clock(self) -> Expr:
+        """What a clock of the machine says, as `ir.Clock`."""
+        variable = self.variable("clock", Int64)
+        self.do(ir.Clock(variable))
+        return variable
+
     def grow(self, buffer: Buffer, size: Expr) -> None:
         """Make room for at least `size` entries; new ones are undefined."""
         self.do(ir.Grow(buffer, size))

@@ -294,6 +294,13 @@ class Room(Stmt):
 
 
 @record(slots=True)
+class Clock(Stmt):
+    """`variable` = what a clock of the machine says (Int64), in a unit of its own."""
+
+    variable: Var
+
+
+@record(slots=True)
 class Grow(Stmt):
     """Make room for at least `size` entries in `buffer`; new entries are undefined."""
 

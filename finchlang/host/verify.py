@@ -34,6 +34,7 @@ OPERANDS: dict[type, dict[str, Type | str]] = {
     ir.WhileLoop: {},  # its condition may use what its test binds
     ir.ForLoop: _RANGE,  # its variable is visible in its body only
     ir.Room: {"variable": Int64},
+    ir.Clock: {"variable": Int64},
     ir.Grow: {"size": Int64},
     ir.Exchange: {},
     ir.Fill: {**_RANGE, "value": "buffer"},

@@ -12,6 +12,8 @@ code fast:
 
 from __future__ import annotations
 
+import platform
+
 from finchlang.base.errors import Bug
 from finchlang.host import ir
 from finchlang.host.construct import ONE, sub
@@ -25,6 +27,10 @@ from finchlang.native.loop_facts import is_cheap, runs_along_array
 from finchlang.native.module_text import Module
 from finchlang.native.procedure_texts import TEXTS
 from finchlang.syntax.types import Int64, Type
+
+#: a clock that takes some 20 cycles to read; programs may not count cycles on ARM
+IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
+CLOCK = "llvm.readsteadycounter" if IS_ARM else "llvm.readcyclecounter"
 
 
 def emit(residual: ir.Residual) -> list[str]:
@@ -139,6 +145,9 @@ class _Function(SplitFunction):
                 self.emit_for(statement)
             case ir.Room(variable, buffer):
                 self.bind(variable, self.room(buffer))
+            case ir.Clock(variable):
+                self.module.declare("i64", CLOCK, "")
+                self.bind(variable, self.new(f"call i64 @{CLOCK}()"))
             case ir.Grow():
                 self.emit_grow(statement)
             case ir.Exchange(buffer, other):

@@ -14,9 +14,8 @@ from finchlang.script import array_functions as table, values as data
 from finchlang.script.array_statements import results, told
 from finchlang.script.lazy_values import Pending, is_array, is_row
 from finchlang.script.subscripts import ALL, index_of
-from finchlang.script.whole_arrays import axes_of
+from finchlang.script.whole_arrays import axes_of, no_match
 from finchlang.syntax import nodes as ast
-from finchlang.tensors.array_base import size_text
 from finchlang.tensors.tensor import Scalar, body_of
 
 _TRANSPOSES = ("adjoint", "transpose")
@@ -105,8 +104,7 @@ def set_tensor(target: Any, value: Any, run_kernel: Any) -> None:
         new = len(target.shape) - len(node.shape)
         shape = (*node.shape, *[1] * new)
         if new < 0 or any(n not in (1, size) for n, size in zip(shape, target.shape, strict=True)):
-            sizes = f"{size_text(node.shape)} and {size_text(target.shape)}"
-            raise FinchError("dimension", f"arrays of sizes {sizes} do not match")
+            raise no_match(node.shape, target.shape)
         is_whole = node.shape == target.shape
         return node if is_whole else View(node, tuple(range(len(node.shape))), target.shape)
 

@@ -134,15 +134,24 @@ def _corrected(function: Callable[..., Any]) -> Callable[..., Any]:
     return partial(function, correction=1)
 
 
-def stacked(axis: int, *arrays: lazy.Array) -> lazy.Array:
-    """Arrays side by side (axis 1) or one below the other (0); numbers and vectors get the modes of the
-    others, vectors as columns. Raises FinchError "dimension"."""
-    order = max(axis + 1, *[len(array.shape) for array in arrays])
+def _columns(arrays: tuple[lazy.Array, ...], order: int) -> list[lazy.Array]:
+    """Arrays with modes of size 1 after their own, so that they have `order` of them."""
     parts = []
     for array in arrays:
         node, new = array.node, order - len(array.shape)
         shape = array.shape + (1,) * new
         parts.append(lazy.Array(lazy.View(node, tuple(range(order - new)), shape) if new else node))
+    return parts
+
+
+def _kron(*arrays: lazy.Array) -> lazy.Array:
+    return namespace.kron(*_columns(arrays, max(len(array.shape) for array in arrays)))
+
+
+def stacked(axis: int, *arrays: lazy.Array) -> lazy.Array:
+    """Arrays side by side (axis 1) or one below the other (0); numbers and vectors get the modes of the
+    others, vectors as columns. Raises FinchError "dimension"."""
+    parts = _columns(arrays, max(axis + 1, *[len(array.shape) for array in arrays]))
     others = {(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}
     if len(others) > 1:
         raise not_stacked(axis, [array.shape for array in arrays])
@@ -166,11 +175,12 @@ FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
     "norm": _norm,
     "dot": _dot,
     "tensordot": _tensordot,
+    "kron": _kron,
     "hcat": partial(stacked, 1),
     "vcat": partial(stacked, 0),
 }
 #: how many of the arguments are arrays, if it is not the first alone
-ARRAYS = {"dot": 2, "tensordot": 2, "hcat": 1 << 30, "vcat": 1 << 30}
+ARRAYS = {"dot": 2, "tensordot": 2, "kron": 2, "hcat": 1 << 30, "vcat": 1 << 30}
 #: those that take a function of elements before the array
 OF_ELEMENTS = ("sum", "prod", "any", "all", "mean", "maximum", "minimum", "count")
 assert all(name not in types.TYPES for name in FUNCTIONS)

@@ -159,12 +159,29 @@ def _filled(value: Any, *sizes: Any) -> np.ndarray:
     return _full("fill", _sizes(sizes)[1], value, None)
 
 
+@BUILTINS.add("randn(n...; seed)", "an array of normal random numbers, or one number")
+def _normal(*args: Any, seed: int | None = None) -> Any:
+    shape = _sizes(args)[1]
+    found = np.random.default_rng(seed).standard_normal(shape)
+    return np.asfortranarray(found) if shape else float(found)
+
+
 @BUILTINS.add(
     "rand(n...; seed)",
-    "an array of random numbers from 0 to 1, or one number; of any numbers of a type: `rand(Int64, 3)`",
+    "an array of random numbers from 0 to 1, or one number; of any numbers of a type: `rand(Int64, 3)`;"
+    " of the entries of a range or vector: `rand(1:6, 3)`",
 )
 def _random(*args: Any, seed: int | None = None) -> Any:
-    generator, (type, shape) = np.random.default_rng(seed), _sizes(args)
+    generator = np.random.default_rng(seed)
+    if args and (isinstance(args[0], (list, data.FinchRange)) or data.is_array(args[0])):
+        (values, *sizes), shape = args, _sizes(args[1:])[1]
+        if not (values := list(data.entries(values))):
+            raise FinchError("type", "there is no entry to take")
+        places = generator.integers(len(values), size=shape)
+        taken = [values[place] for place in np.ravel(places, order="F")]
+        return data.shaped(taken, shape) if sizes else taken[0]
+    type, shape = _sizes(args)
+    found: Any
     if type.is_float:
         found = generator.random(shape, type.dtype)
     else:

@@ -280,7 +280,12 @@ _of_dictionary(
     "get(d, k, x)", "the value of a dictionary for a key, else x", lambda d, k, x: d.get(k, x)
 )
 _of_dictionary("delete!(d, k)", "take a key out of a dictionary", _delete)
-_of_dictionary("pairs(d)", "the pairs of a dictionary", data.entries)
+
+
+@FUNCTIONS.add("pairs(d)", "the pairs of a dictionary; of a vector, places with entries")
+def _pairs(value: Any) -> Any:
+    return data.entries(value) if isinstance(value, dict) else _enumerated(value)
+
 
 # ------------------------------------------------------------------------------ strings
 

@@ -14,7 +14,7 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.base.paths import checked_path, replace_file
 from finchlang.script.picture import darkness, picture, spy_text, write_spy
-from finchlang.script.show import SMALL, kind_of, show
+from finchlang.script.show import SMALL, entry, kind_of, show
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.array_base import size_text
 from finchlang.tensors.storage_report import LevelUse, measure
@@ -80,7 +80,7 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _entries(array: np.ndarray) -> str:
-    return f"[{', '.join(map(show, array.tolist()))}]"
+    return f"[{', '.join(map(entry, array))}]"
 
 
 def _counted(number: int, one: str, many: str | None = None) -> str:

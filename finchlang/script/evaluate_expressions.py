@@ -303,7 +303,9 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
 
 
 def unknown_name(name: str, span: Span | None, known: set[str]) -> FinchError:
-    guess = did_you_mean(name, known)
+    guess: str | None = did_you_mean(name, known)
+    if name[-1] == "!" and name[:-1] in known:
+        guess = f"`{name[:-1]}` leaves its argument as it is: write `x = {name[:-1]}(...)`"
     return explained(FinchError("unknown name", f"{name} is not defined", span, guess))
 
 
@@ -320,4 +322,8 @@ def named(error: FinchError, env: Environment) -> FinchError:
         error.hint = guess
     elif name in names and not call and data.is_array(env.get(name)):
         return called_by(error)
+    elif error.hint is None and error.message == f"`{name}` is not known":
+        known = sorted(n for n in names if data.is_array(env.get(n)) or data.is_number(env.get(n)))
+        is_few = 0 < len(known) < 9
+        error.hint = f"the script has {', '.join(f'`{n}`' for n in known)}" if is_few else None
     return error

@@ -189,11 +189,12 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     value uniformly from 0 to 1. Raises FinchError "type", "dimension" for too many entries to count."""
     if len(args) < 2:
         raise FinchError("type", "fsprand takes sizes and a density")
-    *given, density = args
+    *given, density = args[isinstance(args[0], Type) and args[0] == Float64 :]
     given = [*given[0]] if len(given) == 1 and isinstance(given[0], tuple) else given
     sizes = tuple(whole(size, "a size") for size in given)
     if type_of_value(density) is None or not 0 <= density <= 1:
-        raise FinchError("type", "a density is a number from 0 to 1")
+        hint = "the sizes come first, and a density last: `fsprand(3, 3, 0.5)`"
+        raise FinchError("type", "a density is a number from 0 to 1", hint=hint)
     format = list_format(Float64, len(sizes))
     empty = Tensor(format, *sizes)  # checks the sizes
     total = math.prod(empty.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from itertools import starmap
 from typing import Any
@@ -18,6 +19,8 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: tensors of more entries print as a summary
 SMALL = 1000
+#: arrays of more elements print their first and last three along each dimension
+WHOLE, ENDS = 1000, [0, 1, 2, 3, -3, -2, -1]
 #: lazy arrays of more elements are told without them by `repr`
 FEW = 100
 #: tuples and vectors are printed and compared to this depth, since a vector may contain itself
@@ -28,6 +31,12 @@ LONGEST = 1 << 28
 _KINDS: dict[type, str] = {
     **{str: "a string", tuple: "a tuple", list: "a vector", dict: "a dictionary"}
 }
+
+
+class Format:
+    """How arrays print: `digits` are the significant digits of their floats, which `:digits` sets."""
+
+    digits = 6
 
 
 def kind_of(value: Any) -> str:
@@ -120,15 +129,40 @@ def text(value: Any, depth: int = 0) -> str:
 
 def _entries(values: Sequence[Any], depth: int) -> str:
     check_depth(depth)
-    return ", ".join([show(value, depth + 1) for value in values])
+    own = entry if isinstance(values, list) else show
+    return ", ".join([own(value, depth + 1) for value in values])
+
+
+def entry(value: Any, depth: int = 1) -> str:
+    """A value as an element of an array or vector: a float has `Format.digits` significant digits, and an
+    exponent if these end left of the point."""
+    if not isinstance(value, (float, np.floating)):
+        return show(value, depth)
+    short = f"{value:.{Format.digits}g}"
+    near = type(value)(short)
+    if near == value or abs(near) < 10**Format.digits:
+        short = text(near)
+    return re.sub(r"e([+-])0*", lambda sign: "e" + sign[1].strip("+"), short)
 
 
 def _array(array: np.ndarray) -> str:
+    formatter: Any = {"object": str}
+    many = array.size > WHOLE
+    if many:
+        array = array[np.ix_(*[range(n) if n <= len(ENDS) else ENDS for n in array.shape])]
     if array.dtype == np.bool_:
-        shown = np.array2string(array.astype(np.int8), formatter={"int": lambda v: text(bool(v))})
-    else:
-        if array.dtype.names:
-            pairs = [text(types.Pair(*pair)) for pair in array.reshape(-1).tolist()]
-            array = np.array(pairs, object).reshape(array.shape)
-        shown = np.array2string(array, formatter={"object": str})
+        array, formatter = array.astype(np.int8), {"int": lambda v: text(bool(v))}
+    elif array.dtype.names:
+        pairs = [" => ".join(map(entry, pair)) for pair in array.reshape(-1).tolist()]
+        array = np.array(pairs, object).reshape(array.shape)
+    elif array.dtype.kind == "f" and array.ndim:
+        digits, one = Format.digits, array.dtype.type
+        short = [one(f"{value:.{digits}g}") for value in array.reshape(-1)]
+        near = np.array(short, array.dtype).reshape(array.shape)
+        if np.any((near != array) & (abs(near) >= 10.0**digits)):
+            formatter = {"float_kind": lambda value: f"{value:.{digits - 1}e}"}
+        else:
+            array = near
+    choices: Any = {"precision": Format.digits + 4, "threshold": 0 if many else WHOLE}
+    shown = np.array2string(array, formatter=formatter, **choices)
     return shown.replace("inf", "Inf").replace("nan", "NaN")

@@ -27,7 +27,7 @@ from finchlang.script.lazy_values import (
 from finchlang.script.linear_algebra import identity_matrix
 from finchlang.script.show import kind_of
 from finchlang.script.subscripts import ALL, dense_view, set_subscript
-from finchlang.script.whole_arrays import grid, no_product, not_stacked
+from finchlang.script.whole_arrays import grid, no_match, no_product, not_stacked
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.tensor import Scalar
 
@@ -80,11 +80,7 @@ def combined(name: str, args: list[Any]) -> Any:
             case "+" | "-", [True, True]:
                 if args[0].shape == args[1].shape:
                     return _by_elements(name, args)
-                sizes = " and ".join(size_text(x.shape) for x in args)
-                hint = (
-                    "`vcat(a, b)` joins them" if len(args[0].shape + args[1].shape) == 2 else None
-                )
-                raise FinchError("dimension", f"arrays of sizes {sizes} do not match", hint=hint)
+                raise no_match(args[0].shape, args[1].shape)
             case "*", [True, True]:
                 return _product(*args)
             case "+" | "-", [True]:
@@ -202,8 +198,7 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
     try:
         shape = np.broadcast_shapes(*[s[::-1] for s in known])[::-1]
     except ValueError:
-        told = " and ".join(size_text(s) for s in known if s)
-        raise FinchError("dimension", f"arrays of sizes {told} do not match") from None
+        raise no_match(*filter(None, known)) from None
     are_plain = all(type(a) in (int, float) or getattr(a, "dtype", None) in _PLAIN for a in args)
     parts = [a if s is None else _spread(a, shape) for a, s in zip(args, shapes, strict=True)]
     if isinstance(function, Operator) and function.name in data.BY_NUMPY and are_plain:

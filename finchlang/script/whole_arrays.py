@@ -36,8 +36,30 @@ def grid(value: Any) -> np.ndarray:
 
 
 def no_product(a: tuple[int, ...], b: tuple[int, ...]) -> FinchError:
+    """The error of `A * B` for these sizes, with the product that they have as its hint."""
     message = f"arrays of sizes {size_text(a)} and {size_text(b)} have no product"
-    return FinchError("dimension", message, hint=data.WITH_DOT if a == b else None)
+    hint = None
+    if a == b:
+        hint = data.WITH_DOT
+    elif a[:1] == b[:1]:
+        hint = "`A' * B` has sizes that fit"
+    elif len(a) == len(b) == 2 and a[1] == b[1]:
+        hint = "`A * B'` has sizes that fit"
+    return FinchError("dimension", message, hint=hint)
+
+
+def no_match(*shapes: tuple[int, ...]) -> FinchError:
+    """The error of arithmetic on arrays of these sizes, with a hint if turning one of two over helps."""
+    a, b = sorted(shapes, key=len) if len(shapes) == 2 else ((), ())
+    hint = None
+    if len(a) == len(b) == 1:
+        hint = "`vcat(a, b)` joins them, `a .+ b'` takes each with each"
+    elif a == b[::-1]:
+        hint = "`A'` has the sizes of the other"
+    elif len(a) == 1 and b[1:] == a:
+        hint = "a vector goes down the columns; `A .+ x'` has it in each row"
+    sizes = " and ".join(map(size_text, shapes))
+    return FinchError("dimension", f"arrays of sizes {sizes} do not match", hint=hint)
 
 
 def not_stacked(axis: int, shapes: list[tuple[int, ...]]) -> FinchError:

@@ -24,8 +24,10 @@ ELSEWHERE = {
     **dict.fromkeys(("numpy", "values", "A"), "`todense()`"),
     **dict.fromkeys(("to_coo", "asformat"), "`tocoo()`"),
     **dict.fromkeys(("coords", "data", "indices", "row", "col"), "`entries()` of a tensor"),
-    **dict.fromkeys(("to_numpy", "to_scipy", "entries", "nnz", "copy"), "of `x.compute()`"),
+    **dict.fromkeys(("to_numpy", "to_scipy", "entries", "nnz"), "of `x.compute()`"),
     "getnnz": "`nnz`",
+    **dict.fromkeys(("flags", "flat", "strides", "tobytes", "view"), "of `todense()`"),
+    "sort": "`finchlang.array.sort(x)`, which gives another array",
 }
 
 
@@ -76,10 +78,11 @@ class ArrayMethods:
 
     __add__, __radd__ = _binary("add")
     __sub__, __rsub__ = _binary("subtract")
-    __mul__, __rmul__ = _binary("multiply")
+    __mul__, __rmul__ = _binary("times")
     __truediv__, __rtruediv__ = _binary("divide")
     __floordiv__, __rfloordiv__ = _binary("floor_divide")
     __mod__, __rmod__ = _binary("remainder")
+    __divmod__, __rdivmod__ = _binary("divmod")
     __pow__, __rpow__ = _binary("pow")
     __matmul__, __rmatmul__ = _binary("matmul")
     __and__, __rand__ = _binary("bitwise_and")
@@ -95,10 +98,10 @@ class ArrayMethods:
     __invert__, __getitem__, __setitem__ = _methods("bitwise_invert", "getitem", "setitem")
     __bool__, __int__, __float__ = _methods("to_bool", "to_int", "to_float")
     __complex__, __index__ = _methods("to_complex", "to_index")
-    __len__, __iter__ = _methods("length", "iterate")
+    __len__, __iter__, __contains__ = _methods("length", "iterate", "contains")
+    __round__, __format__ = _methods("to_round", "to_format")
     __array__, __array_ufunc__ = _methods("array", "array_ufunc")
-    __array_function__, __array_namespace__ = _methods("array_function", "array_namespace")
-    __dlpack__, __dlpack_device__ = _methods("dlpack", "dlpack_device")
+    __array_function__, __dlpack_device__ = _methods("array_function", "dlpack_device")
     __sizeof__, __dask_tokenize__, _repr_html_ = _methods("sizeof", "dask_token", "html")
     #: above that of SciPy's matrices
     __array_priority__ = 11.0
@@ -112,12 +115,36 @@ class ArrayMethods:
     diagonal, swapaxes, cumsum, cumprod = _methods("diagonal", "swapaxes", "cumsum", "cumprod")
     multiply, power, maximum, minimum = _methods("multiply", "pow", "maximum", "minimum")
     conj, conjugate, trace, item = _methods("conj", "conj", "trace", "item")
-    compute, plan, todense, to_device = _methods("compute", "plan", "todense", "to_device")
+    copy, tolist = _methods("copied", "tolist")
+    compute, plan, todense = _methods("compute", "plan", "todense")
     toarray, tocsc, tocsr, tocoo = _methods("toarray", "tocsc", "tocsr", "tocoo")
     matvec, rmatvec = _methods("matvec", "rmatvec")
     T, mT, real, imag = map(property, _methods("transpose", "matrix_transpose", "real", "imag"))
     size, device, nbytes = map(property, _methods("size_of", "device_of", "nbytes"))
     itemsize = property(lambda self: self.dtype.itemsize)
+
+    # with the signatures of the array API standard, which others look at
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """`finchlang.array`. Raises ValueError for a version that it has not."""
+        return late("array_namespace")(self, api_version=api_version)
+
+    def __dlpack__(
+        self,
+        /,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
+    ) -> Any:
+        """A capsule of a dense copy, as NumPy's."""
+        given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return late("dlpack")(self, **given)
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Any:
+        """The array itself. Raises ValueError for another device than "cpu"."""
+        return late("to_device")(self, device, stream=stream)
 
     if not TYPE_CHECKING:  # or the type checker would accept every name
 

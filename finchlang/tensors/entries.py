@@ -72,7 +72,7 @@ def check_within(coordinates: Any, shape: Sequence[int], what: str = "") -> None
     """Raises FinchError "bounds" for coordinates outside of `shape`; `what` begins its message."""
     for mode, (row, size) in enumerate(zip(coordinates, shape, strict=True), 1):
         if len(row) and not (row.min() >= 0 and row.max() < size):
-            message = f"{what}a coordinate of mode {mode} is not in 0..{size - 1}"
+            message = f"{what}a coordinate of mode {mode} is not within its size, {size}"
             raise FinchError("bounds", message)
 
 

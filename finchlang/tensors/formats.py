@@ -190,4 +190,5 @@ def _evaluate(node: Node) -> Any:
                 return construct(node.op.name, parameters, args)
         except FinchError as error:
             raise error.at(node.span) from None
-    raise FinchError("type", "this is no part of a format", node.span)
+    hint = "columns are `Dense(SparseList(Element(0.0)))`, coordinates `SparseCOO{2}(Element(0.0))`"
+    raise FinchError("type", "this is no part of a format", node.span, hint)

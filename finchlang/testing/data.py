@@ -4,8 +4,9 @@ the user's own reference for its results (`--against`)."""
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from inspect import signature
 from math import prod
 from typing import Any
@@ -14,6 +15,8 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
+from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.levels.element import differs
 from finchlang.levels.level import Level, level_of
 from finchlang.python.session import Session
 from finchlang.syntax import traversal as trees
@@ -237,25 +240,79 @@ def _assertions(script: Any) -> list[tuple[Any, str]]:
     return [(node.span, "nothing") for node in macros if node.name == "assert"]
 
 
-def reference_call(
-    function: str, text: str, name: str, args: Sequence[str] = ()
-) -> tuple[Callable[[], Any], Data]:
-    """A call of the user's own function, written `FILE.py:NAME`, on the data of a script. It gets the
-    tensors and numbers that its parameters name, as NumPy arrays and numbers. Raises FinchError of kind
-    type if it cannot be called, or fails."""
-    path, _, own = function.rpartition(":")
-    with _told(function):
-        called, data = runpy.run_path(path)[own], Data(text, name, args)
-        given = data.numbers | {n: plain(value) for n, value in data.tensors.items()}
-        names = signature(called).parameters
-        is_any = any(p.kind is p.VAR_KEYWORD for p in names.values())
-        named = {n: value for n, value in given.items() if is_any or n in names}
+class Inputs(Observer):
+    """The tensors that kernels use, as the first kernel finds each. A tensor that is empty then is taken
+    as the first kernel finds it that reads it alone: kernels before that make the data."""
 
-    def call() -> Any:
+    def __init__(self) -> None:
+        self.kernels: list[set[int]] = []  # of each the tensors that it writes, by identity
+        self._found: dict[int, tuple[Any, Any, int]] = {}  # also itself, and how many make it
+        self._empty: set[int] = set()
+
+    def kernel(self, event: KernelEvent) -> None:
+        assert event.meaning is not None
+        values, kernel = event.meaning()[1], event.compiled
+        names = list(kernel.signature.tensors.values())
+        changed = [n for n, is_written in zip(names, kernel.written, strict=True) if is_written]
+        written = {id(body_of(values[n])) for n in changed if n in values}
+        for own in (body_of(v) for v in values.values() if isinstance(v, TENSORS)):
+            key = id(own)
+            is_made = key in self._empty and key not in written
+            if is_made or key not in self._found:
+                made = [k + 1 for k, before in enumerate(self.kernels) if key in before]
+                self._found[key] = own, deepcopy(own), max(made, default=0)
+                is_empty = not isinstance(own, Scalar) and not np.any(differs(*_entries(own)))
+                (self._empty.add if is_empty and not is_made else self._empty.discard)(key)
+        self.kernels.append(written)
+
+    def of(self, value: Any) -> tuple[Any, int]:
+        """A value as kernels find it, and how many kernels have run by then to make it."""
+        own, found, made = self._found.get(id(body_of(value)), (value, value, 0))
+        is_turned = isinstance(value, SwizzledTensor) and found is not value
+        return SwizzledTensor(found, value.permutation) if is_turned else found, made
+
+
+def _entries(value: Any) -> tuple[np.ndarray, Any]:
+    """The values that are stored, and the fill."""
+    return (value, 0) if isinstance(value, np.ndarray) else (value.entries()[1], value.fill)
+
+
+class Reference:
+    """The user's own function, written `FILE.py:NAME`, on the data of a script. `call` gives it the
+    tensors and numbers that its parameters name, as NumPy arrays and numbers. The script is run, since its
+    kernels may make these: the first `made` of them do. `written` are the names that the others write.
+    Raises FinchError of kind type if it cannot be called, or fails."""
+
+    def __init__(self, function: str, text: str, name: str, args: Sequence[str] = ()):
+        path, _, called = function.rpartition(":")
+        self.function, inputs = function, Inputs()
         with _told(function):
-            return called(**named)
+            self._called = runpy.run_path(path)[called]
+            names = signature(self._called).parameters
+        script = parse_script(text, name)
+        session = Session("native", "all", lambda _: None, args, inputs)
+        session.execute(script)
+        values = {n: session[n] for n in session.names()}
+        is_any = any(p.kind is p.VAR_KEYWORD for p in names.values())
+        kinds = (*TENSORS, bool, int, float)
+        given = {n: v for n, v in values.items() if (is_any or n in names) and isinstance(v, kinds)}
+        found = {n: inputs.of(value) for n, value in given.items()}
+        self._given = {n: plain(value) for n, (value, _) in found.items()}
+        self.made = 0 if is_any else max([made for _, made in found.values()], default=0)
+        makes, rest = (set[int]().union(*k) for k in _divided(inputs.kernels, self.made))
+        own = {n: id(body_of(value)) for n, value in values.items() if isinstance(value, TENSORS)}
+        targets = (n.target.tensor for n in trees.walk(script) if isinstance(n, Assign))
+        named = {t.name for t in targets if isinstance(t, Variable) and t.name in own}
+        written = {n for n in named if own[n] not in makes - rest}
+        self.written = written or {n for n in own if own[n] in rest}
 
-    return call, data
+    def call(self) -> Any:
+        with _told(self.function):
+            return self._called(**self._given)
+
+
+def _divided(items: list[Any], at: int) -> tuple[list[Any], list[Any]]:
+    return items[:at], items[at:]
 
 
 @contextmanager
@@ -269,12 +326,10 @@ def _told(function: str) -> Iterator[None]:
 def reference(
     function: str, text: str, name: str, args: Sequence[str] = ()
 ) -> tuple[dict[str, Any], set[str]]:
-    """The results of the user's own function (`reference_call`) by name, and the names that the script's
-    kernels write. A single array is the result for the only tensor that they write."""
-    call, data = reference_call(function, text, name, args)
-    found = call()
-    targets = (n.target.tensor for n in trees.walk(data.script) if isinstance(n, Assign))
-    written = {t.name for t in targets if isinstance(t, Variable)}
+    """The results of the user's own function (`Reference`) by name, and the names that the script's kernels
+    write. A single array is the result for the only tensor that they write."""
+    own = Reference(function, text, name, args)
+    found, written = own.call(), own.written
     if isinstance(found, dict):
         return found, written
     if len(written) != 1:

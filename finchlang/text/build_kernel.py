@@ -321,6 +321,8 @@ def _statement(node: ast.Node, bound: frozenset[str]) -> Any:
     """`node` with its expressions finished; `bound` has the names of the loops around it."""
     match node:
         case ast.Loop(index, extent, body):
+            if isinstance(extent, ast.Range) and extent.step is not None:
+                raise _no_step(node)
             inner = _statement(body, bound | {index.name})
             return ast.Loop(index, _extent(extent, bound), inner, span=node.span)
         case ast.Define() | ast.Sieve():
@@ -347,11 +349,23 @@ def _extent(node: ast.Node, bound: frozenset[str], is_slice: bool = False) -> as
     if not isinstance(node, ast.Range):
         return node if isinstance(node, ast.Dimensionless) else expression(node, bound)
     if node.step is not None and not is_slice:
-        hint = f"a slice has one: loop over `_`, and read `A[({pretty(node)})(i)]`"
-        raise syntax_error("a range in a kernel has no step", node.span, hint)
+        raise syntax_error("a range in a kernel has no step", node.span)
     start, stop = expression(node.start, bound), expression(node.stop, bound)
     step = None if node.step is None else expression(node.step, bound)
     return ast.Extent(start, stop, step, span=node.span)
+
+
+def _no_step(loop: ast.Loop) -> FinchError:
+    """The error of a loop with a step: a slice does the same, where the loop first uses its index."""
+    i, steps = loop.index.name, loop.extent
+    places = (n for n in trees.walk(loop.body) if isinstance(n, ast.Subscript))
+    used = next((p for p in places if ast.Variable(i) in p.indices), None)
+    used = used or ast.Subscript(ast.Variable("A"), (ast.Variable(i),))
+    sliced = [
+        f"({pretty(steps)})({i})" if n == ast.Variable(i) else pretty(n) for n in used.indices
+    ]
+    hint = f"a slice has one: loop over `_`, with `{pretty(used.object)}[{', '.join(sliced)}]`"
+    return syntax_error("a range in a kernel has no step", steps.span, hint)
 
 
 def expression(node: ast.Node, bound: frozenset[str]) -> Any:
@@ -367,7 +381,9 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
             if name in bound:
                 is_mode = isinstance(node, ast.Mode)
                 what = "a tensor has a mode" if is_mode else "`::` types a number"
-                raise syntax_error(f"{what}, and `{name}` is a loop's index here", node.span)
+                hint = f"how it is walked is written as `gallop({name})` or `walk({name})`"
+                message = f"{what}, and `{name}` is a loop's index here"
+                raise syntax_error(message, node.span, None if is_mode else hint)
             if isinstance(node, ast.Typed) and named_type(node.kind) is None:
                 raise syntax_error(f"there is no type {node.kind}", node.span)
             return node
@@ -452,6 +468,8 @@ def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
         raise syntax_error("all indices of an access stand together", node.span, write(code))
     else:
         hint = "an access is written `A[i, j]`"
+        if isinstance(tensor, ast.Rows):
+            hint = "before the kernel give it a name, `w = [1.0, 2.0]`, and write `w[i]`"
         raise syntax_error("only tensors and wrappers can be accessed", tensor.span, hint)
     for index in indices:
         if isinstance(index, ast.Colon):

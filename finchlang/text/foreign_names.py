@@ -1,4 +1,4 @@
-"""Names of Julia, Finch.jl, NumPy, SciPy, MATLAB, Python and C, each with our way, and calls of them in ours."""
+"""Calls of names of other languages in our way, by the rows of their table."""
 
 from __future__ import annotations
 
@@ -9,162 +9,9 @@ from typing import Any, NamedTuple
 
 from finchlang.base.errors import Hint, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.text.foreign_table import IN_KERNELS, TABLE
 from finchlang.text.print import pretty
 
-#: `names(parameters) | ours` for calls with so many arguments, `names | ours` for a name alone. Ours is code, or
-#: text after a colon. Code after `@.` stands for each entry of arrays in scripts. A name that begins with a dot
-#: is a method, whose object is the first parameter.
-TABLE = """
-# Python, NumPy, SciPy
-solve(A, b) | A \\ b
-arange(n) | 0:n - 1
-arange(a, b) | a:b - 1
-arange | : `a:s:b` is a range with both of its ends
-range(n) | : `1:n` counts from 1, as indices do; the numbers of Python's `range(n)` are `0:n - 1`
-linspace(a, b, n) | range(a, b, length=n)
-where ifelse np_where(c, a, b) | @. ifelse(c, a, b)
-where flatnonzero argwhere nonzero find(x) | findall((t) -> t != 0, x)
-clip(x, a, b) | @. clamp(x, a, b)
-len(x) | : `length(x)` counts the entries; the rows of a matrix are `size(x, 1)`
-array asarray(x) | x
-numel ndarray_size(x) | length(x)
-nrow nrows(x) | size(x, 1)
-ncol ncols(x) | size(x, 2)
-shape | size
-ndim | ndims
-matmul mm(a, b) | a * b
-einsum outer | : name the indices: `@einsum C[i, j] += A[i, k] * B[k, j]`
-vstack concatenate row_stack | : `vcat(a, b)` joins vectors and puts matrices below each other
-hstack column_stack | : `hcat(a, b)` puts columns and matrices side by side, `vcat(a, b)` joins vectors
-zeros_like(x) | 0 .* x
-ones_like(x) | 0 .* x .+ 1
-empty(n) | zeros(n)
-empty(m, n) | zeros(m, n)
-full(n, v) | fill(v, n)
-eye speye(n) | [i == j ? 1.0 : 0.0 for i in 1:n, j in 1:n]
-eye(m, n) | [i == j ? 1.0 : 0.0 for i in 1:m, j in 1:n]
-argsort | sortperm
-sorted | sort
-reversed fliplr flipud | reverse
-amax nanmax np_max | maximum
-amin nanmin np_min | minimum
-max(x) | maximum(x)
-min(x) | minimum(x)
-average | mean
-count_nonzero(x) | count((t) -> t != 0, x)
-square sqr(x) | @. x * x
-power pow(x, y) | @. x ^ y
-fabs fabsf absolute | abs
-sqrtf | sqrt
-fmax fmaxf | max
-fmin fminf | min
-fmod fmodf | rem
-ln | log
-sgn signum | sign
-sigmoid logistic expit(x) | @. 1 / (1 + exp(-x))
-relu(x) | @. max(x, 0)
-softmax | : write `e = exp.(x)` and `e .* (1 / sum(e))`
-isna isnull | ismissing
-int long(x) | trunc(Int64, x)
-float double(x) | Float64(x)
-int long | Int64
-float double Float Double Real | Float64
-bool(x) | x != 0
-bool boolean | Bool
-str repr to_string toString num2str strcat(x) | string(x)
-strcat(x, y) | string(x, y)
-str repr to_string toString | string
-str2num str2double(s) | parse(Float64, s)
-list to_list(x) | collect(x)
-list | : a vector is written `[1, 2]`, one that grows begins as `[]`
-tuple | : a tuple is written `(1, 2)`
-set(x) | unique(x)
-set | : `unique(x)` has each entry once, `x in v` looks for one
-dict | Dict
-type class | typeof
-isinstance isa(x, T) | typeof(x) == T
-csr_matrix csc_matrix coo_matrix csc_array csr_array(A) | Tensor(Dense(SparseList(Element(0.0))), A)
-csr_matrix csc_matrix coo_matrix csc_array csr_array | : `fsparse(I, J, V, (m, n))` makes one of coordinates, which count from 1
-diagm diag_matrix | Diagonal
-load open read_csv loadtxt loadmat genfromtxt mmread imread | : `fread("matrix.mtx")` reads a tensor
-save savetxt savemat mmwrite imwrite | : `fwrite("matrix.mtx", A)` writes a tensor
-.append append(x, e) | : `push!(x, e)` appends to a vector that began as `[]`; `x = vcat(x, [e])` makes a longer one
-.astype(x, t) | : `Float64.(x)` converts each entry, `trunc.(Int64, x)` cuts fractions off
-.toarray .todense .to_numpy(A) | collect(A)
-.max(x) | maximum(x)
-.min(x) | minimum(x)
-.std .var(x) | : with `m = mean(x)`, the variance is `mean((x .- m) .^ 2)`
-.tocsr .tocsc .tocoo(A) | : a tensor has the format it is made with: `Tensor(CSCFormat(0.0), A)`
-.T .H .transpose(A) | A'
-.shape(A) | size(A)
-.size .length(A) | length(A)
-.ndim(A) | ndims(A)
-.nnz(A) | countstored(A)
-.dtype(A) | eltype(A)
-.data .indices .indptr .val .ptr .idx .lvl(A) | : `ffindnz(A)` gives the coordinates and values of what is stored, `display(A)` shows the arrays
-.flatten .ravel(A) | vec(A)
-.item(x) | x[]
-.upper(s) | uppercase(s)
-.lower(s) | lowercase(s)
-.log .info .println .print .write(o, x) | println(x)
-eig eigs eigh eigvals svd qr lu pinv lstsq cholesky chol expm | : NumPy and SciPy have it: call them from Python on the arrays of a session
-random randint randn rand_normal | : `rand(3)` has numbers from 0 to 1, `rand(Int64, 3)` whole ones
-exit quit | : a script ends by itself, `error("why")` stops it; the prompt is left by Ctrl-D
-help doc man | : at the prompt `?sum` explains a word, `:help` lists them
-input readline raw_input scanf | : a script reads files by `fread`, and its arguments from `ARGS`
-assert(c) | @assert c
-lambda | : write `(x) -> x + 1`
-print(x, y, z) | println(x, y, z)
-printf sprintf fprintf cout console System logging | : write `println("x = $x")`, with `$name` or `$(value + 1)` for values
-disp display_text echo puts say(x) | println(x)
-throw raise(x) | error(x)
-True | true
-False | false
-None null NULL nil undef Nothing void nullptr | nothing
-NA NaT | missing
-inf infinity Infinity INFINITY | Inf
-nan Nan NAN | NaN
-pi π PI M_PI | 3.141592653589793
-ℯ euler | exp(1.0)
-im 1im | : there are no complex numbers: keep two arrays, the real and the imaginary parts
-this self new delete malloc sizeof_array | : there are no objects: values are numbers, strings, tuples, arrays and tensors
-# Julia, Finch.jl, MATLAB
-Fiber! Fiber fiber | Tensor
-CSC | CSCFormat(0.0)
-COO | COOFormat(2, 0.0)
-CSR CSRFormat DCSRFormat | : formats go by columns: make `B = Tensor(CSCFormat(0.0), A')`, and `B'` has the rows of `A`
-SparseMatrixCSC SparseVector AbstractArray | : arrays are made by `zeros(3, 3)`, tensors by `Tensor(Dense(SparseList(Element(0.0))), 3, 3)`
-fill!(x, v) | : write `@finch x .= 0`, and a kernel for other values than the fill
-zero(x) | 0 * x
-one(x) | 0 * x + 1
-muladd fma(x, y, z) | x * y + z
-default | fill_value
-dropfills! | dropfills
-trace(A) | tr(A)
-transpose! adjoint! | transpose
-fix | trunc
-idivide floordiv | div
-horzcat | hcat
-vertcat | vcat
-repmat | tile
-upper | uppercase
-lower | lowercase
-strlen | length
-strsplit | split
-strjoin | join
-tic toc clock timeit | : `@time f(x)` tells how long a statement takes
-typemax maxint | : the largest Int64 is 9223372036854775807, of floats it is `Inf`
-cell struct containers | : keep the parts in variables, in a tuple or in `Dict("a" => 1)`
-"""
-#: what stands in kernels in place of functions of scripts
-IN_KERNELS = """
-length numel(x) | size(x, 1)
-eachindex(x) | _
-range(n) | 1:n
-sum prod mean maximum minimum count any all norm dot average | : loops reduce: `s[] += x[i]` sums up, `s[] <<max>>= x[i]` keeps the largest
-println print printf display disp show | : a kernel cannot print: print the tensor after the kernel
-zeros ones fill rand Tensor Scalar similar copy collect string error push! append! sort reshape transpose findall vcat hcat fread fwrite | : call it before or after the kernel
-"""
 #: functions of NumPy that are of each entry of an array, and are called so here
 ELEMENTWISE = re.compile(
     "sqrt|cbrt|exp2?|expm1|log(2|10|1p)?|a?(sin|cos|tan)h?|abs|floor|ceil|sign|isnan"
@@ -192,13 +39,18 @@ class NameRow(NamedTuple):
 @cache
 def rows(in_kernel: bool) -> dict[str, list[NameRow]]:
     """The rows of each name, those with parameters before the others; for kernels theirs come first."""
+    return _rows_of((IN_KERNELS if in_kernel else "") + TABLE)
+
+
+@cache
+def _rows_of(table: str) -> dict[str, list[NameRow]]:
     found: dict[str, list[NameRow]] = {}
-    for line in ((IN_KERNELS if in_kernel else "") + TABLE).strip().split("\n"):
+    for line in table.strip().split("\n"):
         if line[:1] == "#" or not line:
             continue
         left, _, ours = line.partition(" | ")
         names, is_call, given = left.partition("(")
-        parameters = tuple(given.rstrip(")").split(", ")) if is_call else None
+        parameters = tuple(filter(None, given.rstrip(")").split(", "))) if is_call else None
         row = NameRow(
             parameters,
             ours.removeprefix(": ").removeprefix("@. "),
@@ -229,6 +81,8 @@ def way_of(
     """Our way for `name`, which is called by the node `call` (None: not called). `is_known` if it is
     also a name of ours, which is called otherwise than in the table."""
     meant = rows(in_kernel).get(name, ())
+    if in_kernel and meant and not meant[0].is_text and (of_scripts := _of_scripts(meant[0].ours)):
+        meant = of_scripts
     args = getattr(call, "args", None)
     named = name.removeprefix(".")
     is_script = in_kernel and name not in rows(False)
@@ -242,6 +96,8 @@ def way_of(
     reason = f"`{named}` is {what}" + ", and no operator of kernels" * is_script
     for row in meant:
         fits = args is not None and row.parameters is not None and len(row.parameters) == len(args)
+        if fits and row.parameters == ("string",) and not isinstance(call.args[0], ast.Text):
+            continue
         if is_known and not fits:
             continue
         if row.is_text:
@@ -263,8 +119,15 @@ def way_of(
     return None
 
 
+def _of_scripts(code: str) -> list[NameRow]:
+    """What stands in kernels in place of a function that the code calls, and they have not."""
+    called = [code, *re.findall(r"\w+!?(?=\()", code)]
+    of_kernels = _rows_of(IN_KERNELS)
+    return next((of_kernels[name] for name in called if name in of_kernels), [])
+
+
 def translated(row: NameRow, call: Any, in_kernel: bool, parse: Callable[[str], ast.Node]) -> str:
-    """The code that stands for a call, with its arguments, translated too, in place of the row's parameters."""
+    """The code that stands for a call, with its arguments, translated too, in place of the parameters."""
     if row.ours == "_":
         return "_"
     args = [matrix_of(ours_of(arg, in_kernel, parse)) for arg in call.args]
@@ -334,7 +197,7 @@ def along_axis(call: Any) -> str | None:
     if kept not in _REDUCTIONS or not is_number or len(given) > 1:
         return None
     of = f"{kept}({', '.join(map(pretty, call.args))}, dims = {axis.value + 1})"
-    return f"@array dropdims({of}, dims = {axis.value + 1})"
+    return f"dropdims({of}, dims = {axis.value + 1})"
 
 
 def compared(node: Any) -> Any:
@@ -365,7 +228,8 @@ SIGNS = frozenset(["." + sign for sign in "+ - * / ^ < <= > >= == != % & | && ||
 
 
 def matrix_of(node: Any) -> Any:
-    """A matrix for a vector of vectors of one length, as NumPy takes it: `[1 2; 3 4]` for `[[1, 2], [3, 4]]`."""
+    """A matrix for a vector of vectors of one length, as NumPy takes it: `[1 2; 3 4]` for
+    `[[1, 2], [3, 4]]`."""
     rows = node.rows[0] if isinstance(node, ast.Rows) and not node.is_matrix and node.rows else ()
     inner = [r.rows[0] for r in rows if isinstance(r, ast.Rows) and not r.is_matrix and r.rows]
     if not inner or len(inner) < len(rows) or len({*map(len, inner)}) > 1:

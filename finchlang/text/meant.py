@@ -92,6 +92,4 @@ def called_otherwise(error: FinchError) -> FinchError:
         code = mend.in_place(code, span)
         if mend.settle(span, code, "script") == (span, code):
             error.hint = write(code, span)
-        elif code.startswith("@"):
-            error.hint = f"write `t = {code}` in a statement of its own"
     return error

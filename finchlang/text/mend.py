@@ -130,7 +130,7 @@ def _forms_at(
     if len(line) > LONGEST:
         return
     code = _COMMENT_OR_STRING.sub(_blank, line)
-    for special in (_member, _choice, _slice, _string) if is_syntax else (_member,):
+    for special in (_member, _choice, _slice, _string, _dots) if is_syntax else (_member,):
         found = special(line, code, at, in_kernel)
         if found is not None:
             yield found
@@ -327,6 +327,19 @@ def _string(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
     return None
 
 
+def _dots(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
+    """`@. x^2 + 1`: all operators and calls of an expression with dots."""
+    for found in re.finditer(r"@\.\s*", code):
+        start, stop = _bounds(code, found.end())
+        if found.start() <= at < max(stop, found.end()):
+            try:
+                ours = names.text_of(names.dotted(parse_fragment(line[found.end() : stop])))
+            except FinchError:
+                return None
+            return Remedy(found.start(), stop, "there is no `@.`", f"write `{ours}`", ours)
+    return None
+
+
 def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
     """`np.sum(x)`, `x.sum()` and `x.shape`: packages, methods and attributes."""
     for dot in re.finditer(r"\.(?=[A-Za-z_])", code):
@@ -340,6 +353,8 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         assert chain is not None
         if start == dot.start() or not start <= at <= chain.end():
             continue
+        if re.search(r"(?<![\w)\]}'])'[^'\"]*$", code[:start]) or code[start] == "'":
+            continue  # in single quotes
         name, end = chain[1], chain.end()
         is_call = code[end : end + 1] == "("
         if name == "shape" and (size := re.match(r"\[(\d+)\]", code[end:])):
@@ -374,11 +389,13 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         found = _translated(
             start, stop, reason, f".{name}" if known else name, f"{name}({args})", in_kernel
         )
-        return (
-            found
-            if is_call or known
-            else Remedy(start, stop, reason, f"no value has a part `{name}`", None)
-        )
+        if is_call or known:
+            return found
+        maker = re.match(r"\w+(?=\()", code[start:])  # `svd(A).S`
+        if maker and (way := names.way_of(maker[0], None, in_kernel, parse_fragment)):
+            reason, hint = f"`{maker[0]}` is not a function here", str(way.hint)
+            return Remedy(start, start + maker.end(), reason, hint, None)
+        return Remedy(start, stop, reason, f"no value has a part `{name}`", None)
     return None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from finchlang.text.build_script import PACKAGES
+
 
 class ForeignForm(NamedTuple):
     """A form of another language. `pattern` is searched in a line of code in which strings and comments are
@@ -32,7 +34,7 @@ REST = r".*?(?=\s*$)"
 FORMS = (
     # ------------------------------------------------ words that begin a statement
     ForeignForm(START + r"(?P<at>using|import)\s+Finch\s*[.:]" + REST, "names of Finch need not be imported", "take the line out"),
-    ForeignForm(START + r"(?P<at>using|import|from|library|require|export)\b\s*\w" + REST, NO_PACKAGES, "take the line out; the text of another file is read by `include`"),
+    ForeignForm(START + rf"(?P<at>using(?!\s+(?:{'|'.join(sorted(PACKAGES))})\s*(?:,|$))|import|from|library|require|export)\b\s*\w" + REST, NO_PACKAGES, "take the line out; the text of another file is read by `include`"),
     ForeignForm(START + r"(?P<at>#include|include)\s*<.*", NO_PACKAGES, "take the line out"),
     ForeignForm(START + r"(?P<at>(?P<w>def|fn|func|fun)\s+(?P<f>\w+)\s*\((?P<x>[^():*]*)\)\s*(?::\s*return\b|=>)\s*(?P<e>.*?))(?=\s*$)", "`{w}` is no word of the language", "write `{code}`", "{f}({x}) = {e}"),
     ForeignForm(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+(?P<f>\w+)\s*\((?P<x>[^():*]*)\).*", "`{at}` is no word of the language", FUNCTION),
@@ -47,7 +49,7 @@ FORMS = (
     ForeignForm(START + r"(?P<at>(?:const|var|val|auto|global|local|nonlocal|final|public|static)\s+(?P<x>\w+\s*=[^=].*?)(?=\s*$))", "variables are not declared: they begin with their value", "write `{code}`", "{x}"),
     ForeignForm(START + r"(?P<at>(?:int|float|double|bool|long|char|integer|real)\s+(?P<x>\w+\s*=[^=].*?)(?=\s*;?\s*$))", "variables are not declared: they begin with their value", "write `{code}`", "{x}"),
     ForeignForm(START + r"(?P<at>const|var|val|auto|global|local|nonlocal|int|float|double)\s+\w+.*", "variables are not declared: they begin with their value", "take the line out"),
-    ForeignForm(START + r"(?P<at>el(?:se)?\s*if|elsif)\b(?<!elseif)", "`{at}` is no word of the language", "it is written `elseif`", "elseif"),
+    ForeignForm(START + r"(?P<at>el(?:se)?\s*if|elsif)\b(?<!elseif)\s*\w*", "`{at}` is no word of the language", "it is written `elseif`", "elseif"),
     ForeignForm(START + r"(?P<at>try|except|finally)\s*:.*", "`{at}:` is no statement", "leave the colon out: `try`, `catch`, and `end` after them"),
     ForeignForm(START + r"(?P<at>except)\b.*", "`except` is no word of the language", "it is written `catch`"),
     ForeignForm(START + r"(?P<at>raise|throw)\b.*", "`{at}` is no word of the language", 'write `error("what is wrong")`'),
@@ -95,6 +97,8 @@ FORMS = (
     ForeignForm(r"(?P<at>\s*\*\*)(?!=)", "`**` is no operator", "a power is written `.^` of an array and of numbers, or `^` of numbers", " .^"),
     ForeignForm(r"\*\*", "`**` is no operator", "a power is written `^`"),
     ForeignForm(START + r"(?P<at>//|--|%)(?!=).*", "`{at}` begins no comment", "a comment begins with `#`", "#"),
+    ForeignForm(r"[\w)\]\"]\s*(?P<at>%)\s+\w+\s+\w.*", "`%` begins no comment", "a comment begins with `#`", "#"),
+    ForeignForm(r"[\w)\]\"]\s*%\s*(?P<at>[A-Za-z]\w*)\s*$", "`{at}` is not defined, and `%` is the remainder", "a comment begins with `#`"),
     ForeignForm(r"(?P<at>/\*).*", "`/*` begins no comment", "a comment is written `# ...`, or `#= ... =#`"),
     ForeignForm(r"(?<=[\w)\]])\s*(?P<at>//)(?=\s*[\w(])", "`//` is no operator: there are no rational numbers", "integer division is written `÷`", "÷", "kernel"),
     ForeignForm(r"(?<![\w.)\]])\d+\s*(?P<at>//)(?=\s*[\w(])", "`//` is no operator: there are no rational numbers", "integer division is written `÷`", "÷"),
@@ -116,6 +120,19 @@ FORMS = (
     ForeignForm(r"(?P<at>\blambda\s+(?P<x>\w+(?:\s*,\s*\w+)*)\s*:\s*(?P<e>[^,()]*(?:\([^()]*\)[^,()]*)*)(?<![\s,(]))", "`lambda` is no word of the language", "write `{code}`", "({x}) -> {e}"),
     ForeignForm(r"(?:\(\w+(?:\s*,\s*\w+)*\)|(?<=[=(,])\s*\w+)\s*(?P<at>=>)", "`=>` makes a pair, not a function", "write `->`", "->"),
     ForeignForm(r"(?P<at>@(?P<x>\(\w*(?:\s*,\s*\w+)*\)))", "a function without a name is written with `->`", "write `{code}`", "{x} ->"),
+    ForeignForm(r"(?P<at>\b(?P<x>[a-z]\w*|[A-Z]\d*)\{(?P<i>\w+(?:\s*,\s*\w+)*)\})(?:\s*[-+*/]?=)?", "an index stands in brackets", "write `{code}`", "{x}[{i}]"),
+    ForeignForm(START + r"(?P<at>ifelse|if_else|where)\([^;]*?(?:[-+*/]|<<\w+>>)?=[^=].*", "a choice between statements is an `if`", "write `if c ... else ... end`", None, "kernel"),
+    ForeignForm(r"(?P<at>\bin\(\s*(?P<x>[^,()]+?)\s*,\s*(?P<v>[^()]*?)\s*\))", "`in` stands between its operands", "write `{code}`", "({x} in {v})"),
+    ForeignForm(r"\[\s*(?P<at>begin)\b", "`begin` begins a block", "the first entry is `x[1]`", "1"),
+    ForeignForm(r"(?P<at>(?P<x>[\w.]+(?:\([^()]*\)|\[[^\[\]]*\])?)\s+isa\s+(?P<t>Number|Real|Array|Vector|Matrix|AbstractArray|AbstractVector|AbstractMatrix|String|Function|Tuple|Dict)\b)", "`isa` is no operator", "`ndims(x)` is 0 for a number, 1 for a vector and 2 for a matrix; `typeof(x) == Float64` compares the type of entries"),
+    ForeignForm(r"(?P<at>(?P<x>[\w.]+(?:\([^()]*\)|\[[^\[\]]*\])?)\s+isa\s+(?P<t>\w+))", "`isa` is no operator", "write `{code}`", "typeof({x}) == {t}"),
+    ForeignForm(r"(?P<at>\(\s*(?P<f>\w+)\s*∘\s*(?P<g>\w+)\s*\))", "there is no `∘`", "write `{code}`", "(x -> {f}({g}(x)))"),
+    ForeignForm(r"(?P<at>(?P<f>\w+)\s*∘\s*(?P<g>\w+))", "there is no `∘`", "write `{code}`", "x -> {f}({g}(x))"),
+    ForeignForm(r"(?P<at>(?P<x>\w+(?:\[[^\[\]]*\])?)\s*[⋅·]\s*(?P<y>\w+(?:\[[^\[\]]*\])?))", "`⋅` is no operator", "write `{code}`", "dot({x}, {y})", "script"),
+    ForeignForm(r"(?P<at>(?P<x>\w+(?:\[[^\[\]]*\])?)\s*×\s*(?P<y>\w+(?:\[[^\[\]]*\])?))", "`×` is no operator", "write `{code}`", "cross({x}, {y})", "script"),
+    ForeignForm(r"(?P<at>√\s*(?P<x>\w+(?:\[[^\[\]]*\])?|\([^()]*\)))", "`√` is no operator", "write `{code}`", "sqrt({x})"),
+    ForeignForm(r"(?P<at>(?P<x>\w+)\s*[∪]\s*(?P<y>\w+))", "there are no sets", "write `{code}`", "unique(vcat({x}, {y}))", "script"),
+    ForeignForm(r"(?P<at>(?P<x>\w+)\s*[∩]\s*(?P<y>\w+))", "there are no sets", "write `{code}`", "unique([a for a in {x} if a in {y}])", "script"),
     ForeignForm(r"\{\s*\}|\{[^{}:]*:[^{}]*\}?", "there are no dictionaries in braces", "write `Dict(\"a\" => 1, \"b\" => 2)`"),
     ForeignForm(r"\bDict(?P<at>\{[^{}]*\})", "a dictionary takes keys and values of any kind", "take the braces out", ""),
     ForeignForm(r"\b(?:Vector|Array|Matrix)(?P<at>\{(?P<x>\w+)\})\(\s*\)", "there is no such constructor", "an empty vector that grows is written `{x}[]`"),
@@ -139,7 +156,7 @@ FORMS = (
     ForeignForm(r"@einsum\s+\w+\[.*?\]\s*(?P<at>:=)", "`@einsum` makes its array anew with any assignment", "write `+=`", "+="),
     ForeignForm(r"(?P<at>@(?:finch_code|finch_kernel|code_\w+|macroexpand))\b.*", "there is no `{at}`", "the code of a kernel is shown by `finch residual FILE`, or `:residual` at the prompt"),
     ForeignForm(r"(?P<at>@(?:∀|forall|loop|tensor_loop))\s*(?P<x>\w*).*", "there is no `{at}`", "write `@finch for i = _ ... end`"),
-    ForeignForm(r"(?P<at>@\.)\s*(?P<x>.*?)(?=\s*$)", "there is no `@.`", "write the dots in `@array C = A .* B`"),
+    ForeignForm(r"(?P<at>@\.)\s*(?P<x>.*?)(?=\s*$)", "there is no `@.`", "write the dots: `x .^ 2 .+ 1`, `sqrt.(x)`"),
     ForeignForm(r"(?P<at>@(?:printf|sprintf|info|warn|debug))\b.*", "there is no `{at}`", 'write `println("x = $x")`'),
     ForeignForm(r"\bfor\s+\w+\s*(?:in|=|∈)\s*(?P<at>(?P<a>\w+)\s*(?:\.\.+|\bto\b)\s*(?P<b>\w+))", "a range is written with `:`", "write `{code}`", "{a}:{b}"),
     ForeignForm(r"\bfor\s+\w+\s*=\s*(?P<at>(?P<a>-?\w+)\s*,\s*(?P<b>-?\w+))\s*(?:$|;)", "a range is written with `:`", "write `{code}`", "{a}:{b}"),

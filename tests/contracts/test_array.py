@@ -49,7 +49,7 @@ FORMATS = {
 DENSE = ("NumPy", "Fortran", "strided")
 KINDS = ("tensor", "lists", "SciPy", "filled", *DENSE)
 #: methods that `test_guests.py` calls
-OF_GUESTS = {"plan", "conjugate", "itemsize", "minimum", "rmatvec"}
+OF_GUESTS = {"copy", "plan", "tolist", "conjugate", "itemsize", "minimum", "rmatvec"}
 REFUSALS = (ValueError, IndexError, TypeError, ArithmeticError)
 SIGNS = "+ - * / // % ** @ & | ^ << >> == != < <= > >= ~"
 #: the number of kinds of operands that each row is tried with

@@ -80,6 +80,42 @@ np.average(T, axis=0, weights=B)
 np.einsum("...ij->...ji", T)
 np.einsum("ij,jk", D, T, optimize=True)
 np.shape(T)
+T * np.matrix(D)
+np.matrix(D) * T
+sp.csr_matrix(D) * T
+T * sp.csr_matrix(D)
+D[0, 1] in T, 99 in T
+divmod(T, 0.3)[1]
+divmod(2, T + 1)[0]
+round(T[0, 1], 1)
+float(f"{T[0, 1]:.2f}")
+T.copy()
+T.tolist()
+T.item(10)
+T.item((1, 1))
+np.diff(T, prepend=0)
+np.take(T, [0, 10])
+np.einsum(T, [0, 1], B, [1], [0])
+np.einsum(T, [Ellipsis, 1], D, [1, 0])
+np.maximum(T, [0.5] * 9)
+np.where(T > 0.5, [1] * 9, T)
+np.concatenate([T, D.tolist()])
+np.ldexp(T, 2)
+np.add(T > 0, T > 0, dtype="f4")
+np.add((99 * T).astype("i1"), (99 * T).astype("i1"), dtype="i8")
+np.equal(T, 0, dtype=bool)
+np.clip((9 * T).astype("i4"), 0.5, 2)
+np.clip((9 * T).astype("u1"), -1, 300)
+np.ma.masked_greater(D, 0.5).filled(0) + T
+T.astype("f4") + np.ones(9, ">i2")
+np.asfortranarray(D)[:, ::-1] @ T
+np.nditer(T).shape
+np.vstack([T, T[:0]])
+(T[:0] @ T).sum(axis=0)
+np.zeros((9, 0)) + T[:, :1]
+[float(x) for x in T[0]]
+sum(T)
+np.fft.irfft(T[0])
 np.linalg.cond(HALF + 0 * T)
 np.linalg.solve(T + 9 * np.eye(9), B)
 np.linalg.eig(HALF + 0 * T)[0]
@@ -153,6 +189,19 @@ pd.DataFrame(BIG) :: TypeError :: todense
 linalg.Ridge().fit(BIG, B) :: TypeError :: tocsr
 ad.AnnData(BIG) :: ValueError :: csr
 BIG.data :: AttributeError :: entries
+BIG.flat :: AttributeError :: todense
+BIG.tolist() :: TypeError :: todense
+BIG + np.float16(1) :: TypeError :: no arrays of float16
+BIG * 1j :: TypeError :: no arrays of complex128
+np.eye(2, dtype="M8[s]") + BIG :: TypeError :: no arrays of datetime64
+BIG + np.ma.ones(10**5) :: TypeError :: masked
+BIG.astype(int) ** -1 :: ValueError :: negative powers
+np.add(BIG, BIG, dtype=int) :: TypeError :: astype
+np.fill_diagonal(xp.eye(3), 1) :: TypeError :: not changed in place
+np.put(xp.eye(3), [0], 1) :: TypeError :: not changed in place
+np.copyto(xp.eye(3), 1) :: TypeError :: not changed in place
+np.add.at(xp.eye(3), ([0], [0]), 1) :: TypeError :: not changed in place
+np.nan_to_num(BIG, foo=1) :: TypeError :: foo
 xp.asarray(BIG, dtype=complex) :: TypeError :: no arrays of complex
 (BIG + 1).tocsr() :: FinchError :: fill 0 only
 sp.csr_array(D) @ object() :: TypeError :: unsupported

@@ -51,10 +51,11 @@ def test_kernels_are_timed_and_their_rounds_counted(script: Path, capsys) -> Non
     # four columns, and four stored entries in them; then four elements
     assert re.fullmatch(rf"1, line 4 +{time} +\d+ +8 +\d+", first)
     assert re.fullmatch(rf"2, line 10 +{time} +\d+ +4 +32", second)
-    assert [line.split() for line in profile if re.match(r"\d", line)] == [
-        ["6", "for", "i", "4"],
-        ["6", "for", "j", "4"],
-        ["10", "for", "i", "4"],
+    rows = [re.fullmatch(r"(\d+) +(for .) +(\d+)% +[\d.e+]+ [mnu]?s +(\d+)", n) for n in profile]
+    assert [(row[1], row[2], row[4]) for row in rows if row] == [
+        ("6", "for i", "4"),
+        ("6", "for j", "4"),
+        ("10", "for i", "4"),
     ]
 
 
@@ -96,4 +97,48 @@ def test_rounds_are_those_of_the_first_run(tmp_path: Path, capsys) -> None:
     )
     assert bench(path, "--profile") == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["2", "for", "i", "399"] in rows and ["3", "for", "i", "500"] in rows
+    rounds = [(row[0], *row[2:3], row[-1]) for row in rows if "for" in row]
+    assert ("2", "i", "399") in rounds and ("3", "i", "500") in rounds
+
+
+def test_time_is_told_where_it_is_spent(tmp_path: Path, capsys) -> None:
+    """The inner loop of 200,000 rounds takes more than the other one of 2."""
+    path = tmp_path / "two.finch"
+    path.write_text(
+        "x = rand(200000); y = zeros(200000); s = Scalar(0.0)\n"
+        "@finch begin\n"
+        "    for j = 1:2\n"
+        "        for i = _; y[i] += sqrt(x[i]) * j end\n"
+        "    end\n"
+        "    for k = 1:2; s[] += k end\n"
+        "end\n"
+    )
+    assert bench(path, "--profile") == 0
+    said = capsys.readouterr().out
+    shares = {line: int(s) for line, s in re.findall(r"^(\d) +for \w +(\d+)% .*\d$", said, re.M)}
+    assert shares["4"] == max(shares.values()) and {*shares} >= {"3", "4", "6"}
+
+
+def test_a_reference_gets_the_data_that_kernels_make(tmp_path: Path, capsys) -> None:
+    """A function fills A, a kernel fills x; the reference does what the third kernel does."""
+    path = tmp_path / "made.finch"
+    path.write_text(
+        "function fill(M)\n"
+        "    @finch for j = _, i = _; M[i, j] = i == j ? 2.0 : 0.0 end\n"
+        "end\n"
+        "A = Tensor(Dense(SparseList(Element(0.0))), 4, 4)\n"
+        "x = zeros(4)\n"
+        "fill(A)\n"
+        "@finch for i = _; x[i] = i end\n"
+        "y = Tensor(Dense(Element(0.0)), 4)\n"
+        "@finch begin y .= 0; for j = _, i = _; y[i] += A[i, j] * x[j] end end\n"
+        "@finch for i = _; x[i] += 1 end\n"
+    )
+    (tmp_path / "made.py").write_text(
+        'def right(A, x):\n    assert x[3] == 4\n    return {"y": A @ x, "x": x + 1}\n'
+        'def wrong(A, x):\n    return {"y": A @ x + 1}\n'
+    )
+    assert bench(path, "--against", f"{tmp_path}/made.py:right") == 0
+    assert "\nkernels 3 to 4: " in capsys.readouterr().out
+    assert bench(path, "--against", f"{tmp_path}/made.py:wrong") == 1
+    assert "by " in capsys.readouterr().out

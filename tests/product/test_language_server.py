@@ -65,12 +65,33 @@ class Client:
         self.send({"method": method, "params": params})
 
     def ask(self, method: str, params: Any) -> Any:
+        answer = self.answer(method, params)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def answer(self, method: str, params: Any) -> dict[str, Any]:
         number = next(self.numbers)
         self.send({"id": number, "method": method, "params": params})
         while (answer := self.receive()).get("id") != number or "method" in answer:
             pass
-        assert "error" not in answer, answer
-        return answer["result"]
+        return answer
+
+    def places(self, line: int, character: int) -> list[tuple[int, int]]:
+        place = {"line": line - 1, "character": character - 1}
+        params = {"textDocument": {"uri": self.uri}, "position": place}
+        context = {"context": {"includeDeclaration": True}}
+        found = self.ask("textDocument/references", params | context)
+        starts = [f["range"]["start"] for f in found]
+        return [(s["line"] + 1, s["character"] + 1) for s in starts]
+
+    def rename(self, line: int, character: int, name: str) -> int | str:
+        """How many places are changed, or why none."""
+        place = {"line": line - 1, "character": character - 1}
+        params = {"textDocument": {"uri": self.uri}, "position": place, "newName": name}
+        answer = self.answer("textDocument/rename", params)
+        if "error" in answer:
+            return answer["error"]["message"]
+        return len(answer["result"]["changes"][self.uri])
 
     def at(self, method: str, line: int, character: int) -> Any:
         place = {"line": line - 1, "character": character - 1}
@@ -103,7 +124,19 @@ class Client:
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
-    client = Client(tmp_path)
+    yield from talking(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """One for several tests, with a text that each replaces by its own."""
+    for client in talking(tmp_path_factory.mktemp("editor")):
+        client.open("")
+        yield client
+
+
+def talking(root: Path) -> Iterator[Client]:
+    client = Client(root)
     yield client
     client.ask("shutdown", None)
     client.say("exit", None)
@@ -186,3 +219,100 @@ def test_what_a_loop_would_have_made_is_not_judged(client: Client) -> None:
     text = "x = [1]\nfor k = 1:3\n    x = vcat(x, x)\nend\ny = x[8]\n@assert y == 1\nz = nosuch\n"
     client.open(text)
     assert [line for line, *_ in client.faults()] == [7]
+
+
+NAMES = """\
+n = 3
+k = 2
+function f(x, y; scale = 1)
+    s = x + y
+    for k = 1:k
+        s += k * scale
+    end
+    return s
+end
+println("$n and $(f(n, k)) 🙂 $k")
+z = f(n, k; scale = n)
+g(n) = n + k
+w = [k * n for k in 1:n if k > 1]
+A = Tensor(Dense(SparseList(Element(0.0))), 3, 3)
+t = zeros(3)
+@finch begin
+    for j = _, i = _
+        let n2 = A[i, j]
+            t[i] += n2 * w[1]
+        end
+    end
+end
+"""
+
+
+def test_names_and_their_scopes(editor: Client) -> None:
+    editor.type(NAMES)
+    assert editor.faults() == []
+    # a parameter, an index, and a range of a loop are apart from a variable of the same name
+    n = [(1, 1), (10, 11), (10, 21), (11, 7), (11, 21), (13, 10), (13, 23)]
+    assert editor.places(1, 1) == editor.places(11, 21) == n
+    k = [(2, 1), (5, 15), (10, 24), (10, 32), (11, 10), (12, 12)]
+    assert editor.places(2, 1) == editor.places(5, 15) == k
+    assert editor.places(5, 9) == [(5, 9), (6, 14)]
+    assert editor.places(13, 6) == [(13, 6), (13, 16), (13, 28)]
+    assert editor.places(12, 8) == [(12, 3), (12, 8)]
+    assert editor.places(3, 10) == [(3, 10), (10, 19), (11, 5)]  # a function
+    assert editor.places(17, 9) == [(17, 9), (18, 23)]  # an index of a kernel, and its names
+    assert editor.places(18, 13) == [(18, 13), (19, 21)]
+    assert editor.places(14, 1) == [(14, 1), (18, 18)]
+    assert editor.places(15, 1) == [(15, 1), (19, 13)]
+    assert editor.places(10, 15) == []  # a word in a string
+
+    assert editor.rename(1, 1, "amount") == 7
+    assert editor.rename(17, 16, "row") == 3
+    assert editor.rename(14, 1, "matrix") == 2
+    for line, column, name, why in [
+        (1, 1, "while", "a word of the language"),
+        (1, 1, "sum", "a word of the language"),
+        (1, 1, "2n", "is no name"),
+        (1, 1, "k", "`k` is taken"),
+        (2, 1, "x", "`x` is taken"),  # where f has a parameter of that name
+        (17, 9, "i", "`i` is taken"),
+        (18, 13, "A", "`A` is taken"),
+        (3, 18, "factor", "a keyword argument in line 11"),
+        (10, 1, "say", "`println` is a word of the language"),
+        (10, 15, "x", "no name"),
+    ]:
+        assert why in str(editor.rename(line, column, name)), (name, why)
+    assert editor.at("prepareRename", 17, 9)["start"]["character"] == 8
+
+
+def test_the_call_at_hand(editor: Client) -> None:
+    editor.type(NAMES + "f(1, sum([2, 3]), sc")
+    shown = editor.at("signatureHelp", 23, 21)
+    assert shown["signatures"][0]["label"] == "f(x, y; scale = 1)"
+    assert shown["activeParameter"] == 2
+    inner = editor.at("signatureHelp", 23, 10)
+    assert inner["signatures"][0]["label"].startswith("sum(")
+    assert editor.at("signatureHelp", 1, 2) is None
+
+
+def test_what_is_shown_of_kernels(editor: Client) -> None:
+    text = (
+        NAMES
+        + "x = zeros(4)\n@finch for i = _; x[i] += t[i] end\n@finch for i = 1:3; t[i] += 1 end\n"
+    )
+    editor.type(text + "@finch begin t .= 0; for i = 1:9; t[i] += 1 end end\nt = zeros(9)\n")
+    ((line, _, message),) = editor.faults()
+    assert line == 24 and "dimension 1 of t is 1:3" in message
+    end = {"line": 30, "character": 0}
+    params = {
+        "textDocument": {"uri": editor.uri},
+        "range": {"start": {"line": 0, "character": 0}, "end": end},
+    }
+    hints = editor.ask("textDocument/inlayHint", params)
+    shown = {(h["position"]["line"] + 1, h["position"]["character"] + 1): h["label"] for h in hints}
+    assert shown[14, 2] == ": 3x3 Tensor(Dense(SparseList(Element(0.0))))"
+    assert shown[17, 14] == "1:size(A, 2)" and shown[18, 15] == "::Float64"
+    assert shown[18, 25] == "sparse i"
+    labels = [h["label"] for h in hints]
+    assert "order j → i" in labels and "sparse" not in str(shown.get((19, 17)))
+    editor.type("\n" + text)  # until the text is checked again there are none
+    assert editor.ask("textDocument/inlayHint", params) == []

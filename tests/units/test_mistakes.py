@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 from finchlang.base.errors import FinchError, Hint, Source
 from finchlang.calls.runner import ENGINES
 from finchlang.python.session import Session
+from finchlang.script.functions import PREDEFINED
 from finchlang.text import foreign_names
 from finchlang.text.parse import is_incomplete, parse_kernel, parse_script, syntax_errors
 from finchlang.text.print import pretty
@@ -151,7 +152,10 @@ def test_every_name_of_other_languages_has_our_way() -> None:
             assert not row.is_text or all(map(parses, re.findall(r"write `([^`]+)`", row.ours))), (
                 name
             )
-    for name in ("sigmoid", "len", "CSRFormat", "arange"):
+        codes = (r.ours for r in rows if not r.is_text)
+        called = (c for code in codes for c in re.findall(r"(?<![\w.@])(\w+!?)\.?\(", code))
+        assert {*called} <= {*PREDEFINED, *"fT", "_"}, name
+    for name in ("sigmoid", "len", "CSRFormat", "arange", "rank", "isinf", "mode", "modf", "read"):
         error = error_of(f"{name}(1, 2, 3, 4, 5)")
         assert "did you mean" not in (error.hint or "")
 

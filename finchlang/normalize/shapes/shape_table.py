@@ -186,9 +186,10 @@ def _block(given: shaped.Arguments) -> shaped.Shaped:
 
 def _kron(given: shaped.Arguments) -> shaped.Shaped:
     a, b = given.tensor(), given.tensor()
-    if a.order != b.order:
-        message = f"`kron` takes tensors of the same order, not {a.order} and {b.order}"
-        raise FinchError("dimension", message, given.span)
+    while a.order < b.order:  # a vector is a column
+        a = shaped.broadcast(a, a.order + 1, ONE, given.span)
+    while b.order < a.order:
+        b = shaped.broadcast(b, b.order + 1, ONE, given.span)
     m, n = ([t.size(k + 1) for k in range(t.order)] for t in (a, b))
     for k in range(1, a.order + 1):
         a = shaped.collapse(shaped.broadcast(a, k, n[k - 1], given.span), k, k + 1, given.span)

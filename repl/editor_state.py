@@ -1,0 +1,155 @@
+"""The state of `finch lsp`: the open texts, and the process that checks them while they are typed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from lsprotocol import types as lsp
+from pygls.lsp.server import LanguageServer
+from pygls.workspace import TextDocument
+
+from finchlang import __version__
+
+from .outline import Binding, Outline
+
+#: in seconds: a text is checked when no key has been pressed for PAUSE, and that may take ENOUGH
+PAUSE, ENOUGH = 0.2, 10.0
+#: the diagnostic for a text that takes longer
+TOO_LONG = {
+    "kind": "resource",
+    "message": "this takes too long to be looked over while it is typed",
+    "hint": "`finch check` does that",
+    "place": (1, 1, 1, 1),
+}
+
+
+class Glances:
+    """The process that checks texts, one at a time; it is started again after one that takes too long."""
+
+    def __init__(self) -> None:
+        self.process: asyncio.subprocess.Process | None = None
+        self.turn = asyncio.Lock()
+
+    async def at(
+        self, text: str, name: str, is_wanted: Callable[[], bool]
+    ) -> dict[str, Any] | None:
+        """The result of `short_values.look_at`; None if it takes too long, or is not wanted any more when
+        its turn comes."""
+        async with self.turn:
+            if not is_wanted():
+                return None
+            if self.process is None:
+                pipe = asyncio.subprocess.PIPE
+                command = sys.executable, "-m", "finchlang.repl.short_values"
+                self.process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    limit=1 << 24,
+                )
+            process = self.process
+            assert process.stdin is not None and process.stdout is not None
+            try:
+                process.stdin.write(json.dumps({"text": text, "name": name}).encode() + b"\n")
+                return json.loads(await asyncio.wait_for(process.stdout.readline(), ENOUGH))
+            except (TimeoutError, OSError, ValueError):
+                self.stop()
+                return None
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.returncode is None:
+            self.process.kill()
+        self.process = None
+
+
+class Server(LanguageServer):
+    """The language server, with what it knows of the open texts."""
+
+    def __init__(self) -> None:
+        super().__init__("finch", __version__)
+        self.glances = Glances()
+        self.waiting: dict[str, asyncio.Task] = {}
+        self.names: dict[str, dict[str, str | None]] = {}  # by text, descriptions of its variables
+        self.hints: dict[str, tuple[int | None, list[Any]]] = {}  # by text, of its version
+
+    def changed(self, uri: str) -> None:
+        """Check a text once no key has been pressed for a while."""
+        if uri in self.waiting:
+            self.waiting[uri].cancel()
+        self.waiting[uri] = asyncio.ensure_future(self._look(uri))
+
+    async def _look(self, uri: str) -> None:
+        await asyncio.sleep(PAUSE)
+        document = self.workspace.get_text_document(uri)
+        version = document.version
+
+        def is_wanted() -> bool:
+            return self.workspace.get_text_document(uri).version == version
+
+        # a check that has begun is not cancelled by a key: its answer must be read before the next one's
+        looking = self.glances.at(document.source, path_of(uri), is_wanted)
+        found = await asyncio.shield(looking)
+        if not is_wanted():
+            return
+        if found is None:
+            found = {"faults": [TOO_LONG], "names": {}, "hints": []}
+        if found["names"] or not found["faults"]:  # if it does not parse, the old names are kept
+            self.names[uri] = found["names"]
+        self.hints[uri] = version, found["hints"]
+        diagnostics = [self.diagnostic(document, fault) for fault in found["faults"]]
+        self.text_document_publish_diagnostics(
+            lsp.PublishDiagnosticsParams(uri, diagnostics, version)
+        )
+        workspace = self.client_capabilities.workspace
+        if workspace and workspace.inlay_hint and workspace.inlay_hint.refresh_support:
+            self.workspace_inlay_hint_refresh(None)
+
+    def diagnostic(self, document: TextDocument, fault: dict[str, Any]) -> lsp.Diagnostic:
+        line, column, end_line, end_column = fault["place"]
+        found = lsp.Range(
+            lsp.Position(line - 1, column - 1),
+            lsp.Position(end_line - 1, max(end_column - 1, column * (line == end_line))),
+        )
+        hint = f"\nhint: {fault['hint']}" if fault["hint"] else ""
+        is_outside = fault["kind"] in ("I/O", "resource")  # it may work where the script is run
+        severities = lsp.DiagnosticSeverity
+        return lsp.Diagnostic(
+            document.position_codec.range_to_client_units(document.lines, found),
+            fault["message"] + hint,
+            severities.Warning if is_outside else severities.Error,
+            code=fault["kind"],
+            source="finch",
+        )
+
+    def outline(self, uri: str) -> tuple[TextDocument, Outline]:
+        document = self.workspace.get_text_document(uri)
+        return document, Outline(document.source)
+
+    def told(self, uri: str, binding: Binding, outline: Outline) -> str:
+        """A line about a name: a function's signature, or a variable's value or kind."""
+        line = outline.text.count("\n", 0, binding.at) + 1
+        if binding.kind == "function":
+            return signature(outline.text, binding)
+        known = self.names.get(uri, {}).get(binding.name) if binding.scope.parent is None else None
+        return (
+            f"{binding.name}: {known}" if known else f"{binding.name}: {binding.kind}, line {line}"
+        )
+
+
+def path_of(uri: str) -> str:
+    """The path of a file's URI, for messages and for files that are included; another URI itself."""
+    parts = urlparse(uri)
+    return unquote(parts.path) if parts.scheme == "file" else uri
+
+
+def signature(text: str, binding: Binding) -> str:
+    """A function's definition up to the bracket after its parameters."""
+    found = re.compile(r"[^()\n]*\((?:[^()]|\([^()]*\))*\)").match(text, binding.at)
+    return re.sub(r"\s+", " ", found[0]) if found else binding.name
