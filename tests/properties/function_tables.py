@@ -136,7 +136,7 @@ PRINTED = rows("""
 RECURSIVE = rows("""
 3 r0(n) = n < 1 ? {l} : {l+} + r0(n - {l+})
 2 r0(n) = n < 2 ? n : r0(n - 1) - r0(n - 2)
-2 function r0(n) // if n < 1 // return {l} // end // m = r0(n ÷ 2) // m % 2 == 0 ? m + n : 3m + r0(n - 2) // end
+2 function r0(n) // if n < 1 // return {l} // end // m = r0(n ÷ 2) // m % 2 == 0 ? m : m + r0(n - 2) // end
 1 function r0(n) // n > 0 && return r0(n - 1) + 7 ÷ (n - {l}) // {l} // end
 1 function r0(n) // for k = 1:{l} // n < k && return k // n -= k // end // n > 9 ? r0(9) : r0(n) + 1 // end
 0.3 r0(n) = n < -99 ? 0 : r0(n - 1)
