@@ -83,11 +83,9 @@ def _begun(program: ast.Node) -> Iterator[Note]:
             case ast.Assign(ast.Access(tensor), ast.Variable(name)) if tensor in zeros:
                 zeros.remove(tensor)  # its first update
                 if name in _FIRST and node.span is not None:
-                    text = pretty(tensor)
                     what = "stays 0" if name == "*" else "is never more than 0"
-                    yield Note(
-                        f"`{text}` begins at 0 and {what}: `{text} .= {_FIRST[name]}`", node.span
-                    )
+                    way = f"it is to begin, and to be filled, by {_FIRST[name]}"
+                    yield Note(f"`{pretty(tensor)}` begins at 0 and {what}: {way}", node.span)
 
 
 def _lost(

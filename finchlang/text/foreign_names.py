@@ -11,22 +11,11 @@ from typing import Any, NamedTuple
 from finchlang.base.errors import Hint, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.foreign_table import IN_KERNELS, TABLE
-from finchlang.text.print import pretty
+from finchlang.text.print import OF_WHOLES, pretty, with_dot
 
-#: functions of NumPy that are of each entry of an array, and are called so here
-ELEMENTWISE = re.compile(
-    "sqrt|cbrt|exp2?|expm1|log(2|10|1p)?|a?(sin|cos|tan)h?|abs|floor|ceil|sign|isnan"
-)
 _REDUCTIONS = ("sum", "prod", "mean", "maximum", "minimum", "any", "all")
 _ALONG = ("cumsum", "cumprod", "sort", "diff", "reverse")
 _OF_LINES = ("argmax", "argmin", "median", "norm", "count", "unique")
-#: functions that take an array as a whole, besides these
-_OF_WHOLE = frozenset(
-    (*_REDUCTIONS, *("count", "std", "var", "median", "norm", "dot", "length", "size", "ndims"))
-    + ("extrema", "first", "last", "sort", "reverse", "cumsum", "cumprod", "vec", "vcat", "hcat")
-    + ("reshape", "zeros", "ones", "rand", "fill", "range", "collect", "argmax", "argmin")
-    + ("findmax", "findmin", "tr", "det", "inv", "tensordot", "kron", "copy", "diff")
-)
 _LOGIC = tuple(map(ast.Variable, ("&&", "||", "!")))
 
 
@@ -99,7 +88,7 @@ def way_of(
     reason = f"`{named}` is {what}" + ", and no operator of kernels" * is_script
     for row in meant:
         fits = args is not None and row.parameters is not None and len(row.parameters) == len(args)
-        if not all(map(_is_typed, row.parameters or (), args if fits else repeat(None))):
+        if not all(map(_is_typed, row.parameters or (), (args if fits else None) or repeat(None))):
             continue
         if is_known and not fits:
             continue
@@ -204,7 +193,7 @@ def along_axis(call: Any) -> str | None:
     )
     axis: Any = given.get("axis")
     axes = axis.items if isinstance(axis, ast.Group) else (axis,)
-    numbers = [getattr(n, "value", None) for n in axes]
+    numbers: list[Any] = [getattr(n, "value", None) for n in axes]
     if len(given) > 1 or not all(type(n) is int and n >= 0 for n in numbers):
         return None
     args, dims = ", ".join(map(pretty, call.args)), ", ".join(str(n + 1) for n in numbers)
@@ -229,19 +218,9 @@ def dotted(node: Any) -> Any:
     whole arrays stay as they are."""
     if not isinstance(node, ast.Call) or not isinstance(node.op, ast.Variable):
         return node
-    if node.op.name in _OF_WHOLE:
+    if node.op.name in OF_WHOLES:
         return node
-    args = tuple(map(dotted, node.args))
-    name = node.op.name
-    if len(args) == 2 and (f".{name}" in SIGNS):
-        return ast.Call(ast.Variable(f".{name}"), args, span=node.span)
-    if name[0] == "." or (len(args) == 1 and name in ("-", "!")) or name == "adjoint":
-        return ast.Call(node.op, args, span=node.span)
-    return ast.Broadcast(node.op, args, span=node.span)
-
-
-#: operators that have a form with a dot
-SIGNS = frozenset(["." + sign for sign in "+ - * / ^ < <= > >= == != % & | && || div".split()])  # noqa: SIM905
+    return with_dot(node.op, tuple(map(dotted, node.args)), node.span)
 
 
 def matrix_of(node: Any) -> Any:

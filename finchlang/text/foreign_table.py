@@ -256,6 +256,9 @@ save savetxt savemat mmwrite imwrite savez save_npz | : `fwrite("matrix.mtx", A)
 np.unique(x) | sort(unique(x))
 .repeat np.repeat(x, n) | repeat(x, 1, n)
 .flip np.flip(x) | reverse(x)
+np.maximum np.fmax(x, y) | @. max(x, y)
+np.minimum np.fmin(x, y) | @. min(x, y)
+np.round .round(x, n) | map(v -> round(v, digits=n), x)
 np.append(x, e) | vcat(x, e)
 .flatten .ravel np.ravel ravel | : `vec(A)` goes down the columns, `vec(A')` along the rows, as NumPy does
 .item(x) | x[]

@@ -12,6 +12,7 @@ from finchlang.base.errors import FinchError, Hint, Source, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text import foreign_names as names
 from finchlang.text.other_languages import FORMS
+from finchlang.text.print import OF_ELEMENTS
 
 #: longer lines were not written by a person, and would take long to search
 LONGEST = 1000
@@ -366,7 +367,8 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         inside = line[end + 1 : stop - 1].strip() if is_call else ""
         if re.fullmatch(PACKAGES, code[start : dot.start()]):
             is_array = (
-                names.ELEMENTWISE.fullmatch(name)
+                name in OF_ELEMENTS
+                and not {name, f"np.{name}"} & names.rows(in_kernel).keys()
                 and not in_kernel
                 and not re.fullmatch(r"[-.\d]*", inside)
             )
