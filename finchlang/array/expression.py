@@ -135,9 +135,7 @@ class Reduce(Expression):
     def __init__(self, op: Any, arg: Expression, axes: tuple[int, ...]):
         self.op, self.args, self.axes, self.static = op, (arg,), axes, (Reduce, op, axes)
         self.shape = tuple([size for k, size in enumerate(arg.shape) if k not in axes])
-        given = arg.values
-        start = inferred_values.identity_of(op, given.type)
-        self.values = inferred_values.values_of(start, given.is_fill and given.fill == start)
+        self.values = inferred_values.reduced(op, arg.values)
 
 
 class View(Expression):

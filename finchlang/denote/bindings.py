@@ -57,6 +57,8 @@ class DenseArray:
     type: Type
     levels: tuple[tuple[Storing | None, tuple[int, ...]], ...] = ()
     mirrored: tuple[tuple[int, int], ...] = ()
+    #: whether reductions into it end where no update changes it (Finch'25 Table 4)
+    is_short_circuit: bool = False
     _stored: np.ndarray | None = None
 
     @property
@@ -117,7 +119,9 @@ def _dense(tensor: Any) -> DenseArray:
     assert element is not None
     if isinstance(tensor, Scalar):
         stores = None if tensor.format.is_structured else _all
-        return DenseArray(data, np.array(tensor.value != tensor.fill), element, ((stores, ()),))
+        stored = np.array(tensor.value != tensor.fill)
+        is_short = tensor.format.is_short_circuit
+        return DenseArray(data, stored, element, ((stores, ()),), is_short_circuit=is_short)
     written = np.zeros(data.shape, bool)
     written[tuple(tensor.places())] = True
     return DenseArray(data, written, element, _levels(tensor), mirrored_modes(tensor))

@@ -21,11 +21,11 @@ from finchlang.denote.bindings import (
 )
 from finchlang.denote.check_lifecycle import check_life_cycle
 from finchlang.denote.extents import Environment, Equations, Late
-from finchlang.denote.numpy_operators import MEANINGS, Meaning, apply
+from finchlang.denote.numpy_operators import COMPARISONS, MEANINGS, Meaning, apply, is_kept
 from finchlang.denote.references import Named, Places, needed
 from finchlang.denote.shape_arithmetic import Bounds, tensors_of
 from finchlang.denote.static_checks import settled
-from finchlang.denote.typed_values import Number, convert, number
+from finchlang.denote.typed_values import Failed, Number, convert, number
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Operation
 
@@ -96,6 +96,8 @@ class Denotation(Places):
         self.functions = functions
         self.declared: set[str] = set()  # the tensors that the program came to declare
         self.is_idle = False  # whether the value being computed is not needed
+        #: what steps of the loops around do not reduce into any more
+        self.decided: set[ast.Node] = set()
         self.dimensions = self.solve(program, env)
 
     # ---------------------------------------------------------------- statements
@@ -112,8 +114,11 @@ class Denotation(Places):
                 self.run(body, env | {index.name: ast.MISSING}, ())
             case ast.Loop(index, _, body):
                 start, stop = self.extent_of(node, env)
+                before, reduced = self.decided, self.reduced_by(body)
                 for i in range(start, stop + 1):
+                    self.decided = before.union(self.decided_of(reduced))
                     self.run(body, env | {index.name: number(i)}, ())
+                self.decided = before
             case ast.Define(variable, value, body):
                 if variable.name in env or variable.name in self.arrays:
                     message = f"{variable.name} is bound already: `let` needs a new name"
@@ -128,11 +133,32 @@ class Denotation(Places):
             case ast.Declare():
                 self.declare(node, env, rest)
             case ast.Assign(target, op, value):
-                self.assign(target, op, self.value(value, env), env)
+                if not self.decided or target.tensor not in self.decided:
+                    self.assign(target, op, self.value(value, env), env)
             case ast.Freeze() | ast.Thaw() | ast.Yield():
                 pass
             case _:
                 raise Bug(f"no statement: {node}")
+
+    def reduced_by(self, body: ast.Node) -> set[tuple[Any, ast.Node]]:
+        """The short-circuit scalars that the steps of a loop reduce into, each by its only operator."""
+        if not any(array.is_short_circuit for array in self.arrays.values()):
+            return set()
+        updates = {(n.target.tensor, n.op) for n in trees.walk(body) if isinstance(n, ast.Assign)}
+        names, own = [name for name, _ in updates], _declared(body)
+        return {
+            (name, op)
+            for name, op in updates
+            if isinstance(name, ast.Variable)
+            and self.array(name).is_short_circuit
+            and name.name not in own
+            and names.count(name) == 1
+        }
+
+    def decided_of(self, reduced: set[tuple[Any, ast.Node]]) -> set[ast.Node]:
+        """The scalars whose value their operator gives back now, whatever is reduced into them."""
+        arrays = [(name, op, self.arrays[name.name]) for name, op in reduced]
+        return {name for name, op, a in arrays if is_kept(op, a.data[()], a.type.dtype)}
 
     def holds(self, condition: ast.Node, env: Environment) -> bool:
         value = needed(self.value(condition, env), condition)
@@ -221,7 +247,7 @@ class Denotation(Places):
                         values.append(self.value(arg, env))
                 finally:  # Late is raised here, too, and the program goes on
                     self.is_idle = was_idle
-                return self.apply(op, values, node)
+                return self.as_structure(node, self.apply(op, values, node), env)
         raise FinchError("type", "this is no number", node.span)
 
     def apply(self, op: ast.Node, args: list[Any], node: ast.Node) -> Any:
@@ -234,6 +260,29 @@ class Denotation(Places):
         if isinstance(op.body, ast.Script):
             return of_function(function, type, args, node, self.is_idle)
         return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
+
+    def as_structure(self, node: ast.Call, value: Any, env: Environment) -> Any:
+        """The value of a call, structural where the text alone tells it: a comparison of an index with an
+        integer that is the same in all steps of its loop, like a mask, and an integer less itself."""
+        name = node.op.name if isinstance(node.op, ast.Variable) else ""
+        if len(node.args) != 2 or not isinstance(value, (Number, Failed)):
+            return value
+        if name == "-" and node.args[0] == node.args[1] and value.value.dtype.kind in "iu":
+            return Number(value.value.dtype.type(0), True)
+        if name in COMPARISONS and isinstance(value, Number):
+            for deep, outer in (node.args, node.args[::-1]):
+                if isinstance(deep, ast.Index) and self.is_outer(outer, deep, env):
+                    return Number(value.value, True)
+        return value
+
+    def is_outer(self, node: ast.Node, index: ast.Index, env: Environment) -> bool:
+        """Whether an expression is an integer that is the same in all steps of the loop of `index`."""
+        within = list(env)[list(env).index(index.name) :]
+        names = (n.name for n in trees.walk(node) if isinstance(n, (ast.Index, ast.Variable)))
+        if any(name in within for name in names):
+            return False
+        found = self.value(node, env)
+        return isinstance(found, Number) and found.value.dtype.kind == "i"
 
     def bound(self, node: ast.Node, env: Environment) -> Any:
         """What a `let` binds: a value, an extent, or an expression as a tensor."""

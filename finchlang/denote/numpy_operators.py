@@ -251,6 +251,7 @@ _INTEGERS = [t.name for t in TYPES.values() if t.is_integer]
 MEANINGS |= {(f"cut_{name}", 1): MEANINGS[name, 1] for name in _INTEGERS}
 SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {a: type.name for a, type in ALIASES.items()}
 _LAZY = ("coalesce", "ifelse")
+COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 #: operators that take any number of operands, applied from left to right
 OF_MANY = ("+", "*", "min", "max", "&&", "||", "&", "|", "xor")
 
@@ -290,6 +291,14 @@ DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "&": lambda k, x, t: 0 if x == 0 else None,
     "|": lambda k, x, t: x if x == (1 if t.kind == "b" else wrap(-1, t)) else None,
 }
+
+
+def is_kept(op: Node, value: Any, dtype: np.dtype) -> bool:
+    """Whether `op` gives its first operand `value` back, whatever the second is."""
+    if isinstance(op, Call):  # choose(z)
+        return op.op == Variable("choose") and len(op.args) == 1 and value != op.args[0].value  # type: ignore
+    name = SPELLINGS.get(getattr(op, "name", ""), getattr(op, "name", ""))
+    return name in DECIDING and bool(DECIDING[name](1, value, dtype) == value)
 
 
 # ------------------------------------------------------------------------------------ application

@@ -209,8 +209,7 @@ def arguments(
     if definition.types and definition.types[-1] == (parameters[-1], "Vararg"):
         args = [*args[:count], tuple(args[count:])] if len(args) >= count else args
     values = dict(zip(parameters, args, strict=False))
-    wrong = next((n for n in keywords if n not in parameters or n in values), None)
-    if wrong is not None:
+    for wrong in [n for n in keywords if n not in parameters or n in values]:
         is_known = wrong in parameters
         what = f"is given `{wrong}` twice" if is_known else f"has no parameter `{wrong}`"
         raise FinchError("type", f"{function} {what}", span)
@@ -226,7 +225,7 @@ def arguments(
             if default is None:
                 raise FinchError("type", f"{function} is called without `{parameter}`", span)
             values[parameter] = default(environment)
-        kind = kinds.get(parameter)
+        kind = kinds.get(parameter) if kinds else None
         if kind is not None and not _is(values[parameter], kind):
             message = f"`{parameter}` of `{name}` must be {kind}, not {kind_of(values[parameter])}"
             raise FinchError("type", message, span)

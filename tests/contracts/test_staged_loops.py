@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from in_child import isolated
 
 from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.testing.compare_engines import Way, compare
@@ -206,6 +207,32 @@ def test_ctrl_c_leaves_all_as_it_was(loop: str) -> None:
         assert not any(t.to_numpy().any() for t in tensors)
 
 
+class Alarm(Exception):
+    """What a signal's handler raises."""
+
+
+@isolated
+def test_what_a_handler_raises_ends_the_loop() -> None:
+    """Also while the loop is compiled, where a fault of ours would leave it to be run kernel by kernel."""
+    os.environ["FINCH_CHECK"] = "0"
+
+    def handler(number: int, frame: Any) -> None:
+        while frame is not None:
+            if frame.f_code.co_name in ("remove", "__del__"):  # Python ignores what is raised there
+                signal.setitimer(signal.ITIMER_REAL, 0.001)
+                return
+            frame = frame.f_back
+        raise Alarm
+
+    signal.signal(signal.SIGALRM, handler)
+    for number in range(16):
+        session = Session()
+        session["x"], session["t"] = 1.0, np.ones(3)
+        with pytest.raises(Alarm):
+            signal.setitimer(signal.ITIMER_REAL, 0.004 * (1 + number))
+            session.run(f"while x > 0\n    @finch for i = _; t[i] += {number}.5; end\nend")
+
+
 def test_a_function_that_changes_is_staged_anew() -> None:
     session = Session()
     session.run("f(k) = k + 1\ntotal = 0")
@@ -335,3 +362,55 @@ f(3)
     assert told.endswith("for is staged")
     with pytest.raises(FinchError, match="`@staged` is true or false"):
         Session().run("@staged 1")
+
+
+def test_what_a_function_has_given_stays_when_it_is_called_again() -> None:
+    """Also after calls for other sizes, and one that fails when it has made its tensors."""
+    session = Session()
+    session.run(
+        f"""function f(x, n)
+    y, z = Tensor(Dense(Element(0)), size(x, 1)), Tensor(SparseList(Element(0)), size(x, 1))
+    w = Tensor(SparseByteMap(Element(0)), size(x, 1))
+    for k = 1:n
+        @finch (y .= 0; for i = _; y[i] = k + x[i] end)
+        @finch (w .= 0; for i = _; w[i] += y[i] end)
+        @finch (z .= 0; for i = _; z[i] = w[i] * x[i] end)
+    end
+    if n > 3
+        error("too many")
+    end
+    return y, z, w
+end
+x, few = {LIST}, Tensor(SparseList(Element(0)), [3])"""
+    )
+    f, found = session["f"], []
+    for name, n in (("x", 1), ("x", 2), ("x", 3), ("few", 1), ("x", 4), ("x", 2), ("few", 3)):
+        x = session[name].to_numpy()
+        if n > 3:
+            with pytest.raises(FinchError, match="too many"):
+                f(session[name], n)
+        else:
+            found.append((x, n, f(session[name], n)))
+    for x, n, (y, z, w) in found:
+        for tensor, expected in ((y, x + n), (z, x * (x + n)), (w, x + n)):
+            assert tensor.to_numpy().tolist() == expected.tolist()
+    assert "function f is staged" in session.staged[0]
+
+
+def test_a_function_that_is_called_often_is_whole_without_a_loop() -> None:
+    session = Session()
+    session.run(
+        """function f(x, k)
+    y = Tensor(Dense(Element(0)), size(x, 1))
+    y[1] = k
+    @finch for i = _; y[i] += x[i] end
+    return y
+end"""
+    )
+    x, f = Tensor("SparseList(Element(0))", [0, 2, 5]), session["f"]
+    found = [f(x, k).to_numpy().tolist() for k in range(12)]
+    assert found == [[k, 2, 5] for k in range(12)]
+    [told] = session.staged
+    assert "function f is staged" in told
+    with pytest.raises(FinchError, match="index 1 "):
+        f(Tensor("SparseList(Element(0))", 0), 1)
