@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from argparse import (
     REMAINDER,
@@ -12,8 +13,9 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import current_thread, main_thread
 from types import ModuleType
 
 from .command_table import BANNER, COMMANDS, OF_FILES, WATCHED
@@ -37,15 +39,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(BANNER)
         return 0
     try:
-        options = parse(arguments)
+        with _plain_ctrl_c():
+            options = parse(arguments)
+            perform = _commands(options.command).perform
     except SystemExit as leave:  # after --help (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else 2
-    perform = _commands(options.command).perform
     if getattr(options, "watch", False):
         from .watch import watched_file
 
         return watched_file(options.file, lambda: perform(options))
     return perform(options)
+
+
+@contextmanager
+def _plain_ctrl_c() -> Iterator[None]:
+    """Ctrl-C ends the process at once, without the traceback of an import."""
+    usual = signal.getsignal(signal.SIGINT)
+    if current_thread() is not main_thread() or usual is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def _commands(command: str) -> ModuleType:

@@ -70,9 +70,9 @@ def _insert(v: list[Any], k: Any, x: Any) -> None:
 
 _growing("push!(v, x...)", "add entries to the end of a vector", lambda v, *xs: v.extend(xs))
 _growing("pop!(v)", "take the last entry out of a vector", lambda v: _popped(v, -1))
-_growing("pushfirst!(v, x)", "add an entry before those of a vector", lambda v, x: v.insert(0, x))
+_growing("pushfirst!(v, x)", "add an entry at the front of a vector", lambda v, x: v.insert(0, x))
 _growing("popfirst!(v)", "take the first entry out of a vector", lambda v: _popped(v, 0))
-_growing("append!(v, w...)", "add the entries of others to a vector", _append)
+_growing("append!(v, w...)", "add the entries of other vectors to a vector", _append)
 _growing("insert!(v, k, x)", "add an entry as the k-th", _insert)
 _growing(
     "deleteat!(v, k)", "take out the k-th entry", lambda v, k: v.__delitem__(_at(v, k, len(v)))
@@ -215,7 +215,9 @@ def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     return (data.truth(call(*function, x) if function else x) for x in items(value))
 
 
-@FUNCTIONS.add("findall(f, v)", "the places of the entries a function is true for", calls=True)
+@FUNCTIONS.add(
+    "findall(f, v)", "the places of the entries for which a function is true", calls=True
+)
 def _findall(call: Call, *args: Any) -> Any:
     return data.shaped([k + 1 for k, held in enumerate(are_true(call, args, "findall")) if held])
 
@@ -231,7 +233,7 @@ def _enumerated(v: Any) -> Any:
     return [(k + 1, x) for k, x in enumerate(items(v))]
 
 
-@FUNCTIONS.add("zip(v, w...)", "tuples of the entries of several")
+@FUNCTIONS.add("zip(v, w...)", "tuples of the entries of several vectors")
 def _zipped(*vs: Any) -> Any:
     return [*zip(*map(items, vs), strict=False)]
 

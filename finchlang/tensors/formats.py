@@ -156,10 +156,10 @@ def _parameter(node: Node) -> Any:
     return node.name if is_name else _evaluate(node)  # type: ignore[attr-defined]
 
 
-def nest_of(are_dense: list[bool], leaf: Level) -> Level:
+def nest_of(are_dense: list[bool], leaf: Level, index: Type = Int64) -> Level:
     """A format of Dense and SparseList levels over a leaf, the outermost first."""
     for is_dense in reversed(are_dense):
-        leaf = Dense(leaf) if is_dense else SparseList(leaf)
+        leaf = Dense(leaf) if is_dense else SparseList(leaf, index)
     return leaf
 
 
