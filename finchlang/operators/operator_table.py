@@ -3,7 +3,7 @@ section 5.6). A new operator is one more row, or one of `FAMILIES` if it has par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import inf, nan
@@ -397,14 +397,14 @@ def named(reference: Reference | None) -> Node:
 
 @remembered
 def _row_of(node: Operation) -> Operator:
-    return _row(node, tuple(_places(node)))
+    return _row(node, _places(node))
 
 
-def _places(node: Operation) -> Iterator[Span | None]:
-    yield node.body.span
-    for part in walk(node.body):
-        if isinstance(part, Operation):
-            yield from _places(part)
+@remembered
+def _places(node: Operation) -> tuple[Span | None, ...]:
+    """Where a function and those that it calls are written, each once."""
+    inside = [p for part in walk(node.body) if isinstance(part, Operation) for p in _places(part)]
+    return tuple(dict.fromkeys((node.body.span, *inside)))
 
 
 @lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ import numpy as np
 
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Pair
-from finchlang.syntax.user_function import Operation
+from finchlang.syntax.user_function import Itself, Operation
 from finchlang.text.literals import ASSIGNMENTS
 
 # Precedence levels, lowest first, as in the grammar.
@@ -47,7 +47,7 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r"
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 _POWERS = ast.Variable("^"), ast.Variable(".^")
 #: what is called without parentheses around it
-_CALLED = ast.Variable, Operation, ast.Call, ast.Access, ast.Subscript, ast.Parametric
+_CALLED = ast.Variable, Operation, Itself, ast.Call, ast.Access, ast.Subscript, ast.Parametric
 #: types of literals that are printed without their type
 _PLAIN = ("Bool", "Int64", "Float64")
 INDENT = "    "
@@ -212,6 +212,7 @@ EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     ast.Index: lambda n: (n.name, ATOM),
     ast.Variable: lambda n: (n.name, ATOM),
     Operation: lambda n: (n.name, ATOM),
+    Itself: lambda n: (n.name, ATOM),
     ast.Value: lambda n: (str(n.expr), ATOM),
     ast.Extent: _range,
     ast.Range: _range,
