@@ -61,17 +61,20 @@ class _Nodes:
         number = self.numbers.get(id(node))
         if number is not None:
             return number
-        part = node.static
-        if isinstance(node, Leaf):
+        part, args = node.static, node.args
+        if args:
+            part = part, tuple([self.add(arg) for arg in args])
+            entry: Any = part, id(node) if node.numbers else node.shape
+        elif isinstance(node, Leaf):
             operand = node.source if type(node) is Refilled else node.value
             if operand.shape != node.shape or operand.dtype.type is not node.values.type.dtype.type:
                 was = f"an operand was an array of {node.values.type.dtype} {node.shape}"
                 now = f"is one of {operand.dtype} {operand.shape} now"
                 raise ValueError(f"{was} when it was used, and {now}")
-            entry: Any = part, id(operand)
+            entry = part, id(operand)
             self.is_empty = self.is_empty or 0 in node.shape
         else:
-            part = part, tuple(map(self.add, node.args))
+            part = part, ()
             entry = part, id(node) if node.numbers else node.shape
         number = self.entries.get(entry)
         if number is None:
@@ -84,9 +87,12 @@ class _Nodes:
 
 def _magnitudes(nodes: list[Expression]) -> list[int]:
     """The sizes and numbers of entries of operands, rounded to powers of 2, where plans are made again."""
-    leaves: list[Any] = [node for node in nodes if isinstance(node, Leaf)]
-    sizes = [(int(entries_of(leaf.value)), *leaf.shape) for leaf in leaves]
-    return [size.bit_length() for own in sizes for size in own]
+    found = []
+    for node in nodes:
+        if isinstance(node, Leaf):
+            sizes = int(entries_of(node.value)), *node.shape
+            found += [size.bit_length() for size in sizes]
+    return found
 
 
 def _program(
@@ -171,7 +177,7 @@ def _remember(program: Program, values: dict[str, Any]) -> None:
     known = program.rooms
     for name in program.results:
         tensor = values[name]
-        arrays = getattr(tensor, "body", tensor).memory.arrays if type(tensor) is not Scalar else ()
+        arrays = body_of(tensor).memory.arrays if type(tensor) is not Scalar else ()
         rooms = known.get(name)
         if arrays and (rooms is None or rooms[-1] != arrays[-1].size):
             sizes = [array.size for array in arrays]

@@ -105,6 +105,13 @@ def identity_of(op: Any, type: Type) -> Literal:
 
 
 @lru_cache(4096)
+def reduced(op: Any, given: Values) -> Values:
+    """The Values of a reduction of an array with these."""
+    start = identity_of(op, given.type)
+    return values_of(start, given.is_fill and given.fill == start)
+
+
+@lru_cache(4096)
 def result_of(op: Any, *args: Values) -> Values:
     """The Values of `op` of arguments with these: with a fill if all have one, or if the fills of some
     decide it whatever others are (`0 * x`). Raises TypeError for types that it does not take."""

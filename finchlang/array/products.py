@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import repeat
 from typing import Any
 
@@ -28,14 +28,28 @@ def _contracted(
     args: list[Expression], labels: list[Any], kept: list[Any], rest: list[Any]
 ) -> Array:
     """The product of arguments with labels for their modes, of modes `kept`, and summed over the `rest`."""
-    modes = [*kept, *rest]
-    sizes = [1] * len(modes)
-    spread = [tuple([modes.index(label) for label in own]) for own in labels]
+    spread = _spread(tuple(map(tuple, labels)), (*kept, *rest))
+    sizes = [1] * (len(kept) + len(rest))
     for arg, places in zip(args, spread, strict=True):
         for place, size in zip(places, arg.shape, strict=True):
             sizes[place] = size if sizes[place] == 1 else sizes[place]
     views: Iterable[Expression] = map(View, args, spread, repeat(tuple(sizes)))
-    return _sum(reduce(_product, views), tuple(range(len(kept), len(modes))))
+    return _sum(reduce(_product, views), tuple(range(len(kept), len(sizes))))
+
+
+@lru_cache(4096)
+def _spread(labels: tuple[Any, ...], modes: tuple[Any, ...]) -> list[tuple[int, ...]]:
+    """For each argument's labels where they stand among the modes."""
+    return [tuple([modes.index(label) for label in own]) for own in labels]
+
+
+@lru_cache(4096)
+def _matrices(m: int, n: int) -> tuple[list[Any], list[Any]]:
+    """The labels of two arrays of m and n modes in their matrix product, and those of the result."""
+    stack = [*range(max(m, n, 2) - 2)]
+    rows, columns = ["row"][: m - 1], ["column"][: n - 1]
+    left, right = (stack[len(stack) - max(k - 2, 0) :] for k in (m, n))
+    return [(*left, *rows, "sum"), (*right, "sum", *columns)], [*stack, *rows, *columns]
 
 
 def matmul(x1: Any, x2: Any, /) -> Array:
@@ -47,11 +61,8 @@ def matmul(x1: Any, x2: Any, /) -> Array:
         raise ValueError("matmul takes arrays of at least one dimension")
     if a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else 0]:
         raise ValueError(f"matmul of shapes {a.shape} and {b.shape}: the sizes summed over differ")
-    stack = [*range(len(broadcast_shapes(a.shape[:-2], b.shape[:-2])))]
-    rows, columns = ["row"][: len(a.shape) - 1], ["column"][: len(b.shape) - 1]
-    left, right = (stack[len(stack) - len(x.shape[:-2]) :] for x in (a, b))
-    labels = [[*left, *rows, "sum"], [*right, "sum", *columns]]
-    return _contracted([a, b], labels, [*stack, *rows, *columns], ["sum"])
+    broadcast_shapes(a.shape[:-2], b.shape[:-2])  # raises where they do not fit
+    return _contracted([a, b], *_matrices(len(a.shape), len(b.shape)), ["sum"])
 
 
 def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> Array:

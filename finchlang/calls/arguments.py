@@ -14,7 +14,7 @@ from finchlang.calls.lazy_shape import TensorView
 from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.native.copy_coordinates import ordered_copies
 from finchlang.native.link import address_finder
-from finchlang.syntax.types import PairType, type_of_value
+from finchlang.syntax.types import Float64, Int64, PairType, type_of_value
 from finchlang.syntax.user_function import Ranged
 from finchlang.tensors.adopt import as_tensor, is_scipy, layout_of_array, matrix_format
 from finchlang.tensors.memory import Memory
@@ -48,8 +48,6 @@ class Kind:
     takes_memory = False
     #: whether the arrays are empty, as of a tensor that was never declared
     is_undeclared = False
-    #: whether what is in the arrays is of no use to anybody, also if a call fails
-    is_dead = False
 
     def seen(self, argument: Argument) -> Sequence[np.ndarray]:
         """The value's arrays as its owner has them (ARRAYS may be copies)."""
@@ -351,6 +349,11 @@ def _other(value: Any) -> Argument | None:
     return None
 
 
+def _integer(value: int) -> Argument | None:
+    is_usual = -(1 << 63) <= value < 1 << 63
+    return (value, Int64, (), (), (), value, 0, 0, NUMBER) if is_usual else _other(value)
+
+
 class _Makers(dict[type, Callable[[Any], Argument | None]]):
     """The function that describes a value, by its class. (`get` with a default would take longer.)"""
 
@@ -365,6 +368,8 @@ MAKERS = _Makers(
         Tensor: tensor_argument,
         SwizzledTensor: tensor_argument,
         Scalar: _scalar,
+        int: _integer,
+        float: lambda value: (value, Float64, (), (), (), value, 0, 0, NUMBER),
         MaskValue: lambda value: (value, value, (), (), (), value, 0, 0, NUMBER),
         TensorView: lambda value: (value, value.template, (), (), (), value, 0, 0, NUMBER),
     }

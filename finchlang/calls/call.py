@@ -4,7 +4,7 @@ results or undo them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from finchlang.base.locks import reentrant_lock
 from finchlang.calls import arguments as args
 from finchlang.calls.arguments import ARRAYS, COUNTERS, KIND, OWNER, SHAPE, START, STOP, Argument
 from finchlang.calls.compile_cache import Signature
+from finchlang.calls.own_tensors import OwnTensors
 from finchlang.calls.undo import Output, Undoing
 from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.syntax.types import Type
@@ -58,16 +59,17 @@ one_call_at_a_time = reentrant_lock()
 is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[attr-defined]
 
 
-#: the tensors and workspaces that are written, each with its new memory (None: only contents changed)
-Made = list[tuple[Argument, Memory | None]]
+#: the tensors that are written, by their numbers among the arguments, each with its new memory (None: only
+#: contents changed)
+Made = list[tuple[int, Memory | None]]
 
 
 class MadeByUnit(Made):
     """What a unit has made. `results` are the numbers that it hands back, with their types, and `homes`
-    the number of the tensor that each slot holds which exchanges."""
+    the number of the tensor that each slot holds which exchanges, by the slot's number."""
 
     results: list[tuple[Any, Type]]
-    homes: dict[str, int]
+    homes: dict[int, int]
 
 
 #: those, and the host steps taken
@@ -76,20 +78,33 @@ Values = Sequence[Any]
 
 
 class NativeCall:
-    """Calls of one compiled kernel on tensors bound as in `bounds`, perhaps with checks of memory."""
+    """Calls of one compiled kernel on tensors bound as in `bounds`, of which the last are its `own`,
+    perhaps with checks of memory. What does not depend on the arguments of a call is found once."""
 
     def __init__(
-        self, native: NativeKernel, bounds: Sequence[Bound], signature: Signature, checked: bool
+        self,
+        native: NativeKernel,
+        bounds: Sequence[Bound],
+        signature: Signature,
+        checked: bool,
+        own: OwnTensors,
     ):
         undoing = Undoing(native.layout.undo_log)
-        self._native, self._undoing = native, undoing
+        self._native, self._undoing, self._own = native, undoing, own
         self._bounds, self._checked = bounds, checked
-        #: for each tensor: its number, and how many of its last counters are inputs
-        self._counters = [*enumerate([bound.given_counters for bound in bounds])]
+        given = bounds[: len(bounds) - len(own)]
+        #: for each tensor that is given, how many of its last counters are inputs
+        self._counters = [bound.given_counters for bound in given]
+        self._spans = spans(bounds)
         self._outputs = [
             (at, Output(bound, span, native, undoing, signature, checked))
-            for at, (bound, span) in enumerate(zip(bounds, spans(bounds), strict=True))
+            for at, (bound, span) in enumerate(zip(given, self._spans, strict=False))
             if bound.written
+        ]
+        ends = self._spans[len(given) :]
+        #: the tensors of its own among the buffers, and among the outputs
+        self._kept = [
+            slice(spans[0].start, spans[-1].stop) for spans in (*zip(*ends, strict=True),)[::2]
         ]
 
     def run(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Made:
@@ -97,16 +112,18 @@ class NativeCall:
         content of its arrays changed). Raises as `NativeKernel.call`; all arrays are then as before."""
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []
-        undoing = self._undoing
-        for at, count in self._counters:
-            argument = arguments[at]
-            if self._checked:  # cut to what is in use, so that a read beyond that is caught
-                arrays += args.in_use(argument, self._bounds[at].level)
-            else:
-                arrays += argument[ARRAYS]
+        undoing, own = self._undoing, self._own
+        for argument, count in zip(arguments, self._counters, strict=True):
+            arrays += argument[ARRAYS]
             inputs += argument[SHAPE]
             if count:
                 inputs += argument[COUNTERS][-count:]
+        if self._checked:  # cut to what is in use, so that a read beyond that is caught
+            both = zip((*arguments, *own.arguments()), self._bounds, strict=True)
+            arrays = [array for a, bound in both for array in args.in_use(a, bound.level)]
+        elif self._kept:
+            arrays += own.arrays
+        inputs += own.inputs
         inputs += numbers
         try:
             for at, output in self._outputs:
@@ -117,9 +134,14 @@ class NativeCall:
                 missing = len(self._native.layout.buffers) - len(arrays)
                 arrays += [np.empty(0, np.uint8) for _ in range(missing)]
             outputs = self._native.call(arrays, inputs)
-            return self.made(arguments, arrays, inputs, outputs)
+            made = self.made(arguments, arrays, inputs, outputs)
+            if self._kept:
+                buffers, counters = self._kept
+                own.keep(arrays[buffers], outputs[counters])
+            return made
         except BaseException:  # KeyboardInterrupt, too
             undoing.undo()
+            own.reset()
             raise
         finally:
             if self._checked:
@@ -133,9 +155,18 @@ class NativeCall:
         inputs: list[Any],
         outputs: list[Any],
     ) -> Made:
-        """The tensors that are written with their new memory, after a call."""
-        found: Made = []
-        for at, output in self._outputs:
-            argument = arguments[at]
-            found.append((argument, output.finish(argument, arrays, inputs, outputs)))
-        return found
+        """The tensors that are written with their new memory, after a call. `arrays` then has what they and
+        the kernel's own tensors have."""
+        grown = self._take_grown(arrays)
+        return [
+            (at, output.finish(arguments[at], arrays, grown, inputs, outputs))
+            for at, output in self._outputs
+        ]
+
+    def _take_grown(self, arrays: list[np.ndarray]) -> Collection[int]:
+        if not self._native.layout.grown:
+            return ()
+        grown = self._native.grown()
+        for number, array in grown.items():
+            arrays[number] = array
+        return grown

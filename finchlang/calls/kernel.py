@@ -18,14 +18,13 @@ from finchlang.calls.call import NativeCall, Outcome, Values, check_outputs
 from finchlang.calls.compile_cache import CacheEntry, cache_key
 from finchlang.calls.environment import Environment
 from finchlang.calls.lazy_shape import Template
+from finchlang.calls.own_tensors import OwnTensors
 from finchlang.calls.workspace_exchange import to_exchange
 from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.link import load_kernel
 from finchlang.operators.operator_table import node_of
 from finchlang.syntax.nodes import Assign, Call, KernelNode, Literal, Node, Variable
 from finchlang.syntax.traversal import walk
-from finchlang.tensors.bind import Bound
-from finchlang.tensors.tensor import Tensor
 
 if TYPE_CHECKING:
     from finchlang.calls.staging import Staged
@@ -46,8 +45,9 @@ KERNELS = 8
 
 class SpecializedKernel:
     """A program compiled for formats. `tensors` are the script's names of the tensors it takes, in order,
-    `written` whether it changes them, `numbers` the names of its numbers; `yields` are the names it hands
-    back, `notes` remarks for the user. Native code checks memory if `checked`, or if FINCH_CHECKED is 1.
+    `written` the numbers of those that it changes, `numbers` the names of its numbers; `yields` are the
+    names it hands back, `notes` remarks for the user. Native code checks memory if `checked`, or if
+    FINCH_CHECKED is 1.
 
     A kernel that was compiled before is found on disk, and staged only if that is asked for. Raises
     FinchError of kind unknown name, type, dimension, life cycle or access order.
@@ -73,14 +73,14 @@ class SpecializedKernel:
         self.signature = signature = entry.signature if entry else self.staged.signature
         self.bounds = signature.bounds(formats) if entry else self.staged.bounds
         self.tensors, self.numbers = tuple(signature.tensors.values()), signature.numbers
-        self.written = tuple(b.written for b in self.bounds[: len(self.tensors)])
+        given = self.bounds[: len(self.tensors)]
+        self.written = [at for at, bound in enumerate(given) if bound.written]
         self.yields, self.notes = signature.yields, signature.notes
-        # tensors of the kernel's own, which keep their memory from call to call
-        self._workspaces = [Tensor(bound.level) for bound in self._kept()]
+        self.own = OwnTensors(self.bounds[len(self.tensors) :], self.handed())
 
-    def _kept(self) -> list[Bound]:
-        """The tensors of the kernel's own that keep their memory."""
-        return self.bounds[len(self.tensors) :]
+    def handed(self) -> set[str]:
+        """The tensors of the kernel's own that its caller may get."""
+        return set()
 
     @cached_property
     def staged(self) -> Staged:
@@ -97,9 +97,7 @@ class SpecializedKernel:
 
     def all_of(self, arguments: Values) -> Values:
         """The arguments, and the kernel's own tensors."""
-        if not self._workspaces:
-            return arguments
-        return [*arguments, *map(args.tensor_argument, self._workspaces)]
+        return [*arguments, *self.own.arguments()]
 
     def run(
         self,
@@ -111,28 +109,19 @@ class SpecializedKernel:
     ) -> Outcome:
         """Run by the engine of this name, on `host` if given. Gives the outputs with their new memory,
         and the host steps. Raises FinchError; all arrays are then as before."""
-        return self.run_whole(engine, self.all_of(arguments), numbers, tracer, host)
-
-    def run_whole(
-        self,
-        engine: str,
-        arguments: Values,
-        numbers: Values,
-        tracer: Tracer | None = None,
-        host: ExecutingHost | None = None,
-    ) -> Outcome:
-        """As `run`, on arguments and tensors of its own."""
         if engine == "native":  # on the arguments' own memory, restored if it fails
-            return self._native_call.run(arguments, numbers), _NO_STEPS
-        return self.staged.run(engine, arguments, numbers, tracer, host)
+            return self.native_call.run(arguments, numbers), _NO_STEPS
+        found = self.staged.run(engine, self.all_of(arguments), numbers, tracer, host)
+        self.own.take(found[0], len(self.tensors))
+        return found
 
     def prepare(self) -> None:
         """Compile the program now."""
-        assert self._native_call
+        assert self.native_call
 
     @cached_property
-    def _native_call(self) -> NativeCall:
-        return NativeCall(self.native, self.bounds, self.signature, self.checked)
+    def native_call(self) -> NativeCall:
+        return NativeCall(self.native, self.bounds, self.signature, self.checked, self.own)
 
     @cached_property
     def native(self) -> NativeKernel:
@@ -264,7 +253,6 @@ class KernelAtSite:
         names = list(site.variables)
         self._tensors = _chooser([names.index(name) for name in kernel.tensors])
         self._numbers = _chooser([names.index(name) for name in kernel.numbers])
-        self._written = [at for at, written in enumerate(kernel.written) if written]
         self.is_choice = bool(kernel.signature.spans)
 
     def fitting(self, arguments: Given) -> KernelAtSite:
@@ -272,8 +260,8 @@ class KernelAtSite:
         kernel = self.kernel
         tensors, values = self.given(arguments)
         numbers = dict(zip(kernel.numbers, values, strict=True))
-        read = zip(tensors, kernel.written, strict=True)
-        stored = (array for a, is_written in read if not is_written for array in a[args.ARRAYS])
+        read = (a for at, a in enumerate(tensors) if at not in kernel.written)
+        stored = (array for argument in read for array in argument[args.ARRAYS])
         given = dict(zip(kernel.signature.tensors, tensors, strict=True))
         exchanged = to_exchange(kernel.signature.spans, given, numbers, stored)
         if not exchanged:
@@ -294,16 +282,16 @@ class KernelAtSite:
         """Run on the arguments and bind the results. Gives the host steps. Raises FinchError."""
         kernel = self.kernel
         tensors, numbers = self.given(arguments)
-        check_outputs(kernel.tensors, tensors, self._written)
+        check_outputs(kernel.tensors, tensors, kernel.written)
         try:
             made, steps = kernel.run(engine, tensors, numbers, tracer)
         except FinchError as error:
             if self.usual is None or error.kind != "resource":
                 raise
             return self.usual.run(arguments, environment, engine, tracer)
-        for argument, memory in made:
+        for at, memory in made:
+            argument = tensors[at]
             value = argument[args.KIND].commit(argument, memory)
             if value is not argument[args.VALUE]:
-                at = [tensor is argument for tensor in tensors].index(True)
                 environment.set(kernel.tensors[at], value)
         return steps

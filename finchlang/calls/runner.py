@@ -135,8 +135,11 @@ class KernelEvent:
             tensors = [describe(deepcopy(argument[VALUE])) for argument in tensors]
         with one_call_at_a_time:
             made, _ = self.compiled.run(engine, tensors, numbers, tracer, host)
-        written = (bound for bound in self.compiled.bounds if bound.written)
-        return [(bound, *both) for bound, both in zip(written, made, strict=True)]
+        return [
+            (self.compiled.bounds[at], tensors[at], memory)
+            for at, memory in made
+            if at < len(tensors)
+        ]
 
 
 class Runner:

@@ -145,14 +145,14 @@ class StagedUnit(Staged):
         first = len(outputs) - len(unit.results) - len(unit.exchanging)
         numbers = zip(unit.results, outputs[first:], strict=False)
         found.results = [(value, types[name]) for name, value in numbers]
-        found.homes = dict(zip(unit.exchanging, outputs[first + len(unit.results) :], strict=True))
+        slots = [bound.name for bound in self.bounds]
+        held = outputs[first + len(unit.results) :]
+        found.homes = dict(zip(map(slots.index, unit.exchanging), held, strict=True))
         for at, (bound, (buffers, _, outs)) in enumerate(
             zip(self.bounds, spans(self.bounds), strict=True)
         ):
             if bound.written:
                 values, order = outputs[outs], bound.level.order
-                home = arguments[found.homes.get(bound.name, at)]
-                found.append(
-                    (home, Memory(tuple(values[:order]), arrays[buffers], tuple(values[order:])))
-                )
+                memory = Memory(tuple(values[:order]), arrays[buffers], tuple(values[order:]))
+                found.append((found.homes.get(at, at), memory))
         return found

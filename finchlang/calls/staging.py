@@ -189,16 +189,16 @@ class Staged:
     def _made(
         self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
     ) -> Made:
-        """The arguments that are written, each with its new memory."""
+        """The tensors that are written, by number, each with its new memory."""
         made: Made = []
         places = zip(self.bounds, bind.spans(self.bounds), arguments, strict=True)
-        for bound, (buffers, _, outs), argument in places:
+        for at, (bound, (buffers, _, outs), argument) in enumerate(places):
             if bound.written:
                 values, order = outputs[outs], bound.level.order
                 both = zip(arrays[buffers], argument[ARRAYS], strict=True)
                 # a dead workspace got no arrays
                 own = [new if new.size else old for new, old in both]
-                made.append((argument, Memory(tuple(values[:order]), own, tuple(values[order:]))))
+                made.append((at, Memory(tuple(values[:order]), own, tuple(values[order:]))))
         return made
 
 

@@ -34,14 +34,14 @@ class Output:
         checked: bool,
     ):
         self.buffers, self.inputs, self.outputs = span
-        self.native, self.undoing = native, undoing
+        self.undoing = undoing
         first_counter = self.outputs.start + bound.level.order
         self.shape = slice(self.outputs.start, first_counter)
         self.counters = slice(first_counter, self.outputs.stop)
         self.numbers = numbers = range(self.buffers.start, self.buffers.stop)
         dtypes = [buffer.type.dtype for buffer in bound.buffers]
         layout, numbered = native.layout, list(zip(numbers, dtypes, strict=True))
-        self.grown = [(number, dtype) for number, dtype in numbered if number in layout.grown]
+        self.grown = [number for number in numbers if number in layout.grown]
         #: the written buffers by number, with an empty array of the type of each
         self.written = [(n, np.empty(0, dtype)) for n, dtype in numbered if n in layout.written]
         self.unwritten = [n for n in numbers if n not in layout.written]
@@ -61,9 +61,6 @@ class Output:
     def begin(self, argument: Argument, arrays: list[np.ndarray]) -> None:
         """Prepare a call: exchange or save those of the kernel's `arrays` that belong to this tensor."""
         undoing, kind = self.undoing, argument[KIND]
-        self.is_apart = False
-        if kind.is_dead:
-            return
         is_renewed = self.is_renewed and kind.takes_memory
         is_handed_out = self.is_declared and kind.is_handed_out(argument)
         self.is_apart = is_renewed or is_handed_out
@@ -83,15 +80,19 @@ class Output:
             arrays[number] = empty if spare is arrays[number] else spare
 
     def finish(
-        self, argument: Argument, arrays: list[np.ndarray], inputs: list[Any], outputs: list[Any]
+        self,
+        argument: Argument,
+        arrays: list[np.ndarray],
+        grown: Collection[int],
+        inputs: list[Any],
+        outputs: list[Any],
     ) -> Memory | None:
-        """The new memory of the argument; None if only the content of its arrays changed."""
+        """The new memory of the argument; None if only the content of its arrays changed. `grown` are the
+        numbers of those that are new."""
         takes_memory = argument[KIND].takes_memory
-        is_in_place, native = not self.is_apart, self.native
-        for number, dtype in self.grown:
-            grown = native.grown(number, dtype)
-            if grown is not None:
-                arrays[number], is_in_place = grown, False
+        is_in_place = not self.is_apart
+        if grown and is_in_place:
+            is_in_place = not any([number in grown for number in self.grown])
         if is_in_place and self.is_counted and outputs[self.outputs] == inputs[self.inputs]:
             return None
         own: Sequence[np.ndarray] = argument[ARRAYS] if is_in_place else arrays[self.buffers]
@@ -136,7 +137,9 @@ class Undoing:
             for log in self._logs.values():
                 log.touched[:] = 0
         inputs.append(self._epoch)
-        for log in self._logs.values():
+        for number, log in self._logs.items():
+            if not log.given and not log.tells_size:  # of a tensor of the kernel's own
+                log.take(arrays[number])
             arrays += log.touched, log.at, log.was
             if log.tells_size:
                 inputs.append(log.given)

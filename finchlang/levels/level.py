@@ -124,7 +124,7 @@ class Level:
             end -= level.modes
         return found
 
-    @property
+    @cached_property
     def leaf(self) -> Level:
         return list(self.levels())[-1]
 
@@ -133,7 +133,7 @@ class Level:
         """The value at coordinates that are not stored, typed."""
         return self.leaf.fill
 
-    @property
+    @cached_property
     def element_type(self) -> Type:
         return self.leaf.element_type
 

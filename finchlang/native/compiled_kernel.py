@@ -99,6 +99,8 @@ class NativeKernel:
         self._unpacked = [(k, u) for k, u in enumerate(unpack) if u is not int]
         self._inputs = slice(layout.first_input, layout.first_output)
         self._outputs = slice(layout.first_output, layout.failure)
+        self._begins = slice(2, layout.first_input, 3)
+        self._dtypes = [type.dtype for type in layout.buffers]
 
     def call(self, arrays: list[np.ndarray], inputs: list[Any]) -> list[Any]:
         """Run on the arrays of the buffers, which are contiguous, and on inputs (this changes `inputs`);
@@ -117,7 +119,8 @@ class NativeKernel:
         except BaseException as error:
             self.release()
             if isinstance(error, KeyboardInterrupt):
-                message = f"{self.layout.name} was stopped by Ctrl-C; its outputs are as they were"
+                what = {"unit": "the loop or function"}.get(self.layout.name, "the kernel")
+                message = f"{what} was stopped by Ctrl-C; its outputs are as they were"
                 raise FinchError("interrupted", message) from None
             raise
         if status != OK:
@@ -128,14 +131,17 @@ class NativeKernel:
             outputs[k] = unpack(outputs[k])
         return outputs
 
-    def grown(self, number: int, dtype: np.dtype) -> np.ndarray | None:
-        """The new memory of buffer `number`, if the last call allocated any; it can be taken only once."""
-        slots, at = self.slots, 3 * number
-        begin = slots[at + 2]
-        if not begin:
-            return None
-        slots[at + 2] = 0
-        return adopt(slots[at], slots[at + 1], begin, dtype)
+    def grown(self) -> dict[int, np.ndarray]:
+        """The memory that the last call allocated, by numbers of buffers; it can be taken only once."""
+        slots, found = self.slots, dict[int, np.ndarray]()
+        begins = slots[self._begins]
+        if any(begins):
+            for number, begin in enumerate(begins):
+                if begin:
+                    at = 3 * number
+                    slots[at + 2] = 0
+                    found[number] = adopt(slots[at], slots[at + 1], begin, self._dtypes[number])
+        return found
 
     def release(self) -> None:
         """Free the memory that the last call allocated and nobody took by `grown`."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.late import late
 from finchlang.base.records import record
 from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
@@ -23,6 +24,7 @@ from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.text.print import OF_ELEMENTS, OF_WHOLES
 from finchlang.wrappers.masks import MASKS
 
 
@@ -72,9 +74,10 @@ class FinchFunction:
 
     __deepcopy__ = __copy__
 
-    def __reduce__(self) -> Any:
-        message = f"`{self}` is a function of a script, which cannot be pickled"
-        raise FinchError("type", message, hint="`finchlang.kernel(text)` makes one that can")
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled by its definition, and by the names around it that it uses, with their values; what is
+        unpickled has a session of its own. Raises FinchError "type" that names what cannot be pickled."""
+        return late("reduced_function")(self, protocol)
 
 
 @record
@@ -103,6 +106,8 @@ PREDEFINED: dict[str, Any] = {
     **BUILTINS,
     "I": Identity(),
 }
+OF_ELEMENTS.update(OPERATORS)
+OF_WHOLES.update(BUILTINS.keys() - OPERATORS.keys())
 
 
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:
@@ -206,8 +211,7 @@ def arguments(
     if definition.types and definition.types[-1] == (parameters[-1], "Vararg"):
         args = [*args[:count], tuple(args[count:])] if len(args) >= count else args
     values = dict(zip(parameters, args, strict=False))
-    wrong = next((n for n in keywords if n not in parameters or n in values), None)
-    if wrong is not None:
+    for wrong in [n for n in keywords if n not in parameters or n in values]:
         is_known = wrong in parameters
         what = f"is given `{wrong}` twice" if is_known else f"has no parameter `{wrong}`"
         raise FinchError("type", f"{function} {what}", span)
@@ -223,7 +227,7 @@ def arguments(
             if default is None:
                 raise FinchError("type", f"{function} is called without `{parameter}`", span)
             values[parameter] = default(environment)
-        kind = kinds.get(parameter)
+        kind = kinds.get(parameter) if kinds else None
         if kind is not None and not _is(values[parameter], kind):
             message = f"`{parameter}` of `{name}` must be {kind}, not {kind_of(values[parameter])}"
             raise FinchError("type", message, span)

@@ -4,12 +4,12 @@ loop cannot be."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls import arguments as args
-from finchlang.calls.arguments import Argument
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
 from finchlang.calls.runner import UNITS
@@ -18,7 +18,6 @@ from finchlang.script.functions import FinchFunction
 from finchlang.script.unit_names import (
     ABSENT,
     RETURNED,
-    CallFrame,
     GivenName,
     NotStaged,
     NumberName,
@@ -43,76 +42,104 @@ VARIANTS, LONG = 8, 1_000
 KNOWN = 256
 #: so often it is tried again whether names have got values
 PATIENCE = 6
+#: so many calls of a function are often
+OFTEN = 8
 #: all rounds of a loop, and so many that there are never more
 OVER, MOST = -1, 2**63 - 1
 #: the rounds of a loop before which it is staged: names may have other values after the first ones
 EARLY, LATE = (0, 1, 2), (LONG, LONG + 1, LONG + 2)
 
 
+#: gives the dictionary in which a name stands that is in sight of an environment
+Where = Callable[[Environment], dict[str, Any]]
+#: gives a value by the results of a unit and the objects in its slots
+Telling = Callable[[dict[str, Any], dict[str, Any]], Any]
+
+
 @dataclass(eq=False)
 class Variant:
     """A loop for values of certain formats: its unit compiled, or, without one, the reason that there is
-    none."""
+    none. What its names stand for is found once, their values at each call."""
 
-    given: list[GivenName] = field(default_factory=list)
-    #: names whose values are arguments of the unit, each with where it stands (None: in sight of the loop),
-    #: what it is in the unit, and its format; and those that are to mean the same as before
-    taken: list[tuple[str, Environment | None, str, Any]] = field(default_factory=list)
-    known: list[tuple[str, Environment | None, Any]] = field(default_factory=list)
+    #: names whose values are arguments of the unit, tensors first, and the formats of these; and those that
+    #: are to mean the same as before
+    taken: list[tuple[str, Where]] = field(default_factory=list)
+    formats: list[Any] = field(default_factory=list)
+    known: list[tuple[str, Where, Any]] = field(default_factory=list)
     unbound: frozenset[str] = frozenset()  # names that the file or prompt may not bind
     uses: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # as of UnitNames
+    #: names that have a slot's tensor, or a number of the unit, afterwards; the number may have a flag
+    slots: list[tuple[str, Where, str]] = field(default_factory=list)
+    results: list[tuple[str, Where, str, str]] = field(default_factory=list)
     step: int = 1  # of a range
     kernel: UnitKernel | None = None
-    root: CallFrame | None = None  # what a `return` in it gives
+    leave: tuple[ast.Return, Telling] | None = None  # a `return` in it, and what tells its value
     refusal: NotStaged | None = None
 
-    def arguments(self, environment: Environment) -> dict[str, Argument] | None:
+    def arguments(self, environment: Environment) -> list[Any] | None:
         """What the names of the unit are bound to now; None if it is for others."""
-        if not self.unbound.isdisjoint(environment.outermost):
+        if not environment.outermost.keys().isdisjoint(self.unbound):
             return None
-        if not all(values.get(name) is value for values, name, value in self.uses):
-            return None
-        for name, owner, meaning in self.known:
-            value = (owner or environment).owner(name).values.get(name)
+        for values, name, value in self.uses:
+            if values.get(name) is not value:
+                return None
+        for name, where, meaning in self.known:
+            value = where(environment).get(name)
             if value is not meaning.value and (
                 value is None or meaning is ABSENT or not meaning.is_same(type(meaning)(value))
             ):
                 return None
-        found: dict[str, Argument] = {}
-        for name, owner, own, format in self.taken:
-            value = (owner or environment).owner(name).values.get(name)
-            argument = None if value is None else args.describe(value)
-            if argument is None or argument[args.FORMAT] != format:
+        found, formats = [], []
+        for name, where in self.taken:
+            value = where(environment).get(name)
+            argument = args.MAKERS[type(value)](value)
+            if argument is None:
                 return None
-            found[own] = argument
+            found.append(argument)
+            formats.append(argument[args.FORMAT])
+        if formats != self.formats:
+            return None
+        self.formats = formats  # identical objects compare fastest at the next call
         return found
 
     def given_to(
-        self, unit: Unit, arguments: dict[str, Argument], left: FinchRange | None, limit: int
-    ) -> tuple[list[Argument], list[Any]]:
+        self, unit: Unit, arguments: list[Any], left: FinchRange | None, limit: int
+    ) -> tuple[list[Any], list[Any]]:
         """The tensors and numbers that its unit is called with."""
         own = [limit] if unit.is_loop else []
-        own += [] if left is None else [left[0], left[len(left) - 1]]
-        numbers = [arguments[name][args.VALUE] for name in unit.numbers[len(own) :]]
-        return [arguments[name] for name in unit.tensors], [*own, *numbers]
+        if left is not None:
+            own += left[0], left[len(left) - 1]
+        count = len(unit.tensors)
+        own += [argument[args.VALUE] for argument in arguments[count:]]
+        return arguments[:count], own
 
     def take(self, names: UnitNames, environment: Environment) -> None:
         """Have what a unit is given looked at."""
         given, self.uses = names.told(), names.uses
-        self.given = [g for g in given if g.result]
         absent = [g for g in given if g.meaning is ABSENT]
         outermost = [g for g in absent if _owner(g, environment).parent is None]
         self.unbound = frozenset(g.name for g in outermost)
-        self.taken, self.known = [], []
-        for g in given:
-            if isinstance(g.meaning, (NumberName, SlotName)):
-                self.taken.append((g.name, g.owner, g.meaning.name, g.format))
-            elif g not in outermost:
-                self.known.append((g.name, g.owner, g.meaning))
+        where = {g.key: _where(g, environment) for g in given}
+        tensors = [g for g in given if isinstance(g.meaning, SlotName)]
+        numbers = [g for g in given if isinstance(g.meaning, NumberName)]
+        self.taken = [(g.name, where[g.key]) for g in (*tensors, *numbers)]
+        self.formats = [g.format for g in (*tensors, *numbers)]
+        others = [g for g in given if g not in (*tensors, *numbers, *outermost)]
+        self.known = [(g.name, where[g.key], g.meaning) for g in others]
+        self.slots = [(g.name, where[g.key], g.result) for g in tensors]
+        assigned = [g for g in given if g not in tensors and g.result]
+        self.results = [(g.name, where[g.key], g.result, g.flag) for g in assigned]
 
 
 def _owner(given: GivenName, environment: Environment) -> Environment:
     return (given.owner or environment).owner(given.name)
+
+
+def _where(given: GivenName, environment: Environment) -> Where:
+    if given.owner is None:
+        return environment.scope.values_with(given.name)
+    values = _owner(given, environment).values
+    return lambda _: values
 
 
 @dataclass(eq=False)
@@ -124,6 +151,7 @@ class StagedLoop:
     #: whether it has kernels, as was found when it was first run
     has_kernels: bool | None = None
     late: int = 0  # how often names had no values yet
+    left: int = 0  # of a function without loops: how many calls are left until it is called often
     #: what prevented that its unit was run the last time
     apart: str = ""
     #: of a function its name, and where it is defined
@@ -152,10 +180,18 @@ class StagedLoop:
         return (line, column), f"{where} is not staged: {why}"
 
     def is_tried(self, environment: Environment) -> bool:
-        """Whether a body of a function is staged: it has loops, with kernels in them."""
+        """Whether a body of a function is staged: it has loops, with kernels in them; or it is called
+        often, and has kernels beside other statements."""
         if self.has_kernels is None:
             loops = [n for n in trees.walk(self.node) if isinstance(n, (ast.While, ast.For))]
             self.has_kernels = any(has_kernels(loop, environment) for loop in loops)
+            parts = [*trees.children(self.node)] if isinstance(self.node, ast.Script) else []
+            parts = [part for part in parts if not isinstance(part, (ast.Return, ast.Variable))]
+            if not self.has_kernels and len(parts) > 1 and has_kernels(self.node, environment):
+                self.left = OFTEN
+        if self.left:
+            self.left -= 1
+            self.has_kernels = not self.left
         return self.has_kernels
 
     def tries(self, environment: Environment, range: FinchRange | None) -> tuple[int, ...]:
@@ -226,7 +262,7 @@ class StagedLoops:
 
     def variant(
         self, loop: StagedLoop, environment: Environment, left: FinchRange | None
-    ) -> tuple[Variant, dict[str, Argument]] | None:
+    ) -> tuple[Variant, list[Any]] | None:
         step = left.step if left is not None else 1
         for at, variant in enumerate(loop.variants):
             try:
@@ -253,7 +289,8 @@ class StagedLoops:
             arguments = variant.arguments(environment)
             if arguments is not None and not why_not(kernel, arguments):
                 self.runner.prepare_unit(kernel, *variant.given_to(unit, arguments, left, MOST))
-            variant.kernel, variant.root = kernel, units.root
+            node = ast.Return(None, span=units.root.left)
+            variant.kernel, variant.leave = kernel, (node, telling(units.root.result))
         except NotStaged as refusal:
             loop.late += refusal.is_late
             if refusal.is_late and not loop.name and loop.late <= PATIENCE:
@@ -275,7 +312,7 @@ class StagedLoops:
     def run(
         self,
         variant: Variant,
-        arguments: dict[str, Argument],
+        arguments: list[Any],
         environment: Environment,
         left: FinchRange | None,
     ) -> int:
@@ -295,7 +332,7 @@ class StagedLoops:
     def call(
         self,
         variant: Variant,
-        arguments: dict[str, Argument],
+        arguments: list[Any],
         environment: Environment,
         left: FinchRange | None,
         limit: int,
@@ -306,46 +343,46 @@ class StagedLoops:
         given = variant.given_to(unit, arguments, left, limit)
         slots, results = self.runner.run_unit(kernel, *given, limit < MOST)
         values = dict(zip(unit.results, results, strict=True))
-        for known in variant.given:
-            name, place = known.result, _owner(known, environment).values
-            if name in values and values.get(known.flag, _SET)[0]:
-                place[known.name] = number(*values[name])
-            elif isinstance(known.meaning, SlotName) and name in slots:
-                place[known.name] = slots[name]
+        for name, where, result, flag in variant.results:
+            if result in values and values.get(flag, _SET)[0]:
+                where(environment)[name] = number(*values[result])
+        for name, where, slot in variant.slots:
+            if slot in slots:
+                where(environment)[name] = slots[slot]
         if values.get(RETURNED, (False, None))[0]:
-            root = variant.root
-            assert root is not None
-            raise Leave(ast.Return(None, span=root.left), returned(root.result, values, slots))
+            assert variant.leave is not None
+            node, tell = variant.leave
+            raise Leave(node, tell(values, slots))
 
 
-def returned(what: Any, values: dict[str, Any], slots: dict[str, Any]) -> Any:
-    """What a `return` in a unit gives, by its results and the objects in its slots."""
+def telling(what: Any) -> Telling:
+    """What tells the value that a `return` in a unit gives."""
     match what:
         case Several(items):
-            return tuple([returned(item, values, slots) for item in items])
+            parts = [*map(telling, items)]
+            return lambda values, slots: tuple([part(values, slots) for part in parts])
         case NumberName(name):
-            return number(*values[name])
+            return lambda values, slots: number(*values[name])
         case SlotName(name):
-            return slots[name]
+            return lambda values, slots: slots[name]
         case Static(value):
-            return value
-    return what
+            return lambda values, slots: value
+    return lambda values, slots: what
 
 
 #: what the flag of a number says that had a value before
 _SET = (True, None)
 
 
-def why_not(kernel: UnitKernel, arguments: dict[str, Argument]) -> str:
+def why_not(kernel: UnitKernel, arguments: list[Any]) -> str:
     """Why tensors of a unit may not be written, or are not apart from each other: then the loop is run
     kernel by kernel, which tells the kernel at fault. "" if nothing prevents it."""
-    tensors = [arguments[name] for name in kernel.source.tensors]
-    written = [at for at, is_written in enumerate(kernel.written) if is_written]
+    tensors = arguments[: len(kernel.tensors)]
     try:
-        check_outputs(kernel.source.tensors, tensors, written)
+        check_outputs(kernel.tensors, tensors, kernel.written)
     except FinchError as error:
         return error.message
-    if any(tensors[at][args.KIND] is args.CONVERTED for at in written):
+    if any([tensors[at][args.KIND] is args.CONVERTED for at in kernel.written]):
         return "an array of SciPy that is converted takes its results as another one"
     return ""
 

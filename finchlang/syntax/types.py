@@ -15,6 +15,11 @@ from finchlang.base.records import record
 _TOO_LARGE = 2.0**128 - 2.0**103
 
 
+@cache
+def _dtype(name: str) -> np.dtype:
+    return np.dtype(name.lower())
+
+
 @record(eq=False, slots=True)
 class Type:
     """A machine type: Bool, a signed or unsigned integer, or a float. There is one object of each."""
@@ -32,7 +37,7 @@ class Type:
 
     @property
     def dtype(self) -> np.dtype:
-        return np.dtype(self.name.lower())
+        return _dtype(self.name)
 
     @property
     def is_integer(self) -> bool:

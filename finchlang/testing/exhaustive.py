@@ -325,7 +325,7 @@ class Small:
         if engine == "native":
             tensors = [t.copy() for t in tensors]
         try:
-            arguments = [describe(tensor) for tensor in tensors]
+            arguments: list[Any] = [describe(tensor) for tensor in tensors]
             made, _ = kernel.run(engine, arguments, list(self.numbers), None, host)
         except FinchError as error:
             return error.kind
@@ -334,11 +334,8 @@ class Small:
         except Exception as crash:  # such as no user should ever see
             return crash
         found: dict[Any, Any] = {}
-        for argument, memory in made:
-            at = [k for k, a in enumerate(arguments) if a is argument]
-            if not at:  # a workspace
-                continue
-            name, value = kernel.tensors[at[0]], argument[0]
+        for at, memory in made:
+            name, value = kernel.tensors[at], arguments[at][0]
             if isinstance(value, Scalar):
                 value = value.format.value_of(memory.counters) if memory else value.value
             elif memory is not None:

@@ -321,6 +321,8 @@ def _statement(node: ast.Node, bound: frozenset[str]) -> Any:
     """`node` with its expressions finished; `bound` has the names of the loops around it."""
     match node:
         case ast.Loop(index, extent, body):
+            if isinstance(extent, ast.Range) and extent.step is not None:
+                raise _no_step(node)
             inner = _statement(body, bound | {index.name})
             return ast.Loop(index, _extent(extent, bound), inner, span=node.span)
         case ast.Define() | ast.Sieve():
@@ -347,11 +349,23 @@ def _extent(node: ast.Node, bound: frozenset[str], is_slice: bool = False) -> as
     if not isinstance(node, ast.Range):
         return node if isinstance(node, ast.Dimensionless) else expression(node, bound)
     if node.step is not None and not is_slice:
-        hint = f"a slice has one: loop over `_`, and read `A[({pretty(node)})(i)]`"
-        raise syntax_error("a range in a kernel has no step", node.span, hint)
+        raise syntax_error("a range in a kernel has no step", node.span)
     start, stop = expression(node.start, bound), expression(node.stop, bound)
     step = None if node.step is None else expression(node.step, bound)
     return ast.Extent(start, stop, step, span=node.span)
+
+
+def _no_step(loop: ast.Loop) -> FinchError:
+    """The error of a loop with a step: a slice does the same, where the loop first uses its index."""
+    i, steps = loop.index.name, loop.extent
+    places = (n for n in trees.walk(loop.body) if isinstance(n, ast.Subscript))
+    used = next((p for p in places if ast.Variable(i) in p.indices), None)
+    used = used or ast.Subscript(ast.Variable("A"), (ast.Variable(i),))
+    sliced = [
+        f"({pretty(steps)})({i})" if n == ast.Variable(i) else pretty(n) for n in used.indices
+    ]
+    hint = f"a slice has one: loop over `_`, with `{pretty(used.object)}[{', '.join(sliced)}]`"
+    return syntax_error("a range in a kernel has no step", steps.span, hint)
 
 
 def expression(node: ast.Node, bound: frozenset[str]) -> Any:

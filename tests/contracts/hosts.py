@@ -191,11 +191,9 @@ def run(
         undoing.undo()
         raise
     after = list(arrays)
-    for number in layout.grown:
+    for number, grown in kernel.grown().items():
         if number < len(arrays):
-            grown = kernel.grown(number, arrays[number].dtype)
-            after[number] = arrays[number] if grown is None else grown
-    kernel.release()
+            after[number] = grown
     return after, outputs
 
 

@@ -30,8 +30,8 @@ def run_on(engine: str, kernel: SpecializedKernel, tensors: dict[str, Any]) -> C
     """Run a kernel by an engine on tensors by their names; gives the host steps."""
     arguments = [describe(tensors[name]) for name in kernel.tensors]
     made, steps = kernel.run(engine, arguments, [])
-    for argument, memory in made:
-        argument[KIND].commit(argument, memory)
+    for at, memory in made:
+        arguments[at][KIND].commit(arguments[at], memory)
     return steps
 
 
@@ -55,7 +55,7 @@ def run(
     errors: list[FinchError | None] = []
     engines = ["interpret"] * interpreted + ["residual"] + ["native"] * native
     for engine in engines:
-        kernel._workspaces[:] = [Tensor(work.format) for work in kernel._workspaces]
+        kernel.own.reset()
         copies = {name: copy_of(tensor) for name, tensor in tensors.items()}
         error = None
         try:

@@ -105,9 +105,8 @@ def native(residual: Residual) -> Run:
             kernel.call(list(arrays), list(inputs))
         except FinchError:
             return False, after
-        for number in kernel.layout.grown:
-            grown = kernel.grown(number, arrays[number].dtype)
-            after[number] = arrays[number] if grown is None else grown
+        for number, grown in kernel.grown().items():
+            after[number] = grown
         return True, after
 
     return run

@@ -30,27 +30,26 @@ def scopes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with unique binders and nothing unbound (Finch'25 section 4); blocks are flat. Raises
     FinchError "unknown name", "type", or "dimension" (a wrong number of indices)."""
     context.reserve(program)
-    program, context.yields = _without_return(program, context)
-    return _Scopes(context).statement(program, {})
-
-
-def _without_return(
-    program: ast.Node, context: ctx.ProgramContext
-) -> tuple[ast.Node, tuple[str, ...]]:
-    """The program without its final `return`, and the names that it hands back."""
-    statements = ctx.statements_of(program)
-    if not statements or not isinstance(statements[-1], ast.Yield):
-        return program, context.yields
-    names = statements[-1].names
+    program, names = _without_return(program)
+    done = _Scopes(context, program).statement(program, {})
     for name in names:
         if name.name not in context.formats:
             raise _unknown(name, context.formats)
-    return block(*statements[:-1]), tuple(n.name for n in names)
+    context.yields = tuple(n.name for n in names) or context.yields
+    return done
+
+
+def _without_return(program: ast.Node) -> tuple[ast.Node, tuple[ast.Variable, ...]]:
+    """The program without its final `return`, and the names that it hands back."""
+    statements = ctx.statements_of(program)
+    if not statements or not isinstance(statements[-1], ast.Yield):
+        return program, ()
+    return block(*statements[:-1]), statements[-1].names
 
 
 class _Scopes:
-    def __init__(self, context: ctx.ProgramContext):
-        self.context = context
+    def __init__(self, context: ctx.ProgramContext, program: ast.Node):
+        self.context, self.program = context, program
         self.bound: set[str] = set()  # the names of binders seen so far
         self.extents: set[str] = set()  # those that a `let` bound to an extent
         self.formulas: dict[str, ast.Formula] = {}  # by the names that a `let` bound to them
@@ -75,7 +74,7 @@ class _Scopes:
                     raise FinchError("type", "a mask cannot be assigned to", target.span)
                 if op not in ctx.PLAIN:
                     self.operator(op, 2, env)
-                self.output(target.tensor, len(target.indices), env)
+                self.output(target.tensor, env)
                 access = self.access(target, env)
                 names = {n.name for n in walk(access.tensor) if isinstance(n, ast.Variable)}
                 if not names.isdisjoint(self.formulas):
@@ -83,7 +82,7 @@ class _Scopes:
                     raise FinchError("type", message, target.span)
                 return ast.Assign(access, op, self.value(value, env), span=node.span)
             case ast.Declare(tensor, init, dims):
-                self.output(tensor, 1, env)
+                self.output(tensor, env)
                 order = self.tensor(tensor, env)
                 if dims and len(dims) != order:
                     raise wrong_order(tensor.name, order, dims, "dimensions", node)
@@ -300,18 +299,29 @@ class _Scopes:
             raise self.unbound(node, known, env)
         return self.value(node, env)
 
-    def output(self, tensor: ast.Node, order: int, env: Environment) -> None:
-        """Check that what is assigned to, or declared, is a tensor; `order` is for the hint."""
+    def output(self, tensor: ast.Node, env: Environment) -> None:
+        """Check that what is assigned to, or declared, is a tensor."""
         if not isinstance(tensor, ast.Variable) or tensor.name in env:
             return
         name, format = tensor.name, self.context.formats.get(tensor.name)
-        made = f"zeros({', '.join('3' * order)})" if order else "Scalar(0.0)"
+        if format is not None and not isinstance(format, types.Type):
+            return
+        uses = [n for n in walk(self.program) if isinstance(n, ast.Access)]
+        own = next((n.indices for n in uses if n.tensor == tensor), (None,))
+        made = f"zeros({', '.join(self.extent_of(i, uses) for i in own)})" if own else "Scalar(0.0)"
         hint = f"a kernel writes to what there is: before it, write `{name} = {made}`"
         if format is None:
             hint = did_you_mean(name, (*env, *self.context.formats)) or hint
             raise FinchError("unknown name", f"`{name}` is not known", tensor.span, hint)
-        if isinstance(format, types.Type):
-            raise FinchError("type", f"`{name}` is a number, not a tensor", tensor.span, hint)
+        raise FinchError("type", f"`{name}` is a number, not a tensor", tensor.span, hint)
+
+    def extent_of(self, index: ast.Node | None, uses: list[ast.Access]) -> str:
+        """The size, for a hint, of what `index` also reads; 3 if there is none."""
+        for use in uses:
+            shape = self.context.formats.get(getattr(use.tensor, "name", ""))
+            if isinstance(shape, Level) and index in use.indices:
+                return f"size({pretty(use.tensor)}, {use.indices.index(index) + 1})"
+        return "3"
 
     def tensor(self, node: ast.Variable, env: Environment) -> int:
         """The number of indices the tensor `node` takes."""
