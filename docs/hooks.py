@@ -45,6 +45,20 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", kept, markdown)
 
 
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Short code in tables stays in one line; longer code goes on after a sign, and not within a word."""
+
+    def laid(code: re.Match[str]) -> str:
+        if len(code[1]) <= 12:
+            return f'<code class="whole">{code[1]}</code>'
+        return "<code>" + re.sub(r"(?<=[(.,_/])(?=\w)", "<wbr>", code[1]) + "</code>"
+
+    def row(cell: re.Match[str]) -> str:
+        return re.sub(r"<code>([^<]+)</code>", laid, cell[0])
+
+    return re.sub(r"<td\b.*?</td>", row, html, flags=re.DOTALL)
+
+
 def bare_bars(row: re.Match[str]) -> str:
     """A row of a table without escapes before bars in code, which GitHub needs and MkDocs shows."""
     return re.sub(r"`[^`]+`", lambda code: code[0].replace("\\|", "|"), row[0])
@@ -85,10 +99,16 @@ def operators() -> str:
     lines = [
         "# Operators and their laws",
         "",
-        "What Simplify goes by (SparseArray'21 section 4, Finch'25 section 5.6), as the operator table",
-        "(`operator_table.py`) has it. Where an argument is an annihilator nothing else is computed,",
-        "where it is an identity the other one is the result; a law may hold for one argument only. What",
-        "follows for unions and intersections is in [Spaces](grammar/REFERENCE.md#spaces).",
+        "Simplification uses these laws (SparseArray'21 section 4, Finch'25 section 5.6). They stand in",
+        "`operator_table.py`, in the row of each operator.",
+        "",
+        "| law | it says |",
+        "|---|---|",
+        "| annihilator | if an argument is this value, so is the result; nothing else is computed |",
+        "| identity | if an argument is this value, the result is the other argument |",
+        "| of argument 2 | the law holds for that argument only |",
+        "",
+        "[Spaces](grammar/REFERENCE.md#spaces) has what follows for unions and intersections.",
         "",
         "| operator | what it is | laws |",
         "|---|---|---|",
@@ -123,6 +143,7 @@ def _laws(row: Any) -> str:
 
 def _told(laws: Any, of_pairs: bool) -> Iterator[str]:
     """Each law with the argument that it is about; of floats if there is one, else of integers or Bools."""
+    from finchlang.script.show import text
     from finchlang.syntax.types import Bool, Float64, Int64, pair_of
 
     for law in laws:
@@ -131,8 +152,8 @@ def _told(laws: Any, of_pairs: bool) -> Iterator[str]:
         if kind is None:
             continue
         result = None if law.result is None else law.result(kind)
-        told = f"`{law.value(kind)}`" + (f" of argument {law.at}" if law.at else "")
-        yield told + (f" (gives `{result}`)" if result is not None else "")
+        told = f"`{text(law.value(kind))}`" + (f" of argument {law.at}" if law.at else "")
+        yield told + (f" (gives `{text(result)}`)" if result is not None else "")
 
 
 # ------------------------------------------------------------------------------------------ errors

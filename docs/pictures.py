@@ -214,10 +214,9 @@ def workspace_svg(A: Any, B: Any, C: Any) -> str:
         assert held == {int(i): result[i, j] for i in result[:, j].nonzero()[0]}
         row(f"copied to C[:, {j + 1}]", dict(sorted(held.items())), set(), "")
         y += 8
-    parts.append(
-        text(0, y + 12, "Orange: updated in this step. A copied workspace is empty again.", "s")
-    )
-    return svg(start + rows * cell, y + 18, parts, "a workspace that fills, column by column")
+    parts.append(text(0, y + 12, "Orange: updated in this step.", "s"))
+    parts.append(text(0, y + 28, "A workspace that was copied is empty again.", "s"))
+    return svg(start + rows * cell, y + 34, parts, "a workspace that fills, column by column")
 
 
 # ------------------------------------------------------------------------------------------ rounds

@@ -41,6 +41,7 @@ _MODULES = {
 _ELSEWHERE = {
     "html": "script.display",
     **dict.fromkeys(("preview", "show"), "script.show"),
+    **dict.fromkeys(("reduced_function", "reduced_session"), "python.pickled"),
     "run_kernel": "calls.runner",
     "tensor_in_python": "python.from_python",
 }

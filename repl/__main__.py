@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
+import signal
 import sys
 from argparse import (
     REMAINDER,
@@ -12,8 +12,9 @@ from argparse import (
     Namespace,
     RawDescriptionHelpFormatter,
 )
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import current_thread, main_thread
 from types import ModuleType
 
 from .command_table import BANNER, COMMANDS, OF_FILES, WATCHED
@@ -37,10 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(BANNER)
         return 0
     try:
-        options = parse(arguments)
+        with _plain_ctrl_c():
+            options = parse(arguments)
+            talks = options.command == "directly" and options.file is None and options.e is None
+            perform = _commands(not talks and options.command not in _OF_TEXT).perform
     except SystemExit as leave:  # after --help (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else 2
-    perform = _commands(options.command).perform
     if getattr(options, "watch", False):
         from .watch import watched_file
 
@@ -48,16 +51,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     return perform(options)
 
 
-def _commands(command: str) -> ModuleType:
-    """The module `commands`. Most commands import modules with very many objects that stay: the garbage
-    collector is off meanwhile, and then told to ignore these objects, which it would search in vain."""
-    is_new = "finchlang.python.session" not in sys.modules
-    if command not in _OF_TEXT and is_new and gc.isenabled():
-        gc.disable()
-        from finchlang.python import session  # noqa: F401
+@contextmanager
+def _plain_ctrl_c() -> Iterator[None]:
+    """Ctrl-C ends the process at once, without the traceback of an import."""
+    usual = signal.getsignal(signal.SIGINT)
+    if current_thread() is not main_thread() or usual is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
-        gc.freeze()
-        gc.enable()
+
+def _commands(needs_session: bool) -> ModuleType:
+    """The module `commands`; the prompt imports the language while its user types."""
+    if needs_session:
+        from .prompt_session import import_language
+
+        import_language()
     from . import commands
 
     return commands

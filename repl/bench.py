@@ -76,8 +76,8 @@ class Bench(Observer):
         names = list(kernel.signature.tensors.items())
         changed = [
             script
-            for (own, script), written in zip(names, kernel.written, strict=True)
-            if written and own not in kernel.signature.renewed
+            for own, script in (names[at] for at in kernel.written)
+            if own not in kernel.signature.renewed
         ]
 
         def call() -> float:

@@ -80,7 +80,8 @@ class Recording:
         self._premises: list[tuple[int, list[Any]]] = []
         self._left: tuple[ast.Node | None, int] = None, 0
         span = event.source.span
-        self.source = span.source if span is not None else Source("")
+        # a kernel of an array expression stands in no text: it is shown as it would be written
+        self.source = span.source if span is not None else Source(pretty(event.source.program))
         self._host = GrowingHost(self._grown)
         self._chapters = Chapters()
         self.arrays: list[list[Any]] = []

@@ -173,9 +173,9 @@ class StagedCounts(Counts):
 
 def title(event: KernelEvent, comment: str = "#", number: int | None = None) -> str:
     span = event.source.span
-    place = f"{span.source.name}:{span.line}" if span is not None else "unknown place"
+    place = f"at {span.source.name}:{span.line}" if span is not None else "of an array expression"
     what = "unit" if isinstance(event.source, Unit) else "kernel"
-    return f"{comment} {what} {'' if number is None else f'{number} '}at {place}"
+    return f"{comment} {what} {'' if number is None else f'{number} '}{place}"
 
 
 def _table(heading: str, counts: Counter[str]) -> str:

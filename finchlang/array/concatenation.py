@@ -66,7 +66,7 @@ def _mark(size: int) -> lazy.Expression:
 def _is_covered(node: lazy.Expression, axis: int) -> bool:
     """Whether a node is missing by itself where the coordinate of an axis is out of range."""
     if isinstance(node, lazy.View):
-        own = [k for k, p in enumerate(node.places) if p == axis and not node.stretched[k]]
+        own = [k for k, p in enumerate(node.places) if p == axis]
         return any([_is_covered(node.args[0], k) for k in own])
     if isinstance(node, IndexedPart):
         is_plain = LISTED not in node.kinds and axis in node.places

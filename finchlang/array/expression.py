@@ -3,6 +3,7 @@ Array that holds one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -139,17 +140,21 @@ class Reduce(Expression):
 
 
 class View(Expression):
-    """The argument over other modes: its mode k is mode `places[k]` of the result, or none (None) if it has
-    size 1, and it does not depend on the other modes of `shape`. A mode of size 1 is repeated along a
-    greater one (`stretched`). Two modes with the same place give the diagonal."""
+    """The argument over other modes: its mode k is mode `places[k]` of the result. That is None for a mode
+    of size 1 that is repeated, or that the result does not have. The argument does not depend on the other
+    modes of `shape`. Two modes with the same place give the diagonal."""
 
-    __slots__ = ("places", "stretched")
+    __slots__ = ("places",)
 
     def __init__(self, arg: Expression, places: tuple[int | None, ...], shape: tuple[int, ...]):
-        self.args, self.places, self.shape, self.values = (arg,), places, shape, arg.values
         sizes = zip(places, arg.shape, strict=True)
-        self.stretched = tuple([p is None or size != shape[p] for p, size in sizes])
-        self.static = View, places, self.stretched, len(shape)
+        self.places = tuple([None if p is None or n != shape[p] else p for p, n in sizes])
+        self.args, self.shape, self.values = (arg,), shape, arg.values
+        self.static = View, self.places, len(shape)
+
+    def read_at(self, indices: Sequence[Any], one: Any) -> tuple[Any, ...]:
+        """Where the argument is read for indices, or labels, of the result; `one` in modes of size 1."""
+        return tuple([one if p is None else indices[p] for p in self.places])
 
 
 def broadcast(arg: Expression, shape: tuple[int, ...]) -> Expression:

@@ -12,17 +12,21 @@ import numpy as np
 from finchlang.algebra.index_map import Wrapped, value
 from finchlang.algebra.program_context import ONE
 from finchlang.array.compute import compute, todense
-from finchlang.array.expression import Array, Constant, Expression, Map, Reduce, apply
+from finchlang.array.expression import Array, Constant, Expression, Leaf, Map, Reduce, apply
 from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import listed, normalized_axis
 from finchlang.array.reshaping import reshaped, with_axes
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.levels.element import typed_literal
+from finchlang.levels.level import level_of
 from finchlang.syntax import nodes as ast, types
-from finchlang.tensors.array_base import ArrayMethods
+from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.array_base import ArrayMethods, is_whole
+from finchlang.tensors.take import taken
+from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
-ALL, AT, WINDOW, SLICE, LISTED = "all", "at", "window", "slice", "listed"
+ALL, AT, WINDOW, SLICE, LISTED, TAKEN = "all", "at", "window", "slice", "listed", "taken"
 
 
 class IndexedPart(Expression):
@@ -66,9 +70,9 @@ def _part(to: Lowering, node: IndexedPart, indices: tuple[ast.Node, ...]) -> ast
 
 def getitem(x: Any, key: Any) -> Array:
     """`x[key]` as NumPy has it: integers, slices, `...`, None for a new axis, masks, and lists or arrays of
-    integers, which broadcast. Masks and lists are computed at once. Raises IndexError for an index out of
-    range, too many indices, lists that do not broadcast or a mask of another shape, TypeError for another
-    kind of index."""
+    integers, which broadcast. Masks and lists are computed at once, and so is a sparse array at lists that
+    do not go together. Raises IndexError for an index out of range, too many indices, lists that do not
+    broadcast or a mask of another shape, TypeError for another kind of index."""
     arg = as_expression(x)
     keys = list(key) if isinstance(key, tuple) else [key]
     for one in keys:
@@ -122,9 +126,11 @@ def _joined(
         for index in lists
     ]
     is_apart = sum(map(len, own)) == len({*sum(own, [])}) and max(map(len, own), default=0) <= 1
+    if is_apart and (part := _taken(arg, given, own)) is not None:
+        arg, given = part
     block = [*common] if is_apart else [math.prod(common)]
     # where the axes of lists are: at the first if they (and integers) stand together, else in front
-    marks = [n for n, (kind, _) in enumerate(given) if kind in (LISTED, AT)] if lists else []
+    marks = [n for n, (kind, _) in enumerate(given) if kind in (LISTED, TAKEN, AT)] * bool(lists)
     is_together = not marks or marks[-1] - marks[0] + 1 == len(marks)
     start = (
         sum([index is not Ellipsis for _, index in given[: marks[0]]])
@@ -142,9 +148,11 @@ def _joined(
         if kind is None:
             shape += [1] if index is None else []
             continue
-        if kind == LISTED:
+        if kind in (LISTED, TAKEN):
             axes = own.pop(0)
-            if is_apart and not axes:  # one coordinate
+            if kind == TAKEN:
+                kind, place, bounds = ALL, start + axes[0], []
+            elif is_apart and not axes:  # one coordinate
                 kind, place, bounds = AT, None, [int(index.reshape(-1)[0])]
             else:
                 place, bounds = start + (axes[0] if is_apart else 0), []
@@ -159,10 +167,29 @@ def _joined(
         places.append(place)
         numbers += bounds
     shape += block if lists and start and len(shape) == start else []
+    if {*kinds} == {ALL} and places == [*range(len(shape))]:
+        return arg
     part = IndexedPart(tuple(args), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
     if not lists or is_apart or len(common) == 1:
         return part
     return reshaped(part, (*shape[:start], *common, *shape[start + 1 :]))
+
+
+def _taken(arg: Expression, given: list[Any], own: list[list[int]]) -> Any:
+    """A sparse operand with its parts at lists that are modes of their own, and the indices that are left,
+    where these are TAKEN; None for a dense one. What is not computed yet is so now."""
+    if not (arg.values.is_fill and any(own)):
+        return None
+    tensor: Any = as_tensor(arg.value) if isinstance(arg, Leaf) else compute(Array(arg))
+    if not isinstance(tensor, (Tensor, SwizzledTensor)) or is_whole(level_of(tensor.format)):
+        return None
+    axes, left, lists = iter(own), list[Any](), dict[int, np.ndarray]()
+    for kind, index in given:
+        is_taken = kind == LISTED and bool(next(axes))
+        if is_taken:
+            lists[sum([k is not None for k, _ in left])] = index.reshape(-1) - 1
+        left.append((TAKEN, index) if is_taken else (kind, index))
+    return as_expression(taken(tensor, lists)), left
 
 
 def _slice(key: slice, size: int) -> tuple[Any, list[int], int]:

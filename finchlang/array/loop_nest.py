@@ -21,12 +21,14 @@ from finchlang.tensors.formats import Format, modes_of
 
 @record
 class Read:
-    """An access of a tensor: its format, the indices of its modes, how many entries it (perhaps) stores."""
+    """An access of a tensor: its format, the indices of its modes, how many entries it stores, or if it
+    `is_made` in another nest is expected to."""
 
     format: Format
     indices: tuple[Node, ...]
     stored: float
     name: str
+    is_made: bool = False
 
     def levels(self) -> list[tuple[Node, Level]]:
         """The index of each mode with its level, the outermost first. A mode whose index map has several

@@ -327,7 +327,10 @@ def tocoo(x: Any, copy: bool = False) -> Any:
     return scipy.sparse.coo_array(todense(found))
 
 
-def _by_columns_or_rows(x: Any) -> Any:
+def _by_columns_or_rows(x: Any, kind: str) -> Any:
+    node = as_expression(x)
+    if isinstance(node, Leaf) and getattr(node.value, "format", None) == kind:  # a SciPy matrix
+        return getattr(sys.modules["scipy.sparse"], f"{kind}_array")(node.value, copy=True)
     found = _tensor(x)
     is_sparse = isinstance(found, (Tensor, SwizzledTensor)) and as_expression(found).values.is_fill
     return found.to_scipy() if is_sparse else tocoo(found)
@@ -336,12 +339,12 @@ def _by_columns_or_rows(x: Any) -> Any:
 def tocsc(x: Any, copy: bool = False) -> Any:
     """A SciPy CSC matrix, as `tocoo`. Its values may share memory with a tensor of that format unless
     `copy` is true."""
-    return _by_columns_or_rows(x).tocsc(copy=copy)
+    return _by_columns_or_rows(x, "csc").tocsc(copy=copy)
 
 
 def tocsr(x: Any, copy: bool = False) -> Any:
     """A SciPy CSR matrix, as `tocsc`."""
-    return _by_columns_or_rows(x).tocsr(copy=copy)
+    return _by_columns_or_rows(x, "csr").tocsr(copy=copy)
 
 
 def toarray(x: Any, order: Any = None) -> np.ndarray:

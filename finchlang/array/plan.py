@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
+from math import prod
 
 from finchlang.array.cost import full_levels, intersections
 from finchlang.array.loop_nest import LoopNest, Read
@@ -14,6 +15,7 @@ from finchlang.levels.element import Element
 from finchlang.levels.level import Level, level_of
 from finchlang.levels.scalars import Scalar
 from finchlang.syntax.nodes import Index, Literal, Node
+from finchlang.syntax.types import Int64, Type
 from finchlang.tensors.formats import Format, nest_of, permuted
 
 #: so many candidates are listed in a plan's text
@@ -72,7 +74,8 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
     galloped = tuple([(nest.reads[k], nest.indices[index]) for k, index in at])
     told += "".join([f"; {read.name} is searched by {i.name}" for read, i in galloped])
     format = result_format(nest, followed, order, is_dense)
-    is_counted = is_choice or meets or bool(nest.reduced and nest.kept)
+    is_narrow = index_type(nest) is not Int64
+    is_counted = is_choice or meets or is_narrow or bool(nest.reduced and nest.kept)
     return Plan(order, format, followed, galloped, told, is_counted, nest.counts().entries)
 
 
@@ -145,13 +148,31 @@ def result_format(
         level = nest_of([True] * len(stored), leaf)
     elif nest.reduced:
         full = full_levels(nest.counts(), list(map(nest.indices.index, stored)))
-        level = nest_of(full, leaf)
+        level = nest_of(full, leaf, index_type(nest))
     else:
         same = _same_format(nest, stored)
         are_dense = [_is_dense(nest, followed, order, index) for index in stored]
-        level = nest_of(are_dense, leaf) if same is None else same.with_leaf(leaf)
+        level = nest_of(are_dense, leaf, index_type(nest)) if same is None else same.with_leaf(leaf)
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
     return permuted(level, permutation)
+
+
+def index_type(nest: LoopNest) -> Type:
+    """The index type of a result's lists: the widest of its operands, if that holds the extents and as many
+    entries as there may be."""
+    sparse, most = [read for read in nest.reads if read.is_sparse], 0.0
+    listed = [
+        level.index_type for read in sparse for _, level in read.levels() if not level.is_dense
+    ]
+    for read in sparse:
+        rest = [index for index in nest.kept if index not in read.own]
+        is_known = not read.is_made and not read.is_reshaped
+        count = read.stored if is_known else prod([nest.extents[index] for index in read.own])
+        # a program serves operands of up to twice the number of entries
+        most += 2 * count * prod([nest.extents[index] for index in rest])
+    most = max([most, *[nest.extents[index] for index in nest.kept]])
+    found = max(listed, key=lambda type: type.highest, default=Int64)
+    return found if most <= found.highest else Int64
 
 
 def joining(

@@ -109,14 +109,16 @@ class Lowering:
             self.tensor(node)
         if number in self.tensors:
             name, format = self.tensors[number]
-            return self.read(name, format, self.expected[name], indices)
+            return self.read(name, format, self.expected[name], indices, True)
         return LOWERINGS[type(node)](self, node, indices)
 
-    def read(self, name: str, format: Any, stored: float, indices: Indices) -> ast.Node:
+    def read(
+        self, name: str, format: Any, stored: float, indices: Indices, is_made: bool = False
+    ) -> ast.Node:
         """An access of a tensor of the kernel, noted for the planner; its fill if out of range."""
         own = tuple([index if is_path(index) else loops_of(index)[0] for index in indices])
         found = accessed(ast.Variable(name), indices)
-        self._loops.reads.append(Read(format, own, stored, name))
+        self._loops.reads.append(Read(format, own, stored, name, is_made))
         self._loops.accesses.append(found)
         if isinstance(found.tensor, ast.Variable):
             self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}
@@ -410,6 +412,4 @@ def _reduce(to: Lowering, node: lazy.Reduce, indices: Indices) -> ast.Node:
 
 @lowers(lazy.View)
 def _view(to: Lowering, node: lazy.View, indices: Indices) -> ast.Node:
-    (arg,) = node.args
-    places: Any = zip(node.places, node.stretched, strict=True)
-    return to.value(arg, tuple([ONE if repeats else indices[place] for place, repeats in places]))
+    return to.value(node.args[0], node.read_at(indices, ONE))

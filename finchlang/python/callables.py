@@ -104,7 +104,7 @@ def function_of(function: FunctionType) -> FinchFunction:
     # `functools.wraps` copies attributes to another function
     if known is None or known[0] is not function.__code__:
         translation = Translation(function)
-        names = _Names(function, translation.free)
+        names = Names(function, translation.free)
         remember(function, made(translation.definition(), names))
         known = function.__finch__  # type: ignore[attr-defined]
     return known[1]
@@ -148,7 +148,7 @@ def _meaning(value: Any) -> Any:
     return _written(name) if name in written else PREDEFINED.get(name)
 
 
-class _Names(Mapping[str, Any]):
+class Names(Mapping[str, Any]):
     """The present values in Python of the names in a translated function: of its closure, its module and
     Python's built-ins. `paths` maps a name to its path in Python (`math.pi`); names of operators that are
     in _WRITTEN are not Python's."""

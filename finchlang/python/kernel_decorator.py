@@ -14,6 +14,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from finchlang.algebra.program_context import root
 from finchlang.base.errors import FinchError, Source
+from finchlang.base.late import late
 from finchlang.calls.arguments import MAKERS
 from finchlang.calls.environment import assigned_names
 from finchlang.calls.runner import KernelEvent, Observer
@@ -82,13 +83,10 @@ class Kernel(Generic[P, R]):
 
     __deepcopy__ = __copy__
 
-    def __reduce__(self) -> Any:
-        """A decorated function is pickled by its name, as others are, and another kernel by its text."""
-        if self._pickled is not None:
-            return self._pickled
-        message = f"{self!r} runs in a session that it was given, which cannot be pickled"
-        hint = "`finchlang.kernel(text)` without a session makes one that can"
-        raise FinchError("type", message, hint=hint)
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A decorated function is pickled by its name, as others are, and another kernel by its text, or in
+        a session that it was given by its function."""
+        return self._pickled or late("reduced_function")(self.function, protocol, self.text)
 
     def _taken(self, position: int, value: Any) -> Any:
         try:

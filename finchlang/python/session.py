@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.late import late
 from finchlang.base.paths import read_script
 from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.kernel import CallSite
@@ -55,6 +56,7 @@ class Session(Runner):
         super().__init__(engine, rules, observer, workspaces, checked)
         self.environment = Environment()
         self.environment.set("ARGS", list(args))
+        self.output = output
         evaluator = self.checker if engine == "check" else Evaluator
         is_staged = staging and engine in UNITS and (observer is None or observer.stages)
         runner = self if is_staged else None
@@ -84,9 +86,10 @@ class Session(Runner):
         """The names that are bound, sorted."""
         return sorted(self.environment.names())
 
-    def __reduce__(self) -> Any:
-        message = "a session cannot be copied or pickled: it holds compiled kernels and closures"
-        raise FinchError("type", message, hint="copy the values that are bound in it")
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copied and pickled by its options, without the observer, and its names and their values. Raises
+        FinchError "type" that names a value which cannot be pickled."""
+        return late("reduced_session")(self, protocol)
 
     # ---------------------------------------------------------------------------------------- scripts
 

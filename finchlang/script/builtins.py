@@ -83,7 +83,7 @@ def _string(*values: Any) -> str:
     return joined([*map(text, values)])
 
 
-@BUILTINS.add("parse(type, s)", 'the number a string is written as: `parse(Int64, "12")`')
+@BUILTINS.add("parse(type, s)", 'the number that a string spells: `parse(Int64, "12")`')
 def _parse(type: Any, string: str) -> Any:
     if not isinstance(type, types.Type) or not isinstance(string, str):
         raise FinchError("type", "parse takes a type and a string", hint='parse(Int64, "12")')
@@ -209,7 +209,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return shape
 
 
-@BUILTINS.add("sizeof(A)", "the bytes that A is stored in")
+@BUILTINS.add("sizeof(A)", "the number of bytes that A takes")
 def _sizeof(value: Any) -> int:
     if isinstance(value, types.Type):
         return value.bits // 8
@@ -242,7 +242,7 @@ def _without_fills(value: Any) -> Any:
 
 @BUILTINS.add(
     "include(path)",
-    "run the script in a file, whose path is taken from the folder of the one that asks",
+    "run the script in a file; its path is relative to the file of the call",
     calls=True,
 )
 def _include(caller: Any, path: Any) -> Any:

@@ -70,9 +70,9 @@ def _insert(v: list[Any], k: Any, x: Any) -> None:
 
 _growing("push!(v, x...)", "add entries to the end of a vector", lambda v, *xs: v.extend(xs))
 _growing("pop!(v)", "take the last entry out of a vector", lambda v: _popped(v, -1))
-_growing("pushfirst!(v, x)", "add an entry before those of a vector", lambda v, x: v.insert(0, x))
+_growing("pushfirst!(v, x)", "add an entry at the front of a vector", lambda v, x: v.insert(0, x))
 _growing("popfirst!(v)", "take the first entry out of a vector", lambda v: _popped(v, 0))
-_growing("append!(v, w...)", "add the entries of others to a vector", _append)
+_growing("append!(v, w...)", "add the entries of other vectors to a vector", _append)
 _growing("insert!(v, k, x)", "add an entry as the k-th", _insert)
 _growing(
     "deleteat!(v, k)", "take out the k-th entry", lambda v, k: v.__delitem__(_at(v, k, len(v)))
@@ -139,7 +139,12 @@ def _sortperm(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: An
 
 def _one_dimension(name: str, value: Any) -> None:
     if data.is_array(value) and len(value.shape) != 1:
-        raise FinchError("dimension", f"{name} takes a vector, not {kind_of(value)}")
+        hint = (
+            f"along a dimension it is `{name}(A, dims = 1)`"
+            if name in ("sort", "reverse")
+            else None
+        )
+        raise FinchError("dimension", f"{name} takes a vector, not {kind_of(value)}", hint=hint)
 
 
 def _axis(value: Any, dims: Any) -> int:
@@ -198,6 +203,9 @@ def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[An
     """The function of `name(f, A)`, if one is given, and A. Raises FinchError "type" for others."""
     if not 1 <= len(args) <= 2:
         raise FinchError("type", f"{name} takes {what}, or a function and {what}")
+    if len(args) == 2 and data.is_array(args[0]) and data.is_number(args[1]):
+        hint = f"write `{name}(A, dims = {args[1]})`"
+        raise FinchError("type", f"{name} takes a dimension as `dims`", hint=hint)
     return args[:-1], args[-1]
 
 
@@ -207,7 +215,9 @@ def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     return (data.truth(call(*function, x) if function else x) for x in items(value))
 
 
-@FUNCTIONS.add("findall(f, v)", "the places of the entries a function is true for", calls=True)
+@FUNCTIONS.add(
+    "findall(f, v)", "the places of the entries for which a function is true", calls=True
+)
 def _findall(call: Call, *args: Any) -> Any:
     return data.shaped([k + 1 for k, held in enumerate(are_true(call, args, "findall")) if held])
 
@@ -223,7 +233,7 @@ def _enumerated(v: Any) -> Any:
     return [(k + 1, x) for k, x in enumerate(items(v))]
 
 
-@FUNCTIONS.add("zip(v, w...)", "tuples of the entries of several")
+@FUNCTIONS.add("zip(v, w...)", "tuples of the entries of several vectors")
 def _zipped(*vs: Any) -> Any:
     return [*zip(*map(items, vs), strict=False)]
 

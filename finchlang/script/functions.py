@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.late import late
 from finchlang.base.records import record
 from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
@@ -23,6 +24,7 @@ from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.text.print import OF_ELEMENTS, OF_WHOLES
 from finchlang.wrappers.masks import MASKS
 
 
@@ -72,9 +74,10 @@ class FinchFunction:
 
     __deepcopy__ = __copy__
 
-    def __reduce__(self) -> Any:
-        message = f"`{self}` is a function of a script, which cannot be pickled"
-        raise FinchError("type", message, hint="`finchlang.kernel(text)` makes one that can")
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickled by its definition, and by the names around it that it uses, with their values; what is
+        unpickled has a session of its own. Raises FinchError "type" that names what cannot be pickled."""
+        return late("reduced_function")(self, protocol)
 
 
 @record
@@ -103,6 +106,8 @@ PREDEFINED: dict[str, Any] = {
     **BUILTINS,
     "I": Identity(),
 }
+OF_ELEMENTS.update(OPERATORS)
+OF_WHOLES.update(BUILTINS.keys() - OPERATORS.keys())
 
 
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:

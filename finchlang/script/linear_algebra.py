@@ -300,10 +300,10 @@ _DENSE, _LIST = "Dense", "SparseList"
 _format("CSCFormat(fill)", "the format `Dense(SparseList(Element(fill)))`", _DENSE, _LIST)
 _format("DCSCFormat(fill)", "the format `SparseList(SparseList(Element(fill)))`", _LIST, _LIST)
 _format("CSFFormat(n, fill)", "`Dense` over n - 1 levels `SparseList`", _DENSE, _LIST)
-_format("DCSFFormat(n, fill)", "n levels `SparseList`", _LIST, _LIST)
+_format("DCSFFormat(n, fill)", "a nest of n levels `SparseList`", _LIST, _LIST)
 _format("COOFormat(n, fill)", "the format `SparseCOO{n}(Element(fill))`", "SparseCOO", "")
 _format("HashFormat(n, fill)", "the format `SparseHash{n}(Element(fill))`", "SparseHash", "")
 _format(
     "ByteMapFormat(n, fill)", "`Dense` over n - 1 levels `SparseByteMap`", _DENSE, "SparseByteMap"
 )
-_format("DenseFormat(n, fill)", "n levels `Dense`", _DENSE, _DENSE)
+_format("DenseFormat(n, fill)", "a nest of n levels `Dense`", _DENSE, _DENSE)

@@ -106,7 +106,7 @@ def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
 
 @FUNCTIONS.add(
     "fsparse(I, J, V, shape)",
-    "the sparse tensor with entries V at the coordinates I, J, ..., summed where these are equal",
+    "the sparse tensor with entries V at the coordinates I, J, ...; entries at equal coordinates are added",
 )
 def sparse_of(*args: Any) -> Tensor:
     """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1. Without a
@@ -161,7 +161,7 @@ def _coordinates(value: Any) -> np.ndarray:
 
 @FUNCTIONS.add(
     "sparse(I, J, V, m, n)",
-    "as `fsparse`, the sparse matrix with entries V at coordinates; `sparse(A)` is A as one",
+    "the same as `fsparse` for a matrix; `sparse(A)` is A as a sparse matrix",
 )
 def sparse_matrix(*args: Any) -> Any:
     if len(args) == 1:

@@ -154,7 +154,7 @@ _logical: Any
 for _name, _doc, _logical in (
     ("any", "whether an entry is true, or a function is true for it", np.any),
     ("all", "whether every entry is true, or a function is true for it", np.all),
-    ("count", "how many entries a function is true for, or are true", np.sum),
+    ("count", "the number of entries that are true, or for which a function is true", np.sum),
 ):
     _reduction(f"{_name}(f, A; dims)", _doc, _logical, partial(_truths, _name))
 
@@ -210,19 +210,19 @@ def _folded(call: Call, function: Any, values: list[Any], init: Any, name: str) 
     return reduce(lambda a, b: call(function, a, b), values)
 
 
-@FUNCTIONS.add("foldl(f, v; init)", "the entries put together from the first on", calls=True)
+@FUNCTIONS.add("foldl(f, v; init)", "the entries combined from the first on", calls=True)
 def _fold_left(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
     return _folded(call, function, [*items(value)], init, "foldl")
 
 
-@FUNCTIONS.add("foldr(f, v; init)", "the entries put together from the last on", calls=True)
+@FUNCTIONS.add("foldr(f, v; init)", "the entries combined from the last on", calls=True)
 def _fold_right(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
     swapped = lambda op, a, b: call(op, b, a)  # noqa: E731
     return _folded(swapped, function, [*items(value)][::-1], init, "foldr")
 
 
 @FUNCTIONS.add(
-    "reduce(f, A; dims, init)", "the entries put together two by two", calls=True, is_lazy=True
+    "reduce(f, A; dims, init)", "the entries combined two by two", calls=True, is_lazy=True
 )
 def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: Any = None) -> Any:
     if dims is None or isinstance(dims, ast.Colon):
@@ -319,7 +319,7 @@ FUNCTIONS.add("eachcol(A)", "the columns of a matrix, as vectors", partial(_part
 
 @FUNCTIONS.add(
     "lazy(A)",
-    "A as a lazy array: what is made of it is computed by `compute`",
+    "A as a lazy array; `compute` computes the expressions that are made of it",
     calls=True,
     takes_lazy=True,
 )

@@ -29,12 +29,18 @@ class Node:
 class Missing:
     """The value `missing` of a read out of range; one object."""
 
+    def __reduce__(self) -> str:
+        return "MISSING"
+
     def __repr__(self) -> str:
         return "missing"
 
 
 class Nothing:
     """The value `nothing`; one object."""
+
+    def __reduce__(self) -> str:
+        return "NOTHING"
 
     def __repr__(self) -> str:
         return "nothing"

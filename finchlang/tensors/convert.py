@@ -8,12 +8,13 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import differs
+from finchlang.levels.level import level_of
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax.types import can_store, type_of_dtype
 from finchlang.tensors.array_base import LazyTensor, TensorBase, is_whole, size_text
 from finchlang.tensors.entries import chosen
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, is_compressed
 
 
 def convert(target: Any, source: Any) -> Any:
@@ -33,11 +34,20 @@ def convert(target: Any, source: Any) -> Any:
         raise FinchError("dimension", message)
     to_pattern, element = isinstance(format.leaf, Pattern), type_of_dtype(source.dtype)
     if not to_pattern and not (element and can_store(element, format.element_type)):
-        raise FinchError("type", f"{format} cannot store {element}")
+        hint = "the type is that of the fill: `Element(0.0)` keeps fractions"
+        raise FinchError("type", f"{format} cannot store {element}", hint=hint)
     if not _same(source.fill, format.fill.value) or is_whole(format):
         return Tensor.from_numpy(source.to_numpy().astype(format.element_type.dtype), format)
-    coordinates, values = source.entries()
-    coordinates, values = chosen(differs(values, source.fill), coordinates, values)
+    if source.fill == 0 and any(map(is_compressed, (format, level_of(source.format)))):
+        matrix = source.to_scipy().tocsc()
+        kept = differs(matrix.data, source.fill)
+        if is_compressed(format) and kept.all():
+            return Tensor(format, *source.shape).holding_matrix(matrix)
+        coordinates, values = np.array(matrix.tocoo(False).coords, np.int64), matrix.data
+    else:
+        coordinates, values = source.entries()
+        kept = differs(values, source.fill)
+    coordinates, values = chosen(kept, coordinates, values)
     values = values.astype(format.element_type.dtype, copy=False)
     return Tensor(format, *source.shape).holding(coordinates, values)
 

@@ -52,8 +52,8 @@ def values_of(type: Type, given: Any) -> np.ndarray:
     return found
 
 
-def coordinates_of(order: int, given: Sequence[Any], count: int) -> np.ndarray:
-    """The coordinates of `count` entries, a row for each of `order` modes. Raises FinchError "dimension"
+def coordinates_of(order: int, given: Sequence[Any], count: int) -> list[np.ndarray]:
+    """The coordinates of `count` entries, an array for each of `order` modes. Raises FinchError "dimension"
     for others, "type" for those that are no integers."""
     rows = [array_of(row, "the coordinates").reshape(-1) for row in given]
     if len(rows) != order or any(len(row) != count for row in rows):
@@ -62,10 +62,7 @@ def coordinates_of(order: int, given: Sequence[Any], count: int) -> np.ndarray:
     for row in rows:
         if count and row.dtype.kind not in "iu":
             raise FinchError("type", f"coordinates are integers, not {row.dtype}")
-    found = np.empty((order, count), np.int64)
-    for own, row in zip(found, rows, strict=True):
-        own[:] = row
-    return found
+    return rows
 
 
 def check_within(coordinates: Any, shape: Sequence[int], what: str = "") -> None:
@@ -131,8 +128,18 @@ def summed(
     if duplicates == "error" or dtype.names:
         at = ", ".join(map(str, coordinates[:, np.argmin(new)]))
         raise FinchError("type", f"there is more than one value at the coordinates ({at})")
+    return coordinates[:, new], sum_of(new, values, dtype)
+
+
+def sum_of(new: np.ndarray, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The sums of values as `dtype`, each from a place where `new` is true; of Bool whether one is true."""
     add = np.logical_or if dtype == np.bool_ else np.add
-    return coordinates[:, new], add.reduceat(values, np.flatnonzero(new), dtype=dtype)
+    several = ~new  # the values of sums of several: the others stay as they are
+    several[:-1] |= several[1:]
+    found = values[new].astype(dtype, copy=False)
+    sums = add.reduceat(values[several], np.flatnonzero(new[several]), dtype=dtype)
+    found[several[new]] = sums
+    return found
 
 
 def _ordered(coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

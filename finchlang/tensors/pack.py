@@ -34,7 +34,7 @@ def pack(format: Level, shape: Sizes, coordinates: np.ndarray, values: np.ndarra
             arrays, positions, kept = level.pack(given)
             coordinates, values = coordinates[:, kept], values[kept]
             counters = counted(level.layout, arrays, count, sizes)
-            storage.append(level.empty() | _narrowed(level, arrays) | counters)
+            storage.append(level.empty() | narrowed(level, arrays) | counters)
             count = child_count(level.layout, storage[-1], count, sizes)
         storage.append(levels[-1].pack_values(values, positions, count))  # type: ignore
     # NumPy reports sizes beyond the address space by ValueError
@@ -60,7 +60,7 @@ def _check_sizes(level: Level, sizes: Sizes) -> None:
             raise FinchError("dimension", message)
 
 
-def _narrowed(level: Level, arrays: ByName) -> ByName:
+def narrowed(level: Level, arrays: ByName) -> ByName:
     """The arrays in the types of `level`. Raises FinchError "resource" if its index type is too small."""
     narrow = dict(arrays)
     for name, element in level.arrays:

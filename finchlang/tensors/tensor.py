@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, Self, overload
 
 import numpy as np
 
-from finchlang.base.aligned_memory import full_aligned
+from finchlang.base.aligned_memory import aligned_copy, full_aligned
 from finchlang.base.errors import FinchError
 from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, differs, literal_text, typed_literal
 from finchlang.levels.layout import ByName
 from finchlang.levels.level import Level, Swizzled, level_of
-from finchlang.levels.numpy_layout import listed
+from finchlang.levels.numpy_layout import Sizes, counted, listed
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.levels.sparse_list import SparseList
 from finchlang.tensors import array_base
@@ -25,12 +26,13 @@ from finchlang.tensors.entries import (
     check_within,
     chosen,
     coordinates_of,
+    sum_of,
     summed,
     values_of,
 )
 from finchlang.tensors.formats import Format, modes_of
 from finchlang.tensors.memory import Memory, Parts, fibers, in_use
-from finchlang.tensors.pack import differing, pack, unpack
+from finchlang.tensors.pack import differing, narrowed, pack, unpack
 
 
 class Tensor(array_base.TensorBase):
@@ -145,9 +147,33 @@ class Tensor(array_base.TensorBase):
             raise FinchError("type", f'`duplicates` is "sum" or "error", not {duplicates!r}')
         tensor = cls(format, *shape)
         values = values_of(tensor.format.element_type, values).reshape(-1)
-        coords = coordinates_of(tensor.order, coordinates, len(values))
-        check_within(coords, tensor.shape)
-        return tensor.holding(coords, values, duplicates)
+        rows = coordinates_of(tensor.order, coordinates, len(values))
+        check_within(rows, tensor.shape)
+        if max(tensor.shape, default=0) <= 4 * len(values) and is_compressed(tensor.format):
+            matrix = _counted(rows, values, tensor.shape)
+            ptr, idx = matrix.indptr, matrix.indices
+            new = np.append(True, idx[1:] != idx[:-1])
+            new[ptr[:-1][ptr[:-1] < len(idx)]] = True
+            if new.all():
+                return tensor.holding_matrix(matrix)
+            if duplicates == "sum":
+                ptr = np.append(0, np.cumsum(new))[ptr]
+                parts = sum_of(new, matrix.data, tensor.dtype), idx[new], ptr
+                return tensor.holding_matrix(scipy_sparse().csc_array(parts, tensor.shape))
+        found = np.empty((len(rows), len(values)), np.int64)
+        for own, row in zip(found, rows, strict=True):
+            own[:] = row
+        return tensor.holding(found, values, duplicates)
+
+    def holding_matrix(self, matrix: Any) -> Self:
+        """This tensor, which is new and `is_compressed`, with the entries of a CSC matrix in order. Raises
+        FinchError "resource" if its index type is too small for them."""
+        level, count = [*self.format.levels()][1], self.shape[1]
+        arrays = narrowed(level, {"ptr": matrix.indptr, "idx": matrix.indices})
+        lists = level.empty() | arrays | counted(level.layout, arrays, count, self.shape[:1])
+        values = aligned_copy(matrix.data.astype(self.dtype, copy=False))
+        self.memory = Memory.of(self.format, self.shape, [{}, lists, {"val": values}], False)
+        return self
 
     def holding(self, coords: np.ndarray, values: np.ndarray, duplicates: str = "sum") -> Self:
         """This tensor, which is new, with entries of its own type within its shape, as `from_coo`."""
@@ -246,8 +272,7 @@ class Tensor(array_base.TensorBase):
         fill is not zero or there are no modes."""
         import scipy.sparse
 
-        kinds = Dense, SparseList, Element
-        if self.order == 2 and self.fill == 0 and all(map(isinstance, self.format.levels(), kinds)):
+        if self.fill == 0 and is_compressed(self.format):
             # the values are given away, which `storage` notes; the index arrays are copied, as int32
             # where that holds them, which many users of SciPy matrices ask for
             values, arrays = self.storage[2]["val"], self._storage[1]
@@ -426,8 +451,36 @@ def coo_array(tensor: Tensor | SwizzledTensor) -> Any:
 
     if tensor.order == 0 or tensor.fill != 0:
         raise FinchError("type", "SciPy holds sparse arrays of fill 0 only")
+    if is_compressed(level_of(tensor.format)):
+        return tensor.to_scipy().tocoo()
     coordinates, values = tensor.entries()
     return scipy.sparse.coo_array((values, tuple(coordinates)), tensor.shape)
+
+
+def _counted(rows: Sequence[np.ndarray], values: np.ndarray, shape: Sizes) -> Any:
+    """Entries as a CSC matrix in order, those at the same coordinates in the order given. SciPy counts them
+    by columns, and before that by rows unless they are in order."""
+    given = scipy_sparse().coo_array((values, tuple(rows)), shape)
+    given.has_canonical_format = True  # which nobody asks: this only keeps it from summing
+    is_ordered = np.all(rows[1][1:] >= rows[1][:-1])
+    matrix = given.tocsc() if is_ordered else None
+    if matrix is None or not matrix.has_sorted_indices:
+        matrix = given.tocsr().tocsc()
+    return matrix
+
+
+def is_compressed(format: Level) -> bool:
+    """Whether a format is that of SciPy's CSC matrices, which its functions convert in the least time. If
+    nobody has imported SciPy, False: that takes longer."""
+    kinds, levels = (Dense, SparseList, Element), [*format.levels()]
+    is_same = len(levels) == 3 and all(map(isinstance, levels, kinds))
+    is_pair = format.element_type.dtype.names is not None
+    return is_same and not is_pair and scipy_sparse() is not None
+
+
+def scipy_sparse() -> Any:
+    """The module, if it is imported."""
+    return sys.modules.get("scipy.sparse")
 
 
 def mirrored_modes(tensor: AnyTensor) -> tuple[tuple[int, int], ...]:

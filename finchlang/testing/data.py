@@ -253,7 +253,7 @@ class Inputs(Observer):
         assert event.meaning is not None
         values, kernel = event.meaning()[1], event.compiled
         names = list(kernel.signature.tensors.values())
-        changed = [n for n, is_written in zip(names, kernel.written, strict=True) if is_written]
+        changed = [names[at] for at in kernel.written]
         written = {id(body_of(values[n])) for n in changed if n in values}
         for own in (body_of(v) for v in values.values() if isinstance(v, TENSORS)):
             key = id(own)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from lark import Token
 
 from finchlang.base.errors import FinchError, Span, write
-from finchlang.syntax import nodes as ast
+from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import named_type
 from finchlang.text import literals
 from finchlang.text.build_kernel import KernelBuilder, einsum_of, nodes
@@ -137,6 +138,14 @@ class Builder(KernelBuilder):
 
     def operator_argument(self, parts: list) -> ast.Node:
         return self.operator(parts[0])
+
+    def partly_applied(self, parts: list) -> ast.Node:
+        """`>(a)`, the function `x -> x > a`."""
+        used = {n.name for n in trees.walk(parts[2]) if isinstance(n, ast.Variable)}
+        name = next(n for n in map("x{}".format, count(1)) if n not in used)
+        whole = self.over(parts)
+        compared = ast.Call(self.operator(parts[0]), (ast.Variable(name), parts[2]), span=whole)
+        return ast.Lambda((name,), compared, span=whole)
 
     # ---------------------------------------------------------------- tokens
 
@@ -306,7 +315,9 @@ class Builder(KernelBuilder):
         if isinstance(target, ast.Subscript):
             target = target.object
         if not isinstance(target, ast.Variable):
-            hint = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
+            hint: str = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
+            if isinstance(target, ast.Rows) and len(target.rows) == 1:
+                hint = write(", ".join(map(pretty, target.rows[0])))
             raise FinchError("syntax", "this cannot be assigned to", target.span, hint)
 
     def function(self, parts: list) -> ast.Node:

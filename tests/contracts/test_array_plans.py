@@ -50,9 +50,26 @@ def loops(text: str) -> list[str]:
 
 TENSOR, CSR = Tensor(CSC, A), xp.asarray(sp.csr_array(A))
 DIAGONAL = Tensor(CSC, np.diag(np.arange(5.0)))
+# twice its entries need more bits than 8
+SHORT = Tensor("Dense(SparseList{Int8}(Element(0.0)))", np.ones((8, 8)))
 FEW, LARGE = matrix(3000, 3000, 20, "csc", 1), matrix(3000, 3000, 90_000, "csr")
 TALL, LONG = xp.asarray(RNG.random((3000, 8))), xp.asarray(RNG.random(3000))
 RING = matrix(600, 600, 20_000, "csr")
+
+
+def repeated(times: int) -> Any:
+    """A sum of a sparse matrix and a product of vectors, applied to a vector so many times."""
+    found = ones = xp.asarray(np.ones(600))
+    for _ in range(times):
+        found = (RING + ones[:, None] * ones) @ found
+    return found
+
+
+def summed(count: int) -> Any:
+    """The sum of so many matrices, applied to a vector."""
+    return sum([RING[k : k + 30, :30] for k in range(1, count)], RING[:30, :30]) @ V
+
+
 #: expressions, what their plan says, and what it does not say; `;` and a text: so often
 PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "one kernel": (lambda: (TENSOR * V[:6, None] + TENSOR).sum(axis=0), ["1 @finch", "1 .="], []),
@@ -109,6 +126,9 @@ PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "a difference is not": (
         lambda: (LARGE - xp.mean(LARGE, axis=0)) @ LONG, ["reorder='any'", "2 .="], []
     ),
+    "where divisions end": (lambda: repeated(20), ["no more divisions are weighed"], ["1 * x1"]),
+    "where sums end": (lambda: summed(20), ["after 16 sums no more are weighed"], []),
+    "each sum of a chain": (lambda: repeated(3), ["multiplied out", "7 .="], []),
     "equal parts once": (lambda: xp.einsum("ij,jk,kl,li->", RING, RING, RING, RING), ["2 .="], []),
 }  # fmt: skip
 
@@ -171,6 +191,8 @@ def test_what_is_shared_is_computed_once() -> None:
         (lambda: xp.reshape(CSR, -1), "SparseList(Element(0.0))", np.count_nonzero(A)),
         (lambda: xp.concat([CSR, CSR]), None, 2 * np.count_nonzero(A)),
         (lambda: xp.kron(CSR, CSR), None, np.count_nonzero(A) ** 2),
+        (lambda: CSR[:5] + CSR[:5].T, "Dense(SparseList{Int32}(Element(0.0)))", None),
+        (lambda: SHORT + SHORT.T, "Dense(SparseList(Element(0.0)))", None),
         (lambda: xp.sort(xp.asarray(np.eye(4, 10**5), fill_value=0)), None, 4),
         (lambda: matrix(10**5, 10**5, 500, "csr") @ matrix(10**5, 10**5, 500, "csc", 1), None, None),
     ],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import itertools
 import math
 import operator
 import os
@@ -409,3 +410,83 @@ def test_entries_are_sorted_and_summed_in_the_order_given(size: int) -> None:
     places = [*zip(*found.tolist(), strict=True)]
     assert places == sorted(wanted, key=lambda place: place[::-1])
     assert [math.isclose(s, wanted[p]) for s, p in zip(sums, places, strict=True)].count(False) == 0
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i1", "u8", "bool"])
+@pytest.mark.parametrize("shape", [(40, 30), (3, 200), (200, 1), (0, 4)])
+def test_matrices_that_scipy_has_too_are_made_as_others(dtype: str, shape: tuple[int, int]) -> None:
+    """Entries in any order, some repeated and some zero; the fastest way is that of its functions."""
+    rng = np.random.default_rng(1)
+    count = 300 if min(shape) else 0
+    rows, columns = (rng.integers(0, max(n, 1), count).astype("i4") for n in shape)
+    values = (rng.integers(-3, 4, count) * 40.7).astype(dtype)
+    fill = {"f8": "0.0", "f4": "0.0f0", "i1": "Int8(0)", "u8": "UInt64(0)", "bool": "false"}[dtype]
+    made: dict[str, Any] = {}
+    for order in (slice(None), np.lexsort((rows, columns)), np.argsort(columns, kind="stable")):
+        given = shape, [rows[order], columns[order]], values[order]
+        for level in ("Dense(SparseList{Int32}", "SparseList(SparseList", "Dense(SparseList"):
+            made[level] = Tensor.from_coo(f"{level}(Element({fill})))", *given)
+        wanted = made["SparseList(SparseList"].entries()
+        for T in made.values():
+            T.checked = False
+            T.validate()
+            for found, other in zip(T.entries(), wanted, strict=True):
+                assert found.dtype == other.dtype and np.array_equal(found, other)
+    stored = wanted[1] != 0
+    by_rows = xp.asarray(sp.csr_array(made["Dense(SparseList"].tocsr()))
+    for level in ("Dense(SparseList{Int32}", "SparseList(SparseList", "SparseCOO{2}"):
+        T = xp.asarray(by_rows, format=f"{level}(Element({fill}))" + ")" * ("COO" not in level))
+        found = T.compute().entries()
+        assert np.array_equal(found[0], wanted[0][:, stored])
+        assert np.array_equal(found[1], wanted[1][stored])
+
+
+def test_matrices_have_memory_of_their_own() -> None:
+    given = sp.csc_array(D)
+    T, other = xp.asarray(given, format=CSC).compute(), xp.asarray(given).tocsc()
+    given.data[:] = 0
+    assert np.array_equal(T.todense(), D) and np.array_equal(other.toarray(), D)
+    with pytest.raises(FinchError, match="Int8 has no room"):
+        Tensor.from_coo("Dense(SparseList{Int8}(Element(0.0)))", (200, 2), [[0], [0]], [1.0])
+    with pytest.raises(FinchError, match=r"Int8 has no room for the 200 positions"):
+        given = "Dense(SparseList{Int8}(Element(0.0)))", (100, 100)
+        Tensor.from_coo(*given, np.divmod(np.arange(200), 100), np.ones(200))
+
+
+@pytest.mark.parametrize("fill", [0.0, 2.0])
+@pytest.mark.parametrize(
+    "kind", ["csr", "csc", "SparseList(SparseList", "SparseCOO{2}", "Dense(SparseRunList"]
+)
+def test_parts_at_lists_store_what_is_stored(kind: str, fill: float) -> None:
+    """Of any format, in any order of the lists, with coordinates several times; never dense."""
+    rng = np.random.default_rng(3)
+    d = np.where(rng.random((40, 30)) < 0.1, rng.random((40, 30)), fill)
+    level = "Dense(SparseList" if kind.startswith("cs") else kind
+    format = f"{level}(Element({fill})" + ")" * (1 + level.count("("))
+    T = xp.asarray(d.T, format=format).T if kind == "csr" else xp.asarray(d, format=format)
+    T = T.tocsr() if kind == "csr" and not fill else T
+    T = xp.asarray(T)
+    i, j, mask = rng.integers(0, 40, 17), rng.integers(-30, 30, 13), rng.random(40) < 0.5
+    keys = [
+        np.ix_(i, j),
+        (i,),
+        (slice(None), j),
+        (mask, slice(2, 9)),
+        (i[:, None], j),
+        (i, None, 3),
+    ]
+    for key, x in itertools.product(keys, (T, T * 1)):
+        found = x[key]
+        np.testing.assert_array_equal(found.todense(), d[key])
+        if not any(part is None for part in key):
+            assert found.compute().nnz == np.count_nonzero(d[key] != fill)
+    np.testing.assert_array_equal(T[i][:, j].T[i[:3] % 13].todense(), d[i][:, j].T[i[:3] % 13])
+    np.testing.assert_array_equal(T[i[:, None] % 5, j[None]].todense(), d[i[:, None] % 5, j[None]])
+    np.testing.assert_array_equal(T[i[None], i[:, None] % 5].todense(), d[i[None], i[:, None] % 5])
+
+
+def test_lists_of_great_sparse_arrays_take_no_time_for_pairs() -> None:
+    size, places = 10**6, np.arange(0, 10**6, 5)
+    assert xp.eye(size)[np.ix_(places, places)].compute().nnz == len(places)
+    cube = Tensor.from_coo("SparseCOO{3}(Element(0.0))", (size,) * 3, [[5, 7]] * 3, [1.0, 2.0])
+    assert xp.asarray(cube)[:, places][places].compute().nnz == 1

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import finchlang
 from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.calls.runner import KernelEvent, Observer
 
@@ -236,13 +237,79 @@ def test_kernels_are_staged_once_for_all_engines() -> None:
     assert len(residuals) == 8 and len(set(map(id, residuals))) == 4
 
 
-@pytest.mark.parametrize("how", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
-def test_what_cannot_be_copied_says_so(how: Any) -> None:
+PICKLED = """
+n = [1]
+f(a) = a + n[1]
+function g(k)
+    inner(z) = 2z
+    return inner(k) + f(k)
+end
+function adder(c)
+    add(z) = z + c + f(0)
+    return add
+end
+add = adder(5)
+function double(A)
+    y = Tensor(Dense(Element(0.0)))
+    @finch begin
+        y .= 0
+        for i = _
+            y[i] = 2 * A[i]
+        end
+    end
+    return y
+end
+fs, t, sine, evaluator = [f, g], (1, "a", nothing, 1:3), sin, "evaluator"
+m(a, b = n[1]) = a < b ? a : b
+@properties m associative commutative
+"""
+ASKED = "n[1] += 1; (f(1), g(2), add(1), fs[2](2), sine(0.0), m(9), t[3] == nothing, evaluator)"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [copy.copy, copy.deepcopy, *(lambda x, p=p: pickle.loads(pickle.dumps(x, p)) for p in (2, 5))],
+)
+def test_sessions_are_copied_by_names_and_values(how: Any) -> None:
+    session = Session(staging=False)
+    session["x"], session["h"] = np.arange(3.0), np.sin
+    session["y"] = session["x"]
+    session.run(PICKLED)
+    copied = how(session)
+    assert copied.names() == session.names()
+    assert copied.run(ASKED) == (3, 8, 8, 8, 0.0, 2, True, "evaluator")
+    assert session["n"].tolist() == [1] and copied["n"].tolist() == [2]
+    copied["x"][0] = 7
+    assert copied["y"][0] == 7 and session["x"][0] == 0
+    assert copied.run("double(x)").to_numpy().tolist() == [14, 2, 4]
+    assert copied["m"].laws == session["m"].laws and copied.run("h(0.0)") == 0
+    assert copied["f"] is not session["f"]
+
+
+def test_functions_are_pickled_with_what_they_use() -> None:
     session = Session()
-    session.run("f(a) = a + 1")
-    with pytest.raises(FinchError, match="cannot be") as caught:
-        how(session)
-    assert caught.value.kind == "type" and caught.value.hint
-    with pytest.raises(FinchError, match="cannot be pickled"):
-        pickle.dumps(session["f"])
-    assert copy.deepcopy(session["f"]) is session["f"]
+    session.run(PICKLED + "\n\nlate(a) = a[5]")
+    session["unused"] = lambda a: a
+    args = {"f": (1,), "g": (2,), "add": (1,), "m": (9,)}
+    for name, given in args.items():
+        function = session[name]
+        assert pickle.loads(pickle.dumps(function))(*given) == function(*given)
+        assert copy.deepcopy(function) is function
+    found = pickle.loads(pickle.dumps(session["double"]))(np.ones(2))
+    assert found.to_numpy().tolist() == [2, 2]
+    with pytest.raises(FinchError, match="28:11: bounds error: index 5"):
+        pickle.loads(pickle.dumps(session["late"]))(np.ones(3))
+    kernel = finchlang.kernel("function k(a)\nreturn f(a)\nend", session=session)
+    assert pickle.loads(pickle.dumps(kernel))(3) == 4
+
+
+def test_what_cannot_be_pickled_is_named() -> None:
+    session = Session()
+    session["h"] = lambda a: a + 1
+    session.run("f(a) = h(a)")
+    for value in (session, session["f"]):
+        with pytest.raises(FinchError, match="`h` cannot be pickled") as caught:
+            pickle.dumps(value)
+        assert caught.value.kind == "type"
+    with pytest.raises(FinchError, match="`output` cannot be pickled"):
+        copy.deepcopy(Session(output=lambda text: None))

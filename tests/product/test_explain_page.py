@@ -229,3 +229,11 @@ def test_a_file_without_kernels_has_no_page(tmp_path: Path, capsys) -> None:
     page = tmp_path / "none.html"
     assert main(["explain", str(tmp_path / "none.finch"), "--html", str(page)]) == 1
     assert "no kernel" in capsys.readouterr().err and not page.exists()
+
+
+def test_a_kernel_of_an_array_expression_shows_its_program(tmp_path: Path) -> None:
+    program, page = tmp_path / "sum.finch", tmp_path / "sum.html"
+    program.write_text("x = Tensor(SparseList(Element(0.0)), [0.0, 2.0])\ny = x .* x\n")
+    assert main(["explain", str(program), "--html", str(page)]) == 0
+    data = json.loads(Page(page.read_text("utf-8")).scripts[0][1])
+    assert any("= x0[i] * x0[i]" in line for line in data["kernels"][0]["source"])

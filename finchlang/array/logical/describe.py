@@ -17,7 +17,7 @@ NameOf = Callable[[Expression], str | None]
 
 class Described:
     """What was decided for one form, as text once operands have names: the division `best`, as written,
-    the next best, and why another was not allowed."""
+    the next best, and `notes` of what was not allowed, or not weighed."""
 
     def __init__(
         self,
@@ -25,11 +25,10 @@ class Described:
         best: PlannedNest,
         written: PlannedNest,
         other: PlannedNest | None,
-        refused: str,
     ):
         self.factors, self.scalars = list(form.factors), list(form.scalars)
         self.form, self.best, self.written, self.other = form, best, written, other
-        self.refused, self.letters = refused, dict[int, str]()
+        self.notes, self.letters = list[str](), dict[int, str]()
         #: what it costs multiplied out, if it was
         self.multiplied = 0.0
 
@@ -37,7 +36,7 @@ class Described:
     def is_choice(self) -> bool:
         """Whether there is something to tell."""
         is_other = self.best.cost < self.written.cost or self.other is not None
-        return is_other or self.refused != "" or self.multiplied > 0
+        return is_other or bool(self.notes) or self.multiplied > 0
 
     def text(self, name_of: NameOf) -> str:
         whole = f"{self.nest(self.best, name_of, 't')}: {self.best.cost:.2g} steps"
@@ -47,8 +46,8 @@ class Described:
         if self.other is not None:
             whole += f"; next {self.nest(self.other, name_of, 't')}: {self.other.cost:.2g}"
         if self.multiplied:
-            return f"multiplied out, {self.multiplied:.2g} steps, not {whole}"
-        return whole + (f"; {self.refused}" if self.refused else "")
+            whole = f"multiplied out, {self.multiplied:.2g} steps, not {whole}"
+        return "; ".join(dict.fromkeys([whole, *self.notes]))
 
     def nest(self, nest: PlannedNest, name_of: NameOf, name: str) -> str:
         parts = []

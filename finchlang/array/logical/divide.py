@@ -4,9 +4,9 @@ is known to cost more than the best found so far left out (branch and bound, fro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby, islice, permutations, product
+from itertools import combinations, groupby, islice, permutations, product
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from finchlang.algebra import costs
 from finchlang.algebra.absence import either
@@ -14,7 +14,9 @@ from finchlang.array.cost import Counts, OperandEntries, PlaceCounts
 from finchlang.array.logical.form import SumProduct, WrittenNest
 
 #: so many choices are made before the best division that was found is taken
-MOST = 3000
+MOST = 1000
+#: a division is searched for that costs at most this part of what was found at once: costs are estimates
+WORTH = 0.8
 #: equal factors are tried in so many orders to find equal parts
 ORDERS = 24
 
@@ -47,6 +49,11 @@ class Division:
         self.complete: list[PlannedNest] = []  # whole divisions, each better than those before
         self._found: dict[int, tuple[float, PlannedNest | None]] = {}
         self._keys: dict[int, tuple[object, tuple[int, ...]]] = {}
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the search ended before all divisions were weighed."""
+        return self.choices > MOST
 
     def mask_of(self, factors: int) -> int:
         found = self._masks.get(factors)
@@ -99,44 +106,40 @@ class Division:
         greedy = self.greedy(written.cost)
         start = min(written, greedy, key=lambda nest: nest.cost) if greedy else written
         self.complete += [written] if start is written else [written, start]
-        _, found = self.solved(self.everything, start.cost)
+        _, found = self.solved(self.everything, WORTH * start.cost)
         if found is not None and self.spread:
             found = self.priced_nest((found,), self.form.kept, found.cost, start.cost)
         return found or start
 
     def greedy(self, bound: float) -> PlannedNest | None:
-        """Pairs that cost least to multiply are multiplied, one after the other, as long as that helps."""
+        """The part that costs least is made, one after the other, as long as that helps: a factor reduced
+        alone, or the product of two."""
         parts: dict[int, PlannedNest | int] = {1 << k: k for k in range(len(self.stored))}
-        best = None
-        pairs: dict[tuple[int, int], PlannedNest | None] = {}
-        spent: dict[int, float] = {}
+        best, limit = None, bound
+        tried: dict[tuple[int, ...], PlannedNest | None] = {}
         while True:
-            whole = self.priced_nest(
-                tuple(parts.values()),
-                self.form.kept,
-                sum(spent.values()),
-                best.cost if best else bound,
-            )
-            best = whole or best
-            if len(parts) < 3:
+            spent = {k: p.cost for k, p in parts.items() if isinstance(p, PlannedNest)}
+            cost = sum(spent.values())
+            best = self.priced_nest(tuple(parts.values()), self.form.kept, cost, limit) or best
+            limit = best.cost if best else bound
+            alone = [(a,) for a in parts if a not in spent and self.mask_of(a) != self.needed(a)]
+            pairs = [pair for pair in combinations(sorted(parts), 2) if len(parts) > 2]
+            for group in (*alone, *pairs):
+                if group not in tried and (len(group) < 2 or self.is_met(*group)):
+                    cost = sum([spent.get(k, 0.0) for k in group])
+                    order = self.canonical(sum(group))[1]
+                    tried[group] = self.priced_nest([parts[k] for k in group], order, cost, limit)
+            usable = [(k, n) for k in (*alone, *pairs) if (n := tried.get(k))]
+            made = [(n.cost - sum([spent.get(a, 0.0) for a in k]), k) for k, n in usable]
+            if not made:
                 return best
-            for a in parts:
-                for b in parts:
-                    if a < b and (a, b) not in pairs and self.mask_of(a) & self.mask_of(b):
-                        cost = spent.get(a, 0.0) + spent.get(b, 0.0)
-                        both = parts[a], parts[b]
-                        pairs[a, b] = self.priced_nest(both, self.canonical(a | b)[1], cost, bound)
-            usable = [
-                (n.cost, k) for k, n in pairs.items() if n and k[0] in parts and k[1] in parts
-            ]
-            if not usable:
-                return best
-            _, (a, b) = min(usable)
-            made = pairs[a, b]
-            assert made is not None
-            del parts[a], parts[b]
-            spent.pop(a, None), spent.pop(b, None)
-            parts[a | b], spent[a | b] = made, made.cost
+            _, group = min(made)
+            for k in group:
+                del parts[k]
+            parts[sum(group)] = cast(PlannedNest, tried[group])
+
+    def is_met(self, a: int, b: int) -> bool:
+        return bool(self.mask_of(a) & self.mask_of(b))
 
     def solved(self, factors: int, bound: float) -> tuple[float, PlannedNest | None]:
         """The cheapest nest for a set of factors, with its cost; None if it costs more than the bound."""
@@ -158,7 +161,7 @@ class Division:
             spent: float,
         ) -> None:
             self.choices += 1
-            if spent >= limit[0] or self.choices > MOST:
+            if spent + costs.NEST >= limit[0] or self.choices > MOST:
                 return
             if not rest:
                 found = self.priced_nest(chosen, kept, spent, limit[0])

@@ -100,9 +100,7 @@ class Flattening:
         if node is not self.root and self.is_whole(node):
             self.add(node, labels, block, to)
         elif kind is lazy.View:
-            pairs = zip(node.places, node.stretched, strict=True)  # type: ignore[attr-defined]
-            own = tuple([None if is_one else labels[p] for p, is_one in pairs])
-            self.visit(node.args[0], own, block, to)
+            self.visit(node.args[0], node.read_at(labels, None), block, to)  # type: ignore[attr-defined]
         elif kind is lazy.Reduce and self._takes_sum(node.op, node.args[0], to):  # type: ignore[attr-defined]
             self.form.total = node.op  # type: ignore[attr-defined]
             self._reduce(node, labels, block, to)

@@ -20,7 +20,7 @@ from finchlang.array.expression import (
 )
 from finchlang.array.inferred_values import identity_of, op_node, result_of
 from finchlang.array.logical.describe import Described
-from finchlang.array.logical.divide import Division, PlannedNest
+from finchlang.array.logical.divide import MOST, Division, PlannedNest
 from finchlang.array.logical.form import Factor, Labels, Place, SumProduct, form_of, product_of
 from finchlang.array.logical.stats import Statistics, annihilates
 from finchlang.levels.element import typed_literal
@@ -30,8 +30,13 @@ from finchlang.operators.operator_table import DIFFERS, SELECT, operator, referr
 #: a division is taken where it is expected to take at most this part of the steps of what was written:
 #: costs are estimates
 GAIN = 0.8
-#: so many sums are tried multiplied out in a program: terms may have sums again
+#: so many sums are tried multiplied out in a nest: terms may have sums again
 EXPANSIONS = 16
+#: told of a difference that is not multiplied out
+REFUSED = "a difference is not multiplied out, since great terms may cancel: reorder='any' does"
+
+#: factors without modes, each with whether it divides
+Scalars = list[tuple[Expression, bool]]
 
 
 class Graph(Protocol):
@@ -55,7 +60,8 @@ class LogicalPlanner:
         self.uses = Counter[int]()
         for node in graph.nodes:
             self.uses.update(map(self.number, node.args))
-        self.expansions = EXPANSIONS
+        self.expansions, self.depth, self.is_spent = EXPANSIONS, 0, False
+        self.parts: set[int] = set()  # what is made by nests inside of others
         self.sums: dict[int, bool] = {}
         self.planned: dict[int, Expression] = {}
         self.is_choice = False
@@ -80,7 +86,8 @@ class LogicalPlanner:
 
     def is_whole(self, node: Expression) -> bool:
         """Whether a node is made once for several uses, and so is no part of the product around it."""
-        return self.uses[self.number(node)] > 1 and type(node) is not View
+        number = self.number(node)
+        return number in self.parts or self.uses[number] > 1 and type(node) is not View
 
     def plan(self, node: Expression) -> Expression:
         """An equal expression that takes fewer steps, as is expected; or the same."""
@@ -119,7 +126,8 @@ class LogicalPlanner:
         pairs = zip(form.factors, given, strict=True)
         is_same = all([new.expr is old.expr for new, old in pairs])
         if form.total is None:
-            return node if is_same else self.like(self.built(as_one(form), form), node), None
+            found = self.assembled(form.factors, form.kept, form, form.scalars)
+            return node if is_same else self.like(found, node), None
         if not self.repeated(form):
             return None, None
         numbers = [self.number(factor.expr) for factor in form.factors]
@@ -128,17 +136,21 @@ class LogicalPlanner:
         division = Division(form, stored, numbers)
         written, best = division.as_written(), division.best()
         self.is_choice = self.is_choice or len(given) > 1
-        cost = self.costs[self.number(node)] = min(written.cost, best.cost)
         others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
         other = min(others, key=lambda nest: nest.cost, default=None)
-        told = Described(form, best, written, other, self.refused(form, given))
-        least, terms = self.multiplied_out(form, given) if len(given) > 1 else (inf, None)
-        if terms is not None and least < GAIN * cost:
-            self.costs[self.number(node)] = told.multiplied = least
-            return self.like(terms, node), told
-        if best.cost > GAIN * written.cost and not is_masked:
-            return node if is_same else self.like(self.built(written, form), node), told
-        return self.like(self.built(best, form), node), told
+        chosen = best if best.cost <= GAIN * written.cost or is_masked else written
+        told = Described(form, best, written, other)
+        if division.is_cut:
+            told.notes.append(f"after {MOST} choices no more divisions are weighed")
+        found, cost = self.built(chosen, form, told, form.scalars)
+        if self.is_spent and not self.depth:
+            self.is_spent = False
+            told.notes.append(f"after {EXPANSIONS} sums no more are weighed multiplied out")
+        self.costs[self.number(node)] = cost
+        told.multiplied = cost if cost < chosen.cost else 0.0
+        if chosen is written and is_same and not told.multiplied:
+            return node, told
+        return self.like(found, node), told
 
     def like(self, found: Expression, node: Expression) -> Expression | None:
         """A node in place of another, with a fill as that has; None if it has another type or fill."""
@@ -213,8 +225,7 @@ class LogicalPlanner:
         if self.is_whole(node):
             return node
         if isinstance(node, View):
-            pairs = zip(node.places, node.stretched, strict=True)
-            own = tuple([None if is_one or p is None else labels[p] for p, is_one in pairs])
+            own = node.read_at(labels, None)
             return self.with_args(node, [self.within(node.args[0], own, mask)])
         if isinstance(node, Reduce):
             return self.sum_within(node, labels, mask)
@@ -252,27 +263,38 @@ class LogicalPlanner:
     # -------------------------------------------------------------------------------- multiplying out
 
     def multiplied_out(
-        self, form: SumProduct, given: list[Factor]
+        self,
+        read: list[Factor],
+        kept: tuple[int, ...],
+        form: SumProduct,
+        scalars: Scalars,
+        told: Described,
     ) -> tuple[float, Expression | None]:
-        """The cost of the terms, and the expression, if the best factor that is a sum is multiplied out."""
-        planned, best, found = form.factors, inf, None
-        for k, (expr, labels) in enumerate(given):
-            if not isinstance(expr, Map) or not self.is_sum(expr, form) or not self.expansions:
+        """The cost of the terms, and the expression, if the best factor of a nest that is a sum is
+        multiplied out. What other nests make is no such factor."""
+        best, found = inf, None
+        self.expansions = self.expansions if self.depth else EXPANSIONS
+        for k, (expr, labels) in enumerate(read):
+            is_made = self.number(expr) in self.parts
+            if is_made or not isinstance(expr, Map) or not self.is_sum(expr, form, "any"):
                 continue
+            if not self.is_sum(expr, form):
+                told.notes.append(REFUSED)
+                continue
+            if not self.expansions:
+                self.is_spent = True
+                break
             self.expansions -= 1
-            rest = {n for f in given if f.expr is not expr for n in f.labels} | {*form.kept, None}
+            rest = {n for f in read if f.expr is not expr for n in f.labels} | {*kept, None}
             if not all([term.shape for term in expr.args]) and not rest.issuperset(labels):
                 continue  # a number would lose the label that it is summed over
             terms: list[Expression] = []
+            self.depth += 1
             for term in expr.args:
-                form.factors = [
-                    *given[:k],
-                    Factor(term, labels if term.shape else ()),
-                    *given[k + 1 :],
-                ]
-                terms.append(self.built(as_one(form), form))
-            form.factors = planned
-            parts = [self.plan(term) for term in terms]
+                one = Factor(term, labels if term.shape else ())
+                terms.append(self.assembled([*read[:k], one, *read[k + 1 :]], kept, form, scalars))
+            parts = list(map(self.plan, terms))
+            self.depth -= 1
             cost = sum([self.costs.get(self.number(term), inf) for term in terms])
             if cost < best:
                 values = result_of(expr.op, *[part.values for part in parts])
@@ -280,18 +302,7 @@ class LogicalPlanner:
                 found = self.made(Map(expr.op, tuple(parts), values), places)
         return best, found
 
-    def refused(self, form: SumProduct, given: list[Factor]) -> str:
-        """What is not multiplied out, though it is a sum, and why."""
-        reorder, self.reorder = self.reorder, "any"
-        sums = [f.expr for f in given if isinstance(f.expr, Map) and self.is_sum(f.expr, form)]
-        self.reorder = reorder
-        if all([self.is_sum(expr, form) for expr in sums]):
-            return ""
-        return (
-            "a difference is not multiplied out, since great terms may cancel: reorder='any' does"
-        )
-
-    def is_sum(self, expr: Map, form: SumProduct) -> bool:
+    def is_sum(self, expr: Map, form: SumProduct, reorder: str = "") -> bool:
         """Whether a factor is a sum or a difference that may be multiplied out: of floats only sums without
         a minus, in which errors stay of the same size, unless any order may be taken."""
         group, row = operator(op_node(form.total)), operator(op_node(expr.op))
@@ -301,7 +312,7 @@ class LogicalPlanner:
         if row is not group and row is not referred(group.undone_by):
             return False
         is_plain = row is group and not any([is_negated(arg, group) for arg in expr.args])
-        return is_plain or not form.type.is_float or self.reorder == "any"
+        return is_plain or not form.type.is_float or (reorder or self.reorder) == "any"
 
     def own(self, expr: Expression) -> Expression:
         """A factor, which may be a new node: of a conversion, with the sizes of its argument."""
@@ -309,39 +320,50 @@ class LogicalPlanner:
             return expr
         return self.made(expr, [self.place(expr.args[0], k) for k in range(len(expr.shape))])
 
-    def built(self, nest: PlannedNest, form: SumProduct, is_outer: bool = True) -> Expression:
-        """The node of a nest, with scalars beside the smallest part of the outermost."""
-        scalars = form.scalars if is_outer else []
-        read: list[tuple[Expression, Labels]] = []
+    def built(
+        self, nest: PlannedNest, form: SumProduct, told: Described, scalars: Scalars
+    ) -> tuple[Expression, float]:
+        """The node of a nest, multiplied out if that costs less, and its cost."""
+        read, made, own, spent = list[Factor](), set[int](), nest.cost, 0.0
         for part in nest.parts:
             if isinstance(part, int):
                 read.append(form.factors[part])
-            else:
-                read.append((self.built(part, form, False), part.kept))
-        own = {label for _, labels in read for label in labels if label is not None}
-        reduced = sorted(own - {*nest.made})
-        order = (*nest.made, *reduced)
-        read.sort(key=lambda part: (not part[1], len(part[1])))
+                continue
+            expr, cost = self.built(part, form, told, [])
+            number = self.number(expr)
+            self.parts.add(number)
+            self.planned[number] = expr
+            read.append(Factor(expr, part.kept))
+            if number not in made:
+                own, spent = own - part.cost, spent + cost
+                made.add(number)
+        if len(read) > 1:
+            least, terms = self.multiplied_out(read, nest.made, form, scalars, told)
+            if terms is not None and least < GAIN * own:
+                return terms, spent + least
+        return self.assembled(read, nest.made, form, scalars), spent + own
+
+    def assembled(
+        self, factors: list[Factor], kept: tuple[int, ...], form: SumProduct, scalars: Scalars
+    ) -> Expression:
+        """The node of factors reduced to labels, with scalars beside the smallest factor."""
+        own = {label for _, labels in factors for label in labels if label is not None}
+        reduced = sorted(own - {*kept})
+        order = (*kept, *reduced)
         found: Expression | None = None
-        for expr, labels in read:
+        for expr, labels in sorted(factors, key=lambda part: (part.labels != (), len(part.labels))):
             is_number = found is not None and not expr.shape
             view = expr if is_number else self.viewed(expr, labels, order, form)
             found = view if found is None else self.product(form.times, found, view, order, form)
-            if scalars:
-                for scalar, divides in scalars:
-                    found = self.product(
-                        self.inverse(form.times) if divides else form.times,
-                        found,
-                        scalar,
-                        order,
-                        form,
-                    )
-                scalars = []
+            for scalar, divides in scalars:
+                by = self.inverse(form.times) if divides else form.times
+                found = self.product(by, found, scalar, order, form)
+            scalars = []
         assert found is not None
         if not reduced:
             return found
-        axes = tuple(range(len(nest.made), len(order)))
-        return self.made(Reduce(form.total, found, axes), [form.places[k] for k in nest.made])
+        axes = tuple(range(len(kept), len(order)))
+        return self.made(Reduce(form.total, found, axes), [form.places[k] for k in kept])
 
     def inverse(self, times: Any) -> Any:
         row = referred(times)
@@ -362,11 +384,6 @@ class LogicalPlanner:
         places = tuple([None if label is None else order.index(label) for label in labels])
         shape = tuple([form.sizes[k] for k in order])
         return self.made(View(expr, places, shape), [form.places[k] for k in order])
-
-
-def as_one(form: SumProduct) -> PlannedNest:
-    """All of a form as one nest."""
-    return PlannedNest(form.kept, form.kept, tuple(range(len(form.factors))), inf, inf, False)
 
 
 def is_negated(node: Expression, group: Operator) -> bool:

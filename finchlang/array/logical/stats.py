@@ -106,8 +106,7 @@ class Statistics:
                         )
             return tuple(dict.fromkeys(order)), dense & ~sparse
         if kind is lazy.View:
-            pairs = zip(node.places, node.stretched, strict=True)  # type: ignore[attr-defined]
-            return self.order(node.args[0], tuple([None if s else labels[p] for p, s in pairs]))
+            return self.order(node.args[0], node.read_at(labels, None))  # type: ignore[attr-defined]
         if kind is lazy.Map:
             args = [arg for arg in node.args if arg.shape]
             fills = [arg for arg in args if arg.values.is_fill] or args
