@@ -33,6 +33,7 @@ REST = r".*?(?=\s*$)"
 #: The first row whose pattern matches at an error explains it. A form that we accept has no row.
 FORMS = (
     # ------------------------------------------------ words that begin a statement
+    ForeignForm(START + r"(?P<at>(?P<w>julia>|finch>|>>>|\.\.\.(?=\s))\s*)" + REST, "`{w}` is a prompt, and no part of the program", "take it out", ""),
     ForeignForm(START + r"(?P<at>using|import)\s+Finch\s*[.:]" + REST, "names of Finch need not be imported", "take the line out"),
     ForeignForm(START + rf"(?P<at>using(?!\s+(?:{'|'.join(sorted(PACKAGES))})\s*(?:,|$))|import|from|library|require|export)\b\s*\w" + REST, NO_PACKAGES, "take the line out; the text of another file is read by `include`"),
     ForeignForm(START + r"(?P<at>#include|include)\s*<.*", NO_PACKAGES, "take the line out"),
