@@ -22,8 +22,8 @@ class ForeignForm(NamedTuple):
 
 FUNCTION = "write `function {f}({x}) ... end`"
 LAMBDA = "write `({x}) -> {e}`"
-NO_PACKAGES = "there are no packages: the language has what is there from the start"
-NO_TYPES = "there are no types of one's own"
+NO_PACKAGES = "there are no packages: all names are built in"
+NO_TYPES = "a program cannot define types"
 NO_ATTRIBUTES = "there is no member access"
 NO_METHODS = "there are no methods: a function stands before its arguments"
 START = r"^\s*"
@@ -37,30 +37,30 @@ FORMS = (
     ForeignForm(START + r"(?P<at>using|import)\s+Finch\s*[.:]" + REST, "names of Finch need not be imported", "take the line out"),
     ForeignForm(START + rf"(?P<at>using(?!\s+(?:{'|'.join(sorted(PACKAGES))})\s*(?:,|$))|import|from|library|require|export)\b\s*\w" + REST, NO_PACKAGES, "take the line out; the text of another file is read by `include`"),
     ForeignForm(START + r"(?P<at>#include|include)\s*<.*", NO_PACKAGES, "take the line out"),
-    ForeignForm(START + r"(?P<at>(?P<w>def|fn|func|fun)\s+(?P<f>\w+)\s*\((?P<x>[^():*]*)\)\s*(?::\s*return\b|=>)\s*(?P<e>.*?))(?=\s*$)", "`{w}` is no word of the language", "write `{code}`", "{f}({x}) = {e}"),
-    ForeignForm(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+(?P<f>\w+)\s*\((?P<x>[^():*]*)\).*", "`{at}` is no word of the language", FUNCTION),
+    ForeignForm(START + r"(?P<at>(?P<w>def|fn|func|fun)\s+(?P<f>\w+)\s*\((?P<x>[^():*]*)\)\s*(?::\s*return\b|=>)\s*(?P<e>.*?))(?=\s*$)", "`{w}` is not a word of the language", "write `{code}`", "{f}({x}) = {e}"),
+    ForeignForm(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+(?P<f>\w+)\s*\((?P<x>[^():*]*)\).*", "`{at}` is not a word of the language", FUNCTION),
     ForeignForm(START + r"function\s+(?P<at>\[?(?P<y>\w+)\]?\s*=\s*(?P<f>\w+\([^()]*\)))", "a function gives back its last value, or that of `return`", "write `{code}`, and `return {y}` before its `end`", "{f}"),
-    ForeignForm(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+\w.*", "`{at}` is no word of the language", "write `function f(x) ... end`"),
-    ForeignForm(START + r"\w+\(.*\)\s*(?P<at>where\s[^=]*[^=\s])\s*=", "a function's parameters have no types of their own", "take `{at}` out"),
-    ForeignForm(START + r"function\s+\w+\(.*\)\s*(?P<at>where\b.*)", "a function's parameters have no types of their own", "take `{at}` out"),
+    ForeignForm(START + r"(?P<at>async\s+def|def|fn|func|fun|proc|sub)\s+\w.*", "`{at}` is not a word of the language", "write `function f(x) ... end`"),
+    ForeignForm(START + r"\w+\(.*\)\s*(?P<at>where\s[^=]*[^=\s])\s*=", "a function has no type parameters", "take `{at}` out"),
+    ForeignForm(START + r"function\s+\w+\(.*\)\s*(?P<at>where\b.*)", "a function has no type parameters", "take `{at}` out"),
     ForeignForm(r"\b(?P<at>function)\s*\((?P<x>[^()]*)\)(?P<e>)", "a function has a name here", "write `({x}) -> ...`"),
     ForeignForm(START + r"(?P<at>mutable\s+struct|struct|abstract\s+type|primitive\s+type|class|interface|enum|typedef)\b.*", NO_TYPES, "keep the parts in variables or in a tuple"),
     ForeignForm(START + r"(?P<at>module|baremodule|namespace|package)\s+\w.*", "a file is no module: all of its names are its own", "take the line and its `end` out"),
-    ForeignForm(START + r"(?P<at>macro)\s+\w+\(.*", "there are no macros of one's own", "write a function"),
+    ForeignForm(START + r"(?P<at>macro)\s+\w+\(.*", "a program cannot define macros", "write a function"),
     ForeignForm(START + r"(?P<at>(?:const|var|val|auto|global|local|nonlocal|final|public|static)\s+(?P<x>\w+\s*=[^=].*?)(?=\s*$))", "variables are not declared: they begin with their value", "write `{code}`", "{x}"),
     ForeignForm(START + r"(?P<at>(?:int|float|double|bool|long|char|integer|real)\s+(?P<x>\w+\s*=[^=].*?)(?=\s*;?\s*$))", "variables are not declared: they begin with their value", "write `{code}`", "{x}"),
     ForeignForm(START + r"(?P<at>const|var|val|auto|global|local|nonlocal|int|float|double)\s+\w+.*", "variables are not declared: they begin with their value", "take the line out"),
-    ForeignForm(START + r"(?P<at>el(?:se)?\s*if|elsif)\b(?<!elseif)\s*\w*", "`{at}` is no word of the language", "it is written `elseif`", "elseif"),
+    ForeignForm(START + r"(?P<at>el(?:se)?\s*if|elsif)\b(?<!elseif)\s*\w*", "`{at}` is not a word of the language", "it is written `elseif`", "elseif"),
     ForeignForm(START + r"(?P<at>try|except|finally)\s*:.*", "`{at}:` is no statement", "leave the colon out: `try`, `catch`, and `end` after them"),
-    ForeignForm(START + r"(?P<at>except)\b.*", "`except` is no word of the language", "it is written `catch`"),
-    ForeignForm(START + r"(?P<at>raise|throw)\b.*", "`{at}` is no word of the language", 'write `error("what is wrong")`'),
+    ForeignForm(START + r"(?P<at>except)\b.*", "`except` is not a word of the language", "it is written `catch`"),
+    ForeignForm(START + r"(?P<at>raise|throw)\b.*", "`{at}` is not a word of the language", 'write `error("what is wrong")`'),
     ForeignForm(START + r"(?P<at>assert)\b\s*", "`assert` is a macro here", "it is written `@assert`", "@assert"),
-    ForeignForm(START + r"(?P<at>pass)\s*$", "`pass` is no word of the language", "a body may be empty: take it out"),
+    ForeignForm(START + r"(?P<at>pass)\s*$", "`pass` is not a word of the language", "a body may be empty: take it out"),
     ForeignForm(START + r"(?P<at>del|delete|free)\s+\w+.*", "a name cannot be taken back", "take the line out, or bind the name to `nothing`"),
-    ForeignForm(START + r"(?P<at>with)\s+\w.*", "`with` is no word of the language", "files are read and written at once, by `fread` and `fwrite`"),
+    ForeignForm(START + r"(?P<at>with)\s+\w.*", "`with` is not a word of the language", "files are read and written at once, by `fread` and `fwrite`"),
     ForeignForm(START + r"(?P<at>(?:print|puts|echo|disp|say)\s+(?P<x>[^=\s(].*?))(?=\s*$)", "a function is called with `(` and `)`", "write `{code}`", "println({x})"),
-    ForeignForm(START + r"(?P<at>switch|match|case|select)\s+\w.*", "`{at}` is no word of the language", "it is chosen by `if` and `elseif`"),
-    ForeignForm(START + r"(?P<at>until|unless|loop|repeat|do|foreach|forall)\b\s*(?:\w.*)?$", "`{at}` is no word of the language", "loops are `for` and `while`"),
+    ForeignForm(START + r"(?P<at>switch|match|case|select)\s+\w.*", "`{at}` is not a word of the language", "it is chosen by `if` and `elseif`"),
+    ForeignForm(START + r"(?P<at>until|unless|loop|repeat|do|foreach|forall)\b\s*(?:\w.*)?$", "`{at}` is not a word of the language", "loops are `for` and `while`"),
     ForeignForm(START + r"(?P<at>end\s*(?:if|for|while|function|do)|fi|done|esac|endif|endfor|endwhile|endfunction)\b", "blocks end in `end` alone", "it is written `end`", "end"),
     ForeignForm(START + r"(?:@finch\s+)?(?:for|while|if|elseif)\b.*?(?P<at>\s+(?:do|then))\b", "a head ends with its line or a `;`", "take the word out", ";"),
     ForeignForm(START + r"for\s*\(.*;.*;.*\).*", "a `for` runs over a range", "write `for i = 1:n ... end`"),
@@ -118,7 +118,7 @@ FORMS = (
     ForeignForm(r"(?P<at>(?P<x>\b[A-Za-z_]\w*(?:\[[^\[\]]*\])?)--)(?=\s*(?:$|[;)\]]|end\b))", "`--` is no operator", "write `{code}`", "{x} -= 1"),
     ForeignForm(START + r"\w+\s*(?P<at><-)", "`<-` is no assignment", "it is written `=`", "="),
     ForeignForm(r"=\s*(?P<at>if)\b.*", "an `if` has no value", "a choice is written `c ? a : b`"),
-    ForeignForm(r"(?P<at>\blambda\s+(?P<x>\w+(?:\s*,\s*\w+)*)\s*:\s*(?P<e>[^,()]*(?:\([^()]*\)[^,()]*)*)(?<![\s,(]))", "`lambda` is no word of the language", "write `{code}`", "({x}) -> {e}"),
+    ForeignForm(r"(?P<at>\blambda\s+(?P<x>\w+(?:\s*,\s*\w+)*)\s*:\s*(?P<e>[^,()]*(?:\([^()]*\)[^,()]*)*)(?<![\s,(]))", "`lambda` is not a word of the language", "write `{code}`", "({x}) -> {e}"),
     ForeignForm(r"(?:\(\w+(?:\s*,\s*\w+)*\)|(?<=[=(,])\s*\w+)\s*(?P<at>=>)", "`=>` makes a pair, not a function", "write `->`", "->"),
     ForeignForm(r"(?P<at>@(?P<x>\(\w*(?:\s*,\s*\w+)*\)))", "a function without a name is written with `->`", "write `{code}`", "{x} ->"),
     ForeignForm(r"(?P<at>\b(?P<x>[a-z]\w*|[A-Z]\d*)\{(?P<i>\w+(?:\s*,\s*\w+)*)\})(?:\s*[-+*/]?=)?", "an index stands in brackets", "write `{code}`", "{x}[{i}]"),
