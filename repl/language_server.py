@@ -12,9 +12,9 @@ from pygls.exceptions import JsonRpcException
 from pygls.workspace import TextDocument
 
 from finchlang.base.errors import FinchError
-from finchlang.text.formatter import formatted
 
 from .editor_state import Server, path_of, signature
+from .glances import Glances
 from .highlight import KEYWORDS
 from .manual import Entry, entries, words
 from .renaming import nameable, renamed
@@ -183,7 +183,8 @@ def inlay_hints(server: Server, uri: str, lines: range) -> list[lsp.InlayHint]:
         if told and name in first and first[name].kind == "variable":
             at = first[name].at + len(name)
             column = at - outline.text.rfind("\n", 0, at)
-            placed.append((outline.text.count("\n", 0, at) + 1, column, f": {told}", ""))
+            said = re.sub(r"(\w+) \(.*\)", r"\1", told)  # of a number without its value
+            placed.append((outline.text.count("\n", 0, at) + 1, column, f": {said}", told))
     found = []
     for line, column, label, tip in sorted(placed):
         place = lsp.Position(line - 1, column - 1)
@@ -210,6 +211,8 @@ def symbols(server: Server, uri: str) -> list[lsp.DocumentSymbol]:
 
 def formatting(server: Server, uri: str) -> list[lsp.TextEdit] | None:
     """An edit that formats the text as `finch fmt` does; None if it does not parse."""
+    from finchlang.text.formatter import formatted
+
     document = server.workspace.get_text_document(uri)
     try:
         done = formatted(document.source)
@@ -235,9 +238,9 @@ class Messages:
         return b"Content-Length: -\r\n" if is_too_large else header[0]
 
 
-def serve() -> None:
+def serve(glances: Glances) -> None:
     """Serve the editor on standard input and output until it leaves."""
-    server = Server()
+    server = Server(glances)
 
     @server.feature(lsp.INITIALIZE)
     def initialize(params: lsp.InitializeParams) -> None:
@@ -247,7 +250,7 @@ def serve() -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        server.changed(params.text_document.uri)
+        server.changed(params.text_document.uri, 0.0)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
@@ -310,4 +313,4 @@ def serve() -> None:
     try:
         server.start_io(own, out)  # type: ignore[arg-type]
     finally:
-        server.glances.stop()
+        glances.stop()

@@ -20,6 +20,7 @@ class GrowingHost(ResidualHost):
         self.about: ir.Stmt | ir.Var | None = None
         self._listing = _OwnNames()
         self._depth = 0
+        self._open: list[Hashable] = []  # what is shared, while it is recorded
         self._else: int | None = None  # the depth of an `else` that needs a line after it
         self._test: list[tuple[str, ir.Stmt | ir.Var | None]] | None = (
             None  # lines held back: the statements that compute a loop's condition
@@ -48,9 +49,13 @@ class GrowingHost(ResidualHost):
         values: tuple[ir.Expr, ...],
         cells: tuple[ir.Cell, ...],
         body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
+        is_closed: bool = False,
     ) -> None:
-        """Records the body each time, so that its lines are given out each time."""
-        body(values, cells)
+        """Records the body each time, so that its lines are given out each time, but not within itself."""
+        if not (is_closed and key in self._open):
+            self._open.append(key)
+            body(values, cells)
+            self._open.pop()
 
     def _inside(self, body: Callable[[], object]) -> None:
         self._depth += 1

@@ -143,7 +143,9 @@ class LookingHost(ResidualHost):
     ) -> ir.Var:
         return ir.Var(f"search({buffer}, {plain(key)})", types.Int64, start, stop)
 
-    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
+    def share(
+        self, key: Hashable, values: Exprs, cells: Cells, body: Shared, is_closed: bool = False
+    ) -> None:
         body(values, cells)
 
 

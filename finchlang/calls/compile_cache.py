@@ -27,6 +27,7 @@ from finchlang.native.abi import Failure, Layout
 from finchlang.native.target import key_of
 from finchlang.syntax.nodes import Missing, Node, Nothing
 from finchlang.syntax.types import TYPES, Pair, Type
+from finchlang.syntax.user_function import Operation
 from finchlang.tensors.bind import Bound, bind
 from finchlang.tensors.formats import parse_format
 
@@ -115,19 +116,27 @@ def cache_key(
 _ATOMS = frozenset((int, float, bool, str, type(None), Missing, Nothing))
 
 
-def _plain(thing: Any, sources: list[Source]) -> Any:
-    """`thing` as nested tuples of names and numbers, different for different programs and formats. Raises
-    TypeError for a part of a class that is not ours."""
+def _plain(thing: Any, sources: list[Source], known: dict[int, int] | None = None) -> Any:
+    """`thing` as nested tuples of names and numbers, different for different programs and formats; the body
+    of a function is written once, and then by its number (`known`). Raises TypeError for a part of a class
+    that is not ours."""
     kind: Any = type(thing)
     if kind in _ATOMS:
         return thing
+    known = {} if known is None else known
     if kind is tuple or kind is Pair:
-        return tuple([_plain(item, sources) for item in thing])
+        return tuple([_plain(item, sources, known) for item in thing])
     if kind is Span:
         if thing.source not in sources:
             sources.append(thing.source)
         return (sources.index(thing.source), *_place(thing))
-    return (_label(kind), *[_plain(getattr(thing, name), sources) for name in _names(kind)])
+    parts = [getattr(thing, name) for name in _names(kind)]
+    if kind is Operation:
+        body = id(thing.body)
+        if body in known:
+            parts[_names(kind).index("body")] = known[body]
+        known.setdefault(body, len(known))
+    return (_label(kind), *[_plain(part, sources, known) for part in parts])
 
 
 def _place(span: Span) -> tuple[int, ...]:

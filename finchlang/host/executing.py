@@ -21,6 +21,7 @@ from finchlang.base.records import record
 from finchlang.host import interrupts, ir
 from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
 from finchlang.host.primitives import apply
+from finchlang.host.rewrite import cells_of, walk
 
 
 class ExecutingHost(Host):
@@ -39,6 +40,7 @@ class ExecutingHost(Host):
         self.sizes: dict[ir.Buffer, int] = {}
         self.unwritten: dict[ir.Buffer, np.ndarray] = {}
         self.steps: Counter[str] = Counter()
+        self._running: set[str] = set()  # the procedures that are
 
     def evaluate(self, expr: ir.Expr) -> Any:
         """The value of a pure expression; of a `select` only the part chosen is evaluated."""
@@ -216,7 +218,10 @@ class ExecutingHost(Host):
                 return
             body()
 
-    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
+    def share(
+        self, key: Hashable, values: Exprs, cells: Cells, body: Shared, is_closed: bool = False
+    ) -> None:
+        interrupts.check()
         inputs = tuple([ir.Var("p", value.type) for value in values])
         for variable, value in zip(inputs, values, strict=True):
             self.hold(variable, value)
@@ -252,6 +257,7 @@ class ExecutingHost(Host):
     def do_CallProcedure(self, s: ir.CallProcedure) -> None:
         """The contents of the procedure's own variables and cells are restored afterwards, since the code
         of the caller may use them, too."""
+        interrupts.check()
         procedure = self.procedures[s.name]
         values = [self.evaluate(value) for value in s.values]
         contents = [self.cells.get(cell) for cell in s.cells]
@@ -260,12 +266,28 @@ class ExecutingHost(Host):
         for variable, value in zip(procedure.inputs, values, strict=True):
             variable.held = value
         self.cells.update(zip(procedure.cells, contents, strict=True))
-        run_code(procedure.body, self)
+        if s.name in self._running:
+            self._run_again(procedure)
+        else:
+            self._running.add(s.name)
+            run_code(procedure.body, self)
+            self._running.discard(s.name)
         contents = [self.cells[cell] for cell in procedure.cells]
         for variable, value in zip(procedure.inputs, before, strict=True):
             variable.held = value
         self.cells.update(zip(procedure.cells, around, strict=True))
         self.cells.update(zip(s.cells, contents, strict=True))
+
+    def _run_again(self, procedure: ir.Procedure) -> None:
+        """Run a procedure while it is run: what its variables and cells hold is kept."""
+        variables = [s.variable for s in walk(procedure.body) if hasattr(s, "variable")]
+        held = [getattr(variable, "held", None) for variable in variables]
+        own = {*cells_of(procedure.body)}.difference(procedure.cells)
+        cells = {cell: self.cells[cell] for cell in own if cell in self.cells}
+        run_code(procedure.body, self)
+        for variable, value in zip(variables, held, strict=True):
+            variable.held = value
+        self.cells |= cells
 
     def do_Fail(self, s: ir.Fail) -> None:
         note = tuple(map(self.evaluate, s.note))

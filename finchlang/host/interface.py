@@ -29,8 +29,10 @@ class Host(ABC):
 
     #: what failures note
     note: Exprs = ()
-    #: whether functions of the script compute with floats exactly as they are written
+    #: whether functions of the script compute with floats exactly as they are written, and share their code
     is_exact = False
+    #: how deep the calls are nested of the function that is run and that calls itself
+    depth: Expr = code.ZERO
 
     def __init__(self) -> None:
         self._names: Counter[str] = Counter()
@@ -171,10 +173,12 @@ class Host(ABC):
         self.do(ir.ForLoop(variable, start, stop, code))
 
     @abstractmethod
-    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
+    def share(
+        self, key: Hashable, values: Exprs, cells: Cells, body: Shared, is_closed: bool = False
+    ) -> None:
         """Run `body` on variables that hold `values`, of which nothing else is known, and on cells that
         stand for `cells`. Calls with the same `key` must do the same, so that code is recorded only
-        once."""
+        once. A body that `is_closed`, which uses nothing of the code around it, may share itself."""
 
 
 def fail_unless(

@@ -435,8 +435,7 @@ class Residual:
     """A residual program: what a kernel became. `inputs` are variables given from outside (sizes, counts,
     script numbers), `buffers` the arrays it works on, `outputs` the cells whose final contents are
     returned. A buffer that no statement stores to, fills, sorts or grows is frozen. `scratch` are buffers
-    of its own, each with its number of entries, undefined at first. A procedure calls only procedures that
-    precede it in `procedures`.
+    of its own, each with its number of entries, undefined at first. Procedures may call themselves.
     """
 
     name: str

@@ -32,19 +32,21 @@ class ResidualHost(Host):
         self._procedures: dict[str, ir.Procedure] = {}  # each before those that call it
         self._calls: Counter[str] = Counter()
         self._lengths: dict[str, int] = {}  # of procedures
+        self._recursive: set[str] = set()  # those that call themselves
 
     def code(self) -> ir.Code:
         """The code recorded; procedures that are not to be called stand in place of their calls."""
         return self._placed(ir.Code(tuple(self._blocks[0])))
 
     def procedures(self) -> tuple[ir.Procedure, ...]:
-        """The procedures to be called: several times, or, in a long program that has such, once."""
+        """The procedures to be called: those that are called several times or by themselves, or, in a long
+        program that has such, once."""
         kept = (p for p in self._procedures.values() if self._is_called(p.name))
         return tuple([replace(p, body=self._placed(p.body)) for p in kept])
 
     def _is_called(self, name: str) -> bool:
-        if self._lengths[name] < SHORT:
-            return False
+        if self._lengths[name] < SHORT or name in self._recursive:
+            return name in self._recursive
         is_long = sum(self._lengths.values()) > LONG
         return self._calls[name] > 1 or (is_long and max(self._calls.values()) > 1)
 
@@ -94,17 +96,19 @@ class ResidualHost(Host):
         body()
         self._shared, self._base = around
 
-    def share(self, key: Hashable, values: Exprs, cells: Cells, body: Shared) -> None:
+    def share(
+        self, key: Hashable, values: Exprs, cells: Cells, body: Shared, is_closed: bool = False
+    ) -> None:
         found = self._shared.get(key)
         if found is None:
-            found = self._procedure(key, values, cells, body)
+            found = self._procedure(key, values, cells, body, is_closed)
         self._calls[found.name] += 1
         values += found.values[len(values) :]
         cells += found.cells[len(cells) :]
         self.do(replace(found, values=values, cells=cells))
 
     def _procedure(
-        self, key: Hashable, values: Exprs, cells: Cells, body: Shared
+        self, key: Hashable, values: Exprs, cells: Cells, body: Shared, is_closed: bool
     ) -> ir.CallProcedure:
         """Record a procedure; returns its call in the procedure's own terms. Its inputs and cells are those
         that a caller gives, then the variables and cells that it uses of the code around. If these are not
@@ -115,11 +119,14 @@ class ResidualHost(Host):
             [ir.Cell(self.fresh(cell.name.rsplit("_", 1)[0]), cell.type) for cell in cells]
         )
         self._own.append(set(places))
+        name = self.fresh("function") if is_closed else ""
+        if is_closed:  # calls of itself find it
+            self._shared[key] = ir.CallProcedure(name, inputs, places, (), ())
         code = self._record(lambda: body(inputs, places))
         own = self._own.pop()
         free = tuple(v for v in rewriting.free_variables(code) if v not in inputs)
         outer = tuple(c for c in rewriting.cells_of(code) if c not in own)
-        name = self.fresh("rest")
+        name = name or self.fresh("rest")
         # what a variable of the code around was bound to is not visible in the procedure
         own_free = {v: ir.Var(v.name, v.type) for v in free if v.definition is not None}
         code = rewriting.substituted(code, dict(own_free)) if own_free else code
@@ -134,10 +141,20 @@ class ResidualHost(Host):
         around, inner = self._blocks[: self._base], self._blocks[self._base :]
         passing = {getattr(s, "variable", None) for block in inner for s in block} | self._passing
         known = {s.cell for block in around for s in block if isinstance(s, ir.Set)}
-        self._lengths[name] = sum(1 for _ in rewriting.walk(code))
-        if self._lengths[name] >= SHORT and passing.isdisjoint(free) and known.issuperset(outer):
+        self._recursive |= {name} if self._calls[name] else set()
+        self._lengths[name] = sum(map(self._length, rewriting.walk(code)))
+        self._shared.pop(key, None)
+        is_kept = self._lengths[name] >= SHORT or name in self._recursive
+        if is_kept and passing.isdisjoint(free) and known.issuperset(outer):
             self._shared[key] = found
         return found
+
+    def _length(self, statement: ir.Stmt) -> int:
+        """How many statements one is: a call of a short procedure is those that will stand in its place."""
+        if not isinstance(statement, ir.CallProcedure) or statement.name in self._recursive:
+            return 1
+        length = self._lengths.get(statement.name, 1)
+        return length if length < SHORT else 1
 
 
 @contextmanager

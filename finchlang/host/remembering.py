@@ -36,7 +36,7 @@ class RememberingHost(ExecutingHost):
         and floats are then as they are where this is asked for, which may be rounds before."""
         noted: list[Body] | None = None
         answer: Any = None
-        here = self.note, self.is_exact
+        here = self.note, self.is_exact, self.depth
 
         def run() -> Any:
             nonlocal noted, answer
@@ -45,9 +45,12 @@ class RememberingHost(ExecutingHost):
                     action()
                 return answer
             around, self._noted = self._noted, []
-            now, (self.note, self.is_exact) = (self.note, self.is_exact), here
+            now, (self.note, self.is_exact, self.depth) = (
+                (self.note, self.is_exact, self.depth),
+                here,
+            )
             answer = derive()
-            self.note, self.is_exact = now
+            self.note, self.is_exact, self.depth = now
             noted, self._noted = self._noted, around
             return answer
 

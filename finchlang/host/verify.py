@@ -63,7 +63,7 @@ def check(residual: ir.Residual) -> None:
     """
     checker = _Checker(residual)
     for procedure in residual.procedures:
-        checker.procedure(procedure)
+        checker.body(procedure.inputs, procedure.cells, procedure.body)
     checker.check()
 
 
@@ -87,13 +87,9 @@ class _Checker:
         self.residual = residual
         self.buffers = {*residual.buffers, *(buffer for buffer, _ in residual.scratch)}
         self.checked: set[ir.Op] = set()  # operations whose types have been checked
-        self.procedures: dict[str, ir.Procedure] = {}  # those that precede, and may be called
-
-    def procedure(self, procedure: ir.Procedure) -> None:
-        if procedure.name in self.procedures:
-            self.fail(f"there are two procedures {procedure.name}")
-        self.body(procedure.inputs, procedure.cells, procedure.body)
-        self.procedures[procedure.name] = procedure
+        self.procedures = {procedure.name: procedure for procedure in residual.procedures}
+        if len(self.procedures) < len(residual.procedures):
+            self.fail("there are two procedures of one name")
 
     def body(self, inputs: Iterable[ir.Var], cells: Iterable[ir.Cell], body: ir.Code) -> None:
         self.bound: set[ir.Var] = set()

@@ -51,8 +51,15 @@ class SplitFunction(Polling):
             [procedure] = [p for p in self.residual.procedures if p.name == name]
             body, inputs = procedure.body, procedure.inputs
             inside = replace(self.residual, inputs=inputs, outputs=(), body=body, scratch=())
+            self.module.open.add(name)
             called = type(self)(self.module, inside, self).called(procedure)
+            self.module.open.discard(name)
             self.module.functions.append(called)
+        if name in self.module.open:  # it calls itself, perhaps in no loop
+            (further,) = self.labels("further")
+            self.spend("1")
+            self.poll_if_spent(further)
+            self.start(further)
         cells = (*statement.cells, self.counter)
         values = [f"{llvm_type(v.type)} {self.value(v)}" for v in statement.values]
         arguments = ", ".join(["ptr %slots", *values, *self.lend(cells)])

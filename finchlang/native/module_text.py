@@ -29,6 +29,7 @@ class Module:
         self.declarations: dict[str, str] = {}
         self.metadata = list(METADATA)
         self.procedures: set[str] = set()  # the kernel's own, by their names
+        self.open: set[str] = set()  # of these those that are being written
         self.parts: dict[str, str] = {}  # texts of the modules of rare parts, by their functions
 
     def declare(self, result: str, name: str, arguments: str, attributes: str = "nounwind") -> None:

@@ -3,7 +3,7 @@ section 5.6). A new operator is one more row, or one of `FAMILIES` if it has par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import inf, nan
@@ -23,7 +23,6 @@ from finchlang.operators.operator import (
     having,
     law,
 )
-from finchlang.operators.staged_body import StagedOperator
 from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import remembered, walk
 from finchlang.syntax.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
@@ -397,14 +396,14 @@ def named(reference: Reference | None) -> Node:
 
 @remembered
 def _row_of(node: Operation) -> Operator:
-    return _row(node, tuple(_places(node)))
+    return _row(node, _places(node))
 
 
-def _places(node: Operation) -> Iterator[Span | None]:
-    yield node.body.span
-    for part in walk(node.body):
-        if isinstance(part, Operation):
-            yield from _places(part)
+@remembered
+def _places(node: Operation) -> tuple[Span | None, ...]:
+    """Where a function and those that it calls are written, each once."""
+    inside = [p for part in walk(node.body) if isinstance(part, Operation) for p in _places(part)]
+    return tuple(dict.fromkeys((node.body.span, *inside)))
 
 
 @lru_cache(maxsize=1024)
@@ -416,6 +415,8 @@ def _row(node: Operation, places: tuple[Span | None, ...]) -> Operator:
     match node.body:
         case Call(Variable(name), args) if args == parameters:  # an operator by another name
             return replace(OPERATORS[name], **fields)
+    from finchlang.operators.staged_body import StagedOperator  # few programs need its rules
+
     return StagedOperator(lookup=operator, **fields)
 
 

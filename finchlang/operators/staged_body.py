@@ -13,11 +13,11 @@ from typing import Any
 
 from finchlang.base.errors import Bug, FinchError, Span
 from finchlang.base.records import record
-from finchlang.host.construct import TRUE, ZERO, const
+from finchlang.host.construct import TRUE, ZERO, add, compare, const
 from finchlang.host.engine import Machine
 from finchlang.host.executing import ExecutingHost
-from finchlang.host.interface import Host
-from finchlang.host.ir import Const, Expr, Var
+from finchlang.host.interface import Host, fail_unless
+from finchlang.host.ir import Cell, Const, Expr, Var
 from finchlang.host.recording import ResidualHost
 from finchlang.operators.body_rules import (
     RESULT,
@@ -34,9 +34,11 @@ from finchlang.operators.build import Build
 from finchlang.operators.operator import Operator
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.control_flow import check_values, flat
-from finchlang.syntax.types import Type
-from finchlang.syntax.user_function import Operation
+from finchlang.syntax.types import TYPES, Bool, Float64, Int64, Type
+from finchlang.syntax.user_function import Itself, Operation
 
+#: calls of functions that call themselves nest so deeply
+RECURSION = 500
 #: how many steps of loops a call on literals may take when the kernel is made, or it is left to run time
 STEPS = 10_000
 
@@ -53,7 +55,17 @@ class StagedOperator(Operator):
     node: Operation = field(kw_only=True)
     lookup: Lookup = field(kw_only=True)
     known_names: dict[tuple[Type, ...], BodyNames] = field(default_factory=dict)
+    #: the types taken for those of results while these are found
+    guesses: dict[tuple[Type, ...], Type] = field(default_factory=dict)
     is_staged = True
+
+    @cached_property
+    def is_recursive(self) -> bool:
+        return any(isinstance(n, Itself) for n in trees.walk(self.node.body))
+
+    def row_of(self, node: ast.Node) -> Operator | None:
+        """The row of an operator in the body."""
+        return self if isinstance(node, Itself) else self.lookup(node)
 
     @cached_property
     def returns_last(self) -> bool:
@@ -74,12 +86,33 @@ class StagedOperator(Operator):
         """The types of names for arguments of these types. Raises FinchError "type"."""
         if types not in self.known_names:
             check_values(self.node.body, self.node.parameters, may_be_unset)
-            names = BodyNames()
-            args = [Var(n, t) for n, t in zip(self.node.parameters, types, strict=True)]
-            result = self.run(ResidualHost(), args, names, True)
-            names.types[RESULT] = result.type
-            self.known_names[types] = names
+            found = self.with_guess(types) if self.is_recursive else self.found_names(types)
+            self.known_names[types] = found
         return self.known_names[types]
+
+    def found_names(self, types: tuple[Type, ...]) -> BodyNames:
+        names = BodyNames()
+        args = [Var(n, t) for n, t in zip(self.node.parameters, types, strict=True)]
+        host = ResidualHost()
+        host.is_exact = True  # functions that are called have their code once
+        names.types[RESULT] = self.run(host, args, names, True).type
+        return names
+
+    def with_guess(self, types: tuple[Type, ...]) -> BodyNames:
+        """The types of names of a function that calls itself: those with which the result has the type that
+        was taken for it. Where the function ends there is one such type."""
+        first: FinchError | None = None
+        for guess in (Int64, Float64, Bool, *TYPES.values()):
+            self.guesses[types] = guess
+            try:
+                found = self.found_names(types)
+                if found.types[RESULT] == guess:
+                    return found
+            except FinchError as error:
+                first = first or error
+            finally:
+                del self.guesses[types]
+        raise first or FinchError("type", f"`{self.name}` has no one type of result")
 
     def result_type(self, types: tuple[Type, ...]) -> Type:
         return self.names(types).types[RESULT]
@@ -89,8 +122,37 @@ class StagedOperator(Operator):
     ) -> Expr:
         named = zip(self.node.parameters, args, strict=True)
         args = [host.let(arg, name) for name, arg in named]
-        names = self.names(tuple([arg.type for arg in args]))
+        types = tuple([arg.type for arg in args])
+        if types in self.guesses:
+            return host.variable("result", self.guesses[types])
+        names = self.names(types)
+        if host.is_exact or self.is_recursive:
+            return self.shared(host, args, names, span, given)
         return self.run(host, args, names, given=given)
+
+    def shared(
+        self, host: Host, args: list[Expr], names: BodyNames, span: Span | None, given: Expr
+    ) -> Expr:
+        """As `run`, in a procedure for all calls with arguments of these types."""
+        result = host.cell(any_of(names.types[RESULT]), "result")
+        count, depth = len(args), host.depth
+        inner = add(depth, 1) if self.is_recursive else depth
+
+        def body(values: tuple[Expr, ...], cells: tuple[Cell, ...]) -> None:
+            around = host.depth, host.note
+            host.depth, host.note = values[count], values[count + 1 :]
+            host.set(cells[0], self.run(host, values[:count], names))
+            host.depth, host.note = around
+
+        def enter() -> None:
+            if self.is_recursive:
+                message = f"`{self.name}` is called more than {RECURSION} deep"
+                fail_unless(host, compare("lt", depth, RECURSION), "resource", message, (), span)
+            key = self.node, tuple([arg.type for arg in args]), host.is_exact, len(host.note)
+            host.share(key, (*args, inner, *host.note), (result,), body, True)
+
+        host.branch(given, enter)
+        return host.get(result)
 
     def run(
         self,
@@ -103,7 +165,7 @@ class StagedOperator(Operator):
         """Run the body by the rules for its statements; the first time to find the types of names, which
         takes a host that records: it goes through all arms in order."""
         node, machine = self.node, Machine(STATEMENTS)
-        body = FunctionBody(node.name, node.parameters, self.changing, self.lookup, names)
+        body = FunctionBody(node.name, node.parameters, self.changing, self.row_of, names)
         state = BodyState(host, body, dict(zip(node.parameters, args, strict=True)))
         if not isinstance(node.body, ast.Script):
             return evaluate(machine, node.body, state, given)

@@ -21,7 +21,7 @@ from finchlang.script.values import Builtin, plain
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.control_flow import NEXT, RETURN, arms, as_expression, flat, ways
 from finchlang.syntax.types import PairType, Type, type_of_value
-from finchlang.syntax.user_function import Operation
+from finchlang.syntax.user_function import Itself, Operation
 from finchlang.text.meant import explained
 
 #: a name that a closed function uses: the dictionary that binds it, the name, and its value at the time
@@ -36,18 +36,28 @@ class Closed:
     operation: Operation
     uses: tuple[Use, ...]
     functions: tuple[tuple[Operation, FinchFunction | Operator], ...]
+    #: where it, or one of these, calls itself, as an error: kernels cannot have that
+    recursion: FinchError | None = None
 
     @property
     def is_current(self) -> bool:
         return all([values.get(name) is value for values, name, value in self.uses])
 
 
-def operation(value: Any) -> ast.Node | None:
+def operation(value: Any, may_recur: bool = False) -> ast.Node | None:
     """The node of a value as an operator of a kernel, with the present values of names; None if it is no
-    function. Raises FinchError of kind "type" or "unknown name" at what an operator cannot have."""
+    function. Raises FinchError of kind "type" or "unknown name" at what an operator cannot have; a function
+    that calls itself is one where it `may_recur`."""
     if isinstance(value, FinchFunction):
-        return closed(value, ()).operation
+        return _closed(value, may_recur).operation
     return node_of(_operator(value))
+
+
+def _closed(function: FinchFunction, may_recur: bool = False) -> Closed:
+    found = closed(function, ())
+    if found.recursion is not None and not may_recur:
+        raise found.recursion
+    return found
 
 
 def _operator(value: Any) -> Operator | None:
@@ -81,7 +91,7 @@ def denoted(apply: Callable[..., Any], values: Iterable[Any]) -> dict[Operation,
     found: set[tuple[Operation, FinchFunction | Operator]] = set()
     for value in values:
         if isinstance(value, FinchFunction):
-            found |= {*closed(value, ()).functions}
+            found |= {*_closed(value).functions}
         elif isinstance(value, Operator) and value.node is not None:
             found.add((value.node, value))
     return {operation: Denoted(apply, function, operation) for operation, function in found}
@@ -96,7 +106,9 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     found = trees.replace(closing.operation(), laws=function.laws)
     if known is not None and known.operation == found:
         found = known.operation  # comparing one object with itself is quick
-    made = Closed(found, tuple(closing.uses), (*closing.functions, (found, function)))
+    functions = tuple(dict.fromkeys((*closing.functions, (found, function))))
+    uses = {(id(use[0]), use[1]): use for use in closing.uses}  # each once
+    made = Closed(found, tuple(uses.values()), functions, closing.recursion)
     function.closed = made
     return made
 
@@ -117,6 +129,7 @@ class _Closing:
     local: dict[str, tuple[Operation, list[str]]] = field(default_factory=dict)
     uses: list[Use] = field(default_factory=list)
     functions: list[tuple[Operation, FinchFunction | Operator]] = field(default_factory=list)
+    recursion: FinchError | None = None
 
     def __post_init__(self) -> None:
         self.name, self.parameters = self.definition.name, self.definition.parameters
@@ -150,6 +163,7 @@ class _Closing:
         self.local[node.name] = found, inner.free
         self.uses += inner.uses
         self.functions += inner.functions
+        self.recursion = self.recursion or inner.recursion
 
     # ---------------------------------------------------------------- statements
 
@@ -317,10 +331,16 @@ class _Closing:
         value = self.bound(name, span)
         if isinstance(value, FinchFunction):
             if value in self.within:
-                raise self.recursive(name, node.span)
+                if value is not self.within[-1] or self.around:
+                    raise self.recursive(name, node.span)
+                self.recursion = self.recursion or self.recursive(name, node.span)
+                count = len(self.parameters)
+                check_count(name, (count, count), len(args), node.span, self.parameters)
+                return ast.Call(Itself(name, span=span), args, span=node.span)
             inner = closed(value, self.within)
             self.uses += inner.uses
             self.functions += inner.functions
+            self.recursion = self.recursion or inner.recursion
             found = inner.operation
             check_count(name, (len(found.parameters),) * 2, len(args), node.span, found.parameters)
             return ast.Call(trees.replace(found, span=span), args, span=node.span)

@@ -10,7 +10,6 @@ from finchlang.calls.arguments import SCALAR, TENSOR
 from finchlang.calls.environment import Environment, assigned_names
 from finchlang.functions import unit as ir
 from finchlang.script.functions import PREDEFINED, FinchFunction
-from finchlang.script.show import joined, text
 from finchlang.script.unit_expressions import UnitExpressions
 from finchlang.script.unit_names import (
     RETURNED,
@@ -26,10 +25,12 @@ from finchlang.script.unit_names import (
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.control_flow import NEXT, Called, arms, flat, ways
 from finchlang.syntax.types import Int64
+from finchlang.text.print import pretty
 
 FALSE = ast.Literal(False)
-#: functions may be called in each other so deeply, and a unit has so many kernels
-DEPTH, KERNELS = 20, 64
+#: functions may be called in each other so deeply; a unit has so many kernels, and so many bodies in place
+#: of calls, which are those of functions that take tensors (others are procedures)
+DEPTH, KERNELS, CALLS = 20, 64, 256
 
 
 class Units(UnitExpressions):
@@ -137,14 +138,14 @@ class Units(UnitExpressions):
                 return
             case ast.KernelNode():
                 value = self.kernel(node, frame)
-            case ast.Call(ast.Variable("&&" | "||" as name), (holds, leave)) if isinstance(
-                leave, (ast.Break, ast.Continue, ast.Return)
+            case ast.Call(ast.Variable("&&" | "||" as name), (holds, leave)) if (
+                not is_last or isinstance(leave, (ast.Break, ast.Continue, ast.Return))
             ):
                 taken = leave if name == "&&" else ast.Script(())
                 other = ast.Script(()) if name == "&&" else leave
                 self.choose(((holds, taken), (ast.Literal(True), other)), frame, False, node.span)
             case ast.Call(ast.Variable("error") as op, args) if self.is_builtin(op, frame):
-                self.fail(args, "", frame, node.span)
+                self.fail(args, "", node.span)
                 value = Static(None)
             case ast.Macro("assert", (condition, *said)):
                 self.check(condition, tuple(said), frame, node.span)
@@ -156,6 +157,9 @@ class Units(UnitExpressions):
                 raise NotStaged(f"{what} stands in the loop", node.span)
             case _:
                 value = self.value(node, frame)
+                for item in () if is_last else _items(value):
+                    if isinstance(item, ast.Node) and not isinstance(item, ast.Literal):
+                        self.emit(item)  # it may fail
         if is_last:
             self.leave(frame, value, node.span)
 
@@ -208,18 +212,11 @@ class Units(UnitExpressions):
         found = self.names.meaning(op.name, frame, op.span)
         return isinstance(found, Static) and found.value is PREDEFINED.get(op.name)
 
-    def fail(
-        self,
-        args: tuple[ast.Node, ...],
-        head: str,
-        frame: CallFrame | Environment,
-        span: Span | None,
-    ) -> None:
-        """Emit an error with a message that is known."""
-        if not all(self.is_known(arg, frame) for arg in args):
-            raise NotStaged("the message of an error has values in it", span)
-        said = joined([text(self.evaluated(arg, frame)) for arg in args])
-        self.emit(ir.RaiseError(head + said, span=span))
+    def fail(self, args: tuple[ast.Node, ...], head: str, span: Span | None) -> None:
+        """Emit an error, with the message as it is written: the script runs what fails once more, and puts
+        the values in."""
+        said = [arg.parts[0] if _is_plain(arg) else pretty(arg) for arg in args]  # type: ignore
+        self.emit(ir.RaiseError(head + "".join(map(str, said)), span=span))
 
     def check(
         self,
@@ -232,7 +229,7 @@ class Units(UnitExpressions):
         found = self.value(condition, frame)
         holds = self.expression_of(found, condition.span)
         said = said or (ast.Text((condition.span.text if condition.span else "?",)),)
-        failing, _ = self.names.within(lambda: self.fail(said, "assertion failed: ", frame, span))
+        failing, _ = self.names.within(lambda: self.fail(said, "assertion failed: ", span))
         arms = (holds, ast.Script(())), (ast.Literal(True), failing)
         self.emit(ast.If(arms, span=span))
 
@@ -340,14 +337,26 @@ class Units(UnitExpressions):
 
     # ---------------------------------------------------------------- functions
 
-    def call(self, function: FinchFunction, given: list[Any], span: Span | None) -> Any:
+    def call(
+        self, function: FinchFunction, given: list[Any], keywords: dict[str, Any], span: Span | None
+    ) -> Any:
         """Emit the body of a function in place of its call; gives its value."""
         definition, names = function.definition, self.names
-        what = f"`{definition.name}`"
-        if definition.defaults or definition.types or len(given) != len(definition.parameters):
-            raise NotStaged(f"{what} has parameters with types or defaults, or other ones", span)
+        what, parameters = f"`{definition.name}`", definition.parameters
+        values = dict(zip(parameters, given, strict=False))
+        defaults = dict(definition.defaults)
+        wrong = len(given) > len(parameters) or not values.keys().isdisjoint(keywords)
+        values |= keywords
+        if wrong or {*parameters} != values.keys() | defaults.keys() or definition.types:
+            raise NotStaged(f"{what} has parameters with types, or other ones", span)
         if not function.is_staged:
             raise NotStaged(f"{what} is not to be staged", span)
+        found = None if keywords or defaults else self.as_operator(function, given, span)
+        if found is not None:
+            return found
+        self.calls += 1
+        if self.calls > CALLS:
+            raise NotStaged(f"more than {CALLS} calls of functions with tensors stand in it", span)
         if definition in self.within or len(self.within) >= DEPTH:
             raise NotStaged(f"{what} calls itself, or calls nest too deeply", span)
         frame = CallFrame(function.scope.owned, function.parent, True)
@@ -356,8 +365,9 @@ class Units(UnitExpressions):
         self.within.append(definition)
 
         def run() -> None:
-            for parameter, value in zip(definition.parameters, given, strict=True):
-                names.assign((id(frame), parameter), value, span)
+            for name in parameters:
+                value = values[name] if name in values else self.value(defaults[name], frame)
+                names.assign((id(frame), name), value, span)
             self.statement(definition.body, frame, True)
 
         body, after = names.within(run)
@@ -419,6 +429,10 @@ class Units(UnitExpressions):
 def _items(value: Any) -> tuple[Any, ...]:
     """The values in a tuple, or the one value."""
     return value.items if isinstance(value, Several) else (value,)
+
+
+def _is_plain(node: ast.Node) -> bool:
+    return isinstance(node, ast.Text) and len(node.parts) == 1 and isinstance(node.parts[0], str)
 
 
 def _read(value: Any) -> Any:

@@ -24,6 +24,7 @@ from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.text.print import OF_ELEMENTS, OF_WHOLES
 from finchlang.wrappers.masks import MASKS
 
 
@@ -105,6 +106,8 @@ PREDEFINED: dict[str, Any] = {
     **BUILTINS,
     "I": Identity(),
 }
+OF_ELEMENTS.update(OPERATORS)
+OF_WHOLES.update(BUILTINS.keys() - OPERATORS.keys())
 
 
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:
@@ -136,6 +139,9 @@ PYTHON_FAULTS = tuple(_KINDS)
 
 
 def fault(error: Exception, what: str, span: Span | None) -> FinchError:
+    """The error of a user's operands. Raises BrokenPipeError again: an output was closed by its reader."""
+    if isinstance(error, BrokenPipeError):
+        raise error
     kind = next(name for type, name in _KINDS.items() if isinstance(error, type))
     told = f"{what} does not take these: {error}"
     return FinchError(kind, "there is no memory for it" if kind == "resource" else told, span)

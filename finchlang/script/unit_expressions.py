@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from finchlang.base.errors import Span
+from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
+from finchlang.functions import unit as ir
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.as_operator import operation
@@ -20,7 +21,8 @@ from finchlang.script.unit_names import (
     Several,
     Static,
 )
-from finchlang.script.unit_tensors import UnitTensors
+from finchlang.script.unit_tensors import REDUCTIONS, UnitTensors
+from finchlang.script.values import Builtin
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import PairType, Type, type_of_value
 from finchlang.syntax.user_function import Operation
@@ -31,7 +33,7 @@ class UnitExpressions(UnitTensors):
     """What expressions are in a unit: nodes of numbers, slots, known values or tuples of these."""
 
     #: emits the body of a function in place of a call
-    call: Callable[[FinchFunction, list[Any], Span | None], Any]
+    call: Callable[[FinchFunction, list[Any], dict[str, Any], Span | None], Any]
 
     def value(self, node: ast.Node, frame: CallFrame | Environment) -> Any:
         match node:
@@ -50,6 +52,14 @@ class UnitExpressions(UnitTensors):
                 return self.made(self.evaluated(node, frame), node.span)
             case ast.Subscript():
                 return self.entry(node, frame)
+            case ast.KernelNode():
+                if self.is_lazy:
+                    raise NotStaged("this may not be evaluated, and takes statements", node.span)
+                return self.kernel(node, frame)
+            case ir.SlotSize():
+                return node
+            case ast.KeywordCall(ast.Variable() as op, given, keywords):
+                return self.called(node, op, given, frame, keywords)
         what = _WORDS.get(type(node), "this")
         raise NotStaged(f"{what} stands in the loop", node.span)
 
@@ -106,19 +116,22 @@ class UnitExpressions(UnitTensors):
 
     def called(
         self,
-        node: ast.Call,
+        node: ast.Call | ast.KeywordCall,
         op: ast.Variable,
         given: tuple[ast.Node, ...],
         frame: CallFrame | Environment,
+        keywords: tuple[tuple[str, ast.Node], ...] = (),
     ) -> Any:
         meant = self.names.meaning(op.name, frame, op.span) if op.name not in _LAZY else None
         function = meant.value if isinstance(meant, Static) else None
         if meant is None or (isinstance(function, Operator) and function.name in _LAZY):
             return self.lazily(op, given, frame, node.span)
         if isinstance(function, FinchFunction):
-            if self.is_lazy:
-                return self.as_operator(function, given, frame, node)
-            return self.call(function, self.several(given, frame), node.span)
+            values = self.several((*given, *(value for _, value in keywords)), frame)
+            named = zip([name for name, _ in keywords], values[len(given) :], strict=True)
+            return self.call(function, values[: len(given)], dict(named), node.span)
+        if keywords:
+            raise NotStaged(f"`{op.name}` is called with named arguments", node.span)
         if function is PREDEFINED["Tensor"] and given:
             return self.tensor(given, frame, node.span)
         if function is PREDEFINED["size"] or function is PREDEFINED["length"]:
@@ -127,18 +140,27 @@ class UnitExpressions(UnitTensors):
             return self.stored(node, self.several(given, frame))
         if function is PREDEFINED["copy"]:
             return self.copied(self.several(given, frame), node.span)
-        if function is PREDEFINED["sum"]:
-            return self.total(node, self.several(given, frame))
+        if isinstance(function, Builtin) and function.name in REDUCTIONS:
+            return self.reduced(function.name, self.several(given, frame), node.span)
         is_scalar = function is PREDEFINED["Scalar"]
         is_fixed = is_scalar and all(self.is_known(g, frame) for g in given)
         if is_fixed or self.is_known(node, frame):
             return self.made(self.evaluated(node, frame), node.span)
         if is_scalar:
             return self.scalar(given, frame, node.span)
-        row = OPERATORS.get(function.name) if isinstance(function, Type) else function
+        row: Any = function
+        if isinstance(function, (Type, Builtin)):
+            row = OPERATORS.get(function.name)
         if not isinstance(row, Operator) or row.node is not None:
             raise NotStaged(f"`{op.name}` is called, which cannot be staged", node.span)
-        return self.applied(row, self.several(given, frame), node.span)
+        values = self.several(given, frame)
+        if isinstance(function, Builtin) and len(values) == 2:  # `round(Int64, x)`
+            kind, number = values
+            if not isinstance(kind, Static) or not isinstance(kind.value, Type):
+                raise NotStaged(f"`{op.name}` takes a type and a number", node.span)
+            whole = self.applied(row, [number], node.span)
+            return self.applied(OPERATORS[kind.value.name], [whole], node.span)
+        return self.applied(row, values, node.span)
 
     def applied(self, row: Operator, values: list[Any], span: Span | None) -> ast.Node:
         exprs = tuple([self.expression_of(value, span) for value in values])
@@ -181,20 +203,19 @@ class UnitExpressions(UnitTensors):
         return self.value(given[1], frame) if first.value is (name == "&&") else first
 
     def as_operator(
-        self,
-        function: FinchFunction,
-        given: tuple[ast.Node, ...],
-        frame: CallFrame | Environment,
-        node: ast.Call,
-    ) -> ast.Node:
-        """A call as that of an operator, which may be evaluated or not."""
-        found = operation(function)
-        self.check_closed(function, node.span)
-        assert isinstance(found, Operation)
-        if len(found.parameters) != len(given):
-            raise NotStaged("the function takes another number of arguments", node.span)
-        exprs = [self.expression_of(self.value(a, frame), a.span) for a in given]
-        return ast.Call(replace(found, span=node.op.span), tuple(exprs), span=node.span)
+        self, function: FinchFunction, given: list[Any], span: Span | None
+    ) -> ast.Node | None:
+        """A call of a function of numbers as that of an operator, whose code is shared, which may call
+        itself, and may be evaluated or not. None for other functions, and other arguments."""
+        try:
+            found = operation(function, True)
+            self.check_closed(function, span)
+            exprs = [self.expression_of(value, span) for value in given]
+        except (FinchError, NotStaged):
+            return None
+        if not isinstance(found, Operation) or len(found.parameters) != len(exprs):
+            return None
+        return ast.Call(replace(found, span=span), tuple(exprs), span=span)
 
 
 _LAZY = ("&&", "||", "ifelse")
@@ -205,7 +226,6 @@ _WORDS: dict[type, str] = {
     ast.Comprehension: "a comprehension",
     ast.Broadcast: "a call for each element",
     ast.Lambda: "a function without a name",
-    ast.KeywordCall: "a call with named arguments",
     ast.Range: "a range",
     ast.Typed: "a declared type",
 }

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from finchlang.algebra.program_context import INIT
+from finchlang.array.inferred_values import identity_of
 from finchlang.base.errors import Span
 from finchlang.calls import substitute
 from finchlang.calls.arguments import SCALAR, TENSOR
@@ -19,6 +20,7 @@ from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Level, level_of
 from finchlang.levels.positions import is_positioned
 from finchlang.levels.scalars import Scalar as ScalarLevel
+from finchlang.operators.operator_table import OPERATORS, operator
 from finchlang.script.as_operator import operation
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_names import (
@@ -32,10 +34,20 @@ from finchlang.script.unit_names import (
     size_mode,
 )
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import Bool, Int64, PairType, Type, type_of_value
+from finchlang.syntax.types import Bool, PairType, type_of_value
 from finchlang.syntax.user_function import Operation
 from finchlang.wrappers.masks import MaskValue
 
+#: the operators of reductions of all entries, and whether these are of Bools only
+REDUCTIONS = {
+    **{
+        "sum": ("+", False),
+        "prod": ("*", False),
+        "maximum": ("max", False),
+        "minimum": ("min", False),
+    },
+    **{"any": ("||", True), "all": ("&&", True), "count": ("+", True)},
+}
 #: gives the value of a node of a script in an environment
 Evaluate = Callable[[ast.Node, Environment], Any]
 #: a scalar that a unit makes for the value of an entry, and the index of one that it sets
@@ -53,6 +65,7 @@ class UnitTensors(ABC):
         self.frames: list[CallFrame] = []
         self.loops: list[Callable[[], Any]] = []  # what names mean at the beginning of each
         self.within: list[ast.Function] = []  # the functions around
+        self.calls = 0  # of functions, whose bodies stand in their place
         self.is_lazy = False  # whether what is emitted now might not be run
 
     @abstractmethod
@@ -98,7 +111,7 @@ class UnitTensors(ABC):
 
     # ---------------------------------------------------------------- sizes and counts
 
-    def size(self, node: ast.Call, given: list[Any], is_length: bool) -> Any:
+    def size(self, node: ast.Node, given: list[Any], is_length: bool) -> Any:
         of, *modes = given or [None]
         if not isinstance(of, SlotName):
             raise NotStaged("this is no tensor of the loop", node.span)
@@ -198,9 +211,10 @@ class UnitTensors(ABC):
             return ir.ScalarValue(of.name, span=span)
         at, numbers = self.at(indices)
         read = ast.Access(ast.Variable("x", span=span), at, span=span)
-        return self.computed(read, of, numbers, level.element_type, span)
+        fill = typed_literal(level.element_type.wrap(0), level.element_type)
+        return self.computed(read, of, numbers, fill, span)
 
-    def stored(self, node: ast.Call, given: list[Any]) -> ast.Node:
+    def stored(self, node: ast.Node, given: list[Any]) -> ast.Node:
         """`countstored(A)`."""
         if len(given) != 1 or not isinstance(given[0], SlotName):
             raise NotStaged("this is no tensor of the loop", node.span)
@@ -209,30 +223,52 @@ class UnitTensors(ABC):
             raise NotStaged("the entries of this tensor are not counted", node.span)
         return ir.StoredCount(slot, span=node.span)
 
-    def total(self, node: ast.Call, given: list[Any]) -> ast.Node:
-        """`sum(A)` of integers or Booleans; that of floats depends on the order."""
-        if len(given) != 1 or not isinstance(given[0], SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        level = level_of(self.names.formats[given[0].name])
-        if level.element_type not in (Int64, Bool) or not level.order:
-            raise NotStaged("a sum of floats depends on their order", node.span)
+    def reduced(self, name: str, given: list[Any], span: Span | None) -> ast.Node:
+        """A reduction of all entries of a tensor, `name(A)`, or of what a function gives for them,
+        `name(f, A)`, which a kernel computes; a sum of floats in any order."""
+        op, is_of_bools = REDUCTIONS[name]
+        function, of = (
+            (None, *given) if len(given) == 1 else given if len(given) == 2 else (None, None)
+        )
+        if not isinstance(of, SlotName):
+            raise NotStaged("this is no tensor of the loop", span)
+        level = level_of(self.names.formats[of.name])
         indices = tuple([ast.Index(f"{_INDEX}{k + 1}") for k in range(level.order)])
-        read = ast.Access(ast.Variable("x", span=node.span), indices, span=node.span)
-        return self.computed(read, given[0], (), Int64, node.span, indices)
+        value: ast.Node = ast.Access(ast.Variable("x", span=span), indices, span=span)
+        type: Any = level.element_type
+        if function is not None:
+            node = operation(function.value) if isinstance(function, Static) else None
+            row = None if node is None else operator(node)
+            if node is None or row is None or row.arity != (1, 1):
+                raise NotStaged("this is no function of elements", span)
+            self.check_closed(function.value, span)
+            value, type = ast.Call(node, (value,), span=span), row.result_type((type,))
+        row = OPERATORS[op]
+        if not indices or isinstance(type, PairType) or (is_of_bools and type != Bool):
+            raise NotStaged(f"`{name}` does not take this tensor", span)
+        type = row.result_type((type, type))
+        if row.idempotent and not is_of_bools:  # the greatest of nothing is no number
+            sizes = [ir.SlotSize(of.name, k, span=span) for k in range(level.order)]
+            for size in sizes:
+                fails = ir.RaiseError("there are no entries to reduce", span=span)
+                is_empty = ast.Call(ast.Variable("=="), (size, ast.Literal(0)), span=span)
+                self.emit(ast.If(((is_empty, fails),), span=span))
+        return self.computed(value, of, (), identity_of(op, type), span, indices, op)
 
     def computed(
         self,
         value: ast.Node,
         of: SlotName,
         numbers: tuple[tuple[str, ast.Node], ...],
-        type: Type,
+        fill: ast.Literal,
         span: Span | None,
         over: tuple[ast.Index, ...] = (),
+        op: str = "overwrite",
     ) -> ast.Node:
-        """The value that a kernel computes of a tensor, called x in it, or its sum over indices."""
-        fill = typed_literal(type.wrap(0), type)
+        """The value that a kernel computes of a tensor, called x in it, or its reduction over indices from
+        `fill` on."""
         scalar, entry = self.names.slot(ScalarLevel(fill), _ENTRY), ast.Variable(_ENTRY, span=span)
-        target, op = ast.Access(entry, (), span=span), "+" if over else "overwrite"
+        target = ast.Access(entry, (), span=span)
         assign: ast.Node = ast.Assign(target, ast.Variable(op, span=span), value, span=span)
         for index in over:
             assign = ast.Loop(index, ast.Dimensionless(), assign, span=span)
@@ -243,11 +279,11 @@ class UnitTensors(ABC):
     def indices(
         self, node: ast.Subscript, of: SlotName, frame: CallFrame | Environment
     ) -> tuple[ast.Node, ...]:
-        order = level_of(self.names.formats[of.name]).order
-        has_end = any(n == ast.Variable("end") for i in node.indices for n in trees.walk(i))
-        if has_end or len(node.indices) != order:
-            raise NotStaged("`end`, or another number of indices", node.span)
-        found = self.several(node.indices, frame)
+        format = self.names.formats[of.name]
+        if len(node.indices) != level_of(format).order:
+            raise NotStaged("this takes another number of indices", node.span)
+        ends = [ir.SlotSize(of.name, size_mode(format, k)) for k in range(len(node.indices))]
+        found = self.several([*map(_with_end, node.indices, ends)], frame)
         return tuple([self.expression_of(i, node.span) for i in found])
 
     def at(
@@ -326,3 +362,12 @@ class UnitTensors(ABC):
             for _, name, used in value.closed.uses:
                 if not (isinstance(used, FinchFunction) or used is None or name in PREDEFINED):
                     raise NotStaged(f"`{value}` takes `{name}` from around it", span)
+
+
+def _with_end(index: ast.Node, end: ast.Node) -> ast.Node:
+    """An index in which `end` is the size of the mode; that of a subscript within it is its own."""
+    if index == ast.Variable("end"):
+        return trees.replace(end, span=index.span)
+    if isinstance(index, ast.Subscript):
+        return index
+    return trees.map_children(lambda part: _with_end(part, end), index)

@@ -103,3 +103,13 @@ class Operation(Node):
     def __hash__(self) -> int:
         # equality compares the body; hashing it, too, would walk all of it each time
         return hash((self.name, self.parameters))
+
+
+@record(slots=True)
+class Itself(Node):
+    """The function in whose body it stands, where that calls itself. Kernels have none: what runs a loop
+    of a script as a whole has."""
+
+    name: str
+
+    is_leaf: ClassVar[bool] = True

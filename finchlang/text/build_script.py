@@ -131,7 +131,7 @@ class Builder(KernelBuilder):
         """`using` a known package does nothing."""
         for package in nodes(parts):
             if self.name(package) not in PACKAGES:
-                message = "there are no packages: the language has what is there from the start"
+                message = "there are no packages: all names are built in"
                 hint = "take the line out; the text of another file is read by `include`"
                 raise FinchError("syntax", message, self.at(parts[0]), hint)
         return ast.Script((), span=self.over(parts))
@@ -315,7 +315,9 @@ class Builder(KernelBuilder):
         if isinstance(target, ast.Subscript):
             target = target.object
         if not isinstance(target, ast.Variable):
-            hint = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
+            hint: str = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
+            if isinstance(target, ast.Rows) and len(target.rows) == 1:
+                hint = write(", ".join(map(pretty, target.rows[0])))
             raise FinchError("syntax", "this cannot be assigned to", target.span, hint)
 
     def function(self, parts: list) -> ast.Node:

@@ -11,7 +11,7 @@ import numpy as np
 
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Pair
-from finchlang.syntax.user_function import Operation
+from finchlang.syntax.user_function import Itself, Operation
 from finchlang.text.literals import ASSIGNMENTS
 
 # Precedence levels, lowest first, as in the grammar.
@@ -29,11 +29,25 @@ INFIX = {
 }
 INFIX |= {f".{sign}": level for sign, level in INFIX.items() if sign != "=>"}  # of arrays
 INFIX |= {"\\": PRODUCT, ".=": ANY, ".÷": PRODUCT, ".⊻": SUM, ".≈": COMPARISON}
+#: the names of operators, and of functions that take arrays as wholes; the tables of both fill them in
+OF_ELEMENTS, OF_WHOLES = set[str](), set[str]()
+
+
+def with_dot(op: ast.Variable, args: tuple[ast.Node, ...], span: Any = None) -> ast.Node:
+    """A call of an operator or function for each entry of arrays: `a .+ b`, `f.(a)`."""
+    name = op.name
+    if name[0] == "." or name == "adjoint" or (name == "-" and len(args) == 1):
+        return ast.Call(op, args, span=span)
+    if name == "!" or (len(args) == 2 and f".{name}" in INFIX):
+        return ast.Call(ast.Variable(f".{name}"), args, span=span)
+    return ast.Broadcast(op, args, span=span)
+
+
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 _POWERS = ast.Variable("^"), ast.Variable(".^")
 #: what is called without parentheses around it
-_CALLED = ast.Variable, Operation, ast.Call, ast.Access, ast.Subscript, ast.Parametric
+_CALLED = ast.Variable, Operation, Itself, ast.Call, ast.Access, ast.Subscript, ast.Parametric
 #: types of literals that are printed without their type
 _PLAIN = ("Bool", "Int64", "Float64")
 INDENT = "    "
@@ -198,6 +212,7 @@ EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     ast.Index: lambda n: (n.name, ATOM),
     ast.Variable: lambda n: (n.name, ATOM),
     Operation: lambda n: (n.name, ATOM),
+    Itself: lambda n: (n.name, ATOM),
     ast.Value: lambda n: (str(n.expr), ATOM),
     ast.Extent: _range,
     ast.Range: _range,

@@ -73,6 +73,7 @@ STATEMENTS = rows("""
 3   {i1} += {i}
 1   {i1} *= 3
 2   {x1} = {x}
+0.5 r0({i} % 7)
 2   {x1} += {x}
 1   {b1} = {b}
 1   {b1} = !{b1}
@@ -91,6 +92,10 @@ STATEMENTS = rows("""
 1   {D1}[{at}] += {l}
 1   {i1} = {V1}[{at}] > {l} ? {i} : {l}
 1   {i1} = sum({I1})
+1   {x1} = sum({F1}) + maximum({F2})
+1   {i1} = maximum({I1}) - minimum({D1}) + prod({D1})
+1   {i1} = sum(abs, {I1}) + count({B1})
+1   {D1}[end] = {D1}[end] + {i}
 1   {i1} = size({M1}, 1) + length({V1})
 2   {V1} = Tensor({+V}, {n})
 1   {V1} = copy({V2})
@@ -116,6 +121,8 @@ TROUBLE = rows("""
 1   @finch for i = _ // {I1}[i] += {x1} // end
 1   @finch for i = _ // {I1}[i] += {i1} ÷ ({i2} - i) // end
 1   {i1} = size({V1}, 2)
+1   {b} || error("not ", {i1}, ", ", {x1})
+1   {i1} = round(Int64, {x1} * 1.5)
 0.3 {i1} = {x1} ? 1 : 2
 """)
 #: what only the interpreter of scripts does
@@ -125,8 +132,18 @@ PRINTED = rows("""
 1   word$ = "$({i}),"
 """)
 
+#: functions of numbers that call themselves
+RECURSIVE = rows("""
+3 r0(n) = n < 1 ? {l} : {l+} + r0(n - {l+})
+2 r0(n) = n < 2 ? n : r0(n - 1) - r0(n - 2)
+2 function r0(n) // if n < 1 // return {l} // end // m = r0(n ÷ 2) // m % 2 == 0 ? m : m + r0(n - 2) // end
+1 function r0(n) // n > 0 && return r0(n - 1) + 7 ÷ (n - {l}) // {l} // end
+1 function r0(n) // for k = 1:{l} // n < k && return k // n -= k // end // n > 9 ? r0(9) : r0(n) + 1 // end
+0.3 r0(n) = n < -99 ? 0 : r0(n - 1)
+""")
 EXPRESSIONS = {
     "i": rows("""
+1 r0({i} % 9)
 6 {i1}
 4 {l}
 3 {i} + {i}
@@ -150,6 +167,7 @@ EXPRESSIONS = {
 2 {x1} + {x}
 1 {x1} - {i}
 1 {x1} / 2
+0.5 r0({x1} / 2)
 1 {l} * 0.5
 1 max({x1}, {x})
 1 Float32({l})
@@ -171,6 +189,8 @@ EXPRESSIONS = {
 1 {S1}[] > {i}
 1 {B1}[{at}]
 1 countstored({V1}) > {l}
+1 any({B1})
+1 all({B1})
 """),
     "w": rows("""
 4 {I1}[i]

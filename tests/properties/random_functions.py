@@ -18,6 +18,7 @@ from tests.properties.function_tables import (
     MATRICES,
     NUMBERS,
     PRINTED,
+    RECURSIVE,
     STATEMENTS,
     TROUBLE,
     VECTORS,
@@ -68,7 +69,8 @@ class Writer:
 
     def script(self) -> str:
         """The text: functions, what they work on, and loops."""
-        lines = [line for _ in range(self.random.randint(1, 3)) for line in self.function()]
+        lines = [self.text(line) for line in self.pick(RECURSIVE)]
+        lines += [line for _ in range(self.random.randint(1, 3)) for line in self.function()]
         self.kernels = 0
         self.scope = Scope({kind: names.split() for kind, (names, _) in KINDS.items()})
         for kind, names in self.scope.names.items():

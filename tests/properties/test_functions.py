@@ -107,7 +107,10 @@ class InKernels(Observer):
         self.counts[applied.name] += is_step and self.is_counted
 
     def started(self, event: Any) -> None:
-        self.is_counted = type(event.source).__name__ == "KernelNode"
+        is_kernel = type(event.source).__name__ == "KernelNode"
+        self.is_counted = (
+            is_kernel and event.source.span is not None
+        )  # not one of an expression of arrays
         self.failed += 1
 
     def finished(self, event: Any, steps: Counter[str]) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from hypothesis import given, strategies as st
 from prompt_toolkit.application import create_app_session
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
@@ -130,6 +132,34 @@ def test_names_that_a_text_binds() -> None:
     assert outline.visible(text.index("y for"))["y"].kind == "index"
 
 
+_PIECES = [
+    *"xyfi=()[],;.+\n",
+    ".=",
+    "->",
+    "for",
+    "in",
+    "1:x",
+    "end",
+    "@finch",
+    "function",
+    "do",
+    "let",
+]
+_PIECES += ["if", "begin", '"a $x"', '"$(x + y)', "# x"]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=25))
+def test_a_name_is_among_its_references(pieces: list[str]) -> None:
+    """Also in a text that does not parse; what has the same references means the same."""
+    outline = Outline(" ".join(pieces))
+    for word in outline.words:
+        assert outline.text[word.at : word.end] == word.text
+        if word.is_name and (found := outline.name_at(word.at)) is not None and found == word:
+            same = outline.references(word)
+            assert word in same and all(outline.references(other) == same for other in same)
+    outline.call_around(len(outline.text))
+
+
 # ------------------------------------------------------------------------------------- completion
 
 
@@ -187,3 +217,12 @@ def test_prompts_before_pasted_lines_are_dropped(prompt: str) -> None:
     blank = " " * len(prompt)
     text = f"{prompt}x = [1,\n{blank}2]\n[1, 2]\n{prompt}sum(x)\n3"
     assert terminal.without_prompts(text) == "x = [1,\n2]\nsum(x)"
+    indented = "\n" + indent(text, "  ")
+    assert terminal.without_prompts(indented) == "x = [1,\n2]\nsum(x)"
+
+
+def test_lines_of_a_string_are_not_indented() -> None:
+    for text, wanted in [('f("a', "\n"), ('f("a", ', "\n    "), ('for i = 1:2 # "', "\n    ")]:
+        buffer = Buffer(document=Document(text))
+        terminal.new_line(buffer)
+        assert buffer.text == text + wanted
