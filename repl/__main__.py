@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -41,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _plain_ctrl_c():
             options = parse(arguments)
-            perform = _commands(options.command).perform
+            talks = options.command == "directly" and options.file is None and options.e is None
+            perform = _commands(not talks and options.command not in _OF_TEXT).perform
     except SystemExit as leave:  # after --help (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else 2
     if getattr(options, "watch", False):
@@ -65,16 +65,12 @@ def _plain_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, usual)
 
 
-def _commands(command: str) -> ModuleType:
-    """The module `commands`. Most commands import modules with very many objects that stay: the garbage
-    collector is off meanwhile, and then told to ignore these objects, which it would search in vain."""
-    is_new = "finchlang.python.session" not in sys.modules
-    if command not in _OF_TEXT and is_new and gc.isenabled():
-        gc.disable()
-        from finchlang.python import session  # noqa: F401
+def _commands(needs_session: bool) -> ModuleType:
+    """The module `commands`; the prompt imports the language while its user types."""
+    if needs_session:
+        from .prompt_session import import_language
 
-        gc.freeze()
-        gc.enable()
+        import_language()
     from . import commands
 
     return commands

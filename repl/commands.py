@@ -453,12 +453,16 @@ def _format(path: str, is_check: bool) -> bool:
 
 def lsp(options: Namespace) -> int:
     """`finch lsp`: serve an editor on standard input and output."""
+    from .glances import Glances
+
+    glances = Glances()  # it imports the language while this process imports the protocol
     try:
         from .language_server import serve
     except ModuleNotFoundError as error:
+        glances.stop()
         message = f"`finch lsp` needs {error.name}"
         raise FinchError("I/O", message, hint="pip install finchlang[editor]") from None
-    serve()
+    serve(glances)
     return SUCCESS
 
 

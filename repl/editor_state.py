@@ -1,12 +1,9 @@
-"""The state of `finch lsp`: the open texts, and the process that checks them while they are typed."""
+"""The state of `finch lsp`: the open texts, and what is known of them."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
-import sys
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -16,10 +13,11 @@ from pygls.workspace import TextDocument
 
 from finchlang import __version__
 
+from .glances import Glances
 from .outline import Binding, Outline
 
-#: in seconds: a text is checked when no key has been pressed for PAUSE, and that may take ENOUGH
-PAUSE, ENOUGH = 0.2, 10.0
+#: a text is checked when no key has been pressed for so many seconds
+PAUSE = 0.2
 #: the diagnostic for a text that takes longer
 TOO_LONG = {
     "kind": "resource",
@@ -29,64 +27,24 @@ TOO_LONG = {
 }
 
 
-class Glances:
-    """The process that checks texts, one at a time; it is started again after one that takes too long."""
-
-    def __init__(self) -> None:
-        self.process: asyncio.subprocess.Process | None = None
-        self.turn = asyncio.Lock()
-
-    async def at(
-        self, text: str, name: str, is_wanted: Callable[[], bool]
-    ) -> dict[str, Any] | None:
-        """The result of `short_values.look_at`; None if it takes too long, or is not wanted any more when
-        its turn comes."""
-        async with self.turn:
-            if not is_wanted():
-                return None
-            if self.process is None:
-                pipe = asyncio.subprocess.PIPE
-                command = sys.executable, "-m", "finchlang.repl.short_values"
-                self.process = await asyncio.create_subprocess_exec(
-                    *command,
-                    stdin=pipe,
-                    stdout=pipe,
-                    stderr=asyncio.subprocess.DEVNULL,
-                    limit=1 << 24,
-                )
-            process = self.process
-            assert process.stdin is not None and process.stdout is not None
-            try:
-                process.stdin.write(json.dumps({"text": text, "name": name}).encode() + b"\n")
-                return json.loads(await asyncio.wait_for(process.stdout.readline(), ENOUGH))
-            except (TimeoutError, OSError, ValueError):
-                self.stop()
-                return None
-
-    def stop(self) -> None:
-        if self.process is not None and self.process.returncode is None:
-            self.process.kill()
-        self.process = None
-
-
 class Server(LanguageServer):
     """The language server, with what it knows of the open texts."""
 
-    def __init__(self) -> None:
+    def __init__(self, glances: Glances) -> None:
         super().__init__("finch", __version__)
-        self.glances = Glances()
+        self.glances = glances
         self.waiting: dict[str, asyncio.Task] = {}
         self.names: dict[str, dict[str, str | None]] = {}  # by text, descriptions of its variables
         self.hints: dict[str, tuple[int | None, list[Any]]] = {}  # by text, of its version
 
-    def changed(self, uri: str) -> None:
+    def changed(self, uri: str, pause: float = PAUSE) -> None:
         """Check a text once no key has been pressed for a while."""
         if uri in self.waiting:
             self.waiting[uri].cancel()
-        self.waiting[uri] = asyncio.ensure_future(self._look(uri))
+        self.waiting[uri] = asyncio.ensure_future(self._look(uri, pause))
 
-    async def _look(self, uri: str) -> None:
-        await asyncio.sleep(PAUSE)
+    async def _look(self, uri: str, pause: float) -> None:
+        await asyncio.sleep(pause)
         document = self.workspace.get_text_document(uri)
         version = document.version
 

@@ -98,3 +98,11 @@ def depth(text: str) -> int:
         elif kind is Keyword and brackets <= 0:
             blocks += (value in OPENERS) - (value == "end")
     return max(blocks, 0) + max(brackets, 0)
+
+
+def in_string(text: str) -> bool:
+    """Whether a text ends in a string that is not closed: there blanks have a meaning."""
+    quotes = [
+        kind for kind, value in FinchLexer().get_tokens(text) if kind is String and value == '"'
+    ]
+    return len(quotes) % 2 == 1

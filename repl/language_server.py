@@ -12,9 +12,9 @@ from pygls.exceptions import JsonRpcException
 from pygls.workspace import TextDocument
 
 from finchlang.base.errors import FinchError
-from finchlang.text.formatter import formatted
 
 from .editor_state import Server, path_of, signature
+from .glances import Glances
 from .highlight import KEYWORDS
 from .manual import Entry, entries, words
 from .renaming import nameable, renamed
@@ -210,6 +210,8 @@ def symbols(server: Server, uri: str) -> list[lsp.DocumentSymbol]:
 
 def formatting(server: Server, uri: str) -> list[lsp.TextEdit] | None:
     """An edit that formats the text as `finch fmt` does; None if it does not parse."""
+    from finchlang.text.formatter import formatted
+
     document = server.workspace.get_text_document(uri)
     try:
         done = formatted(document.source)
@@ -235,9 +237,9 @@ class Messages:
         return b"Content-Length: -\r\n" if is_too_large else header[0]
 
 
-def serve() -> None:
+def serve(glances: Glances) -> None:
     """Serve the editor on standard input and output until it leaves."""
-    server = Server()
+    server = Server(glances)
 
     @server.feature(lsp.INITIALIZE)
     def initialize(params: lsp.InitializeParams) -> None:
@@ -247,7 +249,7 @@ def serve() -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        server.changed(params.text_document.uri)
+        server.changed(params.text_document.uri, 0.0)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
@@ -310,4 +312,4 @@ def serve() -> None:
     try:
         server.start_io(own, out)  # type: ignore[arg-type]
     finally:
-        server.glances.stop()
+        glances.stop()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Callable
 from threading import Lock
 from typing import Any, TextIO
@@ -15,6 +17,17 @@ PROMPT = "finch> "
 CONTINUED = "     | "
 #: the prompt before lines that were copied from Julia
 JULIA = "julia> "
+
+
+def import_language() -> None:
+    """Import modules with very many objects that stay: the garbage collector is off meanwhile, and then
+    told to ignore these objects, which it would search in vain."""
+    if "finchlang.python.session" not in sys.modules and gc.isenabled():
+        gc.disable()
+        from finchlang.python import session  # noqa: F401
+
+        gc.freeze()
+        gc.enable()
 
 
 class Conversation:
@@ -33,6 +46,7 @@ class Conversation:
     def session(self) -> Any:
         with self._one_at_a_time:  # the thread that loads the language may be making it
             if self._session is None:
+                import_language()
                 self._session = self._make_session(self)
             return self._session
 

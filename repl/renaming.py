@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from finchlang.base.errors import FinchError
-from finchlang.script.functions import PREDEFINED
 from finchlang.text.terminals import terminals
 
 from .highlight import CONSTANTS, KEYWORDS
@@ -20,7 +19,7 @@ def nameable(outline: Outline, offset: int) -> Word:
         raise FinchError("unknown name", "there is no name of a variable, function or index here")
     if word.text in outline.visible(word.at):
         return word
-    what = "is a word of the language" if _is_known(word.text) else "is bound nowhere in this file"
+    what = "is a word of the language" if word.text in words() else "is bound nowhere in this file"
     raise FinchError("unknown name", f"`{word.text}` {what}")
 
 
@@ -30,7 +29,7 @@ def renamed(outline: Outline, offset: int, name: str) -> list[Word]:
     word = nameable(outline, offset)
     if not re.fullmatch(terminals()["NAME"], name):
         raise FinchError("syntax", f"`{name}` is no name", hint="letters, digits and `_`")
-    if name in KEYWORDS or name in CONSTANTS or _is_known(name):
+    if name in KEYWORDS or name in CONSTANTS or name in words():
         raise FinchError("unknown name", f"`{name}` is a word of the language")
     found = outline.references(word)
     if name == word.text:
@@ -51,7 +50,3 @@ def renamed(outline: Outline, offset: int, name: str) -> list[Word]:
     if not is_same or any(name in outline.visible(each.at) for each in found):
         raise FinchError("unknown name", f"`{name}` is taken where `{word.text}` is used")
     return found
-
-
-def _is_known(name: str) -> bool:
-    return name in words() or name in PREDEFINED

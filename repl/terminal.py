@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.utils import is_dumb_terminal
 
 from .completion import Completions
-from .highlight import STYLE, FinchLexer, depth
+from .highlight import STYLE, FinchLexer, depth, in_string
 from .prompt_session import CONTINUED, JULIA, PROMPT, Conversation
 
 INDENT = "    "
@@ -116,16 +117,18 @@ def keys() -> KeyBindings:
 
 def without_prompts(text: str) -> str:
     """A pasted text; of one that was copied from a prompt only the inputs, without prompts and output."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = textwrap.dedent(text).lstrip("\n").split("\n")
     prompt = next((p for p in (PROMPT, JULIA) if lines[0].startswith(p)), None)
     if prompt is None:
-        return "\n".join(lines)
+        return text
     typed = [n for n in lines if n.startswith((prompt, CONTINUED, " " * len(prompt)))]
     return "\n".join(line[len(prompt) :] for line in typed)
 
 
 def new_line(buffer: Buffer) -> None:
-    buffer.insert_text("\n" + INDENT * depth(buffer.document.text_before_cursor))
+    before = buffer.document.text_before_cursor
+    buffer.insert_text("\n" + INDENT * (0 if in_string(before) else depth(before)))
 
 
 def close(buffer: Buffer) -> None:

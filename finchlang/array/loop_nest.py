@@ -103,17 +103,23 @@ class LoopNest:
         """The indices by the numbers that they have in Counts."""
         return (*self.kept, *self.reduced)
 
-    def counts(self, followed: frozenset[int] = frozenset()) -> Counts:
-        """What is expected of loops, with reads that are looked up, by number."""
+    @cached_property
+    def operands(self) -> list[OperandEntries]:
+        """How the reads are stored."""
         bits = {index: k for k, index in enumerate(self.indices)}
-        operands = []
+        found = []
         for read in self.reads:
             order = tuple(dict.fromkeys([bits[index] for index in read.own]))
             dense = sum([1 << k for k in order if read.is_dense_at(self.indices[k])])
             mask = sum([1 << k for k in order])
-            operands.append(OperandEntries(mask, read.stored, read.is_sparse, order, dense))
+            found.append(OperandEntries(mask, read.stored, read.is_sparse, order, dense))
+        return found
+
+    def counts(self, followed: frozenset[int] = frozenset()) -> Counts:
+        """What is expected of loops, with reads that are looked up, by number."""
         places = PlaceCounts([float(self.extents[index]) for index in self.indices])
-        return Counts(places, operands, self.absent, (1 << len(self.kept)) - 1, followed)
+        kept = (1 << len(self.kept)) - 1
+        return Counts(places, self.operands, self.absent, kept, followed)
 
 
 def absence_of(

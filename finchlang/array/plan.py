@@ -3,7 +3,7 @@ read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import permutations
 from math import prod
@@ -80,25 +80,34 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
 
 
 def candidates(nest: LoopNest, usual: tuple[int, ...]) -> list[Candidate]:
-    """The usual order of loops, and the best for each innermost loop, with reads that are looked up as long
-    as each saves more, the cheapest first."""
-    counts, able = nest.counts(), {k for k, read in enumerate(nest.reads) if read.is_found}
+    """The usual order of loops, and the best for each innermost loop, the cheapest first; with reads that
+    are looked up, those first that save most alone, as long as each saves more."""
+    counts = nest.counts()
     found = {usual: Candidate(counts.of_order(usual), usual)}
     found |= {order: Candidate(cost, order) for cost, order in counts.orders()}
     every, best = list(found.values()), min(found.values(), key=lambda one: one.cost)
-    while rest := able - best.followed:
-        tried = []
-        for followed in [best.followed | {k} for k in rest]:
-            known = nest.counts(followed)
-            for cost, order in known.orders(NEAR * best.cost):
-                if not any([known.operands[k].follows(order) for k in followed]):
-                    tried.append(Candidate(cost, order, followed))
+    alone = {
+        k: with_lookups(nest, {k}, best.cost) for k, read in enumerate(nest.reads) if read.is_found
+    }
+    able = [k for k in alone if alone[k]]
+    for k in sorted(able, key=lambda k: alone[k][0].cost):
+        tried = with_lookups(nest, best.followed | {k}, best.cost)
         every += tried
-        least = min(every, key=lambda one: one.cost)
-        if least is best:
-            break
-        best = least
+        best = min([best, *tried], key=lambda one: one.cost)
     return sorted(every, key=lambda one: one.cost)
+
+
+def with_lookups(nest: LoopNest, followed: Iterable[int], cost: float) -> list[Candidate]:
+    """The orders of loops that cost about so much at most if these reads are looked up, since they are
+    stored in another order, the cheapest first."""
+    counts = nest.counts(frozenset(followed))
+    reads = [counts.operands[k] for k in counts.followed]
+    orders = counts.orders(NEAR * cost)
+    return [
+        Candidate(cost, order, counts.followed)
+        for cost, order in orders
+        if not any([read.follows(order) for read in reads])
+    ]
 
 
 def loop_order(nest: LoopNest) -> list[Index]:

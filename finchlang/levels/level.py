@@ -458,13 +458,15 @@ class Uniform(TensorLike):
 @record(slots=True)
 class Fiber(TensorLike):
     """The subtensor at `position` of `store`, with the sizes `dims`. In update mode, `dirty` is a cell to
-    set once something was written, if a parent asks for that."""
+    set once something was written, if a parent asks for that; of a Pattern that is the value, and
+    `written` such a cell."""
 
     store: Storage
     dims: Dims
     position: Expr = field(default_factory=lambda: const(0))
     dirty: Cell | None = None
     mode: str = READ
+    written: Cell | None = None
 
     def __str__(self) -> str:
         return f"{self.store.level}@{self.position}"
@@ -482,8 +484,11 @@ class Fiber(TensorLike):
     def located(self, in_a_row: bool) -> int:
         return len(list(takewhile(lambda level: level.is_dense, self.level.levels())))
 
-    def child(self, position: Expr, dirty: Cell | None = None) -> Fiber:
-        return Fiber(self.store.child, self.level.below(self.dims), position, dirty, self.mode)
+    def child(
+        self, position: Expr, dirty: Cell | None = None, written: Cell | None = None
+    ) -> Fiber:
+        below = self.store.child, self.level.below(self.dims)
+        return Fiber(*below, position, dirty, self.mode, written)
 
     def mark(self, host: Host, condition: Expr = TRUE) -> None:
         """Set the dirty bit where the condition holds, if there is one."""

@@ -43,6 +43,8 @@ class Pattern(LeafLevel):
     def write(self, host: Host, fiber: Fiber, value: ir.Expr) -> None:
         assert fiber.dirty is not None  # a sparse level is above
         host.set(fiber.dirty, value)
+        if fiber.written is not None:
+            host.set(fiber.written, code.TRUE)
 
     def pack_values(self, values: np.ndarray, positions: np.ndarray, count: int) -> dict[str, Any]:
         return {}

@@ -313,6 +313,14 @@ class SparseByteMap(Indexed):
                 unset = op("and", before, op("not", now))
                 host.branch(unset, lambda: host.store(store.tbl, position, FALSE))
 
+        def epilogue_if_written(
+            host: Host,
+        ) -> None:  # elsewhere `join_branches` leaves all this out
+            host.branch(host.get(written), partial(epilogue, host))
+
+        if isinstance(self.lvl, Pattern):
+            written = host.cell(FALSE, "written")
+            return fiber.child(position, dirty, written), epilogue_if_written
         return fiber.child(position, dirty), epilogue
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:

@@ -119,7 +119,8 @@ class NativeKernel:
         except BaseException as error:
             self.release()
             if isinstance(error, KeyboardInterrupt):
-                message = f"{self.layout.name} was stopped by Ctrl-C; its outputs are as they were"
+                what = {"unit": "the loop or function"}.get(self.layout.name, "the kernel")
+                message = f"{what} was stopped by Ctrl-C; its outputs are as they were"
                 raise FinchError("interrupted", message) from None
             raise
         if status != OK:

@@ -23,7 +23,6 @@ from finchlang.operators.operator import (
     having,
     law,
 )
-from finchlang.operators.staged_body import StagedOperator
 from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import remembered, walk
 from finchlang.syntax.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
@@ -416,6 +415,8 @@ def _row(node: Operation, places: tuple[Span | None, ...]) -> Operator:
     match node.body:
         case Call(Variable(name), args) if args == parameters:  # an operator by another name
             return replace(OPERATORS[name], **fields)
+    from finchlang.operators.staged_body import StagedOperator  # few programs need its rules
+
     return StagedOperator(lookup=operator, **fields)
 
 

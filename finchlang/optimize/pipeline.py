@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from finchlang.host.ir import Procedure, Residual
 from finchlang.host.verify import verified
 from finchlang.optimize.append_loops import make_room
+from finchlang.optimize.joined_branches import join_branches
 from finchlang.optimize.memory_checks import check_memory
 from finchlang.optimize.partial_sums import take_lanes
 from finchlang.optimize.place_fills import place_fills
@@ -20,7 +21,7 @@ Pass = Callable[[Residual], Residual]
 #: Passes before the undo log, and those after it, which leave alone the arrays that have a log. Each can be
 #: left out, and each may be used alone.
 EARLY: tuple[Pass, ...] = (make_room, place_fills, expand_scalars, take_lanes)
-LATE: tuple[Pass, ...] = (privatise,)
+LATE: tuple[Pass, ...] = (privatise, join_branches)
 PASSES = (*EARLY, *LATE)
 
 

@@ -42,7 +42,10 @@ def operator_of(value: Any, name: str = "this") -> tuple[Any, dict[ast.Node, Any
     value = OPERATORS.get(value.name) if isinstance(value, Builtin) else value
     found = operation(value)
     if found is None:
-        raise FinchError("type", f"`{name}` is no operator of elements")
+        hint = (
+            "`@einsum` sums up by `+=` what the result has no index for" if name == "sum" else None
+        )
+        raise FinchError("type", f"`{name}` is no operator of elements", hint=hint)
     return (found.name, {}) if isinstance(found, ast.Variable) else (found, {found: value})
 
 

@@ -139,7 +139,12 @@ def _sortperm(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: An
 
 def _one_dimension(name: str, value: Any) -> None:
     if data.is_array(value) and len(value.shape) != 1:
-        raise FinchError("dimension", f"{name} takes a vector, not {kind_of(value)}")
+        hint = (
+            f"along a dimension it is `{name}(A, dims = 1)`"
+            if name in ("sort", "reverse")
+            else None
+        )
+        raise FinchError("dimension", f"{name} takes a vector, not {kind_of(value)}", hint=hint)
 
 
 def _axis(value: Any, dims: Any) -> int:
@@ -198,6 +203,9 @@ def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[An
     """The function of `name(f, A)`, if one is given, and A. Raises FinchError "type" for others."""
     if not 1 <= len(args) <= 2:
         raise FinchError("type", f"{name} takes {what}, or a function and {what}")
+    if len(args) == 2 and data.is_array(args[0]) and data.is_number(args[1]):
+        hint = f"write `{name}(A, dims = {args[1]})`"
+        raise FinchError("type", f"{name} takes a dimension as `dims`", hint=hint)
     return args[:-1], args[-1]
 
 

@@ -18,7 +18,7 @@ from finchlang.script.show import kind_of
 from finchlang.script.tensor_arithmetic import SIGNS, combined, elementwise, forced, takes
 from finchlang.syntax import nodes as ast, types
 from finchlang.text.meant import INDEXED
-from finchlang.text.print import INFIX, pretty
+from finchlang.text.print import pretty, with_dot
 from finchlang.wrappers.masks import MaskValue
 
 #: calls of a script's functions may nest so deeply
@@ -324,8 +324,6 @@ def _with_dot(error: FinchError, node: ast.Call) -> FinchError:
     """The error with the code of the call by elements as its hint, where it tells of a dot."""
     if error.hint is not data.WITH_DOT:
         return error
-    op, args = node.op, node.args
-    assert isinstance(op, ast.Variable)
-    is_sign = op.name in INFIX or op.name == "!"
-    dotted = ast.Call(ast.Variable(f".{op.name}"), args) if is_sign else ast.Broadcast(op, args)
-    return FinchError(error.kind, error.message, error.span, f"write `{pretty(dotted)}`")
+    assert isinstance(node.op, ast.Variable)
+    code = pretty(with_dot(node.op, node.args))
+    return FinchError(error.kind, error.message, error.span, f"write `{code}`")

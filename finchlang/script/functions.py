@@ -24,6 +24,7 @@ from finchlang.syntax import nodes as ast, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.text.print import OF_ELEMENTS, OF_WHOLES
 from finchlang.wrappers.masks import MASKS
 
 
@@ -105,6 +106,8 @@ PREDEFINED: dict[str, Any] = {
     **BUILTINS,
     "I": Identity(),
 }
+OF_ELEMENTS.update(OPERATORS)
+OF_WHOLES.update(BUILTINS.keys() - OPERATORS.keys())
 
 
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:

@@ -255,6 +255,8 @@ def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None
         what = f"{kind_of(value)} has {len(shape)} dimensions, {len(indices)} indices are given"
         is_flat = len(indices) == 1 and len(shape) > 1
         hint = "`vec(A)` counts column by column" if is_flat else None
+        if len(shape) == 1 and len(indices) == 2:
+            hint = "an entry of a vector is `x[1]`"
         if is_flat and len(shape) == 2:
             hint = f"a row is `A[1, :]`, a column `A[:, 1]`, an entry `A[1, 2]`; {hint}"
         raise FinchError("dimension", what, hint=hint)

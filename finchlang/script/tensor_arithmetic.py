@@ -87,6 +87,12 @@ def combined(name: str, args: list[Any]) -> Any:
                 return _by_elements(name, args)
             case ("*", [_, _]) | ("/", [True, False]):
                 return _as_row(_by_elements(name, args), is_row(args[0]) or is_row(args[1]))
+            case "/", [True, True] if len(args[1].shape) == 2:
+                message = "matrices are not divided by each other"
+                hint = (
+                    "`A * inv(B)` solves, `B \\ A` does from the left; by elements it is `A ./ B`"
+                )
+                raise FinchError("type", message, hint=hint)
             case "^", [True, False]:
                 return _power(args[0], data.whole(args[1], "the power of a matrix"))
             case _, [False, False]:

@@ -34,7 +34,8 @@ def convert(target: Any, source: Any) -> Any:
         raise FinchError("dimension", message)
     to_pattern, element = isinstance(format.leaf, Pattern), type_of_dtype(source.dtype)
     if not to_pattern and not (element and can_store(element, format.element_type)):
-        raise FinchError("type", f"{format} cannot store {element}")
+        hint = "the type is that of the fill: `Element(0.0)` keeps fractions"
+        raise FinchError("type", f"{format} cannot store {element}", hint=hint)
     if not _same(source.fill, format.fill.value) or is_whole(format):
         return Tensor.from_numpy(source.to_numpy().astype(format.element_type.dtype), format)
     if source.fill == 0 and any(map(is_compressed, (format, level_of(source.format)))):

@@ -129,7 +129,8 @@ def _leaf(kind: type[Level], parameters: tuple[Any, ...], args: tuple[Any, ...])
     values = [*(p for p in parameters if not isinstance(p, Type)), *args]
     types = [p for p in parameters if isinstance(p, Type)]
     if len(values) != 1 or len(types) > 1 or isinstance(values[0], Level):
-        raise FinchError("type", f"{kind.__name__} takes one fill value")
+        hint = f"write `{kind.__name__}(0.0)`"
+        raise FinchError("type", f"{kind.__name__} takes one fill value", hint=hint)
     return kind(typed_literal(values[0], types[0] if types else None))  # type: ignore[call-arg]
 
 

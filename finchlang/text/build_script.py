@@ -315,7 +315,9 @@ class Builder(KernelBuilder):
         if isinstance(target, ast.Subscript):
             target = target.object
         if not isinstance(target, ast.Variable):
-            hint = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
+            hint: str = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
+            if isinstance(target, ast.Rows) and len(target.rows) == 1:
+                hint = write(", ".join(map(pretty, target.rows[0])))
             raise FinchError("syntax", "this cannot be assigned to", target.span, hint)
 
     def function(self, parts: list) -> ast.Node:

@@ -45,7 +45,7 @@ def unexpected_character(error: UnexpectedCharacters, source: Source, text: str)
         return FinchError("syntax", "a macro's name must follow `@`", span)
     hints = {
         "'": "text is written in double quotes; a transposed tensor is `swizzle(A, 2, 1)`",
-        ".": "there is no member access; `.*` and the like stand in `@array C = A .* B`",
+        ".": "there is no member access; operators of elements are `.*`, `.+`, `.^` and the like",
         "$": "`$` stands in strings only",
     }
     message = f"unknown character `{character}`"

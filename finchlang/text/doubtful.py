@@ -8,11 +8,12 @@ from typing import Any
 
 from finchlang.base.errors import Note
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.text.print import pretty
 
 _COMPARES = frozenset(map(ast.Variable, ("<", "<=", ">", ">=", "==", "!=")))
 _JOINS = ast.Variable("&"), ast.Variable("|")
 #: what a text has that any of these notes is about, besides kernels
-SIGNS = re.compile(r"=\+|[&|]|:-")
+SIGNS = re.compile(r"=\+|[&|]|:-|\]\s*\*")
 
 
 def doubtful(tree: ast.Node) -> Iterator[Note]:
@@ -27,6 +28,12 @@ def doubtful(tree: ast.Node) -> Iterator[Note]:
                     yield Note(
                         "`=+` assigns a value with its sign; an update is written `+=`", node.span
                     )
+        match node:
+            case ast.Call(ast.Variable("*"), (ast.Rows(((value,),)) as row, count)) if (
+                not row.is_matrix and isinstance(count, (ast.Literal, ast.Variable))
+            ):
+                ours = f"`fill({pretty(value)}, {pretty(count)})` has it so many times"
+                yield Note(f"`{pretty(row)} * {pretty(count)}` is a product; {ours}", node.span)
         if isinstance(node, ast.Subscript):
             for index in node.indices:
                 match index:
@@ -55,8 +62,30 @@ def doubtful(tree: ast.Node) -> Iterator[Note]:
 
 def lost(program: ast.Node) -> Iterator[Note]:
     """Assignments of a kernel by `=` in a loop whose index is not among those of the target, with values
-    that depend on it: all but the last are lost."""
+    that depend on it: all but the last are lost. Products and least values that begin at 0."""
     yield from _lost(program, (), {}, frozenset())
+    yield from _begun(program)
+
+
+#: where these updates begin if they are to have another result than 0, or less
+_FIRST = {"*": "1", "min": "Inf"}
+
+
+def _begun(program: ast.Node) -> Iterator[Note]:
+    """Products and least values that begin at a declared 0."""
+    zeros: set[ast.Node] = {
+        node.tensor
+        for node in trees.walk(program)
+        if isinstance(node, ast.Declare) and getattr(node.init, "value", None) == 0
+    }
+    for node in trees.walk(program):
+        match node:
+            case ast.Assign(ast.Access(tensor), ast.Variable(name)) if tensor in zeros:
+                zeros.remove(tensor)  # its first update
+                if name in _FIRST and node.span is not None:
+                    what = "stays 0" if name == "*" else "is never more than 0"
+                    way = f"it is to begin, and to be filled, by {_FIRST[name]}"
+                    yield Note(f"`{pretty(tensor)}` begins at 0 and {what}: {way}", node.span)
 
 
 def _lost(

@@ -5,25 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from finchlang.base.errors import Hint, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.foreign_table import IN_KERNELS, TABLE
-from finchlang.text.print import pretty
+from finchlang.text.print import OF_WHOLES, pretty, with_dot
 
-#: functions of NumPy that are of each entry of an array, and are called so here
-ELEMENTWISE = re.compile(
-    "sqrt|cbrt|exp2?|expm1|log(2|10|1p)?|a?(sin|cos|tan)h?|abs|floor|ceil|sign|isnan"
-)
 _REDUCTIONS = ("sum", "prod", "mean", "maximum", "minimum", "any", "all")
-#: functions that take an array as a whole, besides these
-_OF_WHOLE = frozenset(
-    (*_REDUCTIONS, *("count", "std", "var", "median", "norm", "dot", "length", "size", "ndims"))
-    + ("extrema", "first", "last", "sort", "reverse", "cumsum", "cumprod", "vec", "vcat", "hcat")
-    + ("reshape", "zeros", "ones", "rand", "fill", "range", "collect", "argmax", "argmin")
-    + ("findmax", "findmin", "tr", "det", "inv", "tensordot", "kron", "copy", "diff")
-)
+_ALONG = ("cumsum", "cumprod", "sort", "diff", "reverse")
+_OF_LINES = ("argmax", "argmin", "median", "norm", "count", "unique")
 _LOGIC = tuple(map(ast.Variable, ("&&", "||", "!")))
 
 
@@ -96,7 +88,7 @@ def way_of(
     reason = f"`{named}` is {what}" + ", and no operator of kernels" * is_script
     for row in meant:
         fits = args is not None and row.parameters is not None and len(row.parameters) == len(args)
-        if fits and row.parameters == ("string",) and not isinstance(call.args[0], ast.Text):
+        if not all(map(_is_typed, row.parameters or (), (args if fits else None) or repeat(None))):
             continue
         if is_known and not fits:
             continue
@@ -108,7 +100,7 @@ def way_of(
         elif fits and not getattr(call, "keywords", ()):
             code = translated(row, call, in_kernel, parse)
             return OurWay(reason, call.span, write(code, call.span))
-        elif call is None and not in_kernel:
+        elif call is None and not in_kernel and not any(r.parameters is None for r in meant):
             code = f"({', '.join(row.parameters)}) -> {row.ours}"
             return OurWay(reason, None, write(code))
     if meant and not is_known and meant[0].parameters is not None:
@@ -117,6 +109,13 @@ def way_of(
             reason, None, f"`{named}({', '.join(row.parameters or ())})` is written `{row.ours}`"
         )
     return None
+
+
+def _is_typed(parameter: str, arg: Any) -> bool:
+    """Whether an argument is the literal that the parameter stands for, if it stands for one."""
+    if parameter == "[]":
+        return isinstance(arg, ast.Rows) and not any(arg.rows)
+    return parameter != "string" or isinstance(arg, ast.Text)
 
 
 def _of_scripts(code: str) -> list[NameRow]:
@@ -185,7 +184,7 @@ def text_of(node: Any) -> str:
 
 
 def along_axis(call: Any) -> str | None:
-    """A reduction along an axis as NumPy has it, which counts axes from 0 and leaves the axis out."""
+    """A function along an axis as NumPy has it, which counts axes from 0; reductions leave the axis out."""
     if not isinstance(call, ast.KeywordCall) or not isinstance(call.op, ast.Variable):
         return None
     name, given = call.op.name, dict(call.keywords)
@@ -193,11 +192,18 @@ def along_axis(call: Any) -> str | None:
         name, name
     )
     axis: Any = given.get("axis")
-    is_number = isinstance(axis, ast.Literal) and type(axis.value) is int and axis.value >= 0
-    if kept not in _REDUCTIONS or not is_number or len(given) > 1:
+    axes = axis.items if isinstance(axis, ast.Group) else (axis,)
+    numbers: list[Any] = [getattr(n, "value", None) for n in axes]
+    if len(given) > 1 or not all(type(n) is int and n >= 0 for n in numbers):
         return None
-    of = f"{kept}({', '.join(map(pretty, call.args))}, dims = {axis.value + 1})"
-    return f"dropdims({of}, dims = {axis.value + 1})"
+    args, dims = ", ".join(map(pretty, call.args)), ", ".join(str(n + 1) for n in numbers)
+    dims = f"({dims})" if len(numbers) > 1 else dims
+    if kept in _OF_LINES and len(call.args) == 1 and dims in ("1", "2"):
+        return f"[{kept}(v) for v in each{'col' if dims == '1' else 'row'}({args})]"
+    of = f"{kept}({args}, dims = {dims})"
+    return (
+        of if kept in _ALONG else f"dropdims({of}, dims = {dims})" if kept in _REDUCTIONS else None
+    )
 
 
 def compared(node: Any) -> Any:
@@ -212,19 +218,9 @@ def dotted(node: Any) -> Any:
     whole arrays stay as they are."""
     if not isinstance(node, ast.Call) or not isinstance(node.op, ast.Variable):
         return node
-    if node.op.name in _OF_WHOLE:
+    if node.op.name in OF_WHOLES:
         return node
-    args = tuple(map(dotted, node.args))
-    name = node.op.name
-    if len(args) == 2 and (f".{name}" in SIGNS):
-        return ast.Call(ast.Variable(f".{name}"), args, span=node.span)
-    if name[0] == "." or (len(args) == 1 and name in ("-", "!")) or name == "adjoint":
-        return ast.Call(node.op, args, span=node.span)
-    return ast.Broadcast(node.op, args, span=node.span)
-
-
-#: operators that have a form with a dot
-SIGNS = frozenset(["." + sign for sign in "+ - * / ^ < <= > >= == != % & | && || div".split()])  # noqa: SIM905
+    return with_dot(node.op, tuple(map(dotted, node.args)), node.span)
 
 
 def matrix_of(node: Any) -> Any:

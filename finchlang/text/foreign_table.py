@@ -2,7 +2,8 @@
 
 #: `names(parameters) | ours` for calls with so many arguments, `names | ours` for a name alone. Ours is code,
 #: or text after a colon. Code after `@.` stands for each entry of arrays in scripts. A name that begins with
-#: a dot is a method, whose object is the first parameter. A parameter `string` is a string that is typed there.
+#: a dot is a method, whose object is the first parameter. A parameter `string`
+#: is a string that is typed there, `[]` the empty vector, `np.f` a function of NumPy that ours of that name is not.
 TABLE = """
 # Python, NumPy, SciPy
 solve(A, b) | A \\ b
@@ -44,6 +45,8 @@ fliplr(A) | reverse(A, dims = 2)
 flipud(A) | reverse(A, dims = 1)
 amax nanmax np_max | maximum
 amin nanmin np_min | minimum
+max(x, [], k) | maximum(x, dims = k)
+min(x, [], k) | minimum(x, dims = k)
 max(x) | maximum(x)
 min(x) | minimum(x)
 average | mean
@@ -239,7 +242,7 @@ save savetxt savemat mmwrite imwrite savez save_npz | : `fwrite("matrix.mtx", A)
 .toarray .todense .to_numpy(A) | collect(A)
 .max(x) | maximum(x)
 .min(x) | minimum(x)
-.std .var(x) | : with `m = mean(x)`, the variance is `mean((x .- m) .^ 2)`
+.std .var np.std np.var | : `std` and `var` divide by `n - 1`; with `m = mean(x)`, the variance of NumPy is `mean((x .- m) .^ 2)`
 .tocsr .tocsc .tocoo(A) | : a tensor has the format it is made with: `Tensor(CSCFormat(0.0), A)`
 .T .H .transpose(A) | A'
 .shape(A) | size(A)
@@ -248,7 +251,16 @@ save savetxt savemat mmwrite imwrite savez save_npz | : `fwrite("matrix.mtx", A)
 .nnz(A) | countstored(A)
 .dtype(A) | eltype(A)
 .data .indices .indptr .val .ptr .idx .lvl(A) | : `ffindnz(A)` gives the coordinates and values of what is stored, `display(A)` shows the arrays
-.flatten .ravel(A) | : `vec(A)` goes down the columns, `vec(A')` along the rows, as NumPy does
+.reshape np.reshape | : `reshape(x, m, n)` goes down the columns; `reshape(x, n, m)'` fills rows of `n`, as NumPy does
+.dot np.dot | : `A * B` is the product of matrices, `A * x` with a vector, `dot(x, y)` that of two vectors
+np.unique(x) | sort(unique(x))
+.repeat np.repeat(x, n) | repeat(x, 1, n)
+.flip np.flip(x) | reverse(x)
+np.maximum np.fmax(x, y) | @. max(x, y)
+np.minimum np.fmin(x, y) | @. min(x, y)
+np.round .round(x, n) | map(v -> round(v, digits=n), x)
+np.append(x, e) | vcat(x, e)
+.flatten .ravel np.ravel ravel | : `vec(A)` goes down the columns, `vec(A')` along the rows, as NumPy does
 .item(x) | x[]
 .upper(s) | uppercase(s)
 .lower(s) | lowercase(s)
@@ -279,7 +291,7 @@ input readline raw_input scanf | : a script reads files by `fread`, and its argu
 assert(c) | @assert c
 lambda | : write `(x) -> x + 1`
 print(x, y, z) | println(x, y, z)
-printf sprintf fprintf cout console System logging | : write `println("x = $x")`, with `$name` or `$(value + 1)` for values
+printf sprintf fprintf cout console System logging | : write `println("x = $x")`, with `$name` or `$(round(x, digits=2))` for values
 disp display_text echo puts say(x) | println(x)
 throw raise(x) | error(x)
 OSError IOError ImportError NameError OverflowError StopIteration ValueError TypeError KeyError IndexError RuntimeError Exception ArgumentError BoundsError DomainError ErrorException DimensionMismatch AssertionError NotImplementedError ZeroDivisionError rethrow | : write `error("what is wrong")`
@@ -293,6 +305,7 @@ regexp regexprep regexpi match eachmatch Regex findnext | : there are no pattern
 titlecase capitalize uppercasefirst isalnum swapcase islowercase isuppercase isdigit isalpha isletter isspace isupper islower index rfind rindex chop chr ord codepoint ascii hex bin bitstring digits dec2bin char text encode decode | : strings have `uppercase`, `lowercase`, `strip`, `split`, `join`, `replace`, `occursin`, `startswith`, `lpad`; `s[2:3]` is a part
 lstrip rstrip strtrim trim deblank chomp(s) | strip(s)
 strrep(s, a, b) | replace(s, a => b)
+.format format | : a string may hold `$name` and `$(name + 1)`; `round(x, digits=2)` and `lpad(s, 8)` shape them
 strfind strstr(s, t) | occursin(t, s)
 ljust(s, n) | rpad(s, n)
 rjust center(s, n) | lpad(s, n)
@@ -304,7 +317,7 @@ next iter anext chain islice | : write a loop: `for v in x`
 Timer sleep pause wait now today Date DateTime datetime time_ns perf_counter | : `time()` is the time in seconds, `@time f(x)` tells how long a statement takes
 pmap lock Threads threadid nthreads spawn fetch Channel Task addprocs prange cpu parallel | : kernels run in one thread
 pwd cd mkdir rm isfile isdir readdir joinpath basename ENV getenv os run shell download | : files and commands are for Python; the language reads and writes tensors by `fread` and `fwrite`
-clear clc format more eval exec evalin assignin deal | : it is not needed here: take the line out
+clear clc more eval exec evalin assignin deal | : it is not needed here: take the line out
 True | true
 False | false
 None null NULL nil undef Nothing void nullptr | nothing

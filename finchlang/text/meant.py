@@ -11,10 +11,10 @@ from finchlang.text.print import pretty
 
 
 def _mend() -> Any:
-    """The module `mend` with its parser, which programs whose trees are kept on disk do without."""
-    from finchlang.text import mend, parse  # noqa: F401  the parser gives itself to `mend`
+    """The module `mend`; programs whose trees are kept on disk do without the parser."""
+    from finchlang.text.parse import mending
 
-    return mend
+    return mending()
 
 
 def explained(error: FinchError, in_kernel: bool = False) -> FinchError:

@@ -12,6 +12,7 @@ from finchlang.base.errors import FinchError, Hint, Source, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text import foreign_names as names
 from finchlang.text.other_languages import FORMS
+from finchlang.text.print import OF_ELEMENTS
 
 #: longer lines were not written by a person, and would take long to search
 LONGEST = 1000
@@ -366,7 +367,8 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         inside = line[end + 1 : stop - 1].strip() if is_call else ""
         if re.fullmatch(PACKAGES, code[start : dot.start()]):
             is_array = (
-                names.ELEMENTWISE.fullmatch(name)
+                name in OF_ELEMENTS
+                and not {name, f"np.{name}"} & names.rows(in_kernel).keys()
                 and not in_kernel
                 and not re.fullmatch(r"[-.\d]*", inside)
             )
@@ -380,8 +382,16 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
                     text,
                 )
             text = text.replace(".(", "(", 1)
+            is_own = f"np.{name}" in names.rows(in_kernel) and code.startswith(
+                ("np.", "numpy."), start
+            )
             return _translated(
-                start, stop, "there are no packages: functions stand alone", name, text, in_kernel
+                start,
+                stop,
+                "there are no packages: functions stand alone",
+                f"np.{name}" if is_own else name,
+                text,
+                in_kernel,
             )
         reason = NO_METHODS if is_call else "there is no member access"
         args = ", ".join(filter(None, [line[start : dot.start()], inside]))
@@ -405,7 +415,9 @@ def _translated(
     """A call or a name without its package, in our way if it has another one."""
     try:
         call = parse_fragment(text)
-    except FinchError:
+    except FinchError as error:
+        if error.hint is not None and not isinstance(error.hint, Hint):  # of what is within
+            return Remedy(start, stop, error.message, error.hint, None)
         return Remedy(start, stop, reason, f"write `{text}`", text)
     if (of_axis := names.along_axis(call)) is not None:
         return Remedy(start, stop, reason, f"write `{of_axis}`", of_axis)
@@ -416,7 +428,7 @@ def _translated(
         return Remedy(start, stop, reason, f"write `{ours}`", ours)
     if not isinstance(way.hint, Hint):
         return Remedy(start, stop, reason, way.hint, None)
-    ours = way.hint.code if way.span else text.replace(name.lstrip("."), way.hint.code, 1)
+    ours = way.hint.code if way.span else text.replace(name.split(".")[-1], way.hint.code, 1)
     return Remedy(start, stop, reason, f"write `{ours}`", ours)
 
 

@@ -15,7 +15,6 @@ from lark.lexer import LexerThread
 from finchlang.base.errors import FinchError, Source, Span, source_of
 from finchlang.base.locks import reentrant_lock
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.text import mend
 from finchlang.text.build_script import Builder
 from finchlang.text.diagnostics import Incomplete, unexpected_character, unexpected_token
 from finchlang.text.grammar_tables import parser_of
@@ -81,7 +80,15 @@ def _run(source: Source, text: str, start: str) -> Any:
     try:
         return _raw(source, text, start)
     except Unparsed as error:
-        raise mend.explained(error.told, error.in_kernel, start) from None
+        raise mending().explained(error.told, error.in_kernel, start) from None
+
+
+def mending() -> Any:
+    """The module `mend` with its parser; programs without a fault do without its tables."""
+    from finchlang.text import mend
+
+    mend.parsers[:] = [parse_apart]
+    return mend
 
 
 class Unparsed(Exception):
@@ -186,8 +193,6 @@ def _lark() -> lark.Lark:
         maybe_placeholders=False,
     )
 
-
-mend.parsers[:] = [parse_apart]
 
 #: how many errors of a text are reported at most
 MOST = 20

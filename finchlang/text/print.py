@@ -29,6 +29,20 @@ INFIX = {
 }
 INFIX |= {f".{sign}": level for sign, level in INFIX.items() if sign != "=>"}  # of arrays
 INFIX |= {"\\": PRODUCT, ".=": ANY, ".÷": PRODUCT, ".⊻": SUM, ".≈": COMPARISON}
+#: the names of operators, and of functions that take arrays as wholes; the tables of both fill them in
+OF_ELEMENTS, OF_WHOLES = set[str](), set[str]()
+
+
+def with_dot(op: ast.Variable, args: tuple[ast.Node, ...], span: Any = None) -> ast.Node:
+    """A call of an operator or function for each entry of arrays: `a .+ b`, `f.(a)`."""
+    name = op.name
+    if name[0] == "." or name == "adjoint" or (name == "-" and len(args) == 1):
+        return ast.Call(op, args, span=span)
+    if name == "!" or (len(args) == 2 and f".{name}" in INFIX):
+        return ast.Call(ast.Variable(f".{name}"), args, span=span)
+    return ast.Broadcast(op, args, span=span)
+
+
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 _POWERS = ast.Variable("^"), ast.Variable(".^")

@@ -27,6 +27,7 @@ from finchlang.host.rewrite import walk
 from finchlang.host.verify import check
 from finchlang.optimize import partial_sums
 from finchlang.optimize.append_loops import make_room
+from finchlang.optimize.joined_branches import join_branches
 from finchlang.optimize.partial_sums import LANES, PADDED, take_lanes
 from finchlang.optimize.pipeline import EARLY, PASSES, Pass, transform
 from finchlang.optimize.place_fills import place_fills
@@ -65,6 +66,23 @@ def test_blocks_that_add_to_one_entry_are_added_up_apart() -> None:
     assert not sums_apart(BY_ROW.replace("+=", "<<min>>="), BLOCKS)
     assert not sums_apart(BY_ROW, ROWS)
     assert not sums_apart(BY_COLUMN, BLOCKS)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_joined"),
+    [
+        ("if !(x[i] > 0) F[i] |= true end", True),
+        ("if x[i] > 0 if x[i] < 9 F[i] |= true end end", True),
+        ("if x[i] > 0 F[i] |= true else F[i] |= x[i] < -1 end", False),
+        ("F[i] |= true", False),
+    ],
+)
+def test_what_is_done_where_something_is_written_is_done_in_its_branch(
+    body: str, is_joined: bool
+) -> None:
+    program = f"F .= false; for i=_ {body} end"
+    residual = kernel(program, F="SparseByteMap(Pattern())", x=VECTOR).staged.residual
+    assert (join_branches(residual).body is not residual.body) == is_joined
 
 
 WANTED = "if A[i, j] > 0 C[i, j] = A[i, j] end"

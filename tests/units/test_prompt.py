@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 from hypothesis import given, strategies as st
 from prompt_toolkit.application import create_app_session
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
@@ -187,3 +189,12 @@ def test_prompts_before_pasted_lines_are_dropped(prompt: str) -> None:
     blank = " " * len(prompt)
     text = f"{prompt}x = [1,\n{blank}2]\n[1, 2]\n{prompt}sum(x)\n3"
     assert terminal.without_prompts(text) == "x = [1,\n2]\nsum(x)"
+    indented = "\n" + indent(text, "  ")
+    assert terminal.without_prompts(indented) == "x = [1,\n2]\nsum(x)"
+
+
+def test_lines_of_a_string_are_not_indented() -> None:
+    for text, wanted in [('f("a', "\n"), ('f("a", ', "\n    "), ('for i = 1:2 # "', "\n    ")]:
+        buffer = Buffer(document=Document(text))
+        terminal.new_line(buffer)
+        assert buffer.text == text + wanted

@@ -43,6 +43,8 @@ class Division:
         self.kept = _bits(form.kept)
         self._masks = {0: 0}
         self.everything = (1 << len(stored)) - 1
+        #: labels that one factor alone has
+        self.alone = sum([stored[k].mask & ~self.needed(1 << k) for k in range(len(stored))])
         #: labels that no factor has, along which the result is repeated
         self.spread = self.kept & ~self.mask_of(self.everything)
         self.choices = 0
@@ -91,7 +93,7 @@ class Division:
 
     # ------------------------------------------------------------------------------------- divisions
 
-    def as_written(self, block: WrittenNest | int | None = None, bound: float = inf) -> PlannedNest:
+    def as_written(self, block: WrittenNest | None = None) -> PlannedNest:
         block = self.form.written if block is None else block
         assert isinstance(block, WrittenNest)
         parts = tuple([p if isinstance(p, int) else self.as_written(p) for p in block.parts])
@@ -196,10 +198,12 @@ class Division:
 
     def blocks(self, first: int, rest: int) -> Iterator[int]:
         """The sets of factors with the first one that may be nests of their own: it alone, if it is reduced
-        alone, and sets that are connected by labels."""
+        alone, and sets that are connected by labels and reduce one that several of them have."""
         if self.mask_of(first) != self.needed(first):
             yield first
-        yield from self.connected(first, rest, first)
+        for block in self.connected(first, rest, first):
+            if self.mask_of(block) & ~self.needed(block) & ~self.alone:
+                yield block
 
     def connected(self, factors: int, rest: int, done: int) -> Iterator[int]:
         """The sets that a connected set grows to (Moerkotte and Neumann, VLDB 2006, EnumerateCsg)."""

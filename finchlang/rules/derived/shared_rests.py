@@ -31,7 +31,7 @@ def shared(term: ast.Loop, state: State, run: Callable[[ast.Loop], object]) -> b
     positions = dict.fromkeys(f.position for f in fibers if not isinstance(f.position, Const))
     if not positions:
         return False
-    cells = dict.fromkeys(f.dirty for f in fibers if f.dirty is not None)
+    cells = dict.fromkeys(c for f in fibers for c in (f.dirty, f.written) if c is not None)
     stands_in: dict[Any, Any] = {p: _position(k) for k, p in enumerate(positions)}
     stands_in |= {c: _cell(k) for k, c in enumerate(cells)}
     around = frozenset((name, state.tensors.get(name)) for _, name in trees.names(term))
@@ -61,7 +61,8 @@ def _with(term: ast.Node, own: dict[Any, Any]) -> Any:
         if type(node) is not ast.Access or not isinstance(fiber := node.tensor, Fiber):
             return trees.map_children(visit, node)
         position, dirty = own.get(fiber.position, fiber.position), own.get(fiber.dirty)
-        moved = replace(fiber, position=position, dirty=dirty)
+        written = own.get(fiber.written)
+        moved = replace(fiber, position=position, dirty=dirty, written=written)
         return trees.replace(node, tensor=moved)
 
     return visit(term)
