@@ -241,7 +241,7 @@ def test_ctrl_c_ends_calls_that_call_themselves() -> None:
 def test_code_of_functions_grows_with_the_text() -> None:
     """Each function calls the one before three times."""
     sizes = []
-    for count in (6, 12, 18):
+    for count in (4, 8, 12):
         lines = ["f0(x) = x * 3 % 1000 + 1", "y = 0"]
         for k in range(1, count + 1):
             f = f"f{k - 1}"
