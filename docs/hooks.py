@@ -51,7 +51,9 @@ def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
     def laid(code: re.Match[str]) -> str:
         if len(code[1]) <= 12:
             return f'<code class="whole">{code[1]}</code>'
-        return "<code>" + re.sub(r"(?<=[(.,_/])(?=\w)", "<wbr>", code[1]) + "</code>"
+        return (
+            "<code>" + re.sub(r"(?<=[(,_/])(?=\w)|(?<=\.)(?=[a-z])", "<wbr>", code[1]) + "</code>"
+        )
 
     def row(cell: re.Match[str]) -> str:
         return re.sub(r"<code>([^<]+)</code>", laid, cell[0])

@@ -10,6 +10,7 @@ import time
 from argparse import ArgumentError, ArgumentParser
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,8 +54,10 @@ def obey(conversation: Conversation, text: str) -> None:
         word, argument = "help", text[1:]
     command = _COMMANDS.get(word)
     if command is None:
-        hint = ", ".join(f":{name}" for name in _COMMANDS)
-        raise FinchError("unknown name", f"there is no command `:{word}`", hint=f"there are {hint}")
+        near = get_close_matches(word, _COMMANDS, 1)
+        names = ", ".join(f":{name}" for name in _COMMANDS)
+        hint = f"did you mean `:{near[0]}`?" if near else f"there are {names}"
+        raise FinchError("unknown name", f"there is no command `:{word}`", hint=hint)
     command(conversation, argument.strip())
 
 

@@ -183,7 +183,8 @@ def inlay_hints(server: Server, uri: str, lines: range) -> list[lsp.InlayHint]:
         if told and name in first and first[name].kind == "variable":
             at = first[name].at + len(name)
             column = at - outline.text.rfind("\n", 0, at)
-            placed.append((outline.text.count("\n", 0, at) + 1, column, f": {told}", ""))
+            said = re.sub(r"(\w+) \(.*\)", r"\1", told)  # of a number without its value
+            placed.append((outline.text.count("\n", 0, at) + 1, column, f": {said}", told))
     found = []
     for line, column, label, tip in sorted(placed):
         place = lsp.Position(line - 1, column - 1)

@@ -62,12 +62,13 @@ class Glance(Checker):
         self.left_out += 1
         self.seen.event = None
         try:
-            super()._pass_over(kernel, environment)
+            found = super()._pass_over(kernel, environment)
             if has_sizes and self.seen.event is not None:
                 check_sizes(self.seen.event)
         except FinchError as error:
             self.faults.append(error.at(kernel.span))
-        return None
+            return None
+        return found
 
     def Script(self, node: Any, scope: Scope) -> Closure:
         statements = list(zip(self.closures(node.statements, scope), node.statements, strict=True))

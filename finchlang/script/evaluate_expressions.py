@@ -297,7 +297,7 @@ def placed(span: Span | None, run: Closure) -> Closure:
 def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> FinchError:
     if is_local:
         message = f"{name} is local to this function and has no value yet"
-        hint = "what a function assigns to is its own: give it a value first, or pass it in"
+        hint = "names of a function are its own: give this one a value first, or pass it in"
         return FinchError("unknown name", message, span, hint)
     return unknown_name(name, span, {*env.names(), *functions.PREDEFINED})
 

@@ -80,7 +80,8 @@ class FinchRange:
     def __post_init__(self) -> None:
         for part in (self.start, self.step, self.stop):
             if isinstance(part, (bool, np.bool_)) or type_of_value(part) is None:
-                raise FinchError("type", f"a range is of numbers, not {kind_of(part)}")
+                hint = 'a pair is written `"a" => 1`' if isinstance(part, str) else None
+                raise FinchError("type", f"a range is of numbers, not {kind_of(part)}", hint=hint)
         if self.step == 0:
             raise FinchError("type", "the step of a range cannot be 0")
         if not all(math.isfinite(part) for part in (self.start, self.step, self.stop)):
@@ -371,6 +372,8 @@ def whole(value: Any, what: str) -> int:
     """An integer as Python's. Raises FinchError "type", naming `what`, for another value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         hint = "a type comes first, as in `zeros(Int64, 3)`" if isinstance(value, Type) else None
+        if isinstance(value, (float, np.floating)):
+            hint = "`trunc(Int64, x)` makes one of a fraction, and `÷` divides whole numbers"
         raise FinchError("type", f"{what} must be an integer, not {kind_of(value)}", hint=hint)
     return int(value)
 
@@ -396,6 +399,9 @@ def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
         element: Any = reduce(promote, map(type_of_value, entries))  # type: ignore[arg-type]
         array = np.array(rows if is_matrix else entries, element.dtype)
         return np.asfortranarray(array)
+    are_vectors = all(isinstance(e, list) or (is_array(e) and len(e.shape) == 1) for e in entries)
+    if not is_matrix and are_vectors and len({*map(len, entries)}) > 1:
+        return entries  # a vector of vectors
     if is_matrix or any(is_array(e) for e in entries):
         hint = "vectors hold numbers or strings; fill a matrix entry by entry"
         if all(is_array(e) for e in entries):

@@ -131,7 +131,7 @@ class Builder(KernelBuilder):
         """`using` a known package does nothing."""
         for package in nodes(parts):
             if self.name(package) not in PACKAGES:
-                message = "there are no packages: the language has what is there from the start"
+                message = "there are no packages: all names are built in"
                 hint = "take the line out; the text of another file is read by `include`"
                 raise FinchError("syntax", message, self.at(parts[0]), hint)
         return ast.Script((), span=self.over(parts))

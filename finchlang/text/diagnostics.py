@@ -171,7 +171,7 @@ def _head(here: _Unexpected) -> FinchError | None:
     if head.type == "FOR":
         hint = "write `for i = _`, or a range" if here.in_kernel else "write `for i = 1:n`"
         named = "a name must follow `for`"
-        message = named if head is last else "a `for` needs `=` and what it runs over"
+        message = named if head is last else "a `for` needs `=` and a range after it"
     elif head.type == "LET":
         message, hint = "a `let` needs a binding", "write `let x = A[i] ... end`"
     else:

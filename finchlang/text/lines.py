@@ -184,9 +184,7 @@ class Pass:
         is_last = following is not None and following.type in ("COMMA", "RPAR")
         is_partial = kind == "COMPARE" and following is not None and following.type == "LPAR"
         if (is_last or is_partial) and before in ("LCALL", "COMMA") and kind in OPERATORS:
-            return token.update(
-                type="OPERATOR"
-            )  # alone, or with its second operand, as an argument
+            return token.update(type="OPERATOR")  # alone, or with its second operand
         is_sized = self.is_declaring and before == "NUMBER"
         if kind in ("FOR", "IF") and frame.kind in (*BRACKETS, "array") and before in OPERAND_ENDS:
             return token.update(type="EACH" if kind == "FOR" else "WHERE")

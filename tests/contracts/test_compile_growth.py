@@ -69,9 +69,9 @@ def over(value: str, join: str, format: str, target: str, loops: str = "i = _") 
         names = [f"A{k}" for k in range(count)]
         text = f"{target} {join.join(value.replace('@', n) for n in names)}"
         written = CSC if "j" in loops else LIST
-        return f"for {loops} {text} end", {"C": written, "s": "Scalar(0.0)"} | dict.fromkeys(
-            names, format
-        )
+        targets = {"C": written, "D": f"Dense(Dense({DENSE}))", "s": "Scalar(0.0)"}
+        given = {n: f for n, f in targets.items() if re.search(rf"\b{n}[\[,]", target)}
+        return f"for {loops} {text} end", given | dict.fromkeys(names, format)
 
     return make
 
@@ -191,6 +191,20 @@ SHAPES: dict[str, tuple[Make, int]] = {
         ),
         4,
     ),
+}
+
+SHAPES |= {
+    f"{what}, of modes that are split": (
+        lambda k, value=value, join=join, format=format: over(
+            value, join, format, "collapse(D, 1, 2)[i, j] +=", "j = _, i = _"
+        )(k),
+        2,
+    )
+    for what, value, join, format in (
+        ("products of runs", "@[i]", " * ", "SparseRunList(Element(0.0))"),
+        ("sums of what may be missing", "coalesce(@[~(i + 2)], 0)", " + ", LIST),
+        ("products of what may be missing", "coalesce(@[~(i + 2)], 0)", " * ", LIST),
+    )
 }
 
 

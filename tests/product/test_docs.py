@@ -8,8 +8,10 @@ import io
 import linecache
 import re
 import runpy
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ import pytest
 import finchlang.array
 from finchlang import FinchError, Session, Tensor
 from finchlang.base.errors import ERROR_KINDS
-from finchlang.repl.__main__ import main
+from finchlang.repl.__main__ import main, parse
 from finchlang.tensors import formats
 
 ROOT = Path(__file__).parents[2]
@@ -158,6 +160,43 @@ def test_what_numbers_do_is_said_by_programs() -> None:
     named = re.findall(r"\| `(\w+)` \|$", table, re.MULTILINE)
     there = {path.stem for path in (ROOT / "tests/programs").rglob("*.finch")}
     assert len(named) == table.count("\n| ") - 1 and set(named) <= there
+
+
+#: names that the examples of the reference use and do not make
+GIVEN = """
+A = sparse([1 0 2; 0 3 0; 4 0 5]); B = A; K = A; Z = A; M = A; C = Tensor(SparseCOO{2}(Element(0)), 3, 3)
+x = ones(6); v = [1, 2, 3]; y = Tensor(Dense(Element(0.0)))
+"""
+INDENTED = re.compile(r"((?:^    .*\n(?:\n(?=    ))?)+)", re.MULTILINE)
+
+
+@pytest.mark.skipif(not REFERENCES, reason="the wheel's suite has no reference")
+def test_examples_of_the_reference_run() -> None:
+    """Those of Finch; others are messages, or Python."""
+    text = FENCED.sub("", (ROOT / "grammar/REFERENCE.md").read_text("utf-8"))
+    examples = [dedent(example) for example in INDENTED.findall(text)]
+    ours = [e for e in examples if not re.match(r"[\w.]+:\d|import |@finchlang", e)]
+    assert len(ours) >= 8
+    for example in ours:
+        session = Session(output=lambda text: None)
+        session.run(GIVEN + ("A = v" if "A[j]" in example else ""))
+        session.run(example)
+
+
+@of_pages
+def test_lines_of_the_command_are_understood() -> None:
+    """Those of blocks for a shell: their words are a command with its options."""
+    blocks = (
+        f[2]
+        for page in WITH_PROGRAMS
+        for f in FENCE.finditer(page.read_text("utf-8"))
+        if f[1] == "sh"
+    )
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("finch ")]
+    assert len(lines) > 10
+    for line in lines:
+        _, *words = shlex.split(line, comments=True)
+        assert not words or parse(words).command == words[0]
 
 
 def paragraphs(text: str) -> list[str]:

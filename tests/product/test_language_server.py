@@ -316,3 +316,9 @@ def test_what_is_shown_of_kernels(editor: Client) -> None:
     assert "order j → i" in labels and "sparse" not in str(shown.get((19, 17)))
     editor.type("\n" + text)  # until the text is checked again there are none
     assert editor.ask("textDocument/inlayHint", params) == []
+
+
+def test_a_kernel_in_a_function_has_its_result(editor: Client) -> None:
+    """It is looked at, not run; the function's result is then the tensor as it was."""
+    editor.type((Path(__file__).parents[2] / "examples/erosion.finch").read_text("utf-8"))
+    assert editor.faults() == []

@@ -113,7 +113,9 @@ def test_a_paste_shows_each_value(line_end: str, prompt) -> None:
 def test_errors_of_several_statements_come_together(prompt) -> None:
     lines = ["x = 2 ** 3", "y = 1", "def f(x):", "println(y)"]
     prompt.send("\x1b[200~" + "\n".join(lines) + "\x1b[201~\r")
-    shown = prompt.wait(r"def` is no word of the language\s+3 \| def f\(x\):\s+\^\^\^\s+hint: .*\n")
+    shown = prompt.wait(
+        r"def` is not a word of the language\s+3 \| def f\(x\):\s+\^\^\^\s+hint: .*\n"
+    )
     assert re.search(
         r"1:7: syntax error: `\*\*` is no operator\s+1 \| x = 2 \*\* 3\s+\^\^\n", shown
     )

@@ -132,6 +132,34 @@ def test_names_that_a_text_binds() -> None:
     assert outline.visible(text.index("y for"))["y"].kind == "index"
 
 
+_PIECES = [
+    *"xyfi=()[],;.+\n",
+    ".=",
+    "->",
+    "for",
+    "in",
+    "1:x",
+    "end",
+    "@finch",
+    "function",
+    "do",
+    "let",
+]
+_PIECES += ["if", "begin", '"a $x"', '"$(x + y)', "# x"]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=25))
+def test_a_name_is_among_its_references(pieces: list[str]) -> None:
+    """Also in a text that does not parse; what has the same references means the same."""
+    outline = Outline(" ".join(pieces))
+    for word in outline.words:
+        assert outline.text[word.at : word.end] == word.text
+        if word.is_name and (found := outline.name_at(word.at)) is not None and found == word:
+            same = outline.references(word)
+            assert word in same and all(outline.references(other) == same for other in same)
+    outline.call_around(len(outline.text))
+
+
 # ------------------------------------------------------------------------------------- completion
 
 

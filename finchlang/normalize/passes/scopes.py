@@ -100,7 +100,7 @@ class _Scopes:
         variable, value = node.variable, node.value
         if variable.name in env or variable.name in self.context.formats:
             message = f"`{variable.name}` is already bound"
-            hint = "give what `let` binds another name"
+            hint = "choose another name in the `let`"
             raise FinchError("unknown name", message, variable.span, hint)
         is_extent = isinstance(value, ast.Extent) or ast.is_meet(value)
         if isinstance(value, ast.Formula):
@@ -309,7 +309,7 @@ class _Scopes:
         uses = [n for n in walk(self.program) if isinstance(n, ast.Access)]
         own = next((n.indices for n in uses if n.tensor == tensor), (None,))
         made = f"zeros({', '.join(self.extent_of(i, uses) for i in own)})" if own else "Scalar(0.0)"
-        hint = f"a kernel writes to what there is: before it, write `{name} = {made}`"
+        hint = f"a kernel writes to tensors that exist: before it, write `{name} = {made}`"
         if format is None:
             hint = did_you_mean(name, (*env, *self.context.formats)) or hint
             raise FinchError("unknown name", f"`{name}` is not known", tensor.span, hint)

@@ -15,7 +15,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import READ, TensorLike, Uniform
-from finchlang.syntax.nodes import MISSING, Call, Literal, Node
+from finchlang.syntax.nodes import Call, Literal, Node
 from finchlang.text.print import pretty
 
 
@@ -89,6 +89,7 @@ def one_of(
     if fill is None:
         given = [*given, (op("not", disjunction(*(when for when, _ in given))), otherwise)]
     tensors: list[tuple[Expr, TensorLike]] = []
+    literals: list[tuple[Expr, Literal]] = []
     for when, node in given:
         when = host.let(when, "is")
         if isinstance(node, lp.Lookup) and at is not None:
@@ -99,10 +100,16 @@ def one_of(
         if own == around and _is_bounded(node):
             tensors.append((when, node))
             fill = fill or node.fill_value()
-        elif own != around or node != fill:
+        elif own != around or not isinstance(node, Literal):
             return None
-    if not tensors or fill is None or fill.value is MISSING:
+        elif node != fill:
+            literals.append((when, node))
+    if not tensors or fill is None:
         return None
+    first = tensors[0][1]
+    sizes = [first.extent(back) for back in reversed(range(first.order))]
+    dims = tuple(size and size[1] for size in sizes)
+    tensors += [(when, Uniform(literal, dims)) for when, literal in literals if literal != fill]
     found = OneOf(tuple(tensors), fill)
     return _wrapped(around, found), _wrapped(around, found.uniform(fill) if around else fill)
 

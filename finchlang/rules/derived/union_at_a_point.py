@@ -64,8 +64,8 @@ class Point(Joint):
 
     def _as_tensors(self) -> ast.Node | None:
         """The term with operands that are a fiber or fill made tensors of the loops within, so that no loop
-        is there twice; None if there are none. Operands without which nothing is left to do are not among
-        them: those are told apart."""
+        is there twice; None if there are none. Not among them is an operand of one tensor without which
+        nothing is left to do: whether it is there is asked."""
         payload: dict[int, ast.Node] = {}
         rest: dict[int, ast.Node] = {}
         for access in accesses_in(self.term):
@@ -77,10 +77,12 @@ class Point(Joint):
                 at = None if is_payload else self._coordinate(access)
                 options = self._leaves(tensor, at) if is_payload or at is not None else None
                 found = options and one_of(self.host, *options, at)
-                without = (
-                    put(self.term, {id(tensor): found[1]}, not is_payload) if found else ast.EMPTY
-                )
-                if found and not ast.is_empty(simplify(without)):
+                if not found or not options:
+                    continue
+                nodes = [*(n for _, n in options[0]), options[1]]
+                many = [n for n in nodes if not isinstance(n, ast.Literal)]
+                without = put(self.term, {id(tensor): found[1]}, not is_payload)
+                if len(many) > 1 or not ast.is_empty(simplify(without)):
                     (payload if is_payload else rest)[id(tensor)] = found[0]
         if not payload and not rest:
             return None
