@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.locks import cached_property
 from finchlang.base.records import record
 from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
@@ -91,7 +92,7 @@ class FinchRange:
         parts = (self.start, self.stop) if self.step == 1 else (self.start, self.step, self.stop)
         return ":".join(map(text, parts))
 
-    @property
+    @cached_property
     def _exact(self) -> tuple[Any, Any, Any]:
         """Start, step and stop, with integers as Python's, which do not overflow."""
         parts = (self.start, self.step, self.stop)
@@ -99,6 +100,10 @@ class FinchRange:
         return start, step, stop
 
     def __len__(self) -> int:
+        return self._length
+
+    @cached_property
+    def _length(self) -> int:
         start, step, stop = self._exact
         if all(isinstance(part, int) for part in (start, step, stop)):
             return max(0, (stop - start) // step + 1)
@@ -107,7 +112,7 @@ class FinchRange:
 
     def after(self, count: int) -> FinchRange:
         """The range without its first elements."""
-        return FinchRange(self[count], self.step, self.stop)
+        return FinchRange(self[count], self.step, self.stop) if count else self
 
     def __getitem__(self, k: int) -> Any:
         if not 0 <= k < len(self):
