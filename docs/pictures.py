@@ -390,7 +390,33 @@ def prompt_svg() -> str:
     return svg(width, height, [f"<style>{style}{''.join(rules)}</style>", *parts], said)
 
 
+def pipeline_svg() -> str:
+    """The stages of a kernel with the commands that show them."""
+    stages = [
+        ("text", "you write it", "finch run"),
+        ("normal form", "each loop has its range", "finch normalize"),
+        ("rules", "loops go over stored entries", "finch trace"),
+        ("residual", "the program that is left", "finch residual"),
+        ("machine code", "by LLVM", "finch asm"),
+    ]
+    parts = [STYLE]
+    for k, (name, said, command) in enumerate(stages):
+        y = k * 54 + 2
+        if k:
+            parts.append(f'<path d="M60 {y - 18}v12m-5 -5l5 6l5 -6" stroke="{GREY}" fill="none"/>')
+        parts += [
+            box(0, y, 440, 34, BLUE, 0.14),
+            text(10, y + 21, name),
+            text(118, y + 21, said, "s"),
+            text(430, y + 21, command, "m", "end"),
+        ]
+    return svg(
+        440, len(stages) * 54 - 14, parts, "the stages of a kernel, from text to machine code"
+    )
+
+
 PICTURES: dict[str, Callable[..., str]] = {
+    "pipeline": pipeline_svg,
     "speed": speed_svg,
     "visits": visits_svg,
     "column": column_svg,

@@ -17,7 +17,7 @@ from finchlang.rules.base.state import State
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import Int64
 
-#: a place in the source: its line, and what stands there
+#: a place in the source: its line (0 for what a pass has inserted), and what stands there
 Place = tuple[int, str]
 #: the timed runs of a kernel, of which the shortest counts
 RUNS = 3
@@ -47,10 +47,13 @@ class PlacesHost(ResidualHost):
 
     @staticmethod
     def _place(term: ast.Node) -> Place | None:
+        line = term.span.line if term.span is not None else 0
+        if isinstance(term, ast.Loop):
+            return line, f"for {term.index.name}"
+        if term.span is None and isinstance(term, (ast.Declare, ast.Freeze, ast.Thaw)):
+            return 0, f"@{type(term).__name__.lower()}({term.tensor.name})"
         if term.span is None:
             return None
-        if isinstance(term, ast.Loop):
-            return term.span.line, f"for {term.index.name}"
         return term.span.line, term.span.source.line(term.span.line).strip()
 
     def new_place(self) -> ir.Expr:

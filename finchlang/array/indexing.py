@@ -126,8 +126,9 @@ def _joined(
         for index in lists
     ]
     is_apart = sum(map(len, own)) == len({*sum(own, [])}) and max(map(len, own), default=0) <= 1
-    if is_apart and (part := _taken(arg, given, own)) is not None:
-        arg, given = part
+    own = own if is_apart or len(lists) > 1 else [[0]]
+    if (is_apart or len(lists) == 1) and (left := _taken(arg, given, own)) is not None:
+        arg, given = left
     block = [*common] if is_apart else [math.prod(common)]
     # where the axes of lists are: at the first if they (and integers) stand together, else in front
     marks = [n for n, (kind, _) in enumerate(given) if kind in (LISTED, TAKEN, AT)] * bool(lists)
@@ -167,9 +168,9 @@ def _joined(
         places.append(place)
         numbers += bounds
     shape += block if lists and start and len(shape) == start else []
-    if {*kinds} == {ALL} and places == [*range(len(shape))]:
-        return arg
-    part = IndexedPart(tuple(args), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
+    part = arg
+    if {*kinds} != {ALL} or places != [*range(len(shape))]:
+        part = IndexedPart(tuple(args), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
     if not lists or is_apart or len(common) == 1:
         return part
     return reshaped(part, (*shape[:start], *common, *shape[start + 1 :]))

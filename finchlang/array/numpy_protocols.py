@@ -123,7 +123,7 @@ def _of_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any
     dtype = np.dtype(given["dtype"])
     if not np.can_cast(result.dtype, dtype, "same_kind"):
         raise TypeError(f"a result of {result.dtype} is not cast to {dtype}: `astype` converts it")
-    if result.dtype != np.bool_ or name == "add":  # it is computed in that type
+    if not {types[-1] for types in ufunc.types} <= {*"?O"}:  # no test: it is computed in that type
         result = map_elements(ufunc, *[namespace.astype(x, dtype) for x in inputs])
     return namespace.astype(result, dtype)
 
@@ -212,12 +212,6 @@ def array_namespace(x: Any, *, api_version: str | None = None) -> Any:
     return namespace
 
 
-def to_device(x: Any, device: str, /, *, stream: Any = None) -> Any:
-    if device != "cpu":
-        raise ValueError(f"there is no device {device!r}")
-    return x
-
-
 def _number(x: Any) -> Any:
     if math.prod(x.shape) != 1:
         raise TypeError(f"an array of shape {x.shape} is no number")
@@ -230,11 +224,9 @@ def to_bool(x: Any) -> bool:
     return bool(_number(x))
 
 
-def _conversion(kind: type) -> Callable[[Any], Any]:
-    return lambda x: kind(_number(x))
-
-
-to_int, to_float, to_complex = map(_conversion, (int, float, complex))
+to_int, to_float, to_complex = (
+    lambda x, kind=kind: kind(_number(x)) for kind in (int, float, complex)
+)
 
 
 def to_index(x: Any) -> int:
@@ -295,10 +287,6 @@ def tolist(x: Any) -> Any:
 def reshaped(x: Any, *shape: Any, **keywords: Any) -> Any:
     """`x.reshape(2, 3)` or `x.reshape((2, 3))`."""
     return namespace.reshape(x, shape[0] if len(shape) == 1 else shape, **keywords)
-
-
-def flattened(x: Any, order: str = "C") -> Any:
-    return namespace.ravel(x, order)
 
 
 def transposed(x: Any, *axes: Any) -> Any:

@@ -34,9 +34,7 @@ def permute_dims(x: Any, /, axes: Any = None) -> lazy.Array:
     return lazy.Array(lazy.View(arg, places, tuple([arg.shape[axis] for axis in found])))
 
 
-def transpose(x: Any, /, axes: Any = None) -> lazy.Array:
-    """As `permute_dims`, under NumPy's name."""
-    return permute_dims(x, axes)
+transpose = permute_dims  # under NumPy's name
 
 
 def matrix_transpose(x: Any, /) -> lazy.Array:

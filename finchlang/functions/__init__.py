@@ -6,7 +6,8 @@ operations of the unit on a host, which performs or records them. The rules of k
 in the same state.
 
 The one idea: a name stands for a slot. `a, b = b, a` exchanges the memory of two slots (`ir.Exchange`),
-so the meaning of every name is known before anything runs.
+so the meaning of every name is known before anything runs. No rule gives a tensor a name: whether a loop
+can be a unit at all depends on what its names mean at the joins of all ways (`script/unit_names.py`).
 
 >>> from finchlang import Session
 >>> session = Session()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
+from threading import get_ident
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError, Span
@@ -55,8 +56,8 @@ class StagedOperator(Operator):
     node: Operation = field(kw_only=True)
     lookup: Lookup = field(kw_only=True)
     known_names: dict[tuple[Type, ...], BodyNames] = field(default_factory=dict)
-    #: the types taken for those of results while these are found
-    guesses: dict[tuple[Type, ...], Type] = field(default_factory=dict)
+    #: the types taken for those of results while these are found, by a thread, for its own use
+    guesses: dict[tuple[int, tuple[Type, ...]], Type] = field(default_factory=dict)
     is_staged = True
 
     @cached_property
@@ -103,7 +104,7 @@ class StagedOperator(Operator):
         was taken for it. Where the function ends there is one such type."""
         first: FinchError | None = None
         for guess in (Int64, Float64, Bool, *TYPES.values()):
-            self.guesses[types] = guess
+            self.guesses[get_ident(), types] = guess
             try:
                 found = self.found_names(types)
                 if found.types[RESULT] == guess:
@@ -111,7 +112,7 @@ class StagedOperator(Operator):
             except FinchError as error:
                 first = first or error
             finally:
-                del self.guesses[types]
+                del self.guesses[get_ident(), types]
         raise first or FinchError("type", f"`{self.name}` has no one type of result")
 
     def result_type(self, types: tuple[Type, ...]) -> Type:
@@ -123,8 +124,8 @@ class StagedOperator(Operator):
         named = zip(self.node.parameters, args, strict=True)
         args = [host.let(arg, name) for name, arg in named]
         types = tuple([arg.type for arg in args])
-        if types in self.guesses:
-            return host.variable("result", self.guesses[types])
+        if (guess := self.guesses.get((get_ident(), types))) is not None:
+            return host.variable("result", guess)
         names = self.names(types)
         if host.is_exact or self.is_recursive:
             return self.shared(host, args, names, span, given)

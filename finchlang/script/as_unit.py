@@ -158,7 +158,7 @@ class Units(UnitExpressions):
             case _:
                 value = self.value(node, frame)
                 for item in () if is_last else _items(value):
-                    if isinstance(item, ast.Node) and not isinstance(item, ast.Literal):
+                    if isinstance(item, ast.Node) and not isinstance(item, _SAFE):
                         self.emit(item)  # it may fail
         if is_last:
             self.leave(frame, value, node.span)
@@ -444,6 +444,7 @@ def _goes_on(branches: tuple[tuple[ast.Node, ast.Node], ...]) -> bool:
     return NEXT in ways(ast.If(branches))
 
 
+_SAFE = ast.Literal, ast.Variable
 _WORDS: dict[type, str] = {
     ast.Function: "a definition of a function",
     ast.Try: "`try`",

@@ -193,7 +193,8 @@ class Calls(Expressions):
         if isinstance(function, functions.FinchFunction):
             return self.enter(function, args, keywords, span)
         if keywords:
-            raise FinchError("type", f"{kind_of(function)} takes no keyword arguments", span)
+            what = f"`{function.name}`" if isinstance(function, Operator) else kind_of(function)
+            raise FinchError("type", f"{what} takes no keyword arguments", span)
         if isinstance(function, types.Type):
             function = OPERATORS[function.name]
         try:

@@ -139,6 +139,9 @@ PYTHON_FAULTS = tuple(_KINDS)
 
 
 def fault(error: Exception, what: str, span: Span | None) -> FinchError:
+    """The error of a user's operands. Raises BrokenPipeError again: an output was closed by its reader."""
+    if isinstance(error, BrokenPipeError):
+        raise error
     kind = next(name for type, name in _KINDS.items() if isinstance(error, type))
     told = f"{what} does not take these: {error}"
     return FinchError(kind, "there is no memory for it" if kind == "resource" else told, span)

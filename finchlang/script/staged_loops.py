@@ -181,7 +181,7 @@ class StagedLoop:
 
     def is_tried(self, environment: Environment) -> bool:
         """Whether a body of a function is staged: it has loops, with kernels in them; or it is called
-        often, and has kernels beside other statements."""
+        often, and has kernels beside other statements, or calls itself."""
         if self.has_kernels is None:
             loops = [n for n in trees.walk(self.node) if isinstance(n, (ast.While, ast.For))]
             self.has_kernels = any(has_kernels(loop, environment) for loop in loops)
@@ -189,10 +189,22 @@ class StagedLoop:
             parts = [part for part in parts if not isinstance(part, (ast.Return, ast.Variable))]
             if not self.has_kernels and len(parts) > 1 and has_kernels(self.node, environment):
                 self.left = OFTEN
+            elif not self.has_kernels and self.calls_itself:
+                self.left = LONG
         if self.left:
             self.left -= 1
             self.has_kernels = not self.left
         return self.has_kernels
+
+    @property
+    def calls_itself(self) -> bool:
+        op = ast.Variable(self.name)
+        return any(isinstance(n, ast.Call) and n.op == op for n in trees.walk(self.node))
+
+    def went_on(self) -> None:
+        """A call was not run whole, as it fails: calls in it are not tried one by one."""
+        if self.calls_itself:
+            self.left, self.has_kernels = LONG, False
 
     def tries(self, environment: Environment, range: FinchRange | None) -> tuple[int, ...]:
         """The rounds before which it is staged."""

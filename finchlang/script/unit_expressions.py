@@ -53,8 +53,6 @@ class UnitExpressions(UnitTensors):
             case ast.Subscript():
                 return self.entry(node, frame)
             case ast.KernelNode():
-                if self.is_lazy:
-                    raise NotStaged("this may not be evaluated, and takes statements", node.span)
                 return self.kernel(node, frame)
             case ir.SlotSize():
                 return node

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.locks import cached_property
 from finchlang.base.records import record
 from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
@@ -80,7 +81,8 @@ class FinchRange:
     def __post_init__(self) -> None:
         for part in (self.start, self.step, self.stop):
             if isinstance(part, (bool, np.bool_)) or type_of_value(part) is None:
-                raise FinchError("type", f"a range is of numbers, not {kind_of(part)}")
+                hint = 'a pair is written `"a" => 1`' if isinstance(part, str) else None
+                raise FinchError("type", f"a range is of numbers, not {kind_of(part)}", hint=hint)
         if self.step == 0:
             raise FinchError("type", "the step of a range cannot be 0")
         if not all(math.isfinite(part) for part in (self.start, self.step, self.stop)):
@@ -90,7 +92,7 @@ class FinchRange:
         parts = (self.start, self.stop) if self.step == 1 else (self.start, self.step, self.stop)
         return ":".join(map(text, parts))
 
-    @property
+    @cached_property
     def _exact(self) -> tuple[Any, Any, Any]:
         """Start, step and stop, with integers as Python's, which do not overflow."""
         parts = (self.start, self.step, self.stop)
@@ -98,6 +100,10 @@ class FinchRange:
         return start, step, stop
 
     def __len__(self) -> int:
+        return self._length
+
+    @cached_property
+    def _length(self) -> int:
         start, step, stop = self._exact
         if all(isinstance(part, int) for part in (start, step, stop)):
             return max(0, (stop - start) // step + 1)
@@ -106,7 +112,7 @@ class FinchRange:
 
     def after(self, count: int) -> FinchRange:
         """The range without its first elements."""
-        return FinchRange(self[count], self.step, self.stop)
+        return FinchRange(self[count], self.step, self.stop) if count else self
 
     def __getitem__(self, k: int) -> Any:
         if not 0 <= k < len(self):
@@ -371,6 +377,8 @@ def whole(value: Any, what: str) -> int:
     """An integer as Python's. Raises FinchError "type", naming `what`, for another value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         hint = "a type comes first, as in `zeros(Int64, 3)`" if isinstance(value, Type) else None
+        if isinstance(value, (float, np.floating)):
+            hint = "`trunc(Int64, x)` makes one of a fraction, and `÷` divides whole numbers"
         raise FinchError("type", f"{what} must be an integer, not {kind_of(value)}", hint=hint)
     return int(value)
 
@@ -396,6 +404,9 @@ def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
         element: Any = reduce(promote, map(type_of_value, entries))  # type: ignore[arg-type]
         array = np.array(rows if is_matrix else entries, element.dtype)
         return np.asfortranarray(array)
+    are_vectors = all(isinstance(e, list) or (is_array(e) and len(e.shape) == 1) for e in entries)
+    if not is_matrix and are_vectors and len({*map(len, entries)}) > 1:
+        return entries  # a vector of vectors
     if is_matrix or any(is_array(e) for e in entries):
         hint = "vectors hold numbers or strings; fill a matrix entry by entry"
         if all(is_array(e) for e in entries):

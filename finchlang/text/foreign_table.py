@@ -208,7 +208,16 @@ float double(string) | parse(Float64, string)
 int long(x) | trunc(Int64, x)
 float double(x) | Float64(x)
 int long int_ intc intp short | Int64
-float double Float Double Real single float_ | Float64
+float double Float Double Real float_ float64 | Float64
+float32 single | Float32
+int8 | Int8
+int16 | Int16
+int32 | Int32
+int64 | Int64
+uint8 | UInt8
+uint16 | UInt16
+uint32 | UInt32
+uint64 uint | UInt64
 bool(x) | x != 0
 bool boolean bool_ logical | Bool
 str repr to_string toString num2str int2str mat2str strcat(x) | string(x)
@@ -387,6 +396,7 @@ cell struct containers | : keep the parts in variables, in a tuple or in `Dict("
 """
 #: what stands in kernels in place of functions of scripts
 IN_KERNELS = """
+argmax argmin findmax findmin | : of a `Scalar(-Inf => 0)` with `s .= (-Inf => 0)`, `s[] <<maxby>>= x[i] => i` keeps the largest value with its place
 length numel(x) | size(x, 1)
 eachindex(x) | _
 axes(x, k) | _

@@ -405,7 +405,8 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         if maker and (way := names.way_of(maker[0], None, in_kernel, parse_fragment)):
             reason, hint = f"`{maker[0]}` is not a function here", str(way.hint)
             return Remedy(start, start + maker.end(), reason, hint, None)
-        return Remedy(start, stop, reason, f"no value has a part `{name}`", None)
+        told = f'no value has a part `{name}`; a dictionary `d` has `d["{name}"]`'
+        return Remedy(start, stop, reason, told, None)
     return None
 
 

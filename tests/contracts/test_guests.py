@@ -480,6 +480,8 @@ def test_parts_at_lists_store_what_is_stored(kind: str, fill: float) -> None:
         np.testing.assert_array_equal(found.todense(), d[key])
         if not any(part is None for part in key):
             assert found.compute().nnz == np.count_nonzero(d[key] != fill)
+    assert T[i[:4].reshape(2, 2)].compute().nnz == np.count_nonzero(d[i[:4]] != fill)
+    np.testing.assert_array_equal(T[:, j[:4].reshape(2, 2)].todense(), d[:, j[:4].reshape(2, 2)])
     np.testing.assert_array_equal(T[i][:, j].T[i[:3] % 13].todense(), d[i][:, j].T[i[:3] % 13])
     np.testing.assert_array_equal(T[i[:, None] % 5, j[None]].todense(), d[i[:, None] % 5, j[None]])
     np.testing.assert_array_equal(T[i[None], i[:, None] % 5].todense(), d[i[None], i[:, None] % 5])

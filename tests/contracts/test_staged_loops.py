@@ -202,9 +202,25 @@ def test_functions_of_numbers_may_call_themselves(
             said = str(error)
             assert error.kind == kind and message in said and len(error.calls) == calls
         assert bool(said) == bool(kind)
-        assert not staging or session.staged == ["script:22:1: for is staged"]
+        assert not staging or "script:22:1: for is staged" in session.staged
         found.append((said, *[repr(session[name]) for name in names]))
     assert all(each == found[0] for each in found)
+
+
+@pytest.mark.parametrize("call", ["fib(18)", "divides(1600)", "depth(4990)", "depth(5100)"])
+def test_a_function_that_calls_itself_often_is_whole(call: str) -> None:
+    found = []
+    for staging in (True, False):
+        session, said = Session(staging=staging), ""
+        session.run(RECURSION.replace("{}", ""), "script")
+        try:
+            said = repr(session.run(call, "call"))
+        except FinchError as error:
+            said = str(error)
+        found.append(said)
+        told = [line for line in session.staged if call[: call.index("(")] in line]
+        assert bool(told) == staging and all(line.endswith("is staged") for line in told)
+    assert found[0] == found[1]
 
 
 def test_ctrl_c_ends_calls_that_call_themselves() -> None:
@@ -225,7 +241,7 @@ def test_ctrl_c_ends_calls_that_call_themselves() -> None:
 def test_code_of_functions_grows_with_the_text() -> None:
     """Each function calls the one before three times."""
     sizes = []
-    for count in (6, 12, 18):
+    for count in (4, 8, 12):
         lines = ["f0(x) = x * 3 % 1000 + 1", "y = 0"]
         for k in range(1, count + 1):
             f = f"f{k - 1}"

@@ -101,6 +101,16 @@ def test_rounds_are_those_of_the_first_run(tmp_path: Path, capsys) -> None:
     assert ("2", "i", "399") in rounds and ("3", "i", "500") in rounds
 
 
+def test_what_passes_insert_has_names(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "turned.finch"
+    path.write_text(
+        "A = fsprand(20, 20, 0.5); C = Tensor(SparseHash{2}(Element(0.0)))\n"
+        "@finch begin C .= 0; for j = _, i = _; C[j, i] += A[i, j] end end\n"
+    )
+    assert bench(path, "--profile") == 0
+    assert re.search(r"^ +@freeze\(C\) +\d+% .*\d$", capsys.readouterr().out, re.M)
+
+
 def test_time_is_told_where_it_is_spent(tmp_path: Path, capsys) -> None:
     """The inner loop of 200,000 rounds takes more than the other one of 2."""
     path = tmp_path / "two.finch"

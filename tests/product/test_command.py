@@ -20,6 +20,7 @@ import pytest
 import finchlang
 from finchlang import Session
 from finchlang.base.errors import Bug, FinchError
+from finchlang.calls.runner import Observer
 from finchlang.repl.__main__ import main
 
 ROOT = Path(__file__).parents[2]
@@ -162,6 +163,15 @@ def test_nobody_reads_the_output(write: Write) -> None:
     process.stdout.close()
     assert process.wait(60) == 141
     assert process.stderr is not None and process.stderr.read() == ""
+
+
+def test_an_output_that_is_closed_in_an_expression_is_no_fault_of_its_operands() -> None:
+    class Closed(Observer):
+        def kernel(self, event: Any) -> None:
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        Session(observer=Closed()).run("A = sparse([1.0 0.0; 0.0 2.0]); y = collect(A * A)")
 
 
 @pytest.mark.parametrize("where", [">&-", "> /dev/full"])
