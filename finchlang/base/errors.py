@@ -19,6 +19,11 @@ ERROR_KINDS = (
 BUG = "bug"
 
 
+def number_of(count: int, one: str, several: str = "") -> str:
+    """`count` things of a name: "1 index", "2 indices"; without `several` the name gets an s."""
+    return f"{count} {one if count == 1 else several or one + 's'}"
+
+
 @record(slots=True)
 class Source:
     """A text and its name in messages (a file name or `<input>`)."""

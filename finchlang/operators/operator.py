@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import isinf
 from typing import Any, ClassVar
 
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError, Span, number_of
 from finchlang.base.records import record
 from finchlang.host.construct import FALSE, TRUE, conjunction, op
 from finchlang.host.interface import Host
@@ -247,6 +247,6 @@ def wrong_count(
     name: str, arity: tuple[int, int], given: int, span: Span | None, hint: str | None = None
 ) -> FinchError:
     least, most = arity
-    one = f"{least} argument{'s' * (least != 1)}"
+    one = number_of(least, "argument")
     count = one if least == most else f"{least} to {most} arguments"
     return FinchError("type", f"`{name}` takes {count}, not {given}", span, hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError, Span, number_of
 from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script import functions, values as data
@@ -267,7 +267,7 @@ class Calls(Expressions):
         if keywords or definition.defaults or definition.types:
             environment = arguments(function, args, keywords, span)
         elif len(args) != len(parameters):
-            message = f"{function} takes {len(parameters)} arguments, {len(args)} are given"
+            message = f"{function} takes {number_of(len(parameters), 'argument')}, not {len(args)}"
             raise FinchError("type", message, span)
         if self.depth >= CALL_DEPTH:
             name = definition.name

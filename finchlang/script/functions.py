@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError, Span, number_of
 from finchlang.base.late import late
 from finchlang.base.records import record
 from finchlang.calls.environment import Environment, Scope
@@ -219,7 +219,7 @@ def arguments(
         what = f"is given `{wrong}` twice" if is_known else f"has no parameter `{wrong}`"
         raise FinchError("type", f"{function} {what}", span)
     if len(args) > len(parameters):
-        message = f"{function} takes {len(parameters)} arguments, {len(args)} are given"
+        message = f"{function} takes {number_of(len(parameters), 'argument')}, not {len(args)}"
         raise FinchError("type", message, span)
     values |= keywords
     environment = Environment(function.scope, function.parent, values)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.aligned_memory import full_aligned
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, number_of
 from finchlang.calls.lazy_shape import TensorView
 from finchlang.script import values as data
 from finchlang.script.show import kind_of, show
@@ -252,7 +252,7 @@ def _at(value: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
 
 def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None:
     if len(indices) != len(shape):
-        what = f"{kind_of(value)} has {len(shape)} dimensions, {len(indices)} indices are given"
+        what = f"{kind_of(value)} takes {number_of(len(shape), 'index', 'indices')}, not {len(indices)}"
         is_flat = len(indices) == 1 and len(shape) > 1
         hint = "`vec(A)` counts column by column" if is_flat else None
         if len(shape) == 1 and len(indices) == 2:

@@ -17,6 +17,7 @@ from finchlang.base.locks import cached_property
 from finchlang.base.records import record
 from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
+from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.show import check_depth, joined, kind_of, text
 from finchlang.syntax.nodes import MISSING
@@ -290,8 +291,7 @@ def _on_numbers(op: Operator, args: list[Any]) -> Any:
     if op.associative and len(args) > high:
         return reduce(lambda a, b: _on_numbers(op, [a, b]), args)
     if not low <= len(args) <= high:
-        count = str(low) if low == high else f"{low} to {high}"
-        raise FinchError("type", f"`{op.name}` takes {count} arguments, {len(args)} are given")
+        raise wrong_count(op.name, op.arity, len(args), None)
     types: Any = tuple([type_of_value(a) for a in args])
     function, result = on_types(op, types)
     return number(function(*[t.wrap(a) for t, a in zip(types, args, strict=True)]), result)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from finchlang.algebra.program_context import root
-from finchlang.base.errors import FinchError, did_you_mean
+from finchlang.base.errors import FinchError, did_you_mean, number_of
 from finchlang.normalize.shapes.shape_table import OPERATORS
 from finchlang.normalize.shapes.shaped import WHOLE, Arguments, Shaped
 from finchlang.syntax import nodes as ast
@@ -107,8 +107,8 @@ def wrong_order(
 ) -> FinchError:
     """The error for too many or too few of `what`, of "indices", "settings" or "dimensions"."""
     one = "index" if what == "indices" else what.removesuffix("s")
-    counted = f"1 {one} is" if len(given) == 1 else f"{len(given)} {what} are"
-    message = f"`{name}` has {order} dimension{'s' * (order != 1)}, but {counted} given"
+    counted = f"{number_of(len(given), one, what)} {'is' if len(given) == 1 else 'are'}"
+    message = f"`{name}` has {number_of(order, 'dimension')}, but {counted} given"
     letters = ", ".join("ijklmnopq"[:order])
     hint = (
         f"write all of them, as in `{name}[{letters}]`"
