@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, number_of
 from finchlang.base.records import record
 from finchlang.operators.operator_table import OPERATORS, Operator, operator
 from finchlang.script.as_operator import operation
@@ -123,7 +123,7 @@ def _with_law(laws: Laws, law: Node, known: Declared, evaluate: Evaluate) -> Law
     if name.name in PROPERTIES and not args:
         least, most = PROPERTIES[name.name]
         if not least <= count <= most:
-            what = f"{least} argument{'s' * (least > 1)}" + " or more" * (most > least)
+            what = number_of(least, "argument") + " or more" * (most > least)
             raise _error(f"`{name.name}` is a property of functions of {what}", law)
         return replace(laws, properties=tuple(sorted({*laws.properties, name.name})))
     if name.name in OF_VALUES and 1 <= len(args) <= 2:
@@ -176,7 +176,7 @@ def _operator(node: Node, count: int, evaluate: Evaluate) -> Node:
     if made is None or row is None:
         raise _error(f"a law names a function of {count} arguments", node)
     if not row.arity[0] <= count <= row.arity[1]:
-        raise _error(f"`{row.name}` is no function of {count} argument{'s' * (count > 1)}", node)
+        raise _error(f"`{row.name}` is no function of {number_of(count, 'argument')}", node)
     return made
 
 
@@ -206,7 +206,7 @@ def patterns(known: Declared, call: Call) -> tuple[str, ...]:
     another number of arguments, an argument that is no number or name, or if all are different names."""
     if len(call.args) != len(known.parameters):
         count = len(known.parameters)
-        raise _error(f"`{known.name}` takes {count} argument{'s' * (count != 1)}", call)
+        raise _error(f"`{known.name}` takes {number_of(count, 'argument')}", call)
     for pattern in call.args:
         if not isinstance(pattern, (Literal, Variable)):
             raise _error("an argument of a case is a number or a name", pattern)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from finchlang.algebra.program_context import ProgramContext, place, reads, statements_of
-from finchlang.base.errors import FinchError, Note
+from finchlang.base.errors import FinchError, Note, number_of
 from finchlang.base.records import record
 from finchlang.levels.level import Level
 from finchlang.normalize.write_order import check_order
@@ -40,7 +40,7 @@ class Class:
 
     def __str__(self) -> str:
         """How the updates stand to the order of storage, and the name of the class in Workspaces'24."""
-        needs = f"which needs a workspace of {self.order} dimension{'s' * (self.order > 1)}"
+        needs = f"which needs a workspace of {number_of(self.order, 'dimension')}"
         said = f"out of its order of storage, {needs}" if self.order else "in its order of storage"
         order = _ORDINALS[self.order] if self.order < len(_ORDINALS) else f"{self.order}th"
         kind = "dense" if self.order <= 1 else "sparse"
@@ -190,7 +190,7 @@ class _Insertion:
         return len(modes) == 1 and loop.index.name in names | parts
 
     def tell(self, made: Detour, found: check_order.OrderFault) -> None:
-        modes = f"{made.order} mode{'s' * (made.order != 1)}"
+        modes = number_of(made.order, "mode")
         message = f"{found.message}: it goes through a workspace of {modes}"
         self.context.notes.append(Note(message, found.access.span))
         self.decide(made)
