@@ -27,7 +27,7 @@ def join_branches(residual: ir.Residual) -> ir.Residual:
 
     def change(piece: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
         made: list[ir.Stmt] = []
-        for statement in piece:
+        for at, statement in enumerate(piece):
             match made[-2:], statement:
                 case [
                     ir.Branch() as before,
@@ -39,6 +39,7 @@ def join_branches(residual: ir.Residual) -> ir.Residual:
                     and _sets(ir.Code((before,)), cell) == places[cell]
                     and not branch.otherwise.statements
                     and ir.Set(cell, FALSE) in made
+                    and not _uses(ir.Code((*branch.then.statements, *piece[at + 1 :])), variable)
                 ):
                     made[-2:] = [_with(before, cell, (get, branch))]
                 case _:
@@ -51,6 +52,10 @@ def join_branches(residual: ir.Residual) -> ir.Residual:
 def _sets(code: ir.Code, cell: ir.Cell) -> int:
     """At how many places the code sets the cell."""
     return sum(isinstance(s, ir.Set) and s.cell is cell for s in rewriting.walk(code))
+
+
+def _uses(code: ir.Code, variable: ir.Var) -> bool:
+    return variable in rewriting.free_variables(code)
 
 
 def _is_alone(statement: ir.Stmt, cell: ir.Cell) -> bool:

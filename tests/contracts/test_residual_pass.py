@@ -18,7 +18,7 @@ from level_kernels import run_on, tensor
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.kernel import SpecializedKernel
-from finchlang.host.construct import ZERO, const, op
+from finchlang.host.construct import FALSE, TRUE, ZERO, const, op
 from finchlang.host.executing import ExecutingHost, run_residual
 from finchlang.host.ir import Branch, Expr, Fill, ForLoop, Grow, Residual, Store
 from finchlang.host.listing import text
@@ -83,6 +83,25 @@ def test_what_is_done_where_something_is_written_is_done_in_its_branch(
     program = f"F .= false; for i=_ {body} end"
     residual = kernel(program, F="SparseByteMap(Pattern())", x=VECTOR).staged.residual
     assert (join_branches(residual).body is not residual.body) == is_joined
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_asks_a_flag_once_more_keeps_its_branch(again: bool) -> None:
+    """The variable would not be bound where it is asked again."""
+
+    def flagged(s: Sample, again: bool) -> None:
+        host, out, x = s.host, s.output(ZERO), s.input("x")
+        flag = host.cell(FALSE, "flag")
+        host.branch(op("gt", x, 0), lambda: host.set(flag, TRUE))
+        seen = host.get(flag)
+        host.branch(seen, lambda: s.add_to(out, 1))
+        if again:
+            host.branch(seen, lambda: s.add_to(out, 2))
+
+    residual = Program(flagged, (again,)).residual
+    joined = join_branches(residual)
+    check(joined)
+    assert (joined.body is residual.body) == again
 
 
 WANTED = "if A[i, j] > 0 C[i, j] = A[i, j] end"
