@@ -313,9 +313,8 @@ class SparseByteMap(Indexed):
                 unset = op("and", before, op("not", now))
                 host.branch(unset, lambda: host.store(store.tbl, position, FALSE))
 
-        def epilogue_if_written(
-            host: Host,
-        ) -> None:  # elsewhere `join_branches` leaves all this out
+        # where nothing is written, `join_branches` leaves all of the epilogue out
+        def epilogue_if_written(host: Host) -> None:
             host.branch(host.get(written), partial(epilogue, host))
 
         if isinstance(self.lvl, Pattern):
