@@ -268,7 +268,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: Any) 
 
 
 HALF = """
-import sys, time
+import sys
 from pathlib import Path
 from finchlang.base.paths import replace_file, replace_folder
 def write(out):
@@ -278,10 +278,9 @@ def write(out):
         out.write(b"half of it")
         out.flush()
     print("begun", flush=True)
-    time.sleep(1 if sys.argv[2] == "folder" else 600)
+    sys.stdin.readline()
 (replace_folder if sys.argv[2] == "folder" else replace_file)(Path(sys.argv[1]), sys.argv[1], write)
 print("goes on", flush=True)
-time.sleep(600)
 """
 
 
@@ -301,8 +300,10 @@ def test_a_process_that_is_ended_leaves_nothing_half_done(
         [sys.executable, "-c", HALF, str(tmp_path / "a"), kind],
         Path(__file__).parents[2],
     )
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None and process.stdout.readline() == b"begun\n"
         process.send_signal(number)
-        assert process.wait(300) == -number and process.stdout.read() == b""
+        assert process.communicate(b"\n")[0] == b"" and process.returncode == -number
     assert [p.name for p in tmp_path.iterdir()] == (["a"] if kind == "folder" else [])
