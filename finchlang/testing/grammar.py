@@ -93,7 +93,8 @@ class Known:
 
 
 def _known(row: dict[str, Any]) -> Known:
-    return Known(**{key: tuple(x) if isinstance(x, list) else x for key, x in row.items()})
+    lists = {key: tuple(row.get(key, ())) for key in ("cases", "fills")}
+    return Known(**{**row, **lists})
 
 
 FUNCTIONS = tuple(map(_known, _TABLES["functions"]))
