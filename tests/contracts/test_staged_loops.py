@@ -67,6 +67,19 @@ def test_these_are_whole(text: str) -> None:
     assert told.endswith("is staged"), told
 
 
+def test_rounds_of_loops_within_count() -> None:
+    """Those of one run; and of one that is run often, in a loop that is not whole."""
+    triangle = "n = 0\nfor i = 1:60\n    for j = 1:i\n        n += j\n    end\nend\nn"
+    session = Session()
+    assert session.run(triangle, "script") == sum(i * (i + 1) // 2 for i in range(1, 61))
+    assert session.staged == ["script:2:1: for is staged"]
+    often = "n = 0\nfor i = 1:200\n    for j = 1:50\n        n += j\n    end\n    string(n)\nend\nn"
+    session = Session()
+    assert session.run(often, "script") == 200 * 51 * 25
+    outer, inner = session.staged
+    assert "`string` is called" in outer and inner == "script:3:5: for is staged"
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
