@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, reduce
 
 from finchlang.host.construct import ZERO, add, cast, compare, const, mul, op, sub
