@@ -62,6 +62,7 @@ class UnitTensors(ABC):
         self, environment: Environment, evaluate: Evaluate, choices: tuple[str, bool, bool]
     ):
         self.names, self.evaluate, self.choices = UnitNames(environment), evaluate, choices
+        self.frame: CallFrame | Environment = environment  # the scope around, of `frames` the last
         self.frames: list[CallFrame] = []
         self.loops: list[Callable[[], Any]] = []  # what names mean at the beginning of each
         self.within: list[ast.Function] = []  # the functions around
@@ -69,8 +70,12 @@ class UnitTensors(ABC):
         self.is_lazy = False  # whether what is emitted now might not be run
 
     @abstractmethod
-    def value(self, node: ast.Node, frame: CallFrame | Environment) -> Any:
+    def value(self, node: ast.Node) -> Any:
         """The value of an expression: a node of numbers, a slot, a known value, or a tuple of these."""
+
+    def meaning(self, name: str, span: Span | None) -> Any:
+        """What a name means here. Raises NotStaged if it may have no value."""
+        return self.names.meaning(name, self.frame, span)
 
     def expression_of(self, value: Any, span: Span | None) -> ast.Node:
         """A value as an expression on numbers."""
@@ -80,14 +85,14 @@ class UnitTensors(ABC):
             raise NotStaged("a number is needed here", span)
         return value
 
-    def several(self, nodes: Sequence[ast.Node], frame: CallFrame | Environment) -> list[Any]:
+    def several(self, nodes: Sequence[ast.Node]) -> list[Any]:
         """The values of expressions that are evaluated one after the other: what one emits does not change
         those before it."""
         found: list[Any] = []
         out = self.names.out
         for node in nodes:
             before = len(out)
-            value = self.value(node, frame)
+            value = self.value(node)
             emitted = out[before:]
             if emitted:
                 del out[before:]
@@ -131,10 +136,8 @@ class UnitTensors(ABC):
 
     # ---------------------------------------------------------------- tensors that are made
 
-    def tensor(
-        self, given: tuple[ast.Node, ...], frame: CallFrame | Environment, span: Span | None
-    ) -> SlotName:
-        format, *sizes = self.several(given, frame)
+    def tensor(self, given: tuple[ast.Node, ...], span: Span | None) -> SlotName:
+        format, *sizes = self.several(given)
         level = format.value if isinstance(format, Static) else None
         if not isinstance(level, Level) or isinstance(level, ScalarLevel):
             raise NotStaged("the format of this tensor is not known", span)
@@ -143,11 +146,9 @@ class UnitTensors(ABC):
         exprs = [self.expression_of(size, span) for size in sizes or [ast.Literal(0)] * level.order]
         return self.make(level, tuple(exprs), span)
 
-    def scalar(
-        self, given: tuple[ast.Node, ...], frame: CallFrame | Environment, span: Span | None
-    ) -> SlotName:
+    def scalar(self, given: tuple[ast.Node, ...], span: Span | None) -> SlotName:
         """`Scalar(fill, value)`."""
-        fill, *value = self.several(given, frame)
+        fill, *value = self.several(given)
         if not isinstance(fill, ast.Literal) or len(value) != 1:
             raise NotStaged("the fill of this scalar is not known", span)
         level = ScalarLevel(typed_literal(fill.value if fill.type is None else fill))
@@ -198,15 +199,15 @@ class UnitTensors(ABC):
 
     # ---------------------------------------------------------------- entries
 
-    def entry(self, node: ast.Subscript, frame: CallFrame | Environment) -> ast.Node:
-        of = self.value(node.object, frame)
+    def entry(self, node: ast.Subscript) -> ast.Node:
+        of = self.value(node.object)
         if not isinstance(of, SlotName):
             raise NotStaged("this is no tensor of the loop", node.span)
         format, span = self.names.formats[of.name], node.span
         level = level_of(format)
         if isinstance(level.element_type, PairType):
             raise NotStaged("a pair is no number", span)
-        indices = self.indices(node, of, frame)
+        indices = self.indices(node, of)
         if isinstance(level, ScalarLevel) and not indices:
             return ir.ScalarValue(of.name, span=span)
         at, numbers = self.at(indices)
@@ -276,14 +277,12 @@ class UnitTensors(ABC):
         run = ir.RunKernel(program, ((_ENTRY, scalar), ("x", of.name)), numbers, span=span)
         return ir.ScalarValue(scalar, run, span=span)
 
-    def indices(
-        self, node: ast.Subscript, of: SlotName, frame: CallFrame | Environment
-    ) -> tuple[ast.Node, ...]:
+    def indices(self, node: ast.Subscript, of: SlotName) -> tuple[ast.Node, ...]:
         format = self.names.formats[of.name]
         if len(node.indices) != level_of(format).order:
             raise NotStaged("this takes another number of indices", node.span)
         ends = [ir.SlotSize(of.name, size_mode(format, k)) for k in range(len(node.indices))]
-        found = self.several([*map(_with_end, node.indices, ends)], frame)
+        found = self.several([*map(_with_end, node.indices, ends)])
         return tuple([self.expression_of(i, node.span) for i in found])
 
     def at(
@@ -293,17 +292,15 @@ class UnitTensors(ABC):
         names = tuple([ast.Variable(f"{_INDEX}{k + 1}") for k in range(len(indices))])
         return names, tuple(zip([n.name for n in names], indices, strict=True))
 
-    def set_entry(
-        self, target: ast.Subscript, value: ast.Node, frame: CallFrame | Environment
-    ) -> None:
-        of = self.value(target.object, frame)
+    def set_entry(self, target: ast.Subscript, value: ast.Node) -> None:
+        of = self.value(target.object)
         if not isinstance(of, SlotName):
             raise NotStaged("this is no tensor of the loop", target.span)
         level = level_of(self.names.formats[of.name])
         if not (isinstance(level, ScalarLevel) or level.is_all_dense):
             raise NotStaged("entries of a sparse tensor are not set one by one", target.span)
         value = self.kept(value)
-        self.set_in(of, self.indices(target, of, frame), value, target.span)
+        self.set_in(of, self.indices(target, of), value, target.span)
 
     def set_in(
         self, of: SlotName, indices: tuple[ast.Node, ...], value: ast.Node, span: Span | None
@@ -320,7 +317,7 @@ class UnitTensors(ABC):
 
     # ---------------------------------------------------------------- kernels
 
-    def kernel(self, node: ast.KernelNode, frame: CallFrame | Environment) -> Any:
+    def kernel(self, node: ast.KernelNode) -> Any:
         """Emit a kernel; gives the tensors that it returns."""
         site = CallSite(node, self.choices, operation)
         if substitute.inferring(node.program):
@@ -328,7 +325,7 @@ class UnitTensors(ABC):
         tensors, numbers, masks = [], [], dict[str, Any]()
         for name, variable in site.variables.items():
             try:
-                found = self.names.meaning(name, frame, variable.span)
+                found = self.meaning(name, variable.span)
             except NotStaged:
                 continue  # a name of the kernel's own, or an error
             if isinstance(found, SlotName):
@@ -339,7 +336,7 @@ class UnitTensors(ABC):
                 masks[name] = found.value
         operations: dict[str, ast.Node] = {}
         for name, variable in site.called.items():
-            value = self.names.meaning(name, frame, variable.span)
+            value = self.meaning(name, variable.span)
             function = operation(value.value) if isinstance(value, Static) else None
             if isinstance(function, Operation) and function.laws.ranged:
                 raise NotStaged(f"`{name}` has laws over a range", variable.span)
@@ -351,7 +348,7 @@ class UnitTensors(ABC):
         names = tuple(tensors), tuple(numbers)
         self.emit(ir.RunKernel(whole.program, *names, False, span=node.span))
         yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
-        found = [self.value(v, frame) for n in yields for v in n.names]
+        found = [self.value(v) for n in yields for v in n.names]
         return found[0] if len(found) == 1 else Several(tuple(found)) if found else None
 
     def check_closed(self, value: Any, span: Span | None) -> None:
