@@ -8,7 +8,7 @@ from typing import Any
 from finchlang.base.errors import Span
 from finchlang.calls.arguments import SCALAR, TENSOR
 from finchlang.calls.environment import assigned_names
-from finchlang.functions import unit as ir
+from finchlang.functions import unit as loop_ir
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_expressions import UnitExpressions
 from finchlang.script.unit_names import (
@@ -37,7 +37,7 @@ class Units(UnitExpressions):
     """Turns one loop into a unit. Methods emit statements of the unit; those for expressions give their
     values. Raises NotStaged, or FinchError for what is an error wherever it runs."""
 
-    def unit(self, node: ast.Node, step: int = 1) -> ir.Unit:
+    def unit(self, node: ast.Node, step: int = 1) -> loop_ir.Unit:
         """The unit for a loop, or for the body of a function. The first numbers of a loop are how many
         rounds it takes at most and, of one over a range of this step, the first and the last integer that
         are left."""
@@ -64,12 +64,14 @@ class Units(UnitExpressions):
         body = ast.Script((*unset, *names.out), span=node.span)
         return self.made_whole(body, own, node.span)
 
-    def made_whole(self, body: ast.Script, own: tuple[str, ...], span: Span | None) -> ir.Unit:
+    def made_whole(self, body: ast.Script, own: tuple[str, ...], span: Span | None) -> loop_ir.Unit:
         """The unit with this body. Slots that exchange with those of given tensors get resting slots."""
         names = self.names
-        if sum(isinstance(n, ir.RunKernel) for n in trees.walk(body)) > KERNELS:
+        if sum(isinstance(n, loop_ir.RunKernel) for n in trees.walk(body)) > KERNELS:
             raise NotStaged(f"there are more than {KERNELS} kernels in it", span)
-        pairs = [(n.slot, n.other) for n in trees.walk(body) if isinstance(n, ir.ExchangeSlots)]
+        pairs = [
+            (n.slot, n.other) for n in trees.walk(body) if isinstance(n, loop_ir.ExchangeSlots)
+        ]
         rests: dict[str, list[tuple[str, str]]] = {}
         groups = []
         for group in slots_in(pairs):
@@ -84,7 +86,7 @@ class Units(UnitExpressions):
             groups.append(group)
 
         def with_rests(node: ast.Node) -> ast.Node:
-            if isinstance(node, ir.Make) and node.slot in rests:
+            if isinstance(node, loop_ir.Make) and node.slot in rests:
                 return replace(node, rests=tuple(rests[node.slot]))
             return node
 
@@ -98,7 +100,7 @@ class Units(UnitExpressions):
         if self.root.exit is not None:
             results += (RETURNED, *(item.name for item in items if isinstance(item, NumberName)))
         tensors = tuple(m.name for m in given if isinstance(m, SlotName))
-        return ir.Unit(
+        return loop_ir.Unit(
             *(body, tensors, tuple(names.made), numbers, results, tuple(groups), returned),
             fixed=tuple(s for s, k in names.kinds.items() if k not in (TENSOR, SCALAR)),
             is_loop=bool(own),
@@ -218,7 +220,7 @@ class Units(UnitExpressions):
         """Emit an error, with the message as it is written: the script runs what fails once more, and puts
         the values in."""
         said = [arg.parts[0] if _is_plain(arg) else pretty(arg) for arg in args]  # type: ignore
-        self.emit(ir.RaiseError(head + "".join(map(str, said)), span=span))
+        self.emit(loop_ir.RaiseError(head + "".join(map(str, said)), span=span))
 
     def check(
         self,

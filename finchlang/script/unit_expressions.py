@@ -9,7 +9,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
-from finchlang.functions import unit as ir
+from finchlang.functions import unit as loop_ir
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.as_operator import operation
@@ -53,7 +53,7 @@ class UnitExpressions(UnitTensors):
                 return self.entry(node)
             case ast.KernelNode():
                 return self.kernel(node)
-            case ir.SlotSize():
+            case loop_ir.SlotSize():
                 return node
             case ast.KeywordCall(ast.Variable() as op, given, keywords):
                 return self.called(node, op, given, keywords)
@@ -106,7 +106,7 @@ class UnitExpressions(UnitTensors):
             return Static(value)
         slot = self.make(value.format, (), span)
         if value.value != value.fill or repr(value.value) != repr(value.fill):
-            self.set_in(slot, (), typed_literal(value.value, value.format.element_type), span)
+            self.set_in(slot.name, (), typed_literal(value.value, value.format.element_type), span)
         return slot
 
     # ---------------------------------------------------------------- calls

@@ -15,7 +15,7 @@ from finchlang.calls import substitute
 from finchlang.calls.arguments import SCALAR, TENSOR
 from finchlang.calls.environment import Environment
 from finchlang.calls.kernel import CallSite
-from finchlang.functions import unit as ir
+from finchlang.functions import unit as loop_ir
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Level, level_of
 from finchlang.levels.positions import is_positioned
@@ -85,6 +85,13 @@ class UnitTensors(ABC):
             raise NotStaged("a number is needed here", span)
         return value
 
+    def slot_of(self, given: Any, span: Span | None) -> tuple[str, Any]:
+        """The slot that a value, or the one argument of a call, is, and its format. Raises NotStaged."""
+        of = given[0] if isinstance(given, list) and len(given) == 1 else given
+        if not isinstance(of, SlotName):
+            raise NotStaged("this is no tensor of the loop", span)
+        return of.name, self.names.formats[of.name]
+
     def several(self, nodes: Sequence[ast.Node]) -> list[Any]:
         """The values of expressions that are evaluated one after the other: what one emits does not change
         those before it."""
@@ -117,16 +124,16 @@ class UnitTensors(ABC):
     # ---------------------------------------------------------------- sizes and counts
 
     def size(self, node: ast.Node, given: list[Any], is_length: bool) -> Any:
-        of, *modes = given or [None]
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        format = self.names.formats[of.name]
+        modes = given[1:]
+        slot, format = self.slot_of(given[:1], node.span)
         order = level_of(format).order
         if is_length and not modes and order == 1:
-            return ir.SlotSize(of.name, 0, span=node.span)
+            return loop_ir.SlotSize(slot, 0, span=node.span)
         if is_length or len(modes) > 1:
             raise NotStaged("this size is not one of a mode", node.span)
-        all_of = [ir.SlotSize(of.name, size_mode(format, k), span=node.span) for k in range(order)]
+        all_of = [
+            loop_ir.SlotSize(slot, size_mode(format, k), span=node.span) for k in range(order)
+        ]
         if not modes:
             return Several(tuple(all_of))
         mode = modes[0].value if isinstance(modes[0], ast.Literal) else None
@@ -153,26 +160,24 @@ class UnitTensors(ABC):
             raise NotStaged("the fill of this scalar is not known", span)
         level = ScalarLevel(typed_literal(fill.value if fill.type is None else fill))
         slot = self.make(level, (), span)
-        self.set_in(slot, (), self.expression_of(value[0], span), span)
+        self.set_in(slot.name, (), self.expression_of(value[0], span), span)
         return slot
 
     def copied(self, given: list[Any], span: Span | None) -> SlotName:
         """`copy(A)`."""
-        of = given[0] if len(given) == 1 else None
-        level = self.names.formats[of.name] if isinstance(of, SlotName) else None
-        if of is None or not isinstance(level, Level):
-            raise NotStaged("this is no tensor of the loop", span)
-        if self.names.kinds.get(of.name, TENSOR) not in (TENSOR, SCALAR):
-            raise NotStaged(f"`{of.name}` is an array, and so is its copy", span)
-        sizes = [ir.SlotSize(of.name, mode, span=span) for mode in range(level.order)]
-        return self.make(level, tuple(sizes), span, of)
+        slot, level = self.slot_of(given, span)
+        is_tensor = self.names.kinds.get(slot, TENSOR) in (TENSOR, SCALAR)
+        if not is_tensor or not isinstance(level, Level):
+            raise NotStaged(f"`{slot}` is an array, and so is its copy", span)
+        sizes = [loop_ir.SlotSize(slot, mode, span=span) for mode in range(level.order)]
+        return self.make(level, tuple(sizes), span, slot)
 
     def make(
         self,
         level: Level,
         sizes: tuple[ast.Node, ...],
         span: Span | None,
-        source: SlotName | None = None,
+        source: str = "",
     ) -> SlotName:
         """Emit a new tensor, of fill or with what another one has; gives its slot."""
         names = self.names
@@ -184,7 +189,7 @@ class UnitTensors(ABC):
         declare = ast.Declare(tensor, level.fill, tuple(dims), span=span)
         tensors: tuple[tuple[str, str], ...] = (("made", slot),)
         statements: tuple[ast.Node, ...] = (declare,)
-        if source is not None:  # whose sizes are those of the loops
+        if source:  # whose sizes are those of the loops
             statements, numbers = (replace(declare, dims=()),), []
             indices = tuple([ast.Index(f"{_INDEX}{k + 1}") for k in range(len(kept))])
             read = ast.Access(ast.Variable("x", span=span), indices, span=span)
@@ -192,48 +197,43 @@ class UnitTensors(ABC):
             fill: ast.Node = ast.Assign(target, op, read, span=span)
             for index in indices:
                 fill = ast.Loop(index, ast.Dimensionless(), fill, span=span)
-            tensors, statements = (*tensors, ("x", source.name)), (*statements, fill)
-        run = ir.RunKernel(ast.Block(statements, span=span), tensors, tuple(numbers), span=span)
-        self.emit(ir.Make(slot, level, kept, run, span=span))
+            tensors, statements = (*tensors, ("x", source)), (*statements, fill)
+        run = loop_ir.RunKernel(
+            ast.Block(statements, span=span), tensors, tuple(numbers), span=span
+        )
+        self.emit(loop_ir.Make(slot, level, kept, run, span=span))
         return SlotName(slot)
 
     # ---------------------------------------------------------------- entries
 
     def entry(self, node: ast.Subscript) -> ast.Node:
-        of = self.value(node.object)
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        format, span = self.names.formats[of.name], node.span
+        span = node.span
+        slot, format = self.slot_of(self.value(node.object), span)
         level = level_of(format)
         if isinstance(level.element_type, PairType):
             raise NotStaged("a pair is no number", span)
-        indices = self.indices(node, of)
+        indices = self.indices(node, slot)
         if isinstance(level, ScalarLevel) and not indices:
-            return ir.ScalarValue(of.name, span=span)
+            return loop_ir.ScalarValue(slot, span=span)
         at, numbers = self.at(indices)
         read = ast.Access(ast.Variable("x", span=span), at, span=span)
         fill = typed_literal(level.element_type.wrap(0), level.element_type)
-        return self.computed(read, of, numbers, fill, span)
+        return self.computed(read, slot, numbers, fill, span)
 
     def stored(self, node: ast.Node, given: list[Any]) -> ast.Node:
         """`countstored(A)`."""
-        if len(given) != 1 or not isinstance(given[0], SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        slot = given[0].name
-        if not is_positioned(level_of(self.names.formats[slot])):
+        slot, format = self.slot_of(given, node.span)
+        if not is_positioned(level_of(format)):
             raise NotStaged("the entries of this tensor are not counted", node.span)
-        return ir.StoredCount(slot, span=node.span)
+        return loop_ir.StoredCount(slot, span=node.span)
 
     def reduced(self, name: str, given: list[Any], span: Span | None) -> ast.Node:
         """A reduction of all entries of a tensor, `name(A)`, or of what a function gives for them,
         `name(f, A)`, which a kernel computes; a sum of floats in any order."""
         op, is_of_bools = REDUCTIONS[name]
-        function, of = (
-            (None, *given) if len(given) == 1 else given if len(given) == 2 else (None, None)
-        )
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", span)
-        level = level_of(self.names.formats[of.name])
+        function = given[0] if len(given) == 2 else None
+        slot, format = self.slot_of(given[-1:] if function is not None else given, span)
+        level = level_of(format)
         indices = tuple([ast.Index(f"{_INDEX}{k + 1}") for k in range(level.order)])
         value: ast.Node = ast.Access(ast.Variable("x", span=span), indices, span=span)
         type: Any = level.element_type
@@ -249,17 +249,17 @@ class UnitTensors(ABC):
             raise NotStaged(f"`{name}` does not take this tensor", span)
         type = row.result_type((type, type))
         if row.idempotent and not is_of_bools:  # the greatest of nothing is no number
-            sizes = [ir.SlotSize(of.name, k, span=span) for k in range(level.order)]
+            sizes = [loop_ir.SlotSize(slot, k, span=span) for k in range(level.order)]
             for size in sizes:
-                fails = ir.RaiseError("there are no entries to reduce", span=span)
+                fails = loop_ir.RaiseError("there are no entries to reduce", span=span)
                 is_empty = ast.Call(ast.Variable("=="), (size, ast.Literal(0)), span=span)
                 self.emit(ast.If(((is_empty, fails),), span=span))
-        return self.computed(value, of, (), identity_of(op, type), span, indices, op)
+        return self.computed(value, slot, (), identity_of(op, type), span, indices, op)
 
     def computed(
         self,
         value: ast.Node,
-        of: SlotName,
+        slot: str,
         numbers: tuple[tuple[str, ast.Node], ...],
         fill: ast.Literal,
         span: Span | None,
@@ -274,14 +274,14 @@ class UnitTensors(ABC):
         for index in over:
             assign = ast.Loop(index, ast.Dimensionless(), assign, span=span)
         program = ast.Block((ast.Declare(entry, fill, span=span), assign), span=span)
-        run = ir.RunKernel(program, ((_ENTRY, scalar), ("x", of.name)), numbers, span=span)
-        return ir.ScalarValue(scalar, run, span=span)
+        run = loop_ir.RunKernel(program, ((_ENTRY, scalar), ("x", slot)), numbers, span=span)
+        return loop_ir.ScalarValue(scalar, run, span=span)
 
-    def indices(self, node: ast.Subscript, of: SlotName) -> tuple[ast.Node, ...]:
-        format = self.names.formats[of.name]
+    def indices(self, node: ast.Subscript, slot: str) -> tuple[ast.Node, ...]:
+        format = self.names.formats[slot]
         if len(node.indices) != level_of(format).order:
             raise NotStaged("this takes another number of indices", node.span)
-        ends = [ir.SlotSize(of.name, size_mode(format, k)) for k in range(len(node.indices))]
+        ends = [loop_ir.SlotSize(slot, size_mode(format, k)) for k in range(len(node.indices))]
         found = self.several([*map(_with_end, node.indices, ends)])
         return tuple([self.expression_of(i, node.span) for i in found])
 
@@ -293,17 +293,15 @@ class UnitTensors(ABC):
         return names, tuple(zip([n.name for n in names], indices, strict=True))
 
     def set_entry(self, target: ast.Subscript, value: ast.Node) -> None:
-        of = self.value(target.object)
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", target.span)
-        level = level_of(self.names.formats[of.name])
+        slot, format = self.slot_of(self.value(target.object), target.span)
+        level = level_of(format)
         if not (isinstance(level, ScalarLevel) or level.is_all_dense):
             raise NotStaged("entries of a sparse tensor are not set one by one", target.span)
         value = self.kept(value)
-        self.set_in(of, self.indices(target, of), value, target.span)
+        self.set_in(slot, self.indices(target, slot), value, target.span)
 
     def set_in(
-        self, of: SlotName, indices: tuple[ast.Node, ...], value: ast.Node, span: Span | None
+        self, slot: str, indices: tuple[ast.Node, ...], value: ast.Node, span: Span | None
     ) -> None:
         at, numbers = self.at((*indices, value))
         tensor = ast.Variable("x", span=span)
@@ -313,7 +311,7 @@ class UnitTensors(ABC):
             at[-1],
             span=span,
         )
-        self.emit(ir.RunKernel(ast.Block((assign,)), (("x", of.name),), numbers, span=span))
+        self.emit(loop_ir.RunKernel(ast.Block((assign,)), (("x", slot),), numbers, span=span))
 
     # ---------------------------------------------------------------- kernels
 
@@ -346,7 +344,7 @@ class UnitTensors(ABC):
         own = substitute.apart(operations, node)
         whole = substitute.specialized(node, masks, own)
         names = tuple(tensors), tuple(numbers)
-        self.emit(ir.RunKernel(whole.program, *names, False, span=node.span))
+        self.emit(loop_ir.RunKernel(whole.program, *names, False, span=node.span))
         yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
         found = [self.value(v) for n in yields for v in n.names]
         return found[0] if len(found) == 1 else Several(tuple(found)) if found else None
