@@ -272,7 +272,7 @@ class Evaluator(Calls):
                     return
                 round += 1
 
-        return interruptible(node.span, placed(node.span, iterate))
+        return interruptible(node.span, iterate)
 
     def body(self, node: ast.Node, scope: Scope) -> Callable[[Environment], bool]:
         """The function that runs a loop's body once, and returns whether the loop goes on."""
@@ -356,7 +356,7 @@ class Evaluator(Calls):
             return shaped(found, tuple(map(len, parts)))
 
         run = grid if node.is_grid else all_of
-        return interruptible(node.span, placed(node.span, run))
+        return interruptible(node.span, run)
 
     def Broadcast(self, node: ast.Broadcast, scope: Scope, keeps: bool = False) -> Closure:
         name = node.op.name if isinstance(node.op, ast.Variable) else ""
@@ -388,7 +388,7 @@ class Evaluator(Calls):
             found = elementwise(function, given, each)
             return found if keeps else forced(found, self.run_kernel)
 
-        return interruptible(span, placed(span, run))
+        return interruptible(span, run)
 
     def filled_in(self, node: ast.Call, scope: Scope) -> Closure:
         """`x .= e` and `A[:, 1] .= e`: sets the elements of what is there."""
@@ -500,10 +500,7 @@ class Evaluator(Calls):
             elif node.name == "case":
                 names = law_declarations.patterns(known, first)
                 definition = ast.Function(name.name, names, others[0], span=node.span)
-                inner = Scope(scope, {*definition.parameters})
-                body = functions.FinchFunction(
-                    definition, inner, env, self.closure(others[0], inner)
-                )
+                body = self.made(definition, scope)(env)
                 laws = law_declarations.with_case(known, first, body)
             else:
                 laws = law_declarations.with_region(known, first, others[0])
@@ -572,11 +569,13 @@ def taken_apart(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def interruptible(span: Span | None, loop: Callable[[Environment], Any]) -> Closure:
-    """A loop that Ctrl-C stops with a FinchError "interrupted" at its place."""
+    """A loop that Ctrl-C stops with a FinchError "interrupted" at its place; also its errors are placed."""
 
     def run(env: Environment) -> Any:
         try:
             return loop(env)
+        except FinchError as error:
+            raise error.at(span) from None
         except KeyboardInterrupt:
             raise FinchError("interrupted", "stopped in this loop", span) from None
 
