@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from inspect import signature
 from typing import Any
 
@@ -64,6 +65,19 @@ def staged(text: str, **given: Any) -> list[str]:
 def test_these_are_whole(text: str) -> None:
     [told] = staged(text)
     assert told.endswith("is staged"), told
+
+
+def test_rounds_of_loops_within_count() -> None:
+    """Those of one run; and of one that is run often, in a loop that is not whole."""
+    triangle = "n = 0\nfor i = 1:60\n    for j = 1:i\n        n += j\n    end\nend\nn"
+    session = Session()
+    assert session.run(triangle, "script") == sum(i * (i + 1) // 2 for i in range(1, 61))
+    assert session.staged == ["script:2:1: for is staged"]
+    often = "n = 0\nfor i = 1:200\n    for j = 1:50\n        n += j\n    end\n    string(n)\nend\nn"
+    session = Session()
+    assert session.run(often, "script") == 200 * 51 * 25
+    outer, inner = session.staged
+    assert "`string` is called" in outer and inner == "script:3:5: for is staged"
 
 
 @pytest.mark.parametrize(
@@ -335,13 +349,13 @@ def test_what_a_handler_raises_ends_the_loop() -> None:
     os.environ["FINCH_CHECK"] = "0"
 
     def handler(number: int, frame: Any) -> None:
-        while frame is not None:
-            if frame.f_code.co_name in ("remove", "__del__"):  # Python ignores what is raised there
-                signal.setitimer(signal.ITIMER_REAL, 0.001)
-                return
-            frame = frame.f_back
         raise Alarm
 
+    def again(lost: Any) -> None:
+        """Python ignores what is raised in a callback of a weak reference or of the garbage collector."""
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+    sys.unraisablehook = again
     signal.signal(signal.SIGALRM, handler)
     for number in range(16):
         session = Session()
