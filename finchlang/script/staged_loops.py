@@ -109,7 +109,7 @@ class Variant:
         own += [argument[args.VALUE] for argument in arguments[count:]]
         return arguments[:count], own
 
-    def take(self, names: UnitNames, environment: Environment) -> None:
+    def take(self, names: UnitNames) -> None:
         """Have what a unit is given looked at."""
         found, self.uses = names.told(), names.uses
         slots = [given for given in found if isinstance(given.meaning, SlotName)]
@@ -209,7 +209,7 @@ def _is_ours(error: BaseException) -> bool:
     return place is not None and place.tb_frame.f_globals["__name__"].startswith("finchlang.")
 
 
-class Run:
+class RunOfLoop:
     """A run of a loop: before each of its rounds it is seen whether the rest can be done whole."""
 
     def __init__(self, loops: StagedLoops, loop: StagedLoop):
@@ -240,11 +240,11 @@ class StagedLoops:
         self.known: dict[int, StagedLoop] = {}  # those that were run, by identity
         self.rounds_begun = 0  # by all loops, one by one
 
-    def begin(self, loop: StagedLoop, found: Any) -> Run | None:
+    def begin(self, loop: StagedLoop, found: Any) -> RunOfLoop | None:
         """A run of the loop over what was `found`, nothing for `while`; None if it is not staged."""
         bounds = (found.start, found.step, found.stop) if isinstance(found, FinchRange) else ()
         is_range = bool(bounds) and all(type(bound) is int for bound in bounds)
-        return Run(self, loop) if is_range or isinstance(loop.node, ast.While) else None
+        return RunOfLoop(self, loop) if is_range or isinstance(loop.node, ast.While) else None
 
     def report(self) -> list[str]:
         """A line for each loop and function that was run, in the order of their places."""
@@ -301,7 +301,7 @@ class StagedLoops:
         try:
             unit = replace(units.unit(loop.node, variant.step), span=loop.span)
             kernel = UnitKernel(unit, units.names.formats, *self.choices)
-            variant.take(units.names, environment)
+            variant.take(units.names)
             arguments = variant.arguments(environment)
             if arguments is not None and not why_not(kernel, arguments):
                 self.runner.prepare_unit(kernel, *variant.given_to(unit, arguments, left, MOST))
@@ -320,7 +320,7 @@ class StagedLoops:
             if os.environ.get("FINCH_CHECK") == "1" or not _is_ours(error):
                 raise
             variant.refusal = NotStaged(f"{type(error).__name__}: {error}", None)
-        variant.take(units.names, environment)  # also what a refusal was due to
+        variant.take(units.names)  # also what a refusal was due to
         loop.variants.insert(0, variant)
         del loop.variants[VARIANTS:]
         return True
