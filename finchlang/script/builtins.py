@@ -115,16 +115,15 @@ def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype | None)
         raise FinchError("resource", message) from None
 
 
-@BUILTINS.add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`")
-def _zeros(*args: Any) -> np.ndarray:
+def _of_one_number(name: str, value: int, *args: Any) -> np.ndarray:
     type, sizes = type_and_sizes(args)
-    return _full("zeros", sizes, 0, type.dtype)
+    return _full(name, sizes, value, type.dtype)
 
 
-@BUILTINS.add("ones(n...)", "an array of 1.0, or of a type's one")
-def _ones(*args: Any) -> np.ndarray:
-    type, sizes = type_and_sizes(args)
-    return _full("ones", sizes, 1, type.dtype)
+_doc = "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`"
+BUILTINS.add("zeros(n...)", _doc, partial(_of_one_number, "zeros", 0))
+_doc = "an array of 1.0, or of a type's one"
+BUILTINS.add("ones(n...)", _doc, partial(_of_one_number, "ones", 1))
 
 
 @BUILTINS.add("similar(A)", "an array or tensor like A, of zeros or the fill")

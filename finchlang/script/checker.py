@@ -13,6 +13,7 @@ from finchlang.script.builtins import BUILTINS
 from finchlang.script.evaluate import Evaluator, RunKernel
 from finchlang.script.evaluate_expressions import Closure, unknown_name
 from finchlang.script.functions import PREDEFINED, FinchFunction
+from finchlang.script.values import Builtin
 from finchlang.syntax import nodes as ast, traversal as trees
 
 
@@ -105,17 +106,9 @@ class Checker(Evaluator):
         check = super().assertion(node, scope)
         return lambda env: None if self._checked else check(env)
 
-    def apply(
-        self,
-        function: Any,
-        args: list[Any],
-        keywords: dict[str, Any],
-        span: Span | None,
-        keeps: bool = False,
-    ) -> Any:
-        if function is BUILTINS["fwrite"]:
-            return ast.NOTHING
-        return super().apply(function, args, keywords, span, keeps)
+    def apply_builtin(self, function: Builtin, *call: Any) -> Any:
+        is_writing = function is BUILTINS["fwrite"]
+        return ast.NOTHING if is_writing else super().apply_builtin(function, *call)
 
 
 def unbound_names(script: ast.Node, environment: Environment) -> list[FinchError]:

@@ -17,10 +17,10 @@ from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_
 from finchlang.calls.runner import Runner
 from finchlang.script import functions, law_declarations
 from finchlang.script.containers import items
-from finchlang.script.evaluate_calls import CALL_DEPTH, Calls
+from finchlang.script.evaluate_calls import Calls
 from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, named, placed
 from finchlang.script.show import show, text
-from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, of_function
+from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
 from finchlang.script.values import shaped, truth
@@ -79,16 +79,6 @@ class Evaluator(Calls):
     def value_of(self, node: ast.Node, environment: Environment) -> Any:
         """The value of a node in an environment."""
         return self.closure(node, environment.scope)(environment)
-
-    def run_body(self, function: functions.FinchFunction, environment: Environment) -> Any:
-        loops = self.loops
-        if loops is not None and function.is_staged:
-            whole = function.whole = function.whole or of_function(function.definition)
-            # calls of the function within are not counted, and must not be too many
-            if whole.is_tried(environment) and self.depth < CALL_DEPTH // 2:
-                loops.rounds(whole, environment)  # leaves by `Leave` if it is done
-                whole.went_on()
-        return function.body(environment)
 
     def ready(self, script: ast.Node, scope: Scope) -> Closure:
         """A script as a closure, cached in case the same one is run again."""

@@ -12,10 +12,11 @@ from finchlang.script import functions, values as data
 from finchlang.script.builtins import level_or_scalar
 from finchlang.script.evaluate_expressions import Closure, Expressions, Leave, all_of, placed
 from finchlang.script.functions import arguments
-from finchlang.script.lazy_values import Identity, Pending, is_lazy, lazily
+from finchlang.script.lazy_values import Identity, Pending, is_lazy
 from finchlang.script.linear_algebra import MATRIX, identity_matrix
 from finchlang.script.show import kind_of
-from finchlang.script.tensor_arithmetic import SIGNS, combined, elementwise, forced, takes
+from finchlang.script.staged_loops import StagedLoops, of_function
+from finchlang.script.tensor_arithmetic import SIGNS, combined, elementwise, forced, lazily, takes
 from finchlang.syntax import nodes as ast, types
 from finchlang.text.meant import INDEXED
 from finchlang.text.print import pretty, with_dot
@@ -53,6 +54,7 @@ class Calls(Expressions):
     """Turns calls into closures, and applies functions to values."""
 
     depth = 0  # of calls of the script's functions
+    loops: StagedLoops | None = None  # those that are run whole
 
     #: the closure of an operator with a dot (`a .+ b`)
     dotted: Callable[..., Closure]
@@ -277,6 +279,13 @@ class Calls(Expressions):
 
     def run_body(self, function: functions.FinchFunction, environment: Environment) -> Any:
         """The value of a function's body in the environment of a call."""
+        loops = self.loops
+        if loops is not None and function.is_staged:
+            whole = function.whole = function.whole or of_function(function.definition)
+            # calls of the function within are not counted, and must not be too many
+            if whole.is_tried(environment) and self.depth < CALL_DEPTH // 2:
+                loops.rounds(whole, environment)  # leaves by `Leave` if it is done
+                whole.went_on()
         return function.body(environment)
 
 

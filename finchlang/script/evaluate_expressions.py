@@ -12,10 +12,10 @@ from finchlang.levels.workspace import POLICIES
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.operators.operator_table import literal_type
 from finchlang.script import functions, values as data
-from finchlang.script.lazy_values import Pending, is_lazy, lazily
+from finchlang.script.lazy_values import Pending, is_lazy
 from finchlang.script.show import joined, text
 from finchlang.script.subscripts import ALL, shape_of, subscript
-from finchlang.script.tensor_arithmetic import forced, settled, stacked
+from finchlang.script.tensor_arithmetic import forced, lazily, settled, stacked
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar

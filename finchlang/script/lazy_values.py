@@ -13,13 +13,6 @@ from finchlang.script.show import text
 from finchlang.syntax import nodes as ast
 
 
-def lazily() -> Any:
-    """The module of expressions with lazy arrays, which is imported where the first of these is met."""
-    from finchlang.script import array_expressions
-
-    return array_expressions
-
-
 class Pending:
     """An array that is not computed yet: its `node`, and the script's functions in it by the operators made
     of them. `is_row` if it is the transpose of a vector, and `has_numpy` if a NumPy array is an operand.

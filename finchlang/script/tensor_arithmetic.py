@@ -23,7 +23,6 @@ from finchlang.script.lazy_values import (
     is_lazy,
     is_number,
     is_row,
-    lazily,
 )
 from finchlang.script.linear_algebra import identity_matrix
 from finchlang.script.show import kind_of
@@ -38,6 +37,13 @@ SIGNS = frozenset(("+", "-", "*", "/", "^"))
 LARGE = 1024
 #: runs a kernel on the values of its names
 Run = Callable[..., Any]
+
+
+def lazily() -> Any:
+    """The module of expressions with lazy arrays, which is imported where the first of these is met."""
+    from finchlang.script import array_expressions
+
+    return array_expressions
 
 
 def takes(name: str, args: list[Any]) -> bool:

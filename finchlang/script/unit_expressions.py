@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 from finchlang.base.errors import FinchError, Span
@@ -12,7 +11,7 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.functions import unit as loop_ir
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script.as_operator import operation
+from finchlang.script.as_operator import applied, operation
 from finchlang.script.functions import PREDEFINED, FinchFunction, LevelName, MaskName
 from finchlang.script.unit_names import (
     NotStaged,
@@ -160,13 +159,7 @@ class UnitExpressions(UnitTensors):
 
     def applied(self, row: Operator, values: list[Any], span: Span | None) -> ast.Node:
         exprs = tuple([self.expression_of(value, span) for value in values])
-        least, most = row.arity
-        op = ast.Variable(row.name, span=span)
-        if row.associative and len(exprs) > most:
-            return reduce(lambda a, b: ast.Call(op, (a, b), span=span), exprs)
-        if not least <= len(exprs) <= most:
-            raise NotStaged(f"`{row.name}` takes another number of arguments", span)
-        return ast.Call(op, exprs, span=span)
+        return applied(row, ast.Variable(row.name, span=span), exprs, span)
 
     def lazily(
         self,
