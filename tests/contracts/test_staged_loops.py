@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from alarms import alarmed, ctrl_c
 from in_child import isolated
 
 from finchlang import FinchError, Scalar, Session, Tensor
@@ -240,14 +241,8 @@ def test_a_function_that_calls_itself_often_is_whole(call: str) -> None:
 def test_ctrl_c_ends_calls_that_call_themselves() -> None:
     session = Session()
     session.run(RECURSION.replace("{}", "k == 0 && fib(k)"))
-    old = signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    signal.setitimer(signal.ITIMER_REAL, 1.0, 0.2)
-    try:
-        with pytest.raises(FinchError) as caught:
-            session.run("for k = 80:90\n    @finch s[] += k\n    n += fib(k)\nend")
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+    with pytest.raises(FinchError) as caught, alarmed(ctrl_c, 0.5):
+        session.run("for k = 80:90\n    @finch s[] += k\n    n += fib(k)\nend")
     assert caught.value.kind == "interrupted"
     assert session["n"] == 0 and session["s"].value == 6
 
@@ -325,14 +320,8 @@ def test_ctrl_c_leaves_all_as_it_was(loop: str) -> None:
     session = Session()
     session.run("x = 1.0\nt = Tensor(Dense(Element(0)), 3)\nu = Tensor(Dense(Element(0)), 3)")
     tensors = session["t"], session["u"]
-    old = signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    signal.setitimer(signal.ITIMER_REAL, 1.0, 0.2)
-    try:
-        with pytest.raises(FinchError) as caught:
-            session.run(loop)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+    with pytest.raises(FinchError) as caught, alarmed(ctrl_c, 0.5):
+        session.run(loop)
     assert caught.value.kind == "interrupted"
     if "finch" in loop:
         assert session["x"] == 1.0 and (session["t"], session["u"]) == tensors
