@@ -19,14 +19,14 @@ from finchlang.host import ir
 from finchlang.host.construct import ONE, sub
 from finchlang.host.rewrite import arrays, indirect, is_heavy, is_straight, walk
 from finchlang.native import library
-from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
+from finchlang.native.abi import INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.emit_procedures import SplitFunction
 from finchlang.native.function_text import BufferAccess
 from finchlang.native.loop_facts import is_cheap, runs_along_array
 from finchlang.native.module_text import Module
 from finchlang.native.procedure_texts import TEXTS
-from finchlang.syntax.types import Int64, Type
+from finchlang.syntax.types import Type
 
 #: a clock that takes some 20 cycles to read; programs may not count cycles on ARM
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")

@@ -25,7 +25,6 @@ from finchlang.native.library import procedure_name
 from finchlang.native.module_text import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
 from finchlang.syntax.types import Bool, Int64, Type
 
-
 #: statements that call a procedure of the library
 _CALLING = (ir.Grow, ir.Search, ir.Sort, ir.SortBy, ir.SortBits)
 

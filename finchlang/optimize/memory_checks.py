@@ -108,7 +108,9 @@ class _Checks:
         if count is ONE:  # of unsigned numbers, among which negative ones are the greatest
             is_outside = compare("ge", cast(start, UInt64), cast(size, UInt64))
         elif isinstance(count, ir.Const) and count.value > 0:  # `stop` may have wrapped around
-            is_outside = op("or", compare("lt", start, ZERO), compare("gt", start, sub(size, count)))
+            is_outside = op(
+                "or", compare("lt", start, ZERO), compare("gt", start, sub(size, count))
+            )
         else:
             is_outside = op("or", compare("lt", start, ZERO), compare("gt", stop, size))
             is_outside = op("and", is_outside, compare("lt", start, stop))
