@@ -50,6 +50,7 @@ class Data:
         self.text, self.script = text, parse_script(text, name)
         self.tensors: dict[str, Any] = {}
         self.numbers: dict[str, Any] = {}
+        self._fit: dict[str, list[Level]] = {}
         self.spans: dict[str, Any] = {}
         session = Session("check", "all", lambda _: None, args)
         for statement in self.script.statements:
@@ -67,10 +68,16 @@ class Data:
 
     def formats(self) -> Iterator[DataCase]:
         """The script with one tensor in another format: each of its levels replaced by each other one."""
-        for name, value in self.tensors.items():
-            for format in map(str, _formats(value)):
+        for name in self.tensors:
+            for format in map(str, self.others(name)):
                 new = f"{self.spans[name].text}; {name} = Tensor({format}, {name})"
                 yield DataCase(_edited(self.text, [(self.spans[name], new)]), f"{name} as {format}")
+
+    def others(self, name: str) -> list[Level]:
+        """The formats that a tensor may have instead of its own."""
+        if name not in self._fit:
+            self._fit[name] = [*_formats(self.tensors[name])]
+        return self._fit[name]
 
     def case(self, seed: int, is_any: bool = False, is_finite: bool = False) -> DataCase:
         """The script with the data of a seed; with `is_any` in random formats, with `is_finite` without NaN
@@ -84,7 +91,7 @@ class Data:
         edits, said = list[tuple[Any, str]](), []
         for name, value in self.tensors.items():
             shape = tuple(sizes[n] for n in value.shape)
-            fit = [*_formats(value)] if is_any and draw.chance(0.5) else []
+            fit = self.others(name) if is_any and draw.chance(0.5) else []
             format = draw.random.choice(fit) if fit else None
             edits.append((self.spans[name], draw.tensor(name, value, shape, format)))
             said.append(f"{name} {' x '.join(map(str, shape))}{f' as {format}' if format else ''}")
