@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from finchlang.base.errors import FinchError
 
-from .command_table import BANNER, COMMANDS
+from .options import BANNER, COMMANDS
 from .progress import watched
 from .prompt_session import Conversation, read_all
 from .report import (

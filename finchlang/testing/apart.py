@@ -145,7 +145,7 @@ class Comparer(Apart):
 
     @contextmanager
     def within(self, seconds: float, each: float = math.inf) -> Iterator[None]:
-        """Comparisons meanwhile take `each` at most, and all of them `seconds` by the clock. One that is not
+        """Comparisons meanwhile take `each` at most, and all of them `seconds` by the clock; what is not
         done by then is an error of kind resource."""
         self.each, self.until = each, time.monotonic() + seconds
         try:
