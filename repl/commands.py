@@ -12,10 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from random import Random
 from textwrap import dedent, indent
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from finchlang.base.errors import FinchError
 
@@ -88,6 +87,8 @@ def _let_go_of_output() -> None:
 def directly(options: Namespace) -> int:
     """`finch`, `finch FILE`, `finch -e TEXT`: run the file or text. Without one, or with `-i`, go on with
     the prompt, or with standard input if that is no terminal."""
+    if options.e is not None and options.file is not None:  # no file is run: it is an argument
+        options.args.insert(0, options.file)
     conversation = Conversation(partial(_session_of, options))
     status = SUCCESS
     if options.e is not None or options.file is not None:
@@ -113,17 +114,24 @@ def directly(options: Namespace) -> int:
         return read_all(conversation, sys.stdin)
 
 
-def _session_of(options: Namespace, conversation: Conversation) -> Session:
+def _session(
+    options: Namespace,
+    engine: str,
+    observer: Observer | None,
+    output: Callable[[str], Any] = lambda text: None,
+) -> Session:
+    """A session with the options of a command line; without `output` scripts print nothing."""
     from finchlang.python.session import Session
 
+    rules, checked = getattr(options, "rules", "all"), getattr(options, "checked", False)
+    choices = engine, rules, output, options.args, observer, options.workspaces, checked
+    return Session(*choices, getattr(options, "staging", True))
+
+
+def _session_of(options: Namespace, conversation: Conversation) -> Session:
     from .notes import Watching
 
-    # with -e no file is run: what would be its name is the first argument
-    has_text = options.e is not None and options.file is not None
-    arguments = [options.file, *options.args] if has_text else options.args
-    observer = Watching(conversation)
-    choices = options.engine, options.rules, write, arguments, observer
-    return Session(*choices, options.workspaces, options.checked, options.staging)
+    return _session(options, options.engine, Watching(conversation), write)
 
 
 #: the options of a way to run a script that are named as its fields
@@ -132,13 +140,9 @@ _CHOICES = "workspaces", "checked", "threads", "staging"
 
 def run(options: Namespace) -> int:
     """`finch run FILE`."""
-    from finchlang.python.session import Session
-
     from .notes import Notes
 
-    choices = options.engine, options.rules, write, options.args, Notes()
-    session = Session(*choices, options.workspaces, options.checked, options.staging)
-    session.run_file(options.file)
+    _session(options, options.engine, Notes(), write).run_file(options.file)
     return SUCCESS
 
 
@@ -380,7 +384,7 @@ def _reduced(
 ) -> None:
     """Reduce a script on which ways differ, and print or save it as a file for `finch replay`, with the
     stage to blame."""
-    from finchlang.base.paths import replace_file
+    from finchlang.base.paths import replace_text
     from finchlang.testing.fuzz import small_text
     from finchlang.testing.replay import replay_text
 
@@ -389,11 +393,7 @@ def _reduced(
         return
     shown = replay_text(small, ways, str(why), options.against)
     if options.save:
-
-        def put(out: BinaryIO) -> None:
-            out.write(shown.encode("utf-8"))
-
-        replace_file(Path(options.save), options.save, put)
+        replace_text(options.save, shown)
     elif not options.json:
         write("\n" + shown)
 
@@ -422,11 +422,7 @@ def fuzz(options: Namespace) -> int:
 
 def _look(options: Namespace, engine: str, observer: Observer | None = None) -> Session:
     """Run the file with an observer, without the script's own output."""
-    from finchlang.python.session import Session
-
-    rules = getattr(options, "rules", "all")
-    choices = engine, rules, lambda text: None, options.args, observer, options.workspaces
-    session = Session(*choices, staging=getattr(options, "staging", True))
+    session = _session(options, engine, observer)
     session.run_file(options.file)
     return session
 
@@ -449,19 +445,15 @@ def fmt(options: Namespace) -> int:
 def _format(path: str, is_check: bool) -> bool:
     """Format a file, unless it is only to be checked; returns whether it was formatted before. Raises
     FinchError."""
-    from finchlang.base.paths import read_script, replace_file
+    from finchlang.base.paths import read_script, replace_text
     from finchlang.text.formatter import formatted
 
     text = sys.stdin.read() if path == "-" else read_script(path)
     done = formatted(text, path)
-
-    def put(out: BinaryIO) -> None:
-        out.write(done.encode("utf-8"))
-
     if path == "-" and not is_check:
         write(done)
     elif done != text and not is_check:
-        replace_file(Path(path), path, put)
+        replace_text(path, done)
     return done == text
 
 

@@ -97,6 +97,12 @@ class Outline:
         word = self.word_at(offset)
         return word if word is not None and word.is_name and not self._is_label(word) else None
 
+    def bound_at(self, offset: int) -> tuple[Word | None, Binding | None]:
+        """The word at a place, and what it is bound to if it is a name."""
+        word = self.word_at(offset)
+        known = self.visible(offset) if word is not None and word.is_name else {}
+        return word, known.get(word.text) if word is not None else None
+
     def references(self, word: Word) -> list[Word]:
         """The words that mean the same variable, function or index as this one, in order. Names that
         nothing in the text binds mean the same wherever they stand."""
