@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from importlib.resources import files
 from itertools import chain
 from random import Random
 from textwrap import dedent, indent
@@ -472,32 +473,10 @@ def lsp(options: Namespace) -> int:
     return SUCCESS
 
 
-# ------------------------------------------------------------------------------- shell completion
-
-_COMPLETIONS = {
-    "bash": """\
-_finch() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}}
-    COMPREPLY=($(compgen -f -- "$word"))
-    [ "$COMP_CWORD" = 1 ] && COMPREPLY+=($(compgen -W "{commands} -e -i --version" -- "$word"))
-}}
-complete -o filenames -F _finch finch""",
-    "zsh": """\
-#compdef finch
-_finch() {{
-    (( CURRENT == 2 )) && compadd -- {commands} -e -i --version
-    _files
-}}
-compdef _finch finch""",
-    "fish": """\
-complete -c finch -n __fish_use_subcommand -a "{commands}"
-complete -c finch -o e -o i -l version""",
-}
-
-
 def completion(options: Namespace) -> int:
     """`finch completion SHELL`: the shell's definitions, as in `eval "$(finch completion bash)"`."""
-    print(_COMPLETIONS[options.shell].format(commands=" ".join(COMMANDS)))
+    script = files(__package__).joinpath(f"completion.{options.shell}").read_text("utf-8")
+    print(script.replace("@COMMANDS@", " ".join(COMMANDS)), end="")
     return SUCCESS
 
 
