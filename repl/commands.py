@@ -140,7 +140,6 @@ _CHOICES = "workspaces", "checked", "threads", "staging"
 
 
 def run(options: Namespace) -> int:
-    """`finch run FILE`."""
     from .notes import Notes
 
     _session(options, options.engine, Notes(), write).run_file(options.file)
@@ -422,7 +421,6 @@ def fuzz(options: Namespace) -> int:
 
 
 def _look(options: Namespace, engine: str, observer: Observer | None = None) -> Session:
-    """Run the file with an observer, without the script's own output."""
     session = _session(options, engine, observer)
     session.run_file(options.file)
     return session
@@ -459,7 +457,6 @@ def _format(path: str, is_check: bool) -> bool:
 
 
 def lsp(options: Namespace) -> int:
-    """`finch lsp`: serve an editor on standard input and output."""
     from .glances import Glances
 
     glances = Glances()  # it imports the language while this process imports the protocol

@@ -109,7 +109,6 @@ def wrapped(text: str, columns: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time with three digits, in the unit that suits it."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

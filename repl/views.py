@@ -85,7 +85,6 @@ class Explanations(Stages):
 
 
 def _sum_text(total: Sum) -> str:
-    """`total` as text: `size(A, 1) + n - 1`."""
     text = ""
     for factor, name, mode in total:
         part = f"size({name}, {mode})" if mode else name or str(abs(factor))
@@ -94,7 +93,6 @@ def _sum_text(total: Sum) -> str:
 
 
 def _choice(totals: tuple[Sum, ...], updates: tuple[Any, ...]) -> str:
-    """The two formats and the limit between them, as text."""
     if len(totals) == 1 and updates:
         other = (
             f"more than {costs.SHORT}, and than {costs.PER_UPDATE} for each update that is expected"

@@ -177,7 +177,6 @@ class Comparer(Apart):
         return found
 
     def shows(self, found: Comparison, text: str, ways: Sequence[Way], **given: Any) -> bool:
-        """Whether a text shows the same fault that was found in another."""
         try:
             return self.compare(text, ways, **given).shows(found)
         except FinchError:

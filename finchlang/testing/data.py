@@ -115,7 +115,6 @@ def _sizes(statement: Node, sizes: dict[int, int]) -> Iterator[Any]:
 
 
 def _edited(text: str, edits: Sequence[tuple[Any, str]]) -> str:
-    """A text with some spans, which do not overlap, replaced."""
     starts = [0]
     for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
@@ -242,7 +241,6 @@ def with_values(text: str, span: Any, values: dict[str, Any]) -> str:
 
 
 def _assertions(script: Any) -> list[tuple[Any, str]]:
-    """Edits that take the assertions out."""
     macros = (node for node in script.statements if isinstance(node, Macro))
     return [(node.span, "nothing") for node in macros if node.name == "assert"]
 
@@ -280,7 +278,6 @@ class Inputs(Observer):
 
 
 def _entries(value: Any) -> tuple[np.ndarray, Any]:
-    """The values that are stored, and the fill."""
     return (value, 0) if isinstance(value, np.ndarray) else (value.entries()[1], value.fill)
 
 

@@ -123,7 +123,6 @@ def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tupl
 
 
 def _work(task: tuple[int, Options], tell: Callable[[str], None]) -> tuple[str, str, Any]:
-    """The outcome of the case of a seed, a message, and what was reached."""
     quick()
     (seed, options), cover = task, Coverage()
     return (*run_case(seed, options, cover), cover.counts)
@@ -157,7 +156,6 @@ def small_text(
 
 
 def _reduced(text: str, ways: tuple[Way, ...], apart: Comparer, **given: Any) -> str:
-    """A smaller text that differs in these ways as the text itself does."""
     with suppress(FinchError):
         first, left = apart.compare(text, ways, **given), apart.until - time.monotonic()
         if first.faults:

@@ -62,7 +62,6 @@ class Form:
 
 
 def _forms(name: str) -> tuple[Form, ...]:
-    """The rows of a table: `KINDS WEIGHT TEXT`."""
     rows = re.split(r"\n(?! )", TABLES["forms"][name].strip())
     split = (re.sub(r"\n +", " ", row).split(None, 2) for row in rows)
     return tuple(Form(kinds, float(weight), text) for kinds, weight, text in split)

@@ -135,7 +135,6 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
 
 
 def _place(source: Source, start: int, stop: int) -> Span:
-    """The span between two offsets of a text."""
     ends = []
     for at in (start, stop):
         before = source.text[:at]
@@ -173,7 +172,6 @@ def _forms_at(
 
 
 def _ends(source: Source, *lines: int) -> list[tuple[int, int]]:
-    """The ends of the last lines with code before those."""
     found = []
     for line in lines:
         for number in range(line - 1, max(line - 5, 0), -1):
@@ -232,7 +230,6 @@ def _before(code: str, at: int) -> int:
 
 
 def _closing(code: str, at: int) -> int:
-    """Where the bracket that opens at `at` closes, the end of the code if nowhere."""
     depth = 0
     for k in range(at, len(code)):
         depth += (code[k] in "([{") - (code[k] in ")]}")
@@ -431,7 +428,6 @@ def _translated(
 
 
 def parse_fragment(text: str) -> Any:
-    """The only statement of a text."""
     source = Source(text, "<hint>")
     for _ in range(DEEPEST):
         try:
@@ -470,7 +466,6 @@ def node_at(span: Span, rule: str, of_name: bool = False) -> Any:
 
 
 def _foreign_name(span: Span, in_kernel: bool, rule: str) -> names.OurWay | None:
-    """Our way for the name at a place."""
     name = span.text
     if not names.is_foreign(name):
         return None
